@@ -102,7 +102,6 @@ from .training import (
     check_even as check_even,
     check_memory as check_memory,
     device_mesh as device_mesh,
-    fail as fail,
     from_first as from_first,
     gather as gather,
     init_train_state as init_train_state,

@@ -57,7 +57,6 @@ from ._spaces import (
     MultiDiscrete as MultiDiscrete,
 )
 from ._trajectories import Trajectories as Trajectories
-from ._types import PyTree as PyTree
 from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
 from .wrappers import (
     REPLACED as REPLACED,

@@ -14,7 +14,7 @@ from ._checks import check_state
 from ._env import AbstractEnv, TimeStep, unwrap, unwrap_state
 from ._observed import sample_allowed, split_mask
 from ._spaces import Box, Discrete, MultiDiscrete
-from ._types import PyTree
+from .typing import PyTree
 
 
 def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:

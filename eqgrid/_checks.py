@@ -1,7 +1,8 @@
 """Argument checks, when a Module is built and at trace time."""
 
+import difflib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Shaped
 
-from ._types import PyTree
+from .typing import PyTree
 
 MAX_STEPS = 2**30
 """The longest allowed episode, in steps, which are counted as 32-bit integers."""
@@ -156,3 +157,9 @@ def check_state(env: object, state: PyTree) -> None:
                 f"The state of {type(env).__name__} holds {leaf!r:.60} at {place}, which is no "
                 "array: put jnp.asarray around it where the state is made."
             )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "."

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Bool
 
-from ._types import PyTree
+from .typing import PyTree
 
 
 def batched_cond(

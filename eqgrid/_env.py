@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from ._spaces import AbstractSpace
-from ._types import PyTree
+from .typing import PyTree
 
 
 @final

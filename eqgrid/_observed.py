@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._spaces import AbstractSpace, MultiDiscrete
-from ._types import PyTree
+from .typing import PyTree
 
 
 @final

@@ -14,7 +14,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 from ._checks import as_number, as_probability, check_whole
 from ._observed import sample_allowed
 from ._spaces import AbstractSpace
-from ._types import PyTree
+from .typing import PyTree
 
 
 @final

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from ._env import AbstractEnv, unwrap_state
 from ._partner import AbstractPartner, act_as_team
 from ._trajectories import Trajectories
-from ._types import PyTree
+from .typing import PyTree
 
 
 @final

@@ -18,7 +18,8 @@ import optax
 import tyro
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from eqgrid import AutoReset, LinearSchedule, LogEpisodes, PyTree, ShapedReward, Vectorize, make
+from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, Vectorize, make
+from eqgrid.typing import PyTree
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ process = Process.listen()
 import jax  # noqa: E402
 
 from eqgrid_lab.base import _distributed  # noqa: E402
-from eqgrid_lab.runs._program import run_command_line  # noqa: E402
+from eqgrid_lab.runs import run_command_line  # noqa: E402
 from eqgrid_lab.runs.single import _training  # noqa: E402
 
 _distributed._HEARTBEAT = 20

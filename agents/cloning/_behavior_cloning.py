@@ -9,7 +9,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 from ..policies import AbstractNetwork
 from ._demonstrations import Demonstrations

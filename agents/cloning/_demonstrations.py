@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Shaped
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 
 @final

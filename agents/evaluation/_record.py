@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractVectorEnv, PyTree, Trajectories, unwrap_state
+from eqgrid import AbstractVectorEnv, Trajectories, unwrap_state
+from eqgrid.typing import PyTree
 
 from ..ppo import RunnerState, init_runner
 from ..training import check_memory

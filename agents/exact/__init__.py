@@ -7,6 +7,7 @@ from ._distil import (
     Teacher as Teacher,
     follows as follows,
     judge as judge,
+    label as label,
     play_from as play_from,
     recite as recite,
     repeat as repeat,

@@ -20,7 +20,6 @@ from eqgrid import (
     Discrete,
     NoisyPartner,
     PlayState,
-    PyTree,
     RandomPartner,
     Seen,
     StayPartner,
@@ -36,6 +35,7 @@ from eqgrid.envs.overcooked import (
     reachable_counters,
     tabulate,
 )
+from eqgrid.typing import PyTree
 
 from ..policies import PolicyPartner, StuckRule
 

@@ -5,6 +5,7 @@ from ._checkpoint import (
     CheckpointError as CheckpointError,
     checksum as checksum,
     is_key as is_key,
+    is_newer as is_newer,
     pack as pack,
     read_metadata as read_metadata,
     restore as restore,

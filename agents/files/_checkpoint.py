@@ -16,7 +16,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save as serialize
 
-from eqgrid import MAX_FILE_BYTES, PyTree, read_regular_file
+from eqgrid import MAX_FILE_BYTES, read_regular_file
+from eqgrid.typing import PyTree
 
 from ._files import write_whole
 

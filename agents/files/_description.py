@@ -20,10 +20,10 @@ from eqgrid import (
     Masked,
     MultiDiscrete,
     ObservationAndState,
-    PyTree,
     RunningMoments,
     split_mask,
 )
+from eqgrid.typing import PyTree
 
 from ..policies import (
     CNN,

@@ -14,9 +14,9 @@ from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
     NormalizeObservationState,
-    PyTree,
     RunningMoments,
 )
+from eqgrid.typing import PyTree
 
 from ..policies import (
     AbstractActionHead,

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from eqgrid import AbstractEnv, PyTree, Trajectories, interop, read_regular_file, unwrap_state
+from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
+from eqgrid.typing import PyTree
 
 from ._checkpoint import NEWER, is_key, is_newer, named_leaves, to_numpy
 from ._files import write_whole

@@ -7,7 +7,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractEnv, AbstractVectorEnv, PyTree
+from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid.typing import PyTree
 
 Arrays: TypeAlias = PyTree[Shaped[Array, "..."]]
 """Arrays of any shape, such as the observation or the carry of one agent."""

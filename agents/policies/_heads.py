@@ -13,7 +13,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, PyTree, split_mask
+from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, split_mask
+from eqgrid.typing import PyTree
 
 _LOG_STD_START = -0.5
 _LOG_STD_RANGE = (-5.0, 2.0)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 from ._actor import Arrays, ArraysOverTime
 

@@ -13,11 +13,11 @@ from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapperState,
     NormalizeObservation,
-    PyTree,
     Seen,
     act_as_team,
     contains_wrapper,
 )
+from eqgrid.typing import PyTree
 
 from ._actor import AgentArrays
 from ._trained_policy import TrainedPolicy, choose_actions

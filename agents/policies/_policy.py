@@ -7,7 +7,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from eqgrid import AbstractVectorEnv, PyTree, split_mask
+from eqgrid import AbstractVectorEnv, split_mask
+from eqgrid.typing import PyTree
 
 from ._actor import AgentArrays, AgentArraysOverTime, Shapes
 from ._heads import (

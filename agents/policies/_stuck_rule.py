@@ -7,7 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractPartner, Discrete, PyTree, Seen
+from eqgrid import AbstractPartner, Discrete, Seen
+from eqgrid.typing import PyTree
 
 from ._actor import AgentArrays
 from ._heads import CategoricalHead

@@ -19,12 +19,12 @@ from eqgrid import (
     NormalizeObservation,
     NormalizeReward,
     ObservationAndState,
-    PyTree,
     RunningMoments,
     contains_wrapper,
     map_observation,
     split_mask,
 )
+from eqgrid.typing import PyTree
 
 from ._actor import AbstractActor, AgentArrays, Shapes
 from ._heads import mask_logits

@@ -9,8 +9,10 @@ from ._algorithm import (
 )
 from ._batch import (
     Minibatch as Minibatch,
+    minibatch as minibatch,
     nearest_divisors as nearest_divisors,
     of_agent as of_agent,
+    shuffle as shuffle,
 )
 from ._gae import AdvantageEstimator as AdvantageEstimator, gae as gae
 from ._ppo import (

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 from ._rollout import Rollout
 

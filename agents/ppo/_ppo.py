@@ -24,7 +24,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid import AbstractVectorEnv, PyTree, RunningMoments
+from eqgrid import AbstractVectorEnv, RunningMoments
+from eqgrid.typing import PyTree
 
 from ..policies import ActionDistribution, ActorCritic
 from ._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, mean_over

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from eqgrid import REPLACED, TAKEN, AbstractVectorEnv, PyTree, TimeStep, batched_cond
+from eqgrid import REPLACED, TAKEN, AbstractVectorEnv, TimeStep, batched_cond
+from eqgrid.typing import PyTree
 
 from ..policies import ActorCritic, EnvArrays, reset_carry
 from ._runner import Decision, RunnerState, step_runner

@@ -11,12 +11,12 @@ from eqgrid import (
     AbstractAutoReset,
     AbstractSpace,
     AbstractVectorEnv,
-    PyTree,
     TimeStep,
     Vectorize,
     contains_wrapper,
     unwrap,
 )
+from eqgrid.typing import PyTree
 
 from ..policies import (
     AbstractActor,

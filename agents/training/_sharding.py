@@ -11,7 +11,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 from ..ppo import AbstractTrainState, S, nearest_divisors
 

@@ -12,7 +12,8 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from eqgrid import AbstractVectorEnv, PyTree
+from eqgrid import AbstractVectorEnv
+from eqgrid.typing import PyTree
 
 from ..policies import (
     MLP,

@@ -12,9 +12,9 @@ from eqgrid import (
     AbstractWrapperState,
     NormalizeObservationState,
     NormalizeRewardState,
-    PyTree,
     ShapedRewardState,
 )
+from eqgrid.typing import PyTree
 
 from ..ppo import S
 

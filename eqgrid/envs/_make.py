@@ -5,7 +5,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from ..grid import GridWorld, did_you_mean
+from .._checks import did_you_mean
+from ..grid import GridWorld
 from ._cogrid import COGRID_IDS, from_cogrid
 from .commons import Cleanup, Harvest
 from .foraging import Foraging

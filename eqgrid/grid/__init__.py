@@ -1,12 +1,5 @@
 """The engine of grid worlds: kinds of cells, actions, motion, the phases of a step, and views."""
 
-from .._checks import (
-    as_number as as_number,
-    as_probability as as_probability,
-    check_whole as check_whole,
-    is_finite as is_finite,
-    is_known as is_known,
-)
 from ._actions import (
     MOVES as MOVES,
     Action as Action,
@@ -48,7 +41,6 @@ from ._layout import (
     LayoutError as LayoutError,
     check_named as check_named,
     choose_text as choose_text,
-    did_you_mean as did_you_mean,
     empty_world as empty_world,
 )
 from ._masks import AbstractActionMask as AbstractActionMask, OwnActions as OwnActions

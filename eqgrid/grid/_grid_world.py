@@ -14,7 +14,7 @@ from .._checks import MAX_STEPS, as_number, check_leading
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import Discrete, MultiDiscrete
-from .._types import PyTree
+from ..typing import PyTree
 from ._actions import Action, Actions, by_choice, words_of
 from ._layout import Layout, LayoutError, check_layout
 from ._masks import AbstractActionMask, allowed_only

@@ -1,9 +1,8 @@
 """Layouts: everything that is constant during an episode, and the initial state."""
 
 import dataclasses
-import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, final
 
@@ -13,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped, UInt8
 
-from .._checks import is_known
+from .._checks import did_you_mean, is_known
 from .._files import read_regular_text
-from .._types import PyTree
+from ..typing import PyTree
 from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from ._world import IDLE, Bodies, Cell, Direction, World
 
@@ -397,12 +396,6 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
         f"There is no layout {str(layout)!r:.200}{did_you_mean(str(layout), texts)} Known are "
         f"{', '.join(texts)}, and the path of a layout file."
     )
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else "."
 
 
 def check_layout(layout: Layout) -> None:

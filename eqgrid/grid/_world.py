@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int8, Int16, Int32, Shaped, UInt8
 
-from .._types import PyTree
+from ..typing import PyTree
 
 
 class Direction(IntEnum):

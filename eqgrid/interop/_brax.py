@@ -11,7 +11,7 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box
-from .._types import PyTree
+from ..typing import PyTree
 from ._foreign import as_it_is, as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]

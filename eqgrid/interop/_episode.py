@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
-from .._types import PyTree
+from ..typing import PyTree
 from ..wrappers import TimeLimit
 from ._foreign import check_episodes
 from ._spaces import to_numpy

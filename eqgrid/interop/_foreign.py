@@ -15,7 +15,7 @@ from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep,
 from .._info import first_timestep
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
-from .._types import PyTree
+from ..typing import PyTree
 from ..wrappers import REPLACED, TAKEN, AbstractAutoReset, check_single_env, contains_wrapper
 
 

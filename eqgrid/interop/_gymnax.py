@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete
-from .._types import PyTree
+from ..typing import PyTree
 from ._foreign import (
     as_it_was_written,
     check_episodes,

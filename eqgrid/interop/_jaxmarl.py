@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 from .._env import AbstractEnv, TimeStep, unwrap
 from .._observed import Masked, split_mask
 from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
-from .._types import PyTree
+from ..typing import PyTree
 from ._foreign import (
     as_it_was_written,
     check_episodes,

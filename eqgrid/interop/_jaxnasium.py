@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
-from .._types import PyTree
+from ..typing import PyTree
 from ._foreign import (
     Sight,
     as_it_was_written,

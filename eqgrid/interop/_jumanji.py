@@ -16,7 +16,7 @@ from jumanji.wrappers import AutoResetWrapper, VmapAutoResetWrapper, VmapWrapper
 from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import AbstractSpace, Box, Discrete
-from .._types import PyTree
+from ..typing import PyTree
 from ._foreign import as_it_is, as_it_was_written, strongly_typed
 
 Observe: TypeAlias = Callable[[Any], PyTree]

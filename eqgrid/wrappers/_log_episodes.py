@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from .._checks import check_timestep
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._info import info_entry
-from .._types import PyTree
+from ..typing import PyTree
 from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward
 

@@ -18,7 +18,7 @@ from .._env import (
 )
 from .._moments import RunningMoments
 from .._observed import map_observation, split_mask
-from .._types import PyTree
+from ..typing import PyTree
 from ._nesting import check_vector_env, contains_wrapper
 
 

@@ -15,7 +15,7 @@ from .._env import (
     TimeStep,
 )
 from .._moments import RunningMoments
-from .._types import PyTree
+from ..typing import PyTree
 from ._nesting import check_vector_env, contains_wrapper
 
 

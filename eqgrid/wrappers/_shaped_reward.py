@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 from .._checks import as_number, is_finite
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
 from .._info import info_entry
-from .._types import PyTree
+from ..typing import PyTree
 from ._nesting import check_single_env, iter_wrappers
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
 
 from .._checks import MAX_STEPS, as_number
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
-from .._types import PyTree
+from ..typing import PyTree
 from ._auto_reset import AbstractAutoReset
 from ._log_episodes import LogEpisodes
 from ._nesting import check_single_env, contains_wrapper

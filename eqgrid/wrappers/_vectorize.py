@@ -9,7 +9,7 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 from .._checks import as_count, check_leading, check_state, check_timestep
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from .._spaces import AbstractSpace
-from .._types import PyTree
+from ..typing import PyTree
 from ._nesting import check_single_env
 
 

@@ -24,7 +24,7 @@ from .._moments import RunningMoments
 from .._observed import sample_allowed
 from .._partner import OneOf, Seen
 from .._spaces import Discrete
-from .._types import PyTree
+from ..typing import PyTree
 from ._auto_reset import AbstractAutoReset
 from ._nesting import check_single_env, check_vector_env, contains_wrapper, iter_wrappers
 from ._vectorize import Vectorize

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 import jax
 
-from agents import ProcessFailed, fail, gather, is_first
+from agents import ProcessFailed, gather, is_first
+from agents.training import fail
 
 from ._command import FORESEEN, Process, explain, unforeseen
 from ._errors import RunError, UsageError, print_error, reason

@@ -18,9 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, final
 import msgspec
 import tyro
 
-from eqgrid.grid import did_you_mean
-
-from ._errors import UsageError
+from ._errors import UsageError, did_you_mean
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _SCALARS = (bool, int, float, str)

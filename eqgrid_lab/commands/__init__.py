@@ -1,6 +1,6 @@
 """The commands that evaluate policies: in episodes, in cross-play, with partners, and reports."""
 
-from ._best_responses import BestResponses as BestResponses
+from ._best_responses import BestResponses as BestResponses, training_settings as training_settings
 from ._crossplay import crossplay_command as crossplay_command
 from ._evaluation import evaluate_command as evaluate_command
 from ._heldout import (
@@ -10,11 +10,22 @@ from ._heldout import (
     build_partners as build_partners,
     read_held_out as read_held_out,
 )
-from ._human_games import human_games_command as human_games_command
+from ._human_games import (
+    empty_kitchen as empty_kitchen,
+    human_games_command as human_games_command,
+    share_of_time as share_of_time,
+)
 from ._partners import partners_command as partners_command
 from ._policies import (
     PolicyFlags as PolicyFlags,
+    common_world as common_world,
     first_world as first_world,
+    judging_env as judging_env,
+    lineups as lineups,
+    play_all as play_all,
     settings_to_play as settings_to_play,
+    short_names as short_names,
 )
 from ._report import report_command as report_command
+from ._results_table import find_runs as find_runs
+from ._trajectories import check_file as check_file, write_episodes as write_episodes

@@ -1,21 +1,41 @@
 """Games between people and policies: seats, clocks, journals and recordings."""
 
-from ._frames import Screen as Screen, whole_frame as whole_frame
+from ._frames import Screen as Screen, TileSheet as TileSheet, whole_frame as whole_frame
 from ._hall import Hall as Hall
-from ._journal import SUFFIX as SUFFIX, read_journal as read_journal
+from ._journal import (
+    SUFFIX as SUFFIX,
+    Header as Header,
+    Journal as Journal,
+    Recording as Recording,
+    SeatRecord as SeatRecord,
+    StepLine as StepLine,
+    read_journal as read_journal,
+)
+from ._live_game import Hands as Hands, LiveGame as LiveGame, Program as Program
 from ._menu import PERSON as PERSON, Menu as Menu, Offer as Offer, Place as Place
 from ._messages import (
+    Hold as Hold,
     Join as Join,
+    Leave as Leave,
     Ping as Ping,
     Pong as Pong,
+    Press as Press,
     Refusal as Refusal,
+    controls_of as controls_of,
+    idle_action as idle_action,
     read_body as read_body,
     read_json as read_json,
     read_message as read_message,
     to_text as to_text,
 )
 from ._recordings import replay as replay, write_recording as write_recording
-from ._session import WATCHER as WATCHER, Page as Page, Session as Session, Terms as Terms
+from ._session import (
+    WATCHER as WATCHER,
+    Clock as Clock,
+    Page as Page,
+    Session as Session,
+    Terms as Terms,
+)
 from ._watch import (
     Recorded as Recorded,
     find_recorded as find_recorded,

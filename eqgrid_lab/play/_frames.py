@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
-from eqgrid import PyTree
 from eqgrid.grid import Kinds, Layout, Look, PlacedWorld, World, look_png, looks
+from eqgrid.typing import PyTree
 
 from ._menu import Place
 from ._messages import Frame

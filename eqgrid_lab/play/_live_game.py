@@ -15,12 +15,12 @@ from eqgrid import (
     AbstractEnv,
     AbstractPartner,
     PlayState,
-    PyTree,
     StayPartner,
     play_step,
     start_play,
     unwrap_state,
 )
+from eqgrid.typing import PyTree
 
 from ._journal import EventLine, Journal, StepLine
 

@@ -10,16 +10,9 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from agents import save_trajectories, write_table
-from eqgrid import (
-    AbstractEnv,
-    PyTree,
-    StayPartner,
-    Trajectories,
-    play_step,
-    start_play,
-    unwrap_state,
-)
+from eqgrid import AbstractEnv, StayPartner, Trajectories, play_step, start_play, unwrap_state
 from eqgrid.envs.overcooked import trajectories_to_reference
+from eqgrid.typing import PyTree
 
 from ..base import UsageError
 from ..worlds import kitchen_layout, reference_name

@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from agents import GlobalState, PolicyPartner
-from eqgrid import AbstractEnv, AbstractPartner, Discrete, PyTree
+from eqgrid import AbstractEnv, AbstractPartner, Discrete
 from eqgrid.envs.overcooked import HumanGame, human_games, read_games
 from eqgrid.grid import by_choice
+from eqgrid.typing import PyTree
 
 from ..base import NOTHING_NAMED, Named, UsageError
 from ..runs.single import digest

@@ -19,7 +19,12 @@ from ._flags import (
     read_flags as read_flags,
     value_after as value_after,
 )
-from ._limits import LARGEST_SEED as LARGEST_SEED, Seed as Seed, check_limits as check_limits
+from ._limits import (
+    LARGEST_SEED as LARGEST_SEED,
+    Seed as Seed,
+    as_given as as_given,
+    check_limits as check_limits,
+)
 from ._network import (
     NetworkName as NetworkName,
     OwnNetwork as OwnNetwork,
@@ -30,6 +35,7 @@ from ._network import (
 from ._page import (
     SHIPPED as SHIPPED,
     command_of as command_of,
+    is_shipped as is_shipped,
     load_page as load_page,
     page as page,
     program as program,

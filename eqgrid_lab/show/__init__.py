@@ -8,6 +8,7 @@ from ._figure import (
 )
 from ._film import (
     film_episode as film_episode,
+    record as record,
     running_return as running_return,
     with_last as with_last,
 )

@@ -17,12 +17,12 @@ from eqgrid import (
     AbstractVectorWrapper,
     AbstractWrapper,
     AutoReset,
-    PyTree,
     TimeStep,
     Vectorize,
     contains_wrapper,
     unwrap,
 )
+from eqgrid.typing import PyTree
 
 _LONGEST = 1000
 """The maximum length of a film, in steps; of a longer episode, only the beginning is shown."""

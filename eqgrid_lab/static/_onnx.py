@@ -17,7 +17,7 @@ from onnxruntime.capi import (
     onnxruntime_pybind11_state as states,  # pyright: ignore[reportAttributeAccessIssue]
 )
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 from ..base import UsageError
 from ._kernels import add_casts

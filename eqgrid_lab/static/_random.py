@@ -18,7 +18,7 @@ from jax.extend import core
 from jax.extend.random import threefry_prng_impl
 from jaxtyping import Array, Float32, Shaped, UInt32
 
-from eqgrid import PyTree
+from eqgrid.typing import PyTree
 
 _CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from jaxtyping import UInt8
 
-from eqgrid import PyTree
 from eqgrid.grid import (
     IDLE,
     NOTHING,
@@ -23,6 +22,7 @@ from eqgrid.grid import (
     draw_look,
     draw_over_look,
 )
+from eqgrid.typing import PyTree
 
 from ..base import UsageError
 

@@ -15,13 +15,13 @@ from eqgrid import (
     AbstractEnv,
     AbstractPartner,
     PlayState,
-    PyTree,
     Seen,
     play_step,
     start_play,
     unwrap_state,
 )
 from eqgrid.grid import look_codes
+from eqgrid.typing import PyTree
 
 from ..play import Place
 

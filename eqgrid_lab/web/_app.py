@@ -25,8 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agents import CheckpointError
-from eqgrid import PyTree, unwrap, unwrap_state
+from eqgrid import unwrap, unwrap_state
 from eqgrid.grid import RandomLayouts
+from eqgrid.typing import PyTree
 
 from ..base import UsageError
 from ..folders import short_name

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from agents import PPO
-from eqgrid import AbstractEnv, PyTree, TimeLimit, unwrap
+from eqgrid import AbstractEnv, TimeLimit, unwrap
+from eqgrid.typing import PyTree
 
 from ..base import UsageError
 from ._world_config import NAME_OF_WORLD, AbstractWorldConfig, Horizon, RunSettings

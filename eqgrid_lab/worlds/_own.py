@@ -18,7 +18,6 @@ from eqgrid import (
     AbstractEnv,
     LogEpisodes,
     ObservationAndState,
-    PyTree,
     TimeLimit,
     check_env,
     contains_wrapper,
@@ -27,6 +26,7 @@ from eqgrid import (
     unwrap,
 )
 from eqgrid.grid import GridWorld, RandomLayouts
+from eqgrid.typing import PyTree
 
 from ..base import (
     PictureError,

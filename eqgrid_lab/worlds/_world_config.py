@@ -12,8 +12,9 @@ import tyro
 from msgspec import Meta
 
 from agents import PPO
-from eqgrid import AbstractEnv, PyTree, first_timestep, unwrap
+from eqgrid import AbstractEnv, first_timestep, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
+from eqgrid.typing import PyTree
 
 from ..base import UsageError
 from ..show import caption

@@ -20,10 +20,9 @@ from eqgrid.grid import (
     RandomDirections,
     RandomPositions,
     WithProbability,
-    did_you_mean,
 )
 
-from ..base import NOTHING_NAMED, Named, UsageError, check_named, is_own
+from ..base import NOTHING_NAMED, Named, UsageError, check_named, did_you_mean, is_own
 from ._bodies import BodyWorld
 from ._commons import CleanupWorld, HarvestWorld
 from ._foreign import LIBRARIES, foreign_world

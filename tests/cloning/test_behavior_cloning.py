@@ -12,8 +12,7 @@ from hypothesis import given, settings, strategies as st
 from kitchen_checks import unchecked
 
 from agents import GRU, MLP, BehaviorCloning, demonstrations
-from agents.cloning import clone, score
-from agents.cloning._behavior_cloning import cross_entropy, logits
+from agents.cloning import clone, cross_entropy, logits, score
 
 ACTIONS = 3
 REMEMBERS = functools.partial(GRU, encoder=MLP)

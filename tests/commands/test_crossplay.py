@@ -14,9 +14,8 @@ from saved_policies import write_policy
 
 from agents import evaluate, load_policy, mixed_team, shipped_policies
 from eqgrid import RandomPartner, StayPartner, make
-from eqgrid_lab.commands import _crossplay
+from eqgrid_lab.commands import _crossplay, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
-from eqgrid_lab.commands._policies import play_all, short_names
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.show import bootstrap_crossplay, interval_of_mean
 

@@ -42,11 +42,9 @@ from agents.files import _checkpoint, _files, shipped
 from eqgrid import Trajectories, make, unwrap_state
 from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
 from eqgrid.envs.overcooked.layouts import _layouts
-from eqgrid.grid.layouts import _layout
+from eqgrid.grid import _layout
 from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.commands import _card, _evaluation
-from eqgrid_lab.commands._policies import judging_env, lineups
-from eqgrid_lab.commands._trajectories import check_file, write_episodes
+from eqgrid_lab.commands import _card, _evaluation, check_file, judging_env, lineups, write_episodes
 from eqgrid_lab.folders import _results, shown_path, without_folders
 from eqgrid_lab.runs.single import _policies, portable, read_policy
 from eqgrid_lab.settings import dump, page, parse

@@ -26,10 +26,10 @@ from eqgrid_lab.commands import (
     _partners,
     build_partners,
     read_held_out,
+    training_settings,
 )
-from eqgrid_lab.commands._best_responses import training_settings
 from eqgrid_lab.commands._partners import summary
-from eqgrid_lab.runs.single._identity import run_digest
+from eqgrid_lab.runs.single import run_digest
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.worlds import WORLDS, default_world
 

@@ -13,8 +13,7 @@ from policies import plan_policy
 
 from eqgrid_lab import Kitchen
 from agents import MLP, read_metadata
-from agents.exact import Distillation, follows, judge, play_from, repeat, sharpened
-from agents.exact._distil import label
+from agents.exact import Distillation, follows, judge, label, play_from, repeat, sharpened
 from eqgrid import StayPartner, play
 from eqgrid.envs.overcooked import JointModel, Overcooked, PlanTable
 from eqgrid_lab.runs.single import read_policy

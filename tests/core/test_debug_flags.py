@@ -24,7 +24,7 @@ from eqgrid import (
 from eqgrid.envs.goals import GeneratedMazes, Goals
 from eqgrid.envs.overcooked import Overcooked, random_starts
 from eqgrid.grid import RandomLayouts
-from eqgrid_lab.show._film import record
+from eqgrid_lab.show import record
 
 KITCHEN = make("overcooked", horizon=6, observation="features")
 MAZES = GeneratedMazes()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from eqgrid.envs.overcooked import JointModel, Overcooked, PlanTable
-from eqgrid.envs.overcooked.plans import Layers, solve
-from eqgrid.envs.overcooked.plans._best_plan import StepsNeeded, solve_discounted
+from eqgrid.envs.overcooked.plans import Layers, StepsNeeded, solve, solve_discounted
 
 pytestmark = [pytest.mark.slow]
 DISCOUNT = 0.98

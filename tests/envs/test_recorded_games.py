@@ -23,8 +23,7 @@ from eqgrid.envs.overcooked import (
     trajectories_from_games,
     trajectories_from_reference,
 )
-from eqgrid.envs.overcooked.people import _files
-from eqgrid.envs.overcooked.people._files import NotATable, read_pickled_table
+from eqgrid.envs.overcooked.people import NotATable, _files, read_pickled_table
 
 LENGTH = (60, 45)
 GAMES = episodes(CRAMPED, LENGTH)

@@ -11,8 +11,7 @@ from safetensors import safe_open
 from safetensors.numpy import load, save
 
 import agents
-from agents.files import _checkpoint, _trajectory_files
-from agents.files._checkpoint import is_newer
+from agents.files import _checkpoint, _trajectory_files, is_newer
 
 
 def test_newer_formats_are_told_from_others():

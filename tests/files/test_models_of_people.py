@@ -12,7 +12,7 @@ from heldout import strangers
 from agents import checksum
 from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.commands._policies import play_all
+from eqgrid_lab.commands import play_all
 from eqgrid_lab.runs.single import read_policy
 from eqgrid_lab.show import median_seed
 

@@ -28,7 +28,7 @@ from eqgrid.grid import (
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs.single import Evaluator, mean_totals
 from eqgrid_lab.settings import check_limits
-from eqgrid_lab.worlds._worlds import GoalsWorld
+from eqgrid_lab.worlds import GoalsWorld
 
 KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
 ROOM = Layout.parse("#####\n#1  #\n#####", KINDS)

@@ -22,7 +22,7 @@ from eqgrid.grid import (
     Strafe,
     WeightedEventReward,
 )
-from eqgrid_lab.play._messages import controls_of
+from eqgrid_lab.play import controls_of
 
 KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
 ROOM = Layout.parse("#######\n#     #\n#  1  #\n#    2#\n#######", KINDS)

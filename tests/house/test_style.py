@@ -1,6 +1,7 @@
 """The habits of the house that a program can check."""
 
 import ast
+import importlib
 import re
 import shutil
 import subprocess
@@ -117,6 +118,103 @@ def imported(path: Path) -> set[str]:
             base = ".".join([*start, *([node.module] if node.module else [])])
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     return names
+
+
+ROOTS = ("eqgrid", "agents", "eqgrid_lab", "experiments", "benchmarks")
+PRIVATE = {
+    "agents.files": {"_checkpoint", "_files", "_policy_schema", "_trajectory_files"},
+    "agents.policies": {"_trained_policy"},
+    "agents.training": {"_memory", "_processes", "_train"},
+    "eqgrid.envs.overcooked": {"_ways"},
+    "eqgrid.envs.overcooked.layouts": {"_layouts"},
+    "eqgrid.envs.overcooked.people": {"_files"},
+    "eqgrid.grid": {"_actions", "_layout"},
+    "eqgrid.interop": {"_foreign", "_spaces", "_window"},
+    "eqgrid.interop.mjx": {"_env", "_library"},
+    "eqgrid_lab": {"_pages"},
+    "eqgrid_lab.base": {"_cache", "_command", "_distributed", "_run_files"},
+    "eqgrid_lab.commands": {
+        "_best_responses",
+        "_card",
+        "_crossplay",
+        "_evaluation",
+        "_human_games",
+        "_partners",
+        "_report",
+    },
+    "eqgrid_lab.folders": {"_folder", "_results"},
+    "eqgrid_lab.play": {"_session"},
+    "eqgrid_lab.runs": {"_program"},
+    "eqgrid_lab.runs.cloning": {"_program"},
+    "eqgrid_lab.runs.many": {"_candidates", "_group", "_report", "_seeds", "_sweep"},
+    "eqgrid_lab.runs.single": {
+        "_build",
+        "_curriculum",
+        "_evaluator",
+        "_hooks",
+        "_identity",
+        "_policies",
+        "_run",
+        "_training",
+    },
+    "eqgrid_lab.settings": {"_config", "_file", "_limits", "_policy_settings"},
+    "eqgrid_lab.show": {"_figure", "_loggers", "_report"},
+    "eqgrid_lab.static": {
+        "_export",
+        "_export_page",
+        "_kernels",
+        "_models",
+        "_onnx",
+        "_random",
+        "_sheet",
+        "_world",
+    },
+    "eqgrid_lab.study": {"_course"},
+    "eqgrid_lab.web": {"_app", "_play_command"},
+    "eqgrid_lab.worlds": {"_foreign", "_worlds"},
+}
+"""The private modules that tests of something private import, by package."""
+
+
+def private_imports(path: Path, tree: ast.Module) -> set[str]:
+    """The private modules and names of other packages that a file imports."""
+    here = path.relative_to(ROOT).with_suffix("").parts
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        start = here[: len(here) - node.level] if node.level else ()
+        module = [*start, *(node.module.split(".") if node.module else [])]
+        for full in ([*module, alias.name] for alias in node.names):
+            private = [i for i, part in enumerate(full) if re.match(r"_(?!_)", part)]
+            if full[0] in ROOTS and private and [*here[: private[0]]] != full[: private[0]]:
+                found.add(".".join(full[: private[0] + 1]))
+    return found
+
+
+def test_packages_are_imported_by_their_public_names():
+    assert not found_in(SOURCES, lambda path: private_imports(path, TREES[path]))
+
+
+def test_only_tests_of_something_private_import_it():
+    tests = sorted((ROOT / "tests").rglob("*.py"))
+    found = found_in(tests, lambda x: private_imports(x, ast.parse(x.read_text("utf-8"))))
+    modules = {module for names in found.values() for module in names}
+    packages = sorted({module.rpartition(".")[0] for module in modules})
+    listed = {
+        p: {m.rpartition(".")[2] for m in modules if m.rpartition(".")[0] == p} for p in packages
+    }
+    assert listed == PRIVATE
+
+
+@pytest.mark.parametrize("package", ["eqgrid", "agents"])
+def test_a_library_shows_only_what_it_exports(package):
+    tree = TREES[ROOT / package / "__init__.py"]
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    exported = {alias.asname for node in imports for alias in node.names}
+    shown = {x for x in dir(importlib.import_module(package)) if not x.startswith("_")}
+    packages = {path.stem for path in (ROOT / package).iterdir() if path.suffix in ("", ".py")}
+    assert shown - packages == exported
 
 
 @pytest.mark.slow

@@ -7,8 +7,7 @@ import time
 from starlette.testclient import TestClient
 
 from eqgrid_lab.play import Hall
-from eqgrid_lab.study import Course, check_plan, read_plan
-from eqgrid_lab.study._people import People
+from eqgrid_lab.study import Course, People, check_plan, read_plan
 from eqgrid_lab.web._app import build_app
 
 NOBODY = "nobody: it stays where it is"

@@ -9,9 +9,8 @@ from browser import chromium as chromium, running, screenshot
 from eqgrid_lab import Kitchen
 from eqgrid_lab.play import Hall, Menu, read_journal
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.study import Course, _course, read_plan
-from eqgrid_lab.study._people import People
-from eqgrid_lab.worlds._worlds import GoalsWorld, RescueWorld
+from eqgrid_lab.study import Course, People, _course, read_plan
+from eqgrid_lab.worlds import GoalsWorld, RescueWorld
 
 pytestmark = [pytest.mark.slow]
 NOBODY = "nobody: it stays where it is"

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from eqgrid_lab.play._session import Clock
+from eqgrid_lab.play import Clock
 
 
 class Time:

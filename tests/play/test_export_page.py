@@ -22,8 +22,7 @@ from eqgrid_lab.static import _export_page
 from eqgrid_lab.static._random import as_data, on_key_data, threefry
 from eqgrid_lab.static._sheet import draw_sheet
 from eqgrid_lab.static._world import PageWorld
-from eqgrid_lab.worlds._kitchens import KitchenV2
-from eqgrid_lab.worlds._worlds import RescueWorld
+from eqgrid_lab.worlds import KitchenV2, RescueWorld
 
 onnx = pytest.importorskip("onnx", reason="needs the extra [onnx]")
 pytest.importorskip("jax2onnx", reason="needs the extra [onnx]")

@@ -16,13 +16,23 @@ from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
 from eqgrid.envs.overcooked import games_from_table
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Menu, read_journal, replay, write_recording
-from eqgrid_lab.play._journal import Header, Journal, SeatRecord, StepLine
-from eqgrid_lab.play._live_game import Hands, LiveGame, Program
-from eqgrid_lab.play._messages import controls_of, idle_action
+from eqgrid_lab.play import (
+    Hands,
+    Header,
+    Journal,
+    LiveGame,
+    Menu,
+    Program,
+    SeatRecord,
+    StepLine,
+    controls_of,
+    idle_action,
+    read_journal,
+    replay,
+    write_recording,
+)
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.worlds._kitchens import KitchenV2
-from eqgrid_lab.worlds._worlds import ForagingWorld, GoalsWorld, RescueWorld, WarehouseWorld
+from eqgrid_lab.worlds import ForagingWorld, GoalsWorld, KitchenV2, RescueWorld, WarehouseWorld
 
 
 def menu_of(env, **flags):

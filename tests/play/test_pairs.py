@@ -11,8 +11,7 @@ from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu, read_journal
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.study import _course
-from eqgrid_lab.study._waiting_room import WaitingRoom
+from eqgrid_lab.study import WaitingRoom, _course
 
 LONG = Kitchen(layout="ring", horizon=400)
 

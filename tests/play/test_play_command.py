@@ -13,7 +13,7 @@ import pytest
 
 from agents import read_table
 from eqgrid_lab.base import Process, RunError, UsageError
-from eqgrid_lab.play._journal import Header, Journal, SeatRecord, StepLine
+from eqgrid_lab.play import Header, Journal, SeatRecord, StepLine
 from eqgrid_lab.web import _play_command as _play
 
 ROOT = Path(__file__).parents[2]

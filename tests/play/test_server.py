@@ -13,13 +13,22 @@ from starlette.websockets import WebSocketDisconnect
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Hall, Menu, Terms, _session, read_journal, replay
-from eqgrid_lab.play._live_game import LiveGame
-from eqgrid_lab.play._messages import Hold, Leave, Press
+from eqgrid_lab.play import (
+    Hall,
+    Hold,
+    Leave,
+    LiveGame,
+    Menu,
+    Press,
+    Terms,
+    _session,
+    read_journal,
+    replay,
+)
 from eqgrid_lab.play._session import FREE
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
-from eqgrid_lab.worlds._worlds import GoalsWorld
+from eqgrid_lab.worlds import GoalsWorld
 
 NOBODY = "nobody: it stays where it is"
 

@@ -33,9 +33,18 @@ from eqgrid_lab.base import UsageError
 from eqgrid_lab.folders import locked
 from eqgrid_lab.play import Hall, Menu
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.study import Course, _course, export, forget, open_people, read_plan, report
-from eqgrid_lab.study._people import DATA, DICTIONARY
-from eqgrid_lab.study._plan import Question
+from eqgrid_lab.study import (
+    DATA,
+    DICTIONARY,
+    Course,
+    Question,
+    _course,
+    export,
+    forget,
+    open_people,
+    read_plan,
+    report,
+)
 
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 

@@ -14,14 +14,25 @@ from agents.files import shipped
 from eqgrid import RandomPartner, record_play
 from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Hall, Menu, place_of, read_journal, read_recorded, scenes, think
-from eqgrid_lab.play._frames import TileSheet
-from eqgrid_lab.play._journal import Header, Journal, SeatRecord
-from eqgrid_lab.play._live_game import LiveGame, Program
+from eqgrid_lab.play import (
+    Hall,
+    Header,
+    Journal,
+    LiveGame,
+    Menu,
+    Program,
+    SeatRecord,
+    TileSheet,
+    place_of,
+    read_journal,
+    read_recorded,
+    scenes,
+    think,
+)
 from eqgrid_lab.runs.single import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
-from eqgrid_lab.worlds._worlds import RescueWorld
+from eqgrid_lab.worlds import RescueWorld
 
 WORLD = {"name": "overcooked", "layout": "ring", "horizon": 40}
 

@@ -18,7 +18,7 @@ from agents import (
     init_runner,
     step_runner,
 )
-from eqgrid_lab.show._film import record
+from eqgrid_lab.show import record
 
 
 class Counter(AbstractNetwork):

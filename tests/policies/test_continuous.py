@@ -25,7 +25,7 @@ from agents import (
     train,
     trained_policy,
 )
-from agents.ppo._batch import minibatch, shuffle
+from agents.ppo import minibatch, shuffle
 from eqgrid import (
     AbstractEnv,
     AbstractSpace,
@@ -43,7 +43,7 @@ from eqgrid import (
     check_env,
     unwrap_state,
 )
-from eqgrid_lab.show._film import record
+from eqgrid_lab.show import record
 
 HEAD = ClippedNormalHead()
 

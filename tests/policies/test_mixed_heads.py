@@ -19,7 +19,7 @@ from agents import (
     mixed_team,
     trained_policy,
 )
-from agents.policies._mixed_team import MixedHead
+from agents.policies import MixedHead
 from eqgrid import AbstractEnv, AutoReset, Box, LogEpisodes, MultiDiscrete, TimeStep, Vectorize
 
 SPACE = Box(-1.0, 1.0, (3,))

@@ -22,7 +22,7 @@ from agents import (
     train,
     trained_policy,
 )
-from agents.ppo._batch import minibatch
+from agents.ppo import minibatch
 from eqgrid import (
     AbstractEnv,
     AutoReset,

@@ -21,7 +21,7 @@ from agents import (
     ppo_loss,
     replay,
 )
-from agents.ppo._batch import minibatch, shuffle
+from agents.ppo import minibatch, shuffle
 from eqgrid import RunningMoments
 
 LENGTH, NUM_ENVS = 24, 4

@@ -20,7 +20,7 @@ from eqgrid import (
     interop,
     play,
 )
-from eqgrid_lab.show._film import record
+from eqgrid_lab.show import record
 
 RETURNS = [3.0, 6.0]
 """Of an episode of `Pensions`."""

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from eqgrid_lab.base import Process
-from eqgrid_lab.runs._program import run_command_line
+from eqgrid_lab.runs import run_command_line
 from eqgrid_lab.settings import page
 
 

@@ -20,8 +20,8 @@ from agents.files import _checkpoint
 from agents.files._policy_schema import PolicyTable
 from eqgrid import Masked, ObservationAndState
 from eqgrid_lab.base._run_files import _Metadata
+from eqgrid_lab.commands import common_world
 from eqgrid_lab.commands._card import _body, _front_matter
-from eqgrid_lab.commands._policies import common_world
 from eqgrid_lab.runs.single import read_policy
 from eqgrid_lab.settings import dump, page, parse
 

@@ -11,8 +11,7 @@ from eqgrid_lab import Kitchen
 from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
 from eqgrid import make, read_regular_file
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import BestResponses, _crossplay, _evaluation, _partners
-from eqgrid_lab.commands._results_table import find_runs
+from eqgrid_lab.commands import BestResponses, _crossplay, _evaluation, _partners, find_runs
 from eqgrid_lab.runs import _program
 from eqgrid_lab.settings import default_settings, page
 

@@ -17,8 +17,7 @@ from agents import PolicyPartner, StuckRule, load_policy, read_metadata, write_t
 from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
 from eqgrid_lab.base import UsageError, exit_code_of
-from eqgrid_lab.runs.cloning import _program
-from eqgrid_lab.runs.cloning._games import choose_held_out, read_recorded
+from eqgrid_lab.runs.cloning import _program, choose_held_out, read_recorded
 from eqgrid_lab.runs.single import read_policy
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.show import median_seed

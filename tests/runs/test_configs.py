@@ -11,7 +11,7 @@ from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import _program
 from eqgrid_lab.settings import default_settings, dump, load, page, parse
 from eqgrid_lab.settings._config import CONFIGS
-from eqgrid_lab.worlds._worlds import GoalsWorld
+from eqgrid_lab.worlds import GoalsWorld
 
 TUNED = {path.stem: path for path in CONFIGS.glob("*-*.toml")}
 

@@ -18,10 +18,19 @@ from eqgrid.grid import GridWorld, Stay
 from eqgrid_lab.base import Failures, Process, UsageError
 from eqgrid_lab.folders import History
 from eqgrid_lab.runs import _program
-from eqgrid_lab.runs.single import Evaluator, Run, Stage, _training, stages, with_curriculum
-from eqgrid_lab.runs.single._curriculum import Gate, StageEvaluator, summary
-from eqgrid_lab.runs.single._evaluator import evaluated_metrics
-from eqgrid_lab.runs.single._hooks import EarlyStop
+from eqgrid_lab.runs.single import (
+    EarlyStop,
+    Evaluator,
+    Gate,
+    Run,
+    Stage,
+    StageEvaluator,
+    _training,
+    evaluated_metrics,
+    stages,
+    with_curriculum,
+)
+from eqgrid_lab.runs.single._curriculum import summary
 from eqgrid_lab.settings import default_settings, dump, load, page, parse
 
 TABLES = """

@@ -16,9 +16,9 @@ import pytest
 from command_lines import call
 from safetensors.numpy import load_file
 
-from agents import ProcessFailed, TrainState, device_mesh, fail, from_first, gather, is_first
+from agents import ProcessFailed, TrainState, device_mesh, from_first, gather, is_first
 from agents.files import pack, unpack
-from agents.training import _processes, _train
+from agents.training import _processes, _train, fail
 from eqgrid_lab.base import Process, UsageError, _distributed
 
 FLAGS = "--env.name goals --env.horizon 10 --env.normalize-observation --num-envs 8 --width 8"

@@ -18,11 +18,11 @@ from eqgrid import (
     AbstractWrapperState,
     AutoReset,
     LogEpisodes,
-    PyTree,
     RecordedPartner,
     Vectorize,
     make,
 )
+from eqgrid.typing import PyTree
 from eqgrid_lab.show import film_episode
 
 FORWARD, RIGHT = 2, 1

@@ -10,11 +10,10 @@ from agents import shipped_policies
 from agents.files import expand_home
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PolicyFlags
-from eqgrid_lab.runs.many._points import read_sweep
-from eqgrid_lab.settings import changed_by_world, cli, dump, page, parse, read_flags
-from eqgrid_lab.settings._limits import as_given, flags
-from eqgrid_lab.worlds import WORLDS, default_world
-from eqgrid_lab.worlds._commons import HarvestWorld
+from eqgrid_lab.runs.many import read_sweep
+from eqgrid_lab.settings import as_given, changed_by_world, cli, dump, page, parse, read_flags
+from eqgrid_lab.settings._limits import flags
+from eqgrid_lab.worlds import WORLDS, HarvestWorld, default_world
 
 PAGES = ("ippo", "mappo", "e3t", "body")
 

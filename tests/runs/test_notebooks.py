@@ -13,8 +13,7 @@ from eqgrid_lab import run_experiment
 from eqgrid_lab.base import Process, run_process
 from eqgrid_lab.base._command import _Output
 from eqgrid_lab.runs import _program
-from eqgrid_lab.settings import command_of, dump, page
-from eqgrid_lab.settings._page import is_shipped
+from eqgrid_lab.settings import command_of, dump, is_shipped, page
 
 TINY = [
     *("--env.name", "goals", "--num-envs", "8", "--ppo.rollout-length", "32", "--width", "8"),

@@ -14,8 +14,7 @@ from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _crossplay, _evaluation
 from eqgrid_lab.runs import _program
-from eqgrid_lab.settings import SHIPPED, command_of, load_page, page, parse, read_flags
-from eqgrid_lab.settings._page import is_shipped
+from eqgrid_lab.settings import SHIPPED, command_of, is_shipped, load_page, page, parse, read_flags
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
 SMALL = "--num-envs 4 --ppo.rollout-length 16 --ppo.num-minibatches 2 --eval-episodes 4"

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from eqgrid_lab.runs.many._report import _of_one, _with_interval
-from eqgrid_lab.runs.single._display import LogDisplay
+from eqgrid_lab.runs.single import LogDisplay
 from eqgrid_lab.show import (
     caption,
     print_result,

@@ -14,8 +14,7 @@ from command_lines import call_and_hear
 
 from agents import NonFiniteLoss, OutOfMemory
 from eqgrid_lab.folders import locked
-from eqgrid_lab.runs.many import _group, _sweep
-from eqgrid_lab.runs.many._points import Point, groups_of, settings_of
+from eqgrid_lab.runs.many import Point, _group, _sweep, groups_of, settings_of
 from eqgrid_lab.runs.single import _evaluator
 from eqgrid_lab.settings import page
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs.many._points import read_sweep, settings_of
+from eqgrid_lab.runs.many import read_sweep, settings_of
 from eqgrid_lab.settings import page
 
 

@@ -5,7 +5,7 @@ import csv
 import pytest
 from rich.console import Console
 
-from eqgrid_lab.runs.many._report import draw_sweep, print_points, table_row, write_table
+from eqgrid_lab.runs.many import draw_sweep, print_points, table_row, write_table
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...grid import AGENT_CHARACTERS, Layout, LayoutError, check_whole, choose_text
+from ..._checks import check_whole
+from ...grid import AGENT_CHARACTERS, Layout, LayoutError, choose_text
 from ._kinds import APPLE, KINDS, LEGEND, ORCHARD, RIVER
 from ._state import with_tally
 

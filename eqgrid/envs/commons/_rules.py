@@ -9,19 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int8, Int16, Real, UInt8
 
-from ...grid import (
-    NOTHING,
-    AbstractPhase,
-    Step,
-    Use,
-    World,
-    as_probability,
-    cells_at,
-    check_whole,
-    direction_delta,
-    is_known,
-    send_away,
-)
+from ..._checks import as_probability, check_whole, is_known
+from ...grid import NOTHING, AbstractPhase, Step, Use, World, cells_at, direction_delta, send_away
 from ._kinds import APPLE, CLEANING_BEAM, ORCHARD, POLLUTION, RIVER, ZAP_BEAM
 from ._state import Tally, as_steps, is_active, retallied, with_cells
 

@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int16, Int32, Real
 
+from ..._checks import as_number, is_finite
 from ..._partial import Partial
-from ...grid import InfoEntry, Layout, Step, World, as_number, is_finite
+from ...grid import InfoEntry, Layout, Step, World
 
 _LONGEST = 2**15 - 1
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Int, Real
 
+from ..._checks import check_whole
 from ...grid import (
     AbstractObservation,
     Action,
@@ -19,7 +20,6 @@ from ...grid import (
     Move,
     Stay,
     WeightedEventReward,
-    check_whole,
     choose_observation,
     empty_world,
 )

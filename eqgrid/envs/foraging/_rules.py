@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int8, Int32, Real
 
+from ..._checks import as_number, is_finite
 from ...grid import (
     NOTHING,
     AbstractCollision,
@@ -18,9 +19,7 @@ from ...grid import (
     Direction,
     Step,
     Use,
-    as_number,
     direction_delta,
-    is_finite,
 )
 
 

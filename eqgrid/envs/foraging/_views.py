@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
-from ...grid import NOTHING, AbstractObservation, Layout, World, check_whole
+from ..._checks import check_whole
+from ...grid import NOTHING, AbstractObservation, Layout, World
 from ._kinds import FLOOR, MAX_LEVEL
 
 _NONE = (-1, -1, 0)

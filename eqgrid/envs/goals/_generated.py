@@ -9,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ..._checks import as_probability, check_whole
 from ...grid import (
     AbstractGenerator,
     Layout,
     LayoutError,
-    as_probability,
     check_generator,
-    check_whole,
     count_next_to,
     draw_maze,
     empty_world,

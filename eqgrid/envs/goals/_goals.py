@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int32, PRNGKeyArray, UInt8
 
+from ..._checks import check_whole
 from ...grid import (
     AGENT_CHARACTERS,
     MOVES,
@@ -42,7 +43,6 @@ from ...grid import (
     World,
     agent_colours,
     check_room,
-    check_whole,
     choose_observation,
     choose_text,
     draw_cells,

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Int
 
+from ..._checks import check_whole
 from ...grid import (
     AbstractObservation,
     AbstractPhase,
@@ -20,7 +21,6 @@ from ...grid import (
     Rotate,
     RuleEvents,
     Stay,
-    check_whole,
     choose_observation,
     empty_world,
 )

@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Callable, Mapping
 
-from ...grid import LayoutError, check_named, check_whole, did_you_mean
+from ..._checks import check_whole, did_you_mean
+from ...grid import LayoutError, check_named
 from .rooms import (
     AbstractRoom,
     CrossingRoom,

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
 from ..._partner import AbstractPartner, Seen
-from ..._types import PyTree
 from ...grid import IDLE, Bodies, Layout, World, next_to
+from ...typing import PyTree
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
 from ._overcooked import INTERACT, STAY
 from ._ways import FAR, STEPS, around, count_steps, label_regions

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real, UInt8
 
+from ..._checks import as_probability
 from ...grid import (
     IDLE,
     AbstractStart,
@@ -16,7 +17,6 @@ from ...grid import (
     RandomPositions,
     WithProbability,
     World,
-    as_probability,
 )
 from ._contents import MAX_INGREDIENTS, Item, Tile, encode, look_up, soup_size
 

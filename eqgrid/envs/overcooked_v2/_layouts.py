@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ...grid import Layout, LayoutError, check_named, did_you_mean
+from ..._checks import did_you_mean
+from ...grid import Layout, LayoutError, check_named
 from ._contents import INGREDIENTS
 from ._kinds import kitchen_kinds
 from ._rules import Menu, Recipe, all_recipes, place_order

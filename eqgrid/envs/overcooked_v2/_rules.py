@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int16, Int32, Integer, PRNGKeyArray, UInt8
 
+from ..._checks import check_whole
 from ...grid import (
     IDLE,
     NOTHING,
@@ -25,7 +26,6 @@ from ...grid import (
     Step,
     Turn,
     World,
-    check_whole,
     direction_delta,
 )
 from ._contents import INGREDIENTS, MAX_INGREDIENTS, PLATE, Contents, Tile, contents, contents_of

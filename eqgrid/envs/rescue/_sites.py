@@ -11,17 +11,15 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
+from ..._checks import as_probability, check_whole, did_you_mean
 from ...grid import (
     AbstractGenerator,
     Layout,
     LayoutError,
-    as_probability,
     check_generator,
     check_named,
     check_ranges,
-    check_whole,
     count_next_to,
-    did_you_mean,
     draw_maze,
     empty_world,
     next_to,

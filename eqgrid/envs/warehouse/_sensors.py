@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int8, Int32, UInt8
 
-from ...grid import AbstractObservation, Direction, Layout, World, check_whole
+from ..._checks import check_whole
+from ...grid import AbstractObservation, Direction, Layout, World
 from ._kinds import Load, Tile
 
 _ORDER = (Direction.NORTH, Direction.SOUTH, Direction.WEST, Direction.EAST)

@@ -7,6 +7,7 @@ from typing import Literal
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Int, Real
 
+from ..._checks import check_whole
 from ...grid import (
     AbstractEnding,
     AbstractObservation,
@@ -22,7 +23,6 @@ from ...grid import (
     Stay,
     Use,
     WeightedEventReward,
-    check_whole,
 )
 from ._layouts import RandomCells, RandomRequests, load_warehouse
 from ._rules import (

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt8, UInt
 from ..._checks import as_number
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace
-from ..._types import PyTree
+from ...typing import PyTree
 from .._grid_world import GridWorld
 from .._layout import Layout, LayoutError
 from .._world import World

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, Shaped
 
-from ..._types import PyTree
+from ...typing import PyTree
 from .._layout import Layout
 from .._world import World
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, Shaped
 
 from ..._observed import ObservationAndState
-from ..._types import PyTree
+from ...typing import PyTree
 from .._layout import Layout
 from .._world import World
 from ._observation import AbstractObservation

@@ -13,9 +13,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from agents import Demonstrations, demonstrations
-from eqgrid import AbstractEnv, PyTree, unwrap
+from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs.overcooked import HumanGame, human_games, read_games
 from eqgrid.grid import GridWorld
+from eqgrid.typing import PyTree
 
 from ...base import UsageError
 from ._settings import Cloning

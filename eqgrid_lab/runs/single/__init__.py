@@ -9,8 +9,15 @@ from ._build import (
     start_together as start_together,
 )
 from ._conclusion import Conclusion as Conclusion, finish as finish
-from ._curriculum import Stage as Stage, stages as stages, with_curriculum as with_curriculum
+from ._curriculum import (
+    Gate as Gate,
+    Stage as Stage,
+    StageEvaluator as StageEvaluator,
+    stages as stages,
+    with_curriculum as with_curriculum,
+)
 from ._display import (
+    LogDisplay as LogDisplay,
     Summed as Summed,
     is_live as is_live,
     open_console as open_console,
@@ -21,10 +28,12 @@ from ._display import (
 from ._evaluator import (
     Evaluator as Evaluator,
     EvaluatorOfMany as EvaluatorOfMany,
+    evaluated_metrics as evaluated_metrics,
     mean_totals as mean_totals,
 )
 from ._hooks import (
     SAVE_SECONDS as SAVE_SECONDS,
+    EarlyStop as EarlyStop,
     Forget as Forget,
     OutOfTime as OutOfTime,
     profiled as profiled,
@@ -36,6 +45,7 @@ from ._identity import (
     digest as digest,
     digests as digests,
     marks as marks,
+    run_digest as run_digest,
 )
 from ._policies import SavedPolicy as SavedPolicy, portable as portable, read_policy as read_policy
 from ._run import STOP_CODES as STOP_CODES, Plan as Plan, Run as Run, plan_stages as plan_stages

@@ -11,7 +11,8 @@ from jaxtyping import PRNGKeyArray, Shaped
 
 from agents import AbstractAlgorithm, AbstractTrainState, check_memory
 from agents.training import stack_runs
-from eqgrid import AbstractVectorEnv, PyTree
+from eqgrid import AbstractVectorEnv
+from eqgrid.typing import PyTree
 
 from ...settings import Experiment
 from ._run import Run

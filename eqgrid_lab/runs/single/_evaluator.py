@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from agents import AbstractTrainState, ActorCritic, Evaluation, TrainProgress, evaluate
-from eqgrid import AbstractVectorEnv, NormalizeObservation, PyTree
+from eqgrid import AbstractVectorEnv, NormalizeObservation
+from eqgrid.typing import PyTree
 
 
 def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:

@@ -9,14 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
+from ...._checks import as_probability, check_whole
 from ....grid import (
     AbstractGenerator,
     Layout,
     LayoutError,
-    as_probability,
     check_generator,
     check_ranges,
-    check_whole,
     empty_world,
     next_to,
     reach,

@@ -2,8 +2,10 @@
 
 from ._best_plan import (
     Layers as Layers,
+    StepsNeeded as StepsNeeded,
     choose_spacing as choose_spacing,
     solve as solve,
+    solve_discounted as solve_discounted,
     trace as trace,
 )
 from ._best_response import (

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Int32, Shaped
 
-from ...._types import PyTree
 from ....grid import GridWorld, World
+from ....typing import PyTree
 from .._overcooked import INTERACT
 from ..layouts import REFERENCE_NAMES
 from ._best_plan import StepsNeeded, solve, solve_discounted

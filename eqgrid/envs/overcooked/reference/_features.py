@@ -10,17 +10,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8
 
 from .... import batched_cond
-from ....grid import (
-    IDLE,
-    AbstractObservation,
-    Bodies,
-    Cell,
-    Direction,
-    Layout,
-    World,
-    check_whole,
-    get_cell,
-)
+from ...._checks import check_whole
+from ....grid import IDLE, AbstractObservation, Bodies, Cell, Direction, Layout, World, get_cell
 from .._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents, soup_size
 from .._ways import FAR, STEPS, around, spread
 
