@@ -39,8 +39,10 @@ PACKAGES = (
     "eqgrid.grid",
     "eqgrid.interop",
     *(f"eqgrid.envs.{world}" for world in WORLDS),
+    *(f"eqgrid.envs.overcooked.{topic}" for topic in ("people", "plans", "reference")),
     "agents",
     "eqgrid_lab",
+    "eqgrid_lab.cloning",
 )
 """The packages whose public names are in the reference."""
 

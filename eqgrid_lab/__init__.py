@@ -4,11 +4,7 @@ These names are for scripts that define an experiment, such as `experiments/ippo
 """
 
 from ._own_agents import check_agents as check_agents
-from .runs import (
-    Cloning as Cloning,
-    run_cloning as run_cloning,
-    run_experiment as run_experiment,
-)
+from .runs import run_experiment as run_experiment
 from .settings import (
     Experiment as Experiment,
     NetworkName as NetworkName,

@@ -15,9 +15,10 @@ from typing import Annotated
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import AbstractWorldConfig, Cloning, Kitchen, NetworkName, OwnNetwork, run_cloning
+from eqgrid_lab import AbstractWorldConfig, Kitchen, NetworkName, OwnNetwork
 from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
 from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid_lab.cloning import Cloning, run_cloning
 
 
 @dataclasses.dataclass(frozen=True)

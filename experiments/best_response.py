@@ -23,7 +23,8 @@ from eqgrid_lab import Kitchen
 from agents import write_whole
 from agents.exact import Chances, Found, Kept, Progress, respond, without_stuck_rule
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
-from eqgrid.envs.overcooked import REFERENCE_NAMES, BestResponse, JointModel
+from eqgrid.envs.overcooked import REFERENCE_NAMES
+from eqgrid.envs.overcooked.plans import BestResponse, JointModel
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import (
     DIFFERENT,

@@ -21,16 +21,14 @@ from rich.console import Console
 
 from eqgrid_lab import Kitchen
 from agents import write_whole
-from eqgrid.envs.overcooked import (
-    KITCHENS,
+from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES, reference_layouts
+from eqgrid.envs.overcooked.plans import (
     PLANS_FILE,
-    REFERENCE_NAMES,
     JointModel,
     Layers,
     Plan,
     choose_spacing,
     reachable_counters,
-    reference_layouts,
     replay,
     solve,
     stored_plans,

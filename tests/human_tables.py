@@ -8,15 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqgrid import Trajectories
-from eqgrid.envs.overcooked import (
-    Overcooked,
-    Recipes,
-    parse_kitchen,
-    replay,
-    stored_plans,
-    trajectories_to_reference,
-    worlds_to_reference,
-)
+from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
+from eqgrid.envs.overcooked.plans import replay, stored_plans
+from eqgrid.envs.overcooked.reference import trajectories_to_reference, worlds_to_reference
 from eqgrid.grid import Layout
 
 CRAMPED_TEXT = "XXPXX\nO  2O\nX1  X\nXDXSX"

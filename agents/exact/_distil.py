@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from eqgrid import AbstractEnv, Discrete
-from eqgrid.envs.overcooked import PlanTable
+from eqgrid.envs.overcooked.plans import PlanTable
 from eqgrid.grid import GridWorld, World
 
 from ..cloning import BehaviorCloning, Demonstrations

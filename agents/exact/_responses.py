@@ -27,10 +27,10 @@ from eqgrid import (
     start_play,
     unwrap_state,
 )
-from eqgrid.envs.overcooked import (
+from eqgrid.envs.overcooked import HandsOff
+from eqgrid.envs.overcooked.plans import (
     BestResponse,
     ChanceTable,
-    HandsOff,
     JointModel,
     reachable_counters,
     tabulate,

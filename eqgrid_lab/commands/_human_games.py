@@ -16,11 +16,9 @@ from rich.text import Text
 
 from agents import write_whole
 from eqgrid import AbstractEnv, Trajectories, record_play
-from eqgrid.envs.overcooked import (
-    Behaviour,
+from eqgrid.envs.overcooked import Behaviour, Overcooked, behaviour
+from eqgrid.envs.overcooked.people import (
     HumanGame,
-    Overcooked,
-    behaviour,
     human_games,
     read_games,
     trajectories_from_games,

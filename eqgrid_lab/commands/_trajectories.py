@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from agents import OutOfMemory, save_trajectories, write_table
 from eqgrid import AbstractEnv, Trajectories, interop
-from eqgrid.envs.overcooked import trajectories_to_reference
+from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid.grid import Layout
 
 from ..base import RunError, UsageError

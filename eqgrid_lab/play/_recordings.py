@@ -11,7 +11,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from agents import save_trajectories, write_table
 from eqgrid import AbstractEnv, StayPartner, Trajectories, play_step, start_play, unwrap_state
-from eqgrid.envs.overcooked import trajectories_to_reference
+from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid.typing import PyTree
 
 from ..base import UsageError

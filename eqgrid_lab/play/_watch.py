@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from agents import GlobalState, PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, Discrete
-from eqgrid.envs.overcooked import HumanGame, human_games, read_games
+from eqgrid.envs.overcooked.people import HumanGame, human_games, read_games
 from eqgrid.grid import by_choice
 from eqgrid.typing import PyTree
 

@@ -1,4 +1,3 @@
 """Runs: training with folders, checkpoints, evaluation, many seeds and sweeps."""
 
 from ._program import run_command_line as run_command_line, run_experiment as run_experiment
-from .cloning import Cloning as Cloning, run_cloning as run_cloning

@@ -18,13 +18,12 @@ from eqgrid.envs.overcooked import (
     TRAINING_SHAPING,
     Overcooked,
     Tile,
-    best_known_return,
     find_obstacle,
     load_layout,
     random_starts,
-    reachable_counters,
     reference_layouts,
 )
+from eqgrid.envs.overcooked.plans import best_known_return, reachable_counters
 from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
 

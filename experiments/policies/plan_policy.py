@@ -18,7 +18,8 @@ from rich.console import Console
 from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork
 from agents.exact import Distillation, Judged, Played, follows, judge, sharpened
-from eqgrid.envs.overcooked import REFERENCE_NAMES, JointModel, PlanTable
+from eqgrid.envs.overcooked import REFERENCE_NAMES
+from eqgrid.envs.overcooked.plans import JointModel, PlanTable
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import (
     RunError,

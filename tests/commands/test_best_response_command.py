@@ -18,7 +18,8 @@ from eqgrid_lab import Kitchen
 from agents import GRU, PolicyPartner, StuckRule, actor_critic, trained_policy
 from agents.exact import Chances, Kept
 from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make, play
-from eqgrid.envs.overcooked import BestResponse, HandsOff, JointModel, ScriptedCook, Tile
+from eqgrid.envs.overcooked import HandsOff, ScriptedCook, Tile
+from eqgrid.envs.overcooked.plans import BestResponse, JointModel
 from eqgrid.grid import poses
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PEOPLE, BestResponses, _partners

@@ -40,8 +40,10 @@ from agents import (
 )
 from agents.files import _checkpoint, _files, shipped
 from eqgrid import Trajectories, make, unwrap_state
-from eqgrid.envs.overcooked import KITCHENS, replay, stored_plans, trajectories_from_reference
+from eqgrid.envs.overcooked import KITCHENS
 from eqgrid.envs.overcooked.layouts import _layouts
+from eqgrid.envs.overcooked.plans import replay, stored_plans
+from eqgrid.envs.overcooked.reference import trajectories_from_reference
 from eqgrid.grid import _layout
 from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.commands import _card, _evaluation, check_file, judging_env, lineups, write_episodes

@@ -16,7 +16,9 @@ from saved_policies import write_policy
 
 from agents import write_table
 from eqgrid import make, record_play
-from eqgrid.envs.overcooked import ScriptedCook, games_from_table, trajectories_to_reference
+from eqgrid.envs.overcooked import ScriptedCook
+from eqgrid.envs.overcooked.people import games_from_table
+from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.commands import _human_games, empty_kitchen, share_of_time
 
 GAMES = 3

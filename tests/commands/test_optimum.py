@@ -12,15 +12,8 @@ import pytest
 from kitchen_checks import Blind
 
 from eqgrid_lab import Kitchen
-from eqgrid.envs.overcooked import (
-    KITCHENS,
-    Overcooked,
-    best_known_return,
-    load_layout,
-    reachable_counters,
-    replay,
-    stored_plans,
-)
+from eqgrid.envs.overcooked import KITCHENS, Overcooked, load_layout
+from eqgrid.envs.overcooked.plans import best_known_return, reachable_counters, replay, stored_plans
 from eqgrid_lab.base import _command
 
 

@@ -26,9 +26,8 @@ from eqgrid.envs.overcooked import (
     Tile,
     behaviour,
     parse_kitchen,
-    replay,
-    stored_plans,
 )
+from eqgrid.envs.overcooked.plans import replay, stored_plans
 
 ROWS = 60
 

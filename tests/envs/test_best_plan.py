@@ -7,13 +7,11 @@ import pytest
 from kitchen_checks import Blind, unchecked
 from plans_by_hand import TEXT, best_by_hand, tiny
 
-from eqgrid.envs.overcooked import (
+from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
+from eqgrid.envs.overcooked.plans import (
     JointModel,
     Layers,
-    Overcooked,
-    Recipes,
     choose_spacing,
-    parse_kitchen,
     reachable_counters,
     replay,
     solve,

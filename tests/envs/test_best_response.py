@@ -11,15 +11,11 @@ from kitchen_checks import Blind, unchecked
 from plans_by_hand import best_by_hand, tiny
 
 from eqgrid import Seen, StayPartner
-from eqgrid.envs.overcooked import (
-    INTERACT,
-    STAY,
+from eqgrid.envs.overcooked import INTERACT, STAY, HandsOff, Overcooked, item_of
+from eqgrid.envs.overcooked.plans import (
     BestResponse,
-    HandsOff,
     JointModel,
     Layers,
-    Overcooked,
-    item_of,
     reachable_counters,
     solve,
     tabulate,

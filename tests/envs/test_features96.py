@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from kitchen_checks import give, holds, lies, place, put, random_layout, stack, unchecked
 
-from eqgrid.envs.overcooked import (
-    KITCHENS,
-    Item,
-    Overcooked,
-    ReferenceFeatures,
-    Tile,
-    load_layout,
-    parse_kitchen,
-)
+from eqgrid.envs.overcooked import KITCHENS, Item, Overcooked, Tile, load_layout, parse_kitchen
+from eqgrid.envs.overcooked.reference import ReferenceFeatures
 from eqgrid.grid import Direction
 
 STEPS = [(-1, 0), (1, 0), (0, 1), (0, -1)]

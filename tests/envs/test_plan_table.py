@@ -8,8 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from eqgrid.envs.overcooked import JointModel, Overcooked, PlanTable
-from eqgrid.envs.overcooked.plans import Layers, StepsNeeded, solve, solve_discounted
+from eqgrid.envs.overcooked import Overcooked
+from eqgrid.envs.overcooked.plans import (
+    JointModel,
+    Layers,
+    PlanTable,
+    StepsNeeded,
+    solve,
+    solve_discounted,
+)
 
 pytestmark = [pytest.mark.slow]
 DISCOUNT = 0.98

@@ -14,16 +14,17 @@ from human_tables import CRAMPED, Call, episodes, frame, new_table, old_table, t
 from hypothesis import given, settings, strategies as st
 from kitchen_checks import unchecked
 
-from eqgrid.envs.overcooked import (
-    Overcooked,
+from eqgrid.envs.overcooked import Overcooked, load_layout
+from eqgrid.envs.overcooked.people import (
+    NotATable,
+    _files,
     games_from_table,
     human_games,
-    load_layout,
     read_games,
+    read_pickled_table,
     trajectories_from_games,
-    trajectories_from_reference,
 )
-from eqgrid.envs.overcooked.people import NotATable, _files, read_pickled_table
+from eqgrid.envs.overcooked.reference import trajectories_from_reference
 
 LENGTH = (60, 45)
 GAMES = episodes(CRAMPED, LENGTH)

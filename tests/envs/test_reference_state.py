@@ -18,11 +18,8 @@ from kitchen_checks import (
     unchecked,
 )
 
-from eqgrid.envs.overcooked import (
-    Item,
-    Recipes,
-    load_layout,
-    parse_kitchen,
+from eqgrid.envs.overcooked import Item, Recipes, load_layout, parse_kitchen
+from eqgrid.envs.overcooked.reference import (
     world_from_reference,
     world_to_reference,
     worlds_from_reference,

@@ -10,10 +10,9 @@ import pytest
 from kitchen_checks import unchecked
 
 from eqgrid import Trajectories, make
-from eqgrid.envs.overcooked import (
-    Overcooked,
-    replay,
-    stored_plans,
+from eqgrid.envs.overcooked import Overcooked
+from eqgrid.envs.overcooked.plans import replay, stored_plans
+from eqgrid.envs.overcooked.reference import (
     trajectories_from_reference,
     trajectories_to_reference,
     world_to_reference,

@@ -46,7 +46,7 @@ def docstrings() -> dict[str, str]:
     """The docstring of every public name; empty if it has none."""
     griffe = pytest.importorskip("griffe", reason="needs the [docs] extra")
     loader = griffe.GriffeLoader(search_paths=[str(ROOT)], allow_inspection=False)
-    for package in ("eqgrid", "agents"):
+    for package in ("eqgrid", "agents", "eqgrid_lab"):
         loader.load(package)
     loader.resolve_aliases()
     names = [

@@ -145,7 +145,7 @@ PRIVATE = {
     "eqgrid_lab.folders": {"_folder", "_results"},
     "eqgrid_lab.play": {"_session"},
     "eqgrid_lab.runs": {"_program"},
-    "eqgrid_lab.runs.cloning": {"_program"},
+    "eqgrid_lab.cloning": {"_program"},
     "eqgrid_lab.runs.many": {"_candidates", "_group", "_report", "_seeds", "_sweep"},
     "eqgrid_lab.runs.single": {
         "_build",

@@ -12,7 +12,8 @@ import pytest
 from comparing import at, blank_record, differences, pad_to, replay, stack
 from kitchen_checks import unchecked
 
-from eqgrid.envs.overcooked import HumanGame, Overcooked, human_games
+from eqgrid.envs.overcooked import Overcooked
+from eqgrid.envs.overcooked.people import HumanGame, human_games
 from eqgrid.grid import Layout, World
 
 reason = "needs the [parity] extra: pip install -e '.[test,parity]'"

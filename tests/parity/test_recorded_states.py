@@ -23,9 +23,8 @@ from test_reference import (
     write,
 )
 
-from eqgrid.envs.overcooked import (
-    load_layout,
-    parse_reference,
+from eqgrid.envs.overcooked import load_layout, parse_reference
+from eqgrid.envs.overcooked.reference import (
     world_from_reference,
     world_to_reference,
     worlds_from_reference,

@@ -28,9 +28,9 @@ from test_reference import (
     write,
 )
 
-from eqgrid.envs.overcooked import (
+from eqgrid.envs.overcooked import load_layout
+from eqgrid.envs.overcooked.reference import (
     ReferenceFeatures,
-    load_layout,
     worlds_from_reference,
     worlds_to_reference,
 )

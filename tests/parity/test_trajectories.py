@@ -15,10 +15,9 @@ from test_reference import actions_module, build, mdp_module
 
 from agents import read_table, write_table
 from eqgrid import Trajectories
-from eqgrid.envs.overcooked import (
-    Overcooked,
-    replay,
-    stored_plans,
+from eqgrid.envs.overcooked import Overcooked
+from eqgrid.envs.overcooked.plans import replay, stored_plans
+from eqgrid.envs.overcooked.reference import (
     trajectories_from_reference,
     trajectories_to_reference,
     worlds_to_reference,

@@ -14,7 +14,7 @@ from eqgrid_lab import Kitchen
 from agents import read_table
 from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
-from eqgrid.envs.overcooked import games_from_table
+from eqgrid.envs.overcooked.people import games_from_table
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import (
     Hands,

@@ -12,7 +12,8 @@ from eqgrid_lab import Kitchen
 from agents import PolicyPartner, write_table
 from agents.files import shipped
 from eqgrid import RandomPartner, record_play
-from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+from eqgrid.envs.overcooked import ScriptedCook
+from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import (
     Hall,

@@ -15,9 +15,10 @@ from kitchen_checks import unchecked
 
 from agents import PolicyPartner, StuckRule, load_policy, read_metadata, write_table
 from eqgrid import make, record_play
-from eqgrid.envs.overcooked import ScriptedCook, trajectories_to_reference
+from eqgrid.envs.overcooked import ScriptedCook
+from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.base import UsageError, exit_code_of
-from eqgrid_lab.runs.cloning import _program, choose_held_out, read_recorded
+from eqgrid_lab.cloning import _program, choose_held_out, read_recorded
 from eqgrid_lab.runs.single import read_policy
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.show import median_seed

@@ -68,36 +68,3 @@ from .layouts import (
     parse_reference as parse_reference,
     reference_layouts as reference_layouts,
 )
-from .people import (
-    HumanGame as HumanGame,
-    games_from_table as games_from_table,
-    human_games as human_games,
-    read_games as read_games,
-    trajectories_from_games as trajectories_from_games,
-)
-from .plans import (
-    PLANS_FILE as PLANS_FILE,
-    BestResponse as BestResponse,
-    ChanceTable as ChanceTable,
-    JointModel as JointModel,
-    Layers as Layers,
-    Plan as Plan,
-    PlanTable as PlanTable,
-    best_known_return as best_known_return,
-    choose_spacing as choose_spacing,
-    reachable_counters as reachable_counters,
-    replay as replay,
-    solve as solve,
-    stored_plans as stored_plans,
-    tabulate as tabulate,
-    trace as trace,
-)
-from .reference import (
-    ReferenceFeatures as ReferenceFeatures,
-    trajectories_from_reference as trajectories_from_reference,
-    trajectories_to_reference as trajectories_to_reference,
-    world_from_reference as world_from_reference,
-    world_to_reference as world_to_reference,
-    worlds_from_reference as worlds_from_reference,
-    worlds_to_reference as worlds_to_reference,
-)

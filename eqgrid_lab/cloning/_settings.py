@@ -16,8 +16,8 @@ from eqgrid import AbstractPartner, AbstractVectorEnv
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid.grid import poses
 
-from ...base import UsageError, as_usage_error
-from ...settings import (
+from ..base import UsageError, as_usage_error
+from ..settings import (
     LARGEST_SEED,
     PolicySettings,
     at_home,
@@ -30,7 +30,7 @@ from ...settings import (
     value_after,
     with_network,
 )
-from ...worlds import Kitchen
+from ..worlds import Kitchen
 
 C = TypeVar("C", bound="Cloning")
 

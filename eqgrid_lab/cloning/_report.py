@@ -13,8 +13,9 @@ from rich.text import Text
 
 from agents.cloning import Epoch
 
-from ...folders import short_name
-from ...show import (
+from ..folders import short_name
+from ..runs.single import is_live, progress_bar
+from ..show import (
     files_in,
     new_figure,
     path_text,
@@ -24,7 +25,6 @@ from ...show import (
     with_deviation,
     write_figure,
 )
-from ..single import is_live, progress_bar
 from ._games import Recorded
 from ._settings import Cloning
 

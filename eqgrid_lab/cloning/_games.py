@@ -14,11 +14,11 @@ from scipy.sparse.csgraph import connected_components
 
 from agents import Demonstrations, demonstrations
 from eqgrid import AbstractEnv, unwrap
-from eqgrid.envs.overcooked import HumanGame, human_games, read_games
+from eqgrid.envs.overcooked.people import HumanGame, human_games, read_games
 from eqgrid.grid import GridWorld
 from eqgrid.typing import PyTree
 
-from ...base import UsageError
+from ..base import UsageError
 from ._settings import Cloning
 
 

@@ -33,7 +33,7 @@ from agents.cloning import Clones, CloningScore, Epoch, clone, score
 from agents.training import stack_runs
 from eqgrid import AbstractEnv, AbstractPartner, AutoReset, OneOf, Vectorize, play
 
-from ...base import (
+from ..base import (
     FILM_FILE,
     SETTINGS_FILE,
     Failures,
@@ -42,10 +42,10 @@ from ...base import (
     keep_compiled_programs,
     run_process,
 )
-from ...folders import folder_name, open_folder, write_csv, write_json, writing_into
-from ...settings import dump
-from ...show import film_episode, median_seed
-from ..single import open_console, portable
+from ..folders import folder_name, open_folder, write_csv, write_json, writing_into
+from ..runs.single import open_console, portable
+from ..settings import dump
+from ..show import film_episode, median_seed
 from ._games import Recorded, most_frequent, read_recorded
 from ._report import EpochDisplay, draw_confusion, draw_scores, greet, print_models
 from ._settings import Cloning, parse_cloning
