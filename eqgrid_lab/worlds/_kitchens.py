@@ -1,10 +1,11 @@
 """The settings of Overcooked and OvercookedV2."""
 
 import dataclasses
+import importlib
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -23,7 +24,6 @@ from eqgrid.envs.overcooked import (
     random_starts,
     reference_layouts,
 )
-from eqgrid.envs.overcooked.plans import best_known_return, reachable_counters
 from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
 
@@ -106,7 +106,8 @@ class Kitchen(AbstractDrawnWorld):
     @property
     def optimum(self) -> float | None:
         """The best known return; for a mixture of layouts, the mean over them."""
-        known = [best_known_return(name, self.dynamics, self.horizon) for name in self.layouts]
+        best = _plans().best_known_return
+        known = [best(name, self.dynamics, self.horizon) for name in self.layouts]
         found = [optimum for optimum in known if optimum is not None]
         return sum(found) / len(found) if len(found) == len(known) else None
 
@@ -224,7 +225,7 @@ def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int]
     **Raises:** `UsageError` when one of them is not written as `row,column`.
     """
     if tuple(texts) == ("all",):
-        return reachable_counters(env.layout)
+        return _plans().reachable_counters(env.layout)
     cells = []
     for text in texts:
         if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
@@ -322,3 +323,8 @@ class KitchenV2(AbstractWorldConfig):
             horizon=self.horizon,
             observation=self.observation,
         )
+
+
+def _plans() -> Any:
+    """The plans of kitchens, imported on first use, since most runs need none of their solvers."""
+    return importlib.import_module("eqgrid.envs.overcooked.plans")

@@ -28,8 +28,8 @@ from eqgrid_lab.base import (
     keep_compiled_programs,
     run_command,
 )
+from eqgrid_lab.commands import write_taught
 from eqgrid_lab.folders import open_results
-from eqgrid_lab.runs.single import write_taught
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
 from eqgrid_lab.worlds import build_one_kitchen, read_counters

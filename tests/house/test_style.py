@@ -270,6 +270,7 @@ LATE = {
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
     "eqgrid_lab/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
+    "eqgrid_lab/worlds/_kitchens.py": ("_plans", "'eqgrid.envs.overcooked.plans'"),
     "eqgrid_lab/show/_figure.py": ("_matplotlib", "f'matplotlib.{name}'"),
     "eqgrid_lab/worlds/_foreign.py": ("load", "self.module"),
     "eqgrid_lab/commands/_card.py": ("_client", "'huggingface_hub'"),

@@ -49,7 +49,6 @@ from ._identity import (
 )
 from ._policies import SavedPolicy as SavedPolicy, portable as portable, read_policy as read_policy
 from ._run import STOP_CODES as STOP_CODES, Plan as Plan, Run as Run, plan_stages as plan_stages
-from ._taught import write_taught as write_taught
 from ._training import (
     recording_hooks as recording_hooks,
     run_evaluator as run_evaluator,

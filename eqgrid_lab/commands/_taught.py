@@ -22,10 +22,10 @@ from agents import (
 from agents.exact import Played
 from eqgrid.grid import GridWorld
 
-from ...folders import write_json
-from ...settings import default_settings, dump, page
-from ...show import running_return, with_last
-from ...worlds import Kitchen
+from ..folders import write_json
+from ..settings import default_settings, dump, page
+from ..show import running_return, with_last
+from ..worlds import Kitchen
 
 
 def write_taught(
