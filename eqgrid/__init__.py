@@ -1,7 +1,6 @@
 """Cooperative grid worlds and wrappers, as Equinox modules."""
 
 from ._check_env import check_env as check_env
-from ._cond import batched_cond as batched_cond
 from ._env import (
     AbstractEnv as AbstractEnv,
     AbstractVectorEnv as AbstractVectorEnv,
@@ -9,6 +8,7 @@ from ._env import (
     AbstractWrapper as AbstractWrapper,
     AbstractWrapperState as AbstractWrapperState,
     TimeStep as TimeStep,
+    first_timestep as first_timestep,
     replace_innermost as replace_innermost,
     unwrap as unwrap,
     unwrap_state as unwrap_state,
@@ -19,8 +19,7 @@ from ._files import (
     read_regular_file as read_regular_file,
     read_regular_text as read_regular_text,
 )
-from ._info import first_timestep as first_timestep
-from ._linear_schedule import LinearSchedule as LinearSchedule
+from ._functions import Partial as Partial, batched_cond as batched_cond
 from ._moments import RunningMoments as RunningMoments
 from ._observed import (
     Masked as Masked,
@@ -29,7 +28,6 @@ from ._observed import (
     sample_allowed as sample_allowed,
     split_mask as split_mask,
 )
-from ._partial import Partial as Partial
 from ._partner import (
     AbstractPartner as AbstractPartner,
     DelayedPartner as DelayedPartner,
@@ -68,6 +66,7 @@ from .wrappers import (
     AutoReset as AutoReset,
     DesignPartners as DesignPartners,
     DesignPartnersState as DesignPartnersState,
+    LinearSchedule as LinearSchedule,
     LogEpisodes as LogEpisodes,
     LogEpisodesState as LogEpisodesState,
     NormalizeObservation as NormalizeObservation,

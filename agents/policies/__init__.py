@@ -32,12 +32,20 @@ from ._networks import (
     PredictingGRU as PredictingGRU,
     reset_carry as reset_carry,
 )
-from ._partners import PartnerTeam as PartnerTeam, PolicyPartner as PolicyPartner
+from ._partners import (
+    PartnerTeam as PartnerTeam,
+    PolicyPartner as PolicyPartner,
+    StuckMemory as StuckMemory,
+    StuckRule as StuckRule,
+)
 from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
-from ._stuck_rule import StuckMemory as StuckMemory, StuckRule as StuckRule
 from ._team import (
+    AbstractCriticInput as AbstractCriticInput,
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
+    GlobalState as GlobalState,
     IndependentParameters as IndependentParameters,
+    JointObservation as JointObservation,
+    LocalObservation as LocalObservation,
     SharedParameters as SharedParameters,
 )
 from ._trained_policy import (
@@ -45,10 +53,4 @@ from ._trained_policy import (
     TrainedPolicy as TrainedPolicy,
     assemble as assemble,
     trained_policy as trained_policy,
-)
-from ._views import (
-    AbstractCriticInput as AbstractCriticInput,
-    GlobalState as GlobalState,
-    JointObservation as JointObservation,
-    LocalObservation as LocalObservation,
 )

@@ -13,9 +13,8 @@ from eqgrid import AbstractSpace
 from ._actor import AgentArrays
 from ._heads import AbstractActionHead
 from ._policy import ActorCritic
-from ._team import AbstractMultiAgentNetwork
+from ._team import AbstractMultiAgentNetwork, LocalObservation
 from ._trained_policy import TrainedPolicy
-from ._views import LocalObservation
 
 
 @final

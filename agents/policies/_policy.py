@@ -20,8 +20,13 @@ from ._heads import (
     mask_logits,
 )
 from ._networks import MLP, AbstractNetwork
-from ._team import AbstractMultiAgentNetwork, IndependentParameters, SharedParameters
-from ._views import AbstractCriticInput, LocalObservation
+from ._team import (
+    AbstractCriticInput,
+    AbstractMultiAgentNetwork,
+    IndependentParameters,
+    LocalObservation,
+    SharedParameters,
+)
 
 _ACTOR_SCALE = 0.01
 _CRITIC_SCALE = 0.01

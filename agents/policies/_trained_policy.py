@@ -29,8 +29,12 @@ from eqgrid.typing import PyTree
 from ._actor import AbstractActor, AgentArrays, Shapes
 from ._heads import mask_logits
 from ._policy import ActorCritic
-from ._team import AbstractMultiAgentNetwork, IndependentParameters
-from ._views import AbstractCriticInput, LocalObservation
+from ._team import (
+    AbstractCriticInput,
+    AbstractMultiAgentNetwork,
+    IndependentParameters,
+    LocalObservation,
+)
 
 
 @final

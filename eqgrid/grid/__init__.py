@@ -2,24 +2,18 @@
 
 from ._actions import (
     MOVES as MOVES,
+    AbstractActionMask as AbstractActionMask,
     Action as Action,
     Actions as Actions,
     Forward as Forward,
     Move as Move,
+    OwnActions as OwnActions,
     Rotate as Rotate,
     Say as Say,
     Stay as Stay,
     Strafe as Strafe,
     Use as Use,
     by_choice as by_choice,
-)
-from ._cells import (
-    bare_floor as bare_floor,
-    check_room as check_room,
-    draw_cells as draw_cells,
-    free_cells as free_cells,
-    is_free as is_free,
-    occupied_cells as occupied_cells,
 )
 from ._grid_world import GridWorld as GridWorld, InfoEntry as InfoEntry
 from ._interact import (
@@ -43,7 +37,6 @@ from ._layout import (
     choose_text as choose_text,
     empty_world as empty_world,
 )
-from ._masks import AbstractActionMask as AbstractActionMask, OwnActions as OwnActions
 from ._motion import (
     AbstractCollision as AbstractCollision,
     Go as Go,
@@ -71,6 +64,12 @@ from ._starts import (
     RandomPositions as RandomPositions,
     WithProbability as WithProbability,
     apply_starts as apply_starts,
+    bare_floor as bare_floor,
+    check_room as check_room,
+    draw_cells as draw_cells,
+    free_cells as free_cells,
+    is_free as is_free,
+    occupied_cells as occupied_cells,
 )
 from ._step import AbstractPhase as AbstractPhase, Step as Step
 from ._world import (

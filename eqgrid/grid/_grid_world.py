@@ -15,9 +15,8 @@ from .._env import AbstractEnv, TimeStep
 from .._observed import Masked
 from .._spaces import Discrete, MultiDiscrete
 from ..typing import PyTree
-from ._actions import Action, Actions, by_choice, words_of
+from ._actions import AbstractActionMask, Action, Actions, allowed_only, by_choice, words_of
 from ._layout import Layout, LayoutError, check_layout
-from ._masks import AbstractActionMask, allowed_only
 from ._phases import ComeBack
 from ._rewards import (
     AbstractEnding,

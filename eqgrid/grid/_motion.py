@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int8, Int16
 
 from ._actions import Forward, Move, Strafe, chosen, headed, turned
-from ._cells import is_free
+from ._starts import is_free
 from ._step import AbstractPhase, Step
 from ._world import direction_delta, get_cell
 

@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
 from .._checks import is_known
 from ._actions import Say, words_of
-from ._cells import bare_floor, draw_cells, occupied_cells
 from ._kinds import NOTHING
+from ._starts import bare_floor, draw_cells, occupied_cells
 from ._step import AbstractPhase, Step
 from ._world import IDLE, Bodies, Cell, Direction, World
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from ._actions import Action, Actions, Use, by_choice, chosen
-from ._cells import is_free, stands_at
 from ._kinds import NOTHING
 from ._layout import Layout
+from ._starts import is_free, stands_at
 from ._world import World, cells_at
 
 

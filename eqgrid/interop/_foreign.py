@@ -11,8 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, AbstractWrapper, AbstractWrapperState, TimeStep, unwrap
-from .._info import first_timestep
+from .._env import (
+    AbstractEnv,
+    AbstractWrapper,
+    AbstractWrapperState,
+    TimeStep,
+    first_timestep,
+    unwrap,
+)
 from .._observed import split_mask
 from .._spaces import AbstractSpace, Box, Discrete
 from ..typing import PyTree

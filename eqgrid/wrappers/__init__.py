@@ -13,15 +13,14 @@ from ._nesting import (
     contains_wrapper as contains_wrapper,
     iter_wrappers as iter_wrappers,
 )
-from ._normalize_observation import (
+from ._normalize import (
     NormalizeObservation as NormalizeObservation,
     NormalizeObservationState as NormalizeObservationState,
-)
-from ._normalize_reward import (
     NormalizeReward as NormalizeReward,
     NormalizeRewardState as NormalizeRewardState,
 )
 from ._shaped_reward import (
+    LinearSchedule as LinearSchedule,
     Scheduled as Scheduled,
     ScheduledState as ScheduledState,
     ShapedReward as ShapedReward,

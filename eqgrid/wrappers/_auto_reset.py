@@ -8,8 +8,8 @@ import jax
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._checks import check_leading, check_state, check_timestep
-from .._cond import batched_cond, select
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep, unwrap, unwrap_state
+from .._functions import batched_cond, select
 from ..typing import PyTree
 from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import Scheduled, ShapedReward

@@ -10,8 +10,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from .._checks import check_timestep
-from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
-from .._info import info_entry
+from .._env import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractWrapper,
+    AbstractWrapperState,
+    TimeStep,
+    info_entry,
+)
 from ..typing import PyTree
 from ._nesting import check_single_env, contains_wrapper
 from ._shaped_reward import ShapedReward

@@ -1,11 +1,11 @@
 """What every part of the program needs: errors, processes, names of files, classes by name."""
 
-from ._cache import keep_compiled_programs as keep_compiled_programs
 from ._command import (
     NOTHING_LEARNED as NOTHING_LEARNED,
     Process as Process,
     Stopped as Stopped,
     exit_code_of as exit_code_of,
+    keep_compiled_programs as keep_compiled_programs,
     run_command as run_command,
     run_process as run_process,
 )

@@ -1,20 +1,26 @@
-"""Folders of results, and the files in them."""
+"""Results and metrics in the folder of a run."""
 
 import contextlib
+import csv
+import dataclasses
+import json
 import os
 import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import msgspec
+import numpy as np
 from rich.console import Console
+from rich.markup import escape
 
-from agents import write_whole
+from agents import CheckpointError, write_whole
+from eqgrid import read_regular_file, read_regular_text
 
-from ..base import UsageError
+from ..base import ABANDONED, IDENTITY, RunError, UsageError, read_metadata
 from ..show import csv_text
 from ._folder import locked, made_folder, names_in
 
@@ -101,3 +107,167 @@ def without_folders(value: Any) -> Any:
 def escape_markdown(text: str) -> str:
     """Escapes an untrusted text for one line of Markdown, so that it has no markup or HTML."""
     return re.sub(r"([\\`*_{}\[\]<>()#!|&~$])", r"\\\1", " ".join(text.split()))
+
+
+_EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
+_STAGE = ("stage", "stage_steps", "gate_passes")
+"""The columns that a curriculum adds."""
+_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
+"""The entries that the best checkpoint and the permanent `step-*` checkpoints must have."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class History:
+    """What a run has done up to the checkpoint that it resumes from; by default, nothing.
+
+    **Arguments:**
+
+    - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
+    - `json_rows`: the complete lines of `metrics.jsonl` up to it, if there is such a file.
+    - `evaluations`: the results of the evaluations in `rows`.
+    - `best_return`: the mean return by which the best checkpoint was chosen.
+    - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
+    - `abandoned`: the path and the new path of each checkpoint outside of this history.
+    """
+
+    rows: bytes = b""
+    json_rows: bytes = b""
+    evaluations: tuple[dict[str, float], ...] = ()
+    best_return: float = -np.inf
+    wall_seconds: float = 0.0
+    train_seconds: float = 0.0
+    abandoned: tuple[tuple[Path, Path], ...] = ()
+
+    def write_into(self, folder: Path) -> None:
+        """Cuts the logs of a run back to this history, and renames its abandoned checkpoints.
+
+        **Arguments:**
+
+        - `folder`: the folder of the run.
+
+        **Raises:** `OSError` when a file cannot be written.
+        """
+        for path, new in self.abandoned:
+            os.replace(path, new)
+        write_whole(folder / "metrics.csv", self.rows)
+        if self.json_rows:
+            write_whole(folder / "metrics.jsonl", self.json_rows)
+
+    def print_abandoned(self, console: Console) -> None:
+        """Prints which checkpoints are abandoned, and their new names."""
+        for path, new in self.abandoned:
+            console.print(
+                f"{path.name} is not part of the history of this resumed run: it is kept as "
+                f"{escape(str(new))}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    @property
+    def env_steps(self) -> int:
+        """The number of environment steps at its last evaluation."""
+        return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
+
+
+def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[str, Any]) -> History:
+    """Reads what a run wrote up to the checkpoint that it resumes from.
+
+    Later rows and incomplete rows are left out, since the resumed run writes them again. A best
+    checkpoint of an earlier stage of a curriculum does not count.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `position`: the metadata of the checkpoint.
+    - `identity`: the `identity` of the run, which its checkpoints store.
+
+    **Returns:** the history.
+
+    **Raises:** `OSError` when a log cannot be read, and `RunError` when it is damaged.
+    """
+    updates = position["update"]
+    abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
+    best = folder / "checkpoints" / "best.safetensors"
+    with _reading(folder / "metrics.jsonl") as path:
+        json_rows = _read_json_rows(path, updates)
+    with _reading(folder / "metrics.csv") as path:
+        rows = _read_rows(path, updates)
+        evaluations = tuple(_evaluation(row) for row in rows)
+        train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
+    return History(
+        rows=csv_bytes(rows),
+        json_rows=json_rows,
+        evaluations=evaluations,
+        best_return=-np.inf if best in abandoned else _best_return(best, position.get("stage")),
+        wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
+        train_seconds=train_seconds,
+        abandoned=tuple(abandoned.items()),
+    )
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """Context manager for reading a log.
+
+    **Raises:** `RunError` when the content of the log is not what a run writes.
+    """
+    try:
+        yield path
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
+        raise RunError(
+            f"The file {str(path)!r} is damaged: remove it to go on without its rows."
+        ) from error
+
+
+def _abandoned(
+    folder: Path, updates: int, identity: Mapping[str, Any]
+) -> Iterator[tuple[Path, Path]]:
+    """The checkpoints of later updates or of other runs, each with its new path.
+
+    A resumed run may never reach the later updates.
+    """
+    for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
+        try:
+            metadata = read_metadata(path)
+        except CheckpointError:
+            continue  # a missing one is fine, and a damaged one is an error where it is used
+        of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
+        if not of_this_run or metadata["update"] > updates:
+            steps = metadata.get("env_steps", 0)
+            name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
+            yield path, path.with_name(name + ABANDONED)
+
+
+def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
+    """The complete rows of `metrics.csv`, up to an update."""
+    text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
+    header, *lines = text.splitlines(keepends=True) or [""]
+    names = next(csv.reader([header]), [])
+    rows = csv.reader(line for line in lines if line.endswith("\n"))
+    whole = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+    return [row for row in whole if int(row["update"]) <= updates]
+
+
+def _evaluation(row: dict[str, str]) -> dict[str, float]:
+    numbers = {name: float(row[name]) for name in _EVALUATION}
+    counts = {name: int(row[name]) for name in ("env_steps", *_STAGE) if name in row}
+    return numbers | counts
+
+
+def _read_json_rows(path: Path, updates: int) -> bytes:
+    if not path.exists():
+        return b""
+    lines = read_regular_file(path).splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
+
+
+def _best_return(path: Path, stage: int | None) -> float:
+    try:
+        metadata = read_metadata(path)
+    except CheckpointError:
+        return -np.inf  # the next evaluation writes a new one
+    if metadata.get("stage") != stage:
+        return -np.inf
+    return metadata.get("chosen_by", metadata["eval_return_mean"])

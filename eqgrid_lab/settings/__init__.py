@@ -43,11 +43,12 @@ from ._page import (
 from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
 from ._stored import (
     config_from as config_from,
+    fill as fill,
     page_of as page_of,
+    read_toml as read_toml,
     world_from as world_from,
     world_name_in as world_name_in,
 )
-from ._toml import fill as fill, read_toml as read_toml
 from ._training_partners import (
     GivenPartners as GivenPartners,
     PartnerSettings as PartnerSettings,

@@ -14,8 +14,16 @@ from ..worlds import LIBRARIES, default_world
 from ._experiment import Experiment
 from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings
-from ._stored import PAGE, TUNED, config_from, own_parts, world_name_in
-from ._toml import NOT_IN_FILE, read_toml, wrong
+from ._stored import (
+    NOT_IN_FILE,
+    PAGE,
+    TUNED,
+    config_from,
+    own_parts,
+    read_toml,
+    world_name_in,
+    wrong,
+)
 
 T = TypeVar("T")
 P = TypeVar("P", bound=PolicySettings)

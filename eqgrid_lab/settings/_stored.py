@@ -1,15 +1,124 @@
 """Settings in a table, as a settings file or a policy file stores them."""
 
 import dataclasses
+import difflib
+import reprlib
+import tomllib
+import types
+import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from ..base import NOTHING_NAMED, Named, UsageError, as_usage_error, check_named, is_own
+import msgspec
+
+from agents import Hyperparameter
+from agents.files import expand_home
+from eqgrid import MAX_TEXT_BYTES, read_regular_text
+
+from ..base import NOTHING_NAMED, Named, UsageError, as_usage_error, check_named, is_own, reason
 from ..worlds import LIBRARIES, WORLDS, AbstractWorldConfig, default_world
 from ._network import with_network
 from ._policy_settings import PolicySettings, default_settings
-from ._toml import fill, wrong
+
+T = TypeVar("T")
+
+NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
+NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
+"""Settings that no file has, since they are of one process."""
+
+
+def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+    """Reads a TOML file of limited size. In texts that begin with `~`, it is the home folder.
+
+    **Arguments:**
+
+    - `path`, `max_bytes`: the file, and its maximum size.
+
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file.
+    """
+    try:
+        return _at_home(tomllib.loads(read_regular_text(path, max_bytes)))
+    except OSError as error:
+        raise UsageError(f"cannot be read: {reason(error)}.") from error
+    except RecursionError as error:
+        raise UsageError("is nested too deeply.") from error
+    except ValueError as error:
+        digits = "a number has too many digits" if "digits" in str(error) else str(error)
+        raise UsageError(f"is no TOML: {digits:.200}.") from error
+
+
+def _at_home(value: Any) -> Any:
+    """A value of TOML with `expand_home` for every text in it."""
+    if isinstance(value, dict):
+        return {key: _at_home(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_at_home(inner) for inner in value]
+    return expand_home(value) if isinstance(value, str) else value
+
+
+def wrong(key: str, value: object, what: str) -> UsageError:
+    """The error for an invalid value in a settings file, as a predicate without a subject."""
+    return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
+
+
+def fill(default: T, table: dict[str, Any], prefix: str) -> T:
+    """Replaces fields of a dataclass by the entries of a table.
+
+    **Arguments:**
+
+    - `default`: the dataclass.
+    - `table`: values by the names of fields; a table for a field that is a dataclass.
+    - `prefix`: the name of the table in the file followed by a dot, or empty for the whole file.
+
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
+    for an unknown key or a value of a wrong type.
+    """
+    config: Any = default
+    hints = typing.get_type_hints(type(config))
+    fields = [field.name for field in dataclasses.fields(config)]
+    names = [x for x in fields if x not in NOT_IN_FILE and not callable(getattr(config, x))]
+    changes: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
+            raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
+        old = getattr(config, key)
+        nested = dataclasses.is_dataclass(old)
+        hint = dict if nested else float if hints[key] == Hyperparameter else hints[key]
+        try:
+            changes[key] = msgspec.convert(value, hint)
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
+            raise wrong(prefix + key, value, _type_name(hint)) from error
+        if nested:
+            changes[key] = fill(old, changes[key], f"{prefix}{key}.")
+    try:
+        return dataclasses.replace(config, **changes)
+    except ValueError as error:
+        raise UsageError(f"cannot be used: {error}") from error
+
+
+def _type_name(hint: Any) -> str:
+    """The name of a type in an error message, without `None`, which TOML does not have."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
+    if origin is tuple:
+        return f"a list, of which each entry is {_type_name(args[0])}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
+    return _TYPE_NAMES.get(origin or hint, str(hint))
+
+
+_TYPE_NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    dict: "a table",
+}
+
 
 P = TypeVar("P", bound=PolicySettings)
 TUNED = "tuned"

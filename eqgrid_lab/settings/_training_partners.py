@@ -37,8 +37,7 @@ from ..worlds import Share
 from ._network import own_network
 from ._page import SHIPPED, page
 from ._policy_settings import PolicySettings
-from ._stored import config_from, page_of
-from ._toml import fill
+from ._stored import config_from, fill, page_of
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""

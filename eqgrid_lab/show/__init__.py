@@ -1,11 +1,5 @@
 """What a run shows: progress, tables, plots, videos, loggers, and statistics of returns."""
 
-from ._figure import (
-    label_thousands as label_thousands,
-    new_figure as new_figure,
-    plain_axes as plain_axes,
-    write_figure as write_figure,
-)
 from ._film import (
     film_episode as film_episode,
     record as record,
@@ -25,12 +19,16 @@ from ._report import (
     draw_curve as draw_curve,
     facts_of_time as facts_of_time,
     finish_curve as finish_curve,
+    label_thousands as label_thousands,
     median_seed as median_seed,
+    new_figure as new_figure,
+    plain_axes as plain_axes,
     print_how_to_go_on as print_how_to_go_on,
     print_result as print_result,
     reached as reached,
     share_of_optimum as share_of_optimum,
     what_is_kept as what_is_kept,
+    write_figure as write_figure,
 )
 from ._returns import (
     align_curves as align_curves,

@@ -1,8 +1,11 @@
 """The report of a run: results in the terminal, and plots."""
 
+import importlib
+import io
 import itertools
 import math
 import shlex
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +14,75 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ._figure import label_thousands, new_figure, plain_axes, write_figure
+from agents import write_whole
+
+from ..base import PictureError
 from ._returns import return_text, with_deviation
 from ._table import files_in, print_facts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Makes an empty figure.
+
+    **Arguments:**
+
+    - `width`, `height`: its size in inches.
+
+    **Raises:** `PictureError` when matplotlib cannot be imported.
+    """
+    return _matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
+
+
+def label_thousands(axes: "Axes") -> None:
+    """Labels the horizontal axis with `k` for thousands and `M` for millions."""
+    axes.xaxis.set_major_formatter(_matplotlib("ticker").EngFormatter(sep=""))
+
+
+def plain_axes(axes: "Axes") -> None:
+    """Adds a faint grid, and removes the top and right spines."""
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
+    """Writes a figure as a PNG.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `figure`: the figure.
+    - `dpi`: the resolution, in pixels per inch.
+
+    **Raises:** `OSError` when the file cannot be written.
+    """
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # the font may lack characters of a name
+        figure.savefig(picture, dpi=dpi, format="png")
+    write_whole(path, picture.getvalue())
+
+
+def _matplotlib(name: str) -> Any:
+    """Imports a module of matplotlib.
+
+    The import also reads the user's settings, so it may raise any exception, which must not end a
+    finished run.
+
+    **Raises:** `PictureError` when the import raises an exception.
+    """
+    try:
+        return importlib.import_module(f"matplotlib.{name}")
+    except Exception as error:
+        line = next(iter(str(error).splitlines()), "")
+        raise PictureError(
+            f"matplotlib cannot be imported ({type(error).__name__}: {line:.300}): repair its "
+            "installation or its settings."
+        ) from error
+
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

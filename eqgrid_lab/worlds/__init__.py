@@ -1,7 +1,5 @@
 """The worlds that the command lines offer, and their settings."""
 
-from ._bodies import BodyWorld as BodyWorld
-from ._commons import HarvestWorld as HarvestWorld
 from ._foreign import LIBRARIES as LIBRARIES
 from ._generated import GENERATED as GENERATED, AbstractDrawnWorld as AbstractDrawnWorld
 from ._kitchens import (
@@ -12,6 +10,7 @@ from ._kitchens import (
     read_counters as read_counters,
     reference_name as reference_name,
 )
+from ._minigrid import BodyWorld as BodyWorld, HarvestWorld as HarvestWorld
 from ._world_config import (
     AbstractWorldConfig as AbstractWorldConfig,
     Share as Share,

@@ -23,12 +23,10 @@ from eqgrid.grid import (
 )
 
 from ..base import NOTHING_NAMED, Named, UsageError, check_named, did_you_mean, is_own
-from ._bodies import BodyWorld
-from ._commons import CleanupWorld, HarvestWorld
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2
-from ._minigrid import MiniGridWorld
+from ._minigrid import BodyWorld, CleanupWorld, HarvestWorld, MiniGridWorld
 from ._own import own_world
 from ._world_config import (
     NAME_OF_WORLD,

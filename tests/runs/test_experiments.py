@@ -19,7 +19,6 @@ from PIL import Image
 from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
-from eqgrid_lab.base import _cache
 from eqgrid_lab.runs import _program
 from eqgrid_lab.runs.many import _seeds, _sweep
 from eqgrid_lab.runs.single import Evaluator, _build, print_preparations
@@ -78,11 +77,11 @@ def program(monkeypatch):
 
 @pytest.fixture
 def cache(program, monkeypatch):
-    """The real `_cache`, with a jax that forgets what it was told."""
+    """The real `_command`, with a jax that forgets what it was told."""
     before = {name: getattr(jax.config, name) for name in CACHE_SETTINGS}
     jax.config.update("jax_enable_compilation_cache", True)
     jax.config.update("jax_compilation_cache_dir", None)
-    yield _cache
+    yield _command
     for name, value in before.items():
         jax.config.update(name, value)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int16, Int32, Real
 
 from ..._checks import as_number, is_finite
-from ..._partial import Partial
+from ..._functions import Partial
 from ...grid import InfoEntry, Layout, Step, World
 
 _LONGEST = 2**15 - 1

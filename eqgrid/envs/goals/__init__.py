@@ -1,10 +1,10 @@
-from ._generated import GeneratedMazes as GeneratedMazes
 from ._goals import (
     ACTIONS as ACTIONS,
     KINDS as KINDS,
     ROOMS as ROOMS,
     Arrive as Arrive,
     Arrived as Arrived,
+    GeneratedMazes as GeneratedMazes,
     Goals as Goals,
     RandomFlags as RandomFlags,
     WayToFlag as WayToFlag,

@@ -5,7 +5,13 @@ from ._kinds import (
     STATES as STATES,
     SYMBOLS as SYMBOLS,
 )
-from ._minigrid import ACTIONS as ACTIONS, MOST_AGENTS as MOST_AGENTS, MiniGrid as MiniGrid
+from ._minigrid import (
+    ACTIONS as ACTIONS,
+    MOST_AGENTS as MOST_AGENTS,
+    ROOMS as ROOMS,
+    MiniGrid as MiniGrid,
+    build_room as build_room,
+)
 from ._missions import (
     Arrive as Arrive,
     Burn as Burn,
@@ -19,7 +25,6 @@ from ._observations import (
     Symbolic as Symbolic,
     minigrid_planes as minigrid_planes,
 )
-from ._rooms import ROOMS as ROOMS, build_room as build_room
 from ._rules import (
     DROP as DROP,
     PICKUP as PICKUP,

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt8
 
-from ..._partial import Partial
+from ..._functions import Partial
 from ...grid import (
     IDLE,
     AbstractFeature,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from ..._partial import Partial
+from ..._functions import Partial
 from ...grid import IDLE, Colour, Look, Number, Pen, top_of
 from ..overcooked import KINDS as OVERCOOKED
 from ._contents import INGREDIENTS, contents

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt8
 
-from ..._partial import Partial
+from ..._functions import Partial
 from ...grid import (
     AbstractFeature,
     AbstractObservation,

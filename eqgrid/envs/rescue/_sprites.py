@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..._partial import Partial
+from ..._functions import Partial
 from ...grid import NOTHING, AgentLook, Direction, Look, Number, Pen, top_of
 from ._contents import Role
 

@@ -3,11 +3,14 @@
 from ._codes import LookCodes as LookCodes, look_codes as look_codes
 from ._looks import (
     AgentLook as AgentLook,
+    Colour as Colour,
     Look as Look,
+    Number as Number,
+    Pen as Pen,
+    Point as Point,
     agent_colours as agent_colours,
     top_of as top_of,
 )
-from ._pen import Colour as Colour, Number as Number, Pen as Pen, Point as Point
 from ._render import (
     Film as Film,
     bare_looks as bare_looks,

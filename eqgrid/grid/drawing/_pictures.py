@@ -19,8 +19,7 @@ from .._kinds import NOTHING, Kinds
 from .._layout import Layout
 from .._world import IDLE, World
 from ._codes import LookCodes, look_codes
-from ._looks import AgentLook, Look, draw_cell, draw_over_tile, top_of
-from ._pen import Number, Pen
+from ._looks import AgentLook, Look, Number, Pen, draw_cell, draw_over_tile, top_of
 
 _SUPERSAMPLING = 4
 _CACHED_TILES = 4096

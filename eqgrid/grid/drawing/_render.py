@@ -15,8 +15,7 @@ from jaxtyping import UInt8
 from .._kinds import Kinds
 from .._layout import Layout
 from .._world import World
-from ._looks import Look
-from ._pen import Number
+from ._looks import Look, Number
 
 _PLAYER = """
 <div id="{name}" style="display:inline-block;font-family:sans-serif">

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, Integer
 
-from .._cells import is_free
 from .._kinds import NOTHING, Kinds
 from .._layout import Layout
+from .._starts import is_free
 from .._world import Direction, World, direction_delta
 from ._observation import AbstractObservation
 from ._sight import Sight, check_radius, for_each_agent, in_cells
