@@ -19,6 +19,7 @@ from PIL import Image
 from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
+from eqgrid_lab.base import _command
 from eqgrid_lab.runs import _program
 from eqgrid_lab.runs.many import _seeds, _sweep
 from eqgrid_lab.runs.single import Evaluator, _build, print_preparations
