@@ -28,7 +28,7 @@ from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import print_table
 
-PAGES = Path(__file__).parents[1]
+PAGES = Path(__file__).parents[1] / "experiments"
 JAXMARL_SCRIPT = Path(__file__).parent / "baselines" / "jaxmarl_ippo.py"
 NO_CACHE = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 THRESHOLDS = (200, 220)

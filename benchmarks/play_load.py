@@ -32,7 +32,7 @@ from eqgrid_lab.base import run_command
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import print_table
 
-PLAY = Path(__file__).parents[1] / "play.py"
+PLAY = Path(__file__).parents[1] / "experiments" / "play.py"
 _WARM_UP = 5.0
 
 

@@ -20,7 +20,7 @@ from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import _command
 
-BENCHMARKS = Path(__file__).parents[2] / "experiments" / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}
 SPEC = {
     "world": "overcooked",

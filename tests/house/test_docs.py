@@ -62,7 +62,7 @@ def commands() -> list[str]:
         line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()
     ]
     parts = [part.strip() for line in lines for part in line.split("&&")]
-    return sorted({part for part in parts if part.startswith("python experiments/")})
+    return sorted({part for part in parts if re.match("python (experiments|benchmarks)/", part)})
 
 
 def split(flags: list[str]) -> list[list[str]]:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -115,6 +116,21 @@ def test_the_commands_of_a_wheel_run_in_an_empty_folder(wheel, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "--total-steps" in done.stdout
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_foreign_package_of_our_name_is_one_sentence(wheel, tmp_path):
+    """`openai-agents` installs a folder `agents`, too, which may replace ours."""
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("class Agent: ...\n", encoding="utf-8")
+    environment = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+    page = "import runpy; runpy.run_path('ippo.py', run_name='__main__')"
+    shutil.copyfile(ROOT / "experiments" / "ippo.py", tmp_path / "ippo.py")
+    for program in (page, "import eqgrid_lab.commands", "import eqgrid_lab.web"):
+        done = run(wheel / "python", "-c", environment + program, cwd=tmp_path)
+        assert done.returncode == 1
+        (sentence,) = done.stderr.splitlines()
+        assert str(tmp_path / "agents" / "__init__.py") in sentence
+        assert "eqgrid-core" in sentence
 
 
 COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]

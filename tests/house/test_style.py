@@ -333,6 +333,27 @@ def test_an_init_file_only_passes_names_on():
     assert not found_in(inits, others)
 
 
+LEARNER = """
+import jax, agents, eqgrid
+envs = eqgrid.Vectorize(eqgrid.AutoReset(eqgrid.LogEpisodes(eqgrid.make("goals"))), 4)
+ppo = agents.PPO(rollout_length=8, num_minibatches=1)
+run = agents.train(ppo, envs, agents.init_train_state(ppo, envs, jax.random.key(0)), num_updates=2)
+policy = agents.trained_policy(run.state.policy, envs)
+print(agents.evaluate(policy, envs, jax.random.key(1)).episode_return)
+agents.save_policy("policy.safetensors", policy)
+agents.load_policy("policy.safetensors")
+"""
+
+
+@pytest.mark.slow
+def test_a_learner_needs_no_program_around_it(tmp_path):
+    heavy = ("eqgrid_lab", "tyro", "rich", "matplotlib")
+    code = LEARNER + f"import sys; print([m for m in {heavy!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert out.stderr == "", out.stderr
+    assert out.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.slow
 def test_importing_eqgrid_pulls_in_nothing_heavy():
     heavy = ("optax", "distrax", "tensorflow_probability", "tyro", "rich", "matplotlib", "PIL")

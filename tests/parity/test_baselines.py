@@ -26,9 +26,7 @@ def promotion_as_jaxmarl_needs_it():
 
 @pytest.mark.slow
 def test_a_step_is_that_of_the_environment(key, monkeypatch):
-    monkeypatch.syspath_prepend(
-        Path(__file__).parents[2] / "experiments" / "benchmarks" / "baselines"
-    )
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks" / "baselines")
     import with_jaxmarl  # noqa: PLC0415
 
     params, reset, step = with_jaxmarl.build({"options": {"layout": "ring"}}, 2)
