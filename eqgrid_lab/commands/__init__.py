@@ -28,5 +28,4 @@ from ._policies import (
 )
 from ._report import report_command as report_command
 from ._results_table import find_runs as find_runs
-from ._taught import write_taught as write_taught
 from ._trajectories import check_file as check_file, write_episodes as write_episodes

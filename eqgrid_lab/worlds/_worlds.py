@@ -14,13 +14,7 @@ from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.goals import ROOMS, GeneratedMazes, Goals
 from eqgrid.envs.rescue import Rescue, load_site, victims_left
 from eqgrid.envs.warehouse import Warehouse
-from eqgrid.grid import (
-    GridWorld,
-    Layout,
-    RandomDirections,
-    RandomPositions,
-    WithProbability,
-)
+from eqgrid.grid import GridWorld, Layout, RandomDirections, RandomPositions, WithProbability
 
 from ..base import NOTHING_NAMED, Named, UsageError, check_named, did_you_mean, is_own
 from ._foreign import LIBRARIES, foreign_world

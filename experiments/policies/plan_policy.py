@@ -17,7 +17,6 @@ from rich.console import Console
 
 from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork
-from agents.exact import Distillation, Judged, Played, follows, judge, sharpened
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 from eqgrid.envs.overcooked.plans import JointModel, PlanTable
 from eqgrid.grid import GridWorld
@@ -28,8 +27,8 @@ from eqgrid_lab.base import (
     keep_compiled_programs,
     run_command,
 )
-from eqgrid_lab.commands import write_taught
 from eqgrid_lab.folders import open_results
+from eqgrid_lab.plans import Distillation, Judged, Played, follows, judge, sharpened, write_taught
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
 from eqgrid_lab.worlds import build_one_kitchen, read_counters

@@ -22,11 +22,20 @@ from rich.console import Console
 
 from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule
-from agents.exact import Distillation, Played, Search, Teacher, play_from, recite, repeat, sharpened
 from eqgrid.grid import GridWorld, World
 from eqgrid_lab.base import PARTNERS, UsageError, keep_compiled_programs, run_command
-from eqgrid_lab.commands import write_taught
 from eqgrid_lab.folders import open_results
+from eqgrid_lab.plans import (
+    Distillation,
+    Played,
+    Search,
+    Teacher,
+    play_from,
+    recite,
+    repeat,
+    sharpened,
+    write_taught,
+)
 from eqgrid_lab.runs.single import SavedPolicy, read_policy
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress

@@ -14,9 +14,9 @@ from policies import search_policy
 from saved_policies import write_policy
 
 from agents import actor_critic, read_metadata, trained_policy
-from agents.exact import Search, recite, repeat
 from eqgrid import AutoReset, Vectorize
 from eqgrid.envs.overcooked.plans import JointModel, reachable_counters, solve
+from eqgrid_lab.plans import Search, recite, repeat
 from eqgrid_lab.runs.single import read_policy
 
 pytestmark = [pytest.mark.slow]

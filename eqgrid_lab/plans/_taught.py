@@ -19,13 +19,13 @@ from agents import (
     trained_policy,
     write_whole,
 )
-from agents.exact import Played
 from eqgrid.grid import GridWorld
 
 from ..folders import write_json
 from ..settings import default_settings, dump, page
 from ..show import running_return, with_last
 from ..worlds import Kitchen
+from ._distil import Played
 
 
 def write_taught(

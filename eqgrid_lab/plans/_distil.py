@@ -10,12 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from agents import AbstractNetwork, BehaviorCloning, Demonstrations, Dense
 from eqgrid import AbstractEnv, Discrete
 from eqgrid.envs.overcooked.plans import PlanTable
 from eqgrid.grid import GridWorld, World
-
-from ..cloning import BehaviorCloning, Demonstrations
-from ..policies import AbstractNetwork, Dense
 
 Teacher: TypeAlias = Callable[[World], Int[np.ndarray, "*states agents"]]
 """The actions to learn in states."""

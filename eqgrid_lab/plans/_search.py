@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
+from agents import TrainedPolicy
 from eqgrid import Discrete
 from eqgrid.grid import GridWorld, World
 
-from ..policies import TrainedPolicy
 from ._distil import recite, repeat
 
 _STEPS = 10

@@ -1,0 +1,17 @@
+"""Networks that are taught plans of kitchens, and searches for better games."""
+
+from ._distil import (
+    Distillation as Distillation,
+    Judged as Judged,
+    Played as Played,
+    Teacher as Teacher,
+    follows as follows,
+    judge as judge,
+    label as label,
+    play_from as play_from,
+    recite as recite,
+    repeat as repeat,
+    sharpened as sharpened,
+)
+from ._search import Search as Search
+from ._taught import write_taught as write_taught
