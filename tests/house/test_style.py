@@ -167,6 +167,7 @@ def test_nothing_is_imported_inside_a_function():
 LATE = {
     "eqgrid/grid/drawing/_render.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
+    "eqgrid/interop/mjx/_env.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "agents/runs/_named.py": ("import_named", "module_name"),
     "agents/runs/worlds/_bodies.py": ("_bodies", "'eqgrid.envs.bodies'"),
