@@ -1,6 +1,7 @@
-"""Argument checks, when a Module is built and at trace time."""
+"""Checks of arguments, when a Module is built and at trace time, and of what is installed."""
 
 import difflib
+import importlib.metadata
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -163,3 +164,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else "."
+
+
+def missing_library(needs: str, extra: str) -> ImportError:
+    """The error for a library that is not installed, with the command that installs it.
+
+    **Arguments:**
+
+    - `needs`: the beginning of the sentence, such as `"Pictures need pillow"`.
+    - `extra`: the pip extra with the library.
+    """
+    # Both distributions contain this package, and must not be installed over each other.
+    full = any(importlib.metadata.distributions(name="eqgrid"))
+    name = "eqgrid" if full else "eqgrid-core"
+    return ImportError(f"{needs}, which is not installed: pip install '{name}[{extra}]'.")

@@ -13,8 +13,8 @@ def check_agents() -> None:
         raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
     if not Path(found.origin).read_text(encoding="utf-8").startswith(_OURS):
         raise SystemExit(
-            f"{found.origin} belongs to another package (openai-agents installs a folder of that "
-            f"name, too): install eqgrid into an environment of its own, or use eqgrid-core here."
+            f"{found.origin} belongs to another project, such as openai-agents, which also has a package "
+            f"named agents: install eqgrid in an environment of its own, or eqgrid-core in this one."
         )
 
 

@@ -6,6 +6,8 @@ import re
 import warnings
 from typing import Any
 
+from .._checks import missing_library
+
 _ADAPTERS = {
     "from_brax": "._brax",
     "from_gymnax": "._gymnax",
@@ -75,10 +77,8 @@ def _check_version(adapter: str, library: str) -> None:
     try:
         found = importlib.metadata.version(library)
     except importlib.metadata.PackageNotFoundError as error:
-        raise ImportError(
-            f"{adapter} needs {library}, which is not installed: pip install "
-            f"'eqgrid[{_EXTRAS.get(library, 'interop')}]'."
-        ) from error
+        extra = _EXTRAS.get(library, "interop")
+        raise missing_library(f"{adapter} needs {library}", extra) from error
     oldest, newest = TESTED[library]
     numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
     if not oldest <= numbers <= newest:

@@ -7,6 +7,8 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import UInt8
 
+from .._checks import missing_library
+
 
 @final
 class Window:
@@ -60,5 +62,11 @@ class Window:
 
 
 def _pyplot() -> Any:
-    """matplotlib's pyplot, which is imported only when a window is used."""
-    return importlib.import_module("matplotlib.pyplot")
+    """matplotlib's pyplot, which is imported only when a window is used.
+
+    **Raises:** `ImportError` when matplotlib is not installed.
+    """
+    try:
+        return importlib.import_module("matplotlib.pyplot")
+    except ModuleNotFoundError as error:
+        raise missing_library("A window needs matplotlib", "interop") from error

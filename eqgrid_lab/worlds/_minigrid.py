@@ -300,4 +300,4 @@ def _bodies() -> Any:
     try:
         return importlib.import_module("eqgrid.envs.bodies")
     except ImportError as error:
-        raise UsageError(f"--env.name body cannot be used: {error}.") from error
+        raise UsageError(f"--env.name body cannot be used: {error}") from error

@@ -261,7 +261,7 @@ def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"no human games: install overcooked-ai==1\.1\.0"):
         human_games("train")
     monkeypatch.setattr(_files.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"not installed: pip install 'eqgrid\[human\]'"):
+    with pytest.raises(ImportError, match=r"not installed: pip install 'eqgrid(-core)?\[human\]'"):
         human_games()
 
 

@@ -4,17 +4,16 @@ Nothing is downloaded: the new virtual environments see the libraries of the one
 """
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from installing import build_wheel, new_environment, pip_install, run
 
 from eqgrid_lab._pages import PAGES
 
@@ -42,37 +41,23 @@ print(json.dumps({
 """
 
 
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a program that is told nothing of where this checkout is."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
-
-
 def install(folder: Path, *what: str | Path) -> Path:
     """A virtual environment with eqgrid, beside the libraries that are installed here.
 
     **Returns:** the folder of its programs.
     """
-    made = run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
-    assert made.returncode == 0, made.stderr
-    (packages,) = (folder / "lib").glob("python*/site-packages")
+    packages = new_environment(folder)
     here = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     # The paths in files of these folders are not read, and so not that of an editable eqgrid.
     (packages / "libraries.pth").write_text("\n".join(here), encoding="utf-8")
-    programs = folder / "bin"
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
-    done = run(*pip, "--no-index", "--no-deps", "--no-build-isolation", *what, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return programs
+    return pip_install(folder, *what)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """The programs of an install from a wheel."""
     folder = tmp_path_factory.mktemp("wheel")
-    built = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
-    assert built.returncode == 0, built.stderr
-    return install(folder / "venv", *folder.glob("*.whl"))
+    return install(folder / "venv", build_wheel(ROOT, folder))
 
 
 @pytest.fixture(scope="module")

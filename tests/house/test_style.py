@@ -267,6 +267,7 @@ def test_nothing_is_imported_inside_a_function():
 LATE = {
     "eqgrid/grid/drawing/_render.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
+    "eqgrid/interop/mjx/_env.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
     "eqgrid_lab/worlds/_minigrid.py": ("_bodies", "'eqgrid.envs.bodies'"),

@@ -31,3 +31,5 @@ def test_the_repository_has_one_address():
     assert f"\ngit clone {address} && cd {folder}\n" in README
     assert f"  url = {{{address}}}\n" in README
     assert f"\nrepository-code: {address}\n" in citation
+    install = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert f'"git+{address}#subdirectory=packaging/core"' in install

@@ -375,7 +375,7 @@ except ImportError as error:
 
 def test_without_mujoco_one_sentence_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
-    assert "pip install -e '.[mjx]'" in done.stdout
+    assert "pip install 'eqgrid[mjx]'" in done.stdout
     assert done.stderr == ""
 
 

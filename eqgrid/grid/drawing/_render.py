@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from ..._checks import missing_library
 from .._kinds import Kinds
 from .._layout import Layout
 from .._world import World
@@ -267,5 +268,11 @@ def _check_film(
 
 
 def _pictures() -> ModuleType:
-    """The module that imports Pillow; it is imported only when a picture is drawn."""
-    return importlib.import_module("._pictures", __package__)
+    """The module that imports Pillow; it is imported only when a picture is drawn.
+
+    **Raises:** `ImportError` when Pillow is not installed.
+    """
+    try:
+        return importlib.import_module("._pictures", __package__)
+    except ModuleNotFoundError as error:
+        raise missing_library("Pictures need pillow", "pictures") from error

@@ -1,7 +1,9 @@
 """MjxEnv: an environment from a MuJoCo model, simulated by MJX."""
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, final
 
 import equinox as eqx
@@ -10,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
 
-from ..._checks import as_count
+from ..._checks import as_count, missing_library
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
 from ._library import MjModel, mjx, mujoco
+from ._opengl import Renderer
 from ._parts import (
     AbstractBodyEnding,
     AbstractBodyMeasure,
@@ -21,7 +24,6 @@ from ._parts import (
     AbstractBodyStart,
     Coordinates,
 )
-from ._pictures import Renderer, draw_frames, write_gif
 from ._state import BodyState, Motion, any_promotion, read_state, write_state
 
 
@@ -144,7 +146,8 @@ class MjxEnv(AbstractEnv):
         **Raises:** `RuntimeError` when `renderer` is `"opengl"` and OpenGL cannot be used.
         """
         states = jax.tree.map(lambda x: np.asarray(x)[None], state)
-        return draw_frames(load_model(self.source), states, width=width, renderer=renderer)[0]
+        model = load_model(self.source)
+        return _pictures().draw_frames(model, states, width=width, renderer=renderer)[0]
 
     def render_episode(
         self,
@@ -172,9 +175,10 @@ class MjxEnv(AbstractEnv):
         stride = max(1, round(1 / (frames_per_second * per_state)))
         shown = range(0, len(states.qpos), stride)
         states = jax.tree.map(lambda x: np.asarray(x)[::stride], states)
-        frames = draw_frames(load_model(self.source), states, width=width, renderer=renderer)
+        model, pictures = load_model(self.source), _pictures()
+        frames = pictures.draw_frames(model, states, width=width, renderer=renderer)
         texts = [(f"{i * per_state:.1f} s", captions[i] if captions else "") for i in shown]
-        return write_gif(frames, texts, stride * per_state)
+        return pictures.write_gif(frames, texts, stride * per_state)
 
     def _simulate(self, state: BodyState, control: Float[Array, " actuators"]) -> BodyState:
         def step(_: Any, data: mjx.Data) -> mjx.Data:
@@ -223,3 +227,14 @@ def _limited(compiled: MjModel) -> Bool[np.ndarray, " actuators"]:
 
 def _is_finite(state: BodyState) -> Bool[Array, ""]:
     return jnp.isfinite(state.qpos).all() & jnp.isfinite(state.qvel).all()
+
+
+def _pictures() -> ModuleType:
+    """The module that imports Pillow; it is imported only when a picture is drawn.
+
+    **Raises:** `ImportError` when Pillow is not installed.
+    """
+    try:
+        return importlib.import_module("._pictures", __package__)
+    except ModuleNotFoundError as error:
+        raise missing_library("Pictures need pillow", "pictures") from error

@@ -5,15 +5,15 @@ import importlib
 import io
 from typing import Any, TypeAlias
 
+from ..._checks import missing_library
+
 try:
     # MJX prints which of its optional parts are missing, none of which is needed here.
     with contextlib.redirect_stdout(io.StringIO()):
         from mujoco import mjx as mjx
         from mujoco.mjx import Model as Model
 except ImportError as error:
-    raise ImportError(
-        f"MuJoCo bodies need MuJoCo MJX ({error}): pip install -e '.[mjx]'"
-    ) from error
+    raise missing_library(f"MuJoCo bodies need MuJoCo MJX ({error})", "mjx") from error
 
 mujoco: Any = importlib.import_module("mujoco")
 """The C simulator. It creates its names when it is imported, so type checkers cannot see them."""

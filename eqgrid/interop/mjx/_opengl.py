@@ -10,11 +10,15 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from ._library import MjModel, mujoco
+
+Renderer: TypeAlias = Literal["auto", "opengl", "side"]
+"""How to draw: with OpenGL, as a flat side view with Pillow, or with OpenGL where it works."""
 
 _WORKER = Path(__file__).parent / "_opengl_worker.py"
 _TIMEOUT = 120.0  # seconds

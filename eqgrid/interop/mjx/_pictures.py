@@ -1,9 +1,12 @@
-"""Pictures and films of MuJoCo bodies, drawn with OpenGL where it works, or as a side view."""
+"""Pictures and films of MuJoCo bodies, drawn with OpenGL where it works, or as a side view.
+
+It imports Pillow and SciPy, so `_env` imports it only when a picture is drawn.
+"""
 
 import dataclasses
 import io
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -11,11 +14,8 @@ from PIL import Image, ImageDraw, ImageFont
 from scipy.spatial import ConvexHull
 
 from ._library import MjData, MjModel, mujoco
-from ._opengl import draw_with_opengl
+from ._opengl import Renderer, draw_with_opengl
 from ._state import BodyState
-
-Renderer: TypeAlias = Literal["auto", "opengl", "side"]
-"""How to draw: with OpenGL, as a flat side view with Pillow, or with OpenGL where it works."""
 
 _SUPERSAMPLING = 3
 _COLOURS, _SAMPLED = 64, 8  # colours in a film's palette; frames from which they are chosen

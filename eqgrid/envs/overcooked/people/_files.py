@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from .... import interop, read_regular_file
+from ...._checks import missing_library
 
 _NAMES = {
     "builtins": ("bytearray", "slice"),
@@ -221,10 +222,7 @@ def installed_file(split: Split) -> Path:
         raise ValueError(f"There is no split {split!r:.60}: choose {' or '.join(SPLITS)}.")
     package = importlib.util.find_spec("overcooked_ai_py")
     if package is None or package.origin is None:
-        raise ImportError(
-            "The human games are in the package overcooked-ai, which is not installed: pip install "
-            "'eqgrid[human]'."
-        )
+        raise missing_library("The human games are in the package overcooked-ai", "human")
     path = Path(package.origin).parent / "data" / "human_data" / f"clean_{split}_trials.pickle"
     if not path.is_file():
         raise ValueError(

@@ -1,0 +1,41 @@
+"""New virtual environments with what this checkout builds. Nothing is downloaded."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program that is told nothing of where this checkout is."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+
+
+def build_wheel(project: Path, folder: Path) -> Path:
+    """Builds the wheel of a project in a folder, and returns its file."""
+    built = run(
+        sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=project
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def new_environment(folder: Path) -> Path:
+    """Makes a virtual environment without any package, and returns its folder of packages."""
+    made = run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    assert made.returncode == 0, made.stderr
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    return packages
+
+
+def pip_install(folder: Path, *what: str | Path) -> Path:
+    """Installs something into a virtual environment, and returns the folder of its programs."""
+    programs = folder / "bin"
+    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
+    done = run(*pip, "--no-index", "--no-deps", "--no-build-isolation", *what, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return programs
