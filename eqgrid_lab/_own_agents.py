@@ -13,7 +13,7 @@ def check_agents() -> None:
         raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
     if not Path(found.origin).read_text(encoding="utf-8").startswith(_OURS):
         raise SystemExit(
-            f"{found.origin} is not a file of eqgrid: openai-agents also installs a package 'agents'. "
+            f"{found.origin} is not eqgrid's: openai-agents also installs a package 'agents'. "
             f"Install eqgrid in an environment of its own, or eqgrid-core in this one."
         )
 
