@@ -325,6 +325,8 @@ def never_stopped() -> Section:
     """The same run, in one piece. The folder of the stopped one is written if it is missing."""
     if not RESUME.exists():
         start("ippo", *SMALL, "--max-hours", "1e-9", "--out", str(RESUME))
+        for name in ("curve.png", "episode.gif"):  # --resume draws them again
+            (RESUME / name).unlink()
     with tempfile.TemporaryDirectory() as folder:
         start("ippo", *SMALL, "--out", f"{folder}/run")
         return results(Path(folder, "run"))
