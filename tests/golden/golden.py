@@ -14,9 +14,9 @@ integers and all texts still have to be equal, but floating-point numbers have t
 differently sooner or later, so that only the scale of each array of parameters is compared.
 
 The script depends on nothing but the command lines, the files that they write, and public names of
-`eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, and `journals/` are games
-that people played with `play.py`. `--record` writes the former if it is missing, and never the
-latter: copy the `.jsonl` files of a folder of `play.py` to replace them.
+`eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, which `--record resume` writes if it
+is missing. `journals/` contains games of `play.py`: to replace them, copy the `.jsonl` files of
+other games.
 """
 
 import argparse
@@ -296,7 +296,6 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "mappo-mlp-2": ("mappo", "--env.layout", "ring", *TWO),
     "mappo-gru": ("mappo", "--env.layout", "ring", *GRU),
     "mappo-gru-2": ("mappo", "--env.layout", "ring", *GRU, *TWO),
-    "e3t-gru": ("e3t", *GRU),
 }
 SMALL = ("--total-steps", "20000", "--num-envs", "8", "--eval-every", "5000", "--width", "16")
 SMALL += ("--ppo.rollout-length", "64", "--eval-episodes", "4", "--final-episodes", "4")
