@@ -14,9 +14,9 @@ integers and all texts still have to be equal, but floating-point numbers have t
 differently sooner or later, so that only the scale of each array of parameters is compared.
 
 The script depends on nothing but the command lines, the files that they write, and public names of
-`eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, which `--record resume` writes if it
-is missing. `journals/` contains games of `play.py`: to replace them, copy the `.jsonl` files of
-other games.
+`eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, which `--record resume`
+writes if it is missing. `journals/` contains games of `play.py`: to replace them, copy the `.jsonl`
+files of other games.
 """
 
 import argparse
