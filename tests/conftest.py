@@ -45,7 +45,7 @@ def pytest_collection_finish():
     gc.freeze()  # what was imported stays until the end, so the collector need not look at it
 
 
-LEFT_OUT = {"robustness": 0, "slow": 0}
+LEFT_OUT = {"robustness": 0, "golden": 0, "slow": 0}
 """How many tests with each of these markers were not run."""
 
 
