@@ -49,7 +49,8 @@ from safetensors.numpy import load_file
 
 from agents import TrainedPolicy, load_policy, read_metadata, read_table
 from eqgrid import ENVIRONMENTS, AbstractEnv, AutoReset, TimeLimit, Vectorize, make
-from eqgrid.envs.overcooked import HumanGame, Overcooked, human_games
+from eqgrid.envs.overcooked import Overcooked
+from eqgrid.envs.overcooked.people import HumanGame, human_games
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
