@@ -117,7 +117,6 @@ class IPPO(Experiment):
 
 
 if __name__ == "__main__":
-    # Repeats `PPO.update` (agents/ppo/_ppo.py) in compiled blocks of --eval-every steps
-    # (agents/training/_train.py), and evaluates and saves after each
-    # (eqgrid_lab/runs/single/_hooks.py).
+    # Repeats `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
+    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/single/_hooks.py).
     run_experiment(IPPO)
