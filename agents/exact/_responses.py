@@ -1,4 +1,4 @@
-"""Best responses to partners in a kitchen, and games with them in the environment."""
+"""Best responses to partners in a kitchen, from their action probabilities in all its states."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Teams of several trained policies, for cross-play."""
+"""Teams of several trained policies, for cross-play, and the head that samples for all of them."""
 
 from collections.abc import Sequence
 from typing import Any, final

@@ -1,4 +1,4 @@
-"""Policies as partners, and policies that play with partners."""
+"""Trained policies as partners, teams in which partners play, and a rule that frees stuck ones."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, final

@@ -1,4 +1,4 @@
-"""Random initial states: a tuple of small changes to the default initial state of a layout."""
+"""Free cells, and random initial states: small changes to the initial state of a layout."""
 
 import abc
 import dataclasses

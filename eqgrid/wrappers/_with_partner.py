@@ -1,4 +1,4 @@
-"""WithPartner: replaces the actions of one agent by those of a partner."""
+"""Wrappers that replace the actions of one agent by a partner's, and that design partners."""
 
 import dataclasses
 from typing import final

@@ -1,4 +1,4 @@
-"""What all command lines share: the clock, output streams, signals, errors and exit codes."""
+"""What all command lines share: the clock, the cache, streams, signals, errors and exit codes."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""Model cards: pages that describe a policy, in the format of the Hugging Face hub."""
+"""Model cards: pages that describe a policy, and their upload to the Hugging Face hub."""
 
 import importlib
 import importlib.util

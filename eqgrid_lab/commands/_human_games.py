@@ -1,4 +1,4 @@
-"""The command `human_games.py`: what is in recorded games, and how policies play beside people."""
+"""The command `human_games.py`: recorded games, their heat maps, and games beside people."""
 
 import dataclasses
 import shlex

@@ -1,4 +1,4 @@
-"""The saved policies that a command names, the teams that they form, and the world they share."""
+"""The saved policies that a command names, the teams that they form, and their games."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Folders of runs and of results, locked so that only one process writes at a time."""
+"""Folders of runs and of results: locked for one process, with the files of older runs removed."""
 
 import contextlib
 import itertools

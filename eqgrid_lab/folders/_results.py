@@ -1,4 +1,4 @@
-"""Results and metrics in the folder of a run."""
+"""The tables and texts in a folder of results, and the metrics of a run that is resumed."""
 
 import contextlib
 import csv

@@ -1,4 +1,4 @@
-"""The messages between a page and the server. Each has a `type`; unknown fields are refused."""
+"""The messages between a page and the server, and the keys and actions of people."""
 
 import itertools
 from collections.abc import AsyncIterable, Sequence

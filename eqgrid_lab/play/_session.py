@@ -1,4 +1,4 @@
-"""Sessions: live games with a clock, and the pages that are connected to them."""
+"""Sessions: live games with their clock, and the pages that are connected to them."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Choosing the network of a run by its name, and checking that choice."""
+"""The network of a run, chosen by its name or as a class of the user, and checks of that choice."""
 
 import dataclasses
 import functools

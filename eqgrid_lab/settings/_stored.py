@@ -1,4 +1,4 @@
-"""Settings in a table, as a settings file or a policy file stores them."""
+"""Settings in tables: read from TOML and policy files, and filled into dataclasses."""
 
 import dataclasses
 import difflib

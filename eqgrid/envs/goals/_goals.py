@@ -1,4 +1,4 @@
-"""Goal seeking: every agent walks to a flag, and then terminates."""
+"""Goal seeking: every agent walks to a flag, in a layout or a random maze, and then terminates."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sites for search and rescue, by name or from a text."""
+"""Sites for search and rescue, by name, from a text, or generated."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A necessary condition for a site in which all victims can be rescued."""
+"""Conditions for a site in which all victims can be rescued: a sufficient and a necessary one."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Warehouses by size or from a text."""
+"""Warehouses by size or from a text, and their random initial states."""
 
 import dataclasses
 from typing import final

@@ -1,4 +1,4 @@
-"""The inputs of the picture of one cell, and the default sprites."""
+"""The pen that draws a cell, the inputs of its picture, and the default sprites."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias, final

@@ -1,4 +1,4 @@
-"""Random mazes, with rooms of one cell on odd rows and columns and doors between them."""
+"""Random mazes, and searches for cells that can be reached."""
 
 import jax
 import jax.numpy as jnp

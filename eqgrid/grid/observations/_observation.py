@@ -1,4 +1,4 @@
-"""The interface of observations."""
+"""The interface of observations, and a different observation for each agent."""
 
 import abc
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The points of a sweep, and how they are grouped into compiled programs."""
+"""Sweep files, the points of a sweep, and how they are grouped into compiled programs."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""A necessary condition for a kitchen in which a soup can be delivered."""
+"""Conditions for a kitchen in which a soup can be delivered: a sufficient and a necessary one."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The best known plans, which are stored with the package, and their returns."""
+"""The best known plans, which are stored with the package, and tables of plans for all states."""
 
 import dataclasses
 import functools
