@@ -103,7 +103,7 @@ def _chances(partner: AbstractPartner, seen: Seen, actions: int) -> Float[Array,
 
 
 Progress = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], None]]]
-"""Shows progress, given what is done and in how many steps; see `progress`."""
+"""Shows progress, given what is done and in how many steps."""
 
 _ASKED = 256  # states in which a partner is asked whether it observes the time
 _MOST_PARTS = 4

@@ -1,4 +1,4 @@
-"""Atomic writing of files: a file is complete or missing, even if the process is killed."""
+"""Home folders in paths, and atomic writing: a file is complete or missing after a kill."""
 
 import contextlib
 import errno

@@ -2,10 +2,10 @@
 
 import abc
 import functools
+import importlib
 import math
-from typing import Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
-import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, split_mask
 from eqgrid.typing import PyTree
+
+if TYPE_CHECKING:
+    import distrax
 
 _LOG_STD_START = -0.5
 _LOG_STD_RANGE = (-5.0, 2.0)
@@ -46,11 +49,11 @@ class DiagonalNormal(eqx.Module):
 
     def log_prob(self, value: Float[Array, "*batch numbers"], /) -> Float[Array, "*batch"]:
         """The log-density of choices."""
-        return jnp.sum(jnp.asarray(distrax.Normal(self.mean, self.std).log_prob(value)), axis=-1)
+        return jnp.sum(jnp.asarray(_distrax().Normal(self.mean, self.std).log_prob(value)), axis=-1)
 
     def entropy(self) -> Float[Array, "*batch"]:
         """The entropy, in nats."""
-        return jnp.sum(jnp.asarray(distrax.Normal(self.mean, self.std).entropy()), axis=-1)
+        return jnp.sum(jnp.asarray(_distrax().Normal(self.mean, self.std).entropy()), axis=-1)
 
 
 @final
@@ -68,9 +71,9 @@ class MultiCategorical(eqx.Module):
     logits: tuple[Float[Array, "*batch _"], ...]
 
     @property
-    def choices(self) -> tuple[distrax.Categorical, ...]:
+    def choices(self) -> "tuple[distrax.Categorical, ...]":
         """The distribution of each choice, over its options."""
-        return tuple(distrax.Categorical(logits=logits) for logits in self.logits)
+        return tuple(_distrax().Categorical(logits=logits) for logits in self.logits)
 
     def log_prob(self, value: Int[Array, "*batch choices"], /) -> Float[Array, "*batch"]:
         """The log-probability of all choices together: the sum of theirs."""
@@ -137,8 +140,8 @@ class CategoricalHead(AbstractActionHead):
     def out_size(self, space: Discrete) -> int:
         return space.n
 
-    def distribution(self, output: Float[Array, "agents out"]) -> distrax.Categorical:
-        return distrax.Categorical(logits=output)
+    def distribution(self, output: Float[Array, "agents out"]) -> "distrax.Categorical":
+        return _distrax().Categorical(logits=output)
 
     def noise(
         self, key: PRNGKeyArray, space: Discrete, shape: tuple[int, ...]
@@ -146,17 +149,17 @@ class CategoricalHead(AbstractActionHead):
         return jax.random.uniform(key, shape)
 
     def sample(
-        self, distribution: distrax.Categorical, noise: Float[Array, "*batch"]
+        self, distribution: "distrax.Categorical", noise: Float[Array, "*batch"]
     ) -> Int[Array, "*batch"]:
         return sample_action(distribution, noise)
 
-    def most_probable(self, distribution: distrax.Categorical) -> Int[Array, "*batch"]:
+    def most_probable(self, distribution: "distrax.Categorical") -> Int[Array, "*batch"]:
         return jnp.asarray(distribution.mode())
 
     def action(self, raw_action: Int[Array, "*batch"], space: Discrete) -> Int[Array, "*batch"]:
         return raw_action
 
-    def entropy(self, distribution: distrax.Categorical) -> Float[Array, "*batch"]:
+    def entropy(self, distribution: "distrax.Categorical") -> Float[Array, "*batch"]:
         return entropy(distribution)
 
 
@@ -329,7 +332,7 @@ def check_mask(space: AbstractSpace, observation: PyTree) -> None:
 
 
 def sample_action(
-    distribution: distrax.Categorical, uniform: Float[Array, "*batch"]
+    distribution: "distrax.Categorical", uniform: Float[Array, "*batch"]
 ) -> Int[Array, "*batch"]:
     """Samples actions by inverse transform sampling: it inverts the cumulative probabilities.
 
@@ -349,7 +352,7 @@ def sample_action(
     return jnp.sum(level >= cumulative[..., :-1], axis=-1, dtype=jnp.int32)
 
 
-def entropy(distribution: distrax.Categorical) -> Float[Array, "*batch"]:
+def entropy(distribution: "distrax.Categorical") -> Float[Array, "*batch"]:
     """The entropy of categorical distributions, in nats.
 
     Actions of probability 0 contribute nothing to the entropy or its gradient. distrax normalises
@@ -365,3 +368,10 @@ def entropy(distribution: distrax.Categorical) -> Float[Array, "*batch"]:
     probability = jnp.exp(distribution.logits)
     logits = jnp.where(probability > 0, distribution.logits, 0.0)
     return -jnp.sum(probability * logits, axis=-1)
+
+
+def _distrax() -> Any:
+    """distrax, imported with the first distribution: it imports TensorFlow Probability, which takes
+    a third of the time that a command needs to start.
+    """
+    return importlib.import_module("distrax")

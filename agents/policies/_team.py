@@ -1,4 +1,4 @@
-"""Networks of all agents: one set of parameters for all of them, or one for each."""
+"""What critics observe, and networks of all agents: with shared or independent parameters."""
 
 import abc
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The names of the files of a run, and what its checkpoints say of it."""
+"""What the checkpoints of a run say of it, and the names of its files."""
 
 import os
 import re

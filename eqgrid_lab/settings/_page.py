@@ -102,7 +102,7 @@ def command_of(experiment: type[PolicySettings]) -> str:
     path = file_of(experiment)
     if path is None:
         return f"run_experiment({experiment.__name__})"
-    if path.parent.name == "pages" and is_shipped(experiment):
+    if path.parent.name == "shipped" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"
     return program(min(os.path.relpath(path), str(path), key=len))
 

@@ -1,4 +1,4 @@
-"""Films (GIF) of one episode."""
+"""Recording one episode, and its film (GIF) with the running return."""
 
 from collections.abc import Callable, Sequence
 from typing import final

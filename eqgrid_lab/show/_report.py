@@ -84,10 +84,6 @@ def _matplotlib(name: str) -> Any:
         ) from error
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _MOST_THRESHOLDS = 1000
 
 

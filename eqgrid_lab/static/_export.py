@@ -29,7 +29,7 @@ from ._models import check_models, policy_model, start_model, step_model
 from ._sheet import Sheet, draw_sheet
 from ._world import PagePolicy, PageWorld
 
-_PAGE = Path(__file__).parents[1] / "page"
+_PAGE = Path(__file__).parents[1] / "web" / "page"
 _MODULE, _BINARY = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
 _COLOURS = 256

@@ -1,4 +1,4 @@
-"""The settings of worlds whose layouts can be generated, as flags."""
+"""`AbstractDrawnWorld`: the settings of worlds with layouts, which can be generated, as flags."""
 
 import abc
 import dataclasses

@@ -1,6 +1,7 @@
-"""The worlds of the command lines, with their settings as flags.
+"""The table of worlds of the command lines, and the settings of worlds with few of them.
 
-To add a world, add a subclass of `AbstractWorldConfig` and an entry in `WORLDS`.
+To add a world, add a subclass of `AbstractWorldConfig`, an entry in `WORLDS`, and its name in
+`NAMES_OF_WORLDS`.
 """
 
 import dataclasses

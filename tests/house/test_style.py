@@ -269,6 +269,7 @@ LATE = {
     "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
     "eqgrid/interop/mjx/_env.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
+    "agents/policies/_heads.py": ("_distrax", "'distrax'"),
     "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
     "eqgrid_lab/worlds/_minigrid.py": ("_bodies", "'eqgrid.envs.bodies'"),
     "eqgrid_lab/worlds/_kitchens.py": ("_plans", "'eqgrid.envs.overcooked.plans'"),
@@ -353,6 +354,13 @@ def test_a_learner_needs_no_program_around_it(tmp_path):
     out = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert out.stderr == "", out.stderr
     assert out.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.slow
+def test_a_command_that_trains_nothing_starts_without_distrax():
+    code = "import sys, eqgrid_lab.commands; print([m for m in ('distrax',) if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

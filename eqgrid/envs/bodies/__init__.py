@@ -1,3 +1,5 @@
+"""MuJoCo bodies: a biped and a cart-pole."""
+
 from ._biped import (
     AtGoal as AtGoal,
     Balanced as Balanced,

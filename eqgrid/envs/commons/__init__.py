@@ -1,3 +1,5 @@
+"""Harvest and Cleanup: worlds in which agents share what all of them use."""
+
 from ._cleanup import CLEANUP_ACTIONS as CLEANUP_ACTIONS, Cleanup as Cleanup
 from ._harvest import HARVEST_ACTIONS as HARVEST_ACTIONS, REGROWTH as REGROWTH, Harvest as Harvest
 from ._kinds import (

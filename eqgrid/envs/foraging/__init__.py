@@ -1,3 +1,5 @@
+"""Level-based foraging: agents load food together."""
+
 from ._foraging import ACTIONS as ACTIONS, Foraging as Foraging, from_id as from_id
 from ._kinds import KINDS as KINDS, MAX_LEVEL as MAX_LEVEL
 from ._rules import (

@@ -1,3 +1,5 @@
+"""Goal seeking, in layouts and in random mazes."""
+
 from ._goals import (
     ACTIONS as ACTIONS,
     KINDS as KINDS,

@@ -1,3 +1,5 @@
+"""The rooms of MiniGrid, for one agent or several."""
+
 from ._kinds import (
     COLOURS as COLOURS,
     DIRECTION_SYMBOLS as DIRECTION_SYMBOLS,

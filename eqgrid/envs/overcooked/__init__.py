@@ -1,3 +1,5 @@
+"""Overcooked: cooks who prepare and deliver soups."""
+
 from ._behaviour import STUCK_STEPS as STUCK_STEPS, Behaviour as Behaviour, behaviour as behaviour
 from ._contents import (
     ALL_RECIPES as ALL_RECIPES,

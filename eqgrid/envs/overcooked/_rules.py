@@ -1,4 +1,4 @@
-"""Interactions of cooks, cooking, and what is rewarded."""
+"""Interactions of cooks, cooking, events, and what is rewarded."""
 
 import dataclasses
 from typing import final

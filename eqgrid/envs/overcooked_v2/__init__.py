@@ -1,3 +1,5 @@
+"""OvercookedV2: several ingredients, orders, and partial observability."""
+
 from ._contents import (
     FIRST_INGREDIENT as FIRST_INGREDIENT,
     INGREDIENTS as INGREDIENTS,

@@ -1,3 +1,5 @@
+"""Search and rescue: a team of engineers and medics."""
+
 from ._contents import Role as Role, Thing as Thing, Tile as Tile, victims_left as victims_left
 from ._kinds import KINDS as KINDS
 from ._observations import (

@@ -1,3 +1,5 @@
+"""The robot warehouse: agents carry shelves."""
+
 from ._kinds import KINDS as KINDS, Load as Load, Tile as Tile
 from ._layouts import (
     SIZES as SIZES,

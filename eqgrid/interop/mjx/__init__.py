@@ -1,3 +1,5 @@
+"""Environments from MuJoCo models, simulated by MJX."""
+
 from ._env import MjxEnv as MjxEnv
 from ._library import Model as Model
 from ._parts import (
