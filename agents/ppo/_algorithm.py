@@ -171,6 +171,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
 
         **Returns:** the settings, with 32-bit arrays in place of floats; arrays are kept.
         """
+        # From NumPy: converting a Python float compiles a program, and gives a weak type.
         return jax.tree.map(
             lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
         )
@@ -191,5 +192,6 @@ def _per_episode(
 def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:
     """The mean over the entries that count; 0 if none does."""
     x = jnp.asarray(x)
+    # `where` and not a product, since what does not count may be NaN; and no division by 0.
     number = jnp.maximum(counted.sum(dtype=jnp.int32), 1).astype(x.dtype)
     return jnp.where(counted, x, 0.0).sum() / number

@@ -61,6 +61,7 @@ def cut_rollout(
     cut = functools.partial(_cut, chunk)
     return Minibatch(
         observation=jax.tree.map(cut, rollout.observation),
+        # Only the carry before each sequence is kept: the later ones depend on the parameters.
         carry=jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry),
         start=cut(rollout.start),
         active=cut(rollout.active),
@@ -109,6 +110,8 @@ def shuffle(
 
 def minibatch(batch: Minibatch, rows: Int[Array, " picked"]) -> Minibatch:
     """Picks sequences of a minibatch by their rows."""
+    # Rows are in bounds by construction, so XLA need not clamp them. Sequences are the second axis
+    # of everything but the carry.
     steps = dataclasses.replace(batch, carry=None)
     steps = jax.tree.map(lambda x: x.at[:, rows].get(mode="promise_in_bounds"), steps)
     carry = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch.carry)
@@ -137,6 +140,8 @@ def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatc
 
 
 def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "chunk sequences ..."]:
+    # [time, envs] -> [chunks, chunk, envs] -> [chunk, chunks * envs]: a sequence has consecutive
+    # steps of one environment.
     length, num_envs, *rest = x.shape
     x = x.reshape(length // chunk, chunk, num_envs, *rest)
     return jnp.moveaxis(x, 1, 0).reshape(chunk, -1, *rest)

@@ -60,9 +60,12 @@ def gae(
 
     **Returns:** the advantage of every step. The critic's target is its sum with `value`.
     """
+    # An agent whose task is over has no later reward, so it bootstraps from 0. At a time limit it
+    # would have gone on: its bootstrap stays, and only the trace ends with the episode.
     ended = terminated | done[:, :, None]
     error = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
     decay = jnp.where(ended, 0.0, gamma * gae_lambda)
+    # Several steps per iteration, since the body is too small to hide the cost of the loop.
     _, advantage = jax.lax.scan(
         _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=4
     )

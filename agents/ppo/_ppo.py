@@ -34,7 +34,10 @@ from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout
 from ._runner import RunnerState, init_runner
 
+# Larger than the usual 1e-8: before the first reward, gradients are tiny, and Adam would divide
+# them by their own size and take full steps along noise.
 _ADAM_EPS = 1e-5
+# Keeps standardised values finite while all targets of the critic are equal.
 _VALUE_EPS = 1e-5
 
 Hyperparameter: TypeAlias = float | Float[Array, "..."]
@@ -139,6 +142,7 @@ def replay(
 
     **Returns:** the distributions of the choices, and the values.
     """
+    # Sequences are the second axis of observations and starts, and the first one of the carry.
     unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
     return unroll(batch.observation, batch.carry, batch.start)
 
@@ -179,18 +183,27 @@ def loss_of_choices(
     - `distribution`, `value`: what `replay` returns for the minibatch.
     - All others, and what is returned: as in `ppo_loss`.
     """
+    # The ratio of the new probability of each choice to that of the policy that collected it. It is
+    # computed from the raw actions, since a clipped or scaled action has no log-density.
     log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     advantage, mean = batch.advantage, functools.partial(mean_over, counted=batch.active)
+    # All means are over active steps alone: others have advantages without meaning, which would
+    # change the deviation, and values of observations that nobody acts on.
     if ppo.normalize_advantages:
         centred = advantage - mean(advantage)
         deviation = jnp.sqrt(mean(jnp.square(centred)))
+        # While no reward was found, the deviation is that of the critic's noise. An offset of the
+        # size of a reward keeps this noise small, in place of scaling it to 1.
         advantage = centred / (deviation + ppo.advantage_std_offset)
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
+    # The minimum ends the gradient only where the ratio has already left the range in the direction
+    # of the advantage, so a step in the wrong direction can always be undone.
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
     error = jnp.abs(value - batch.target)
     clipped_value = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
     larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
+    # Options are chosen with `where`, since they may be traced: a sweep over them is one program.
     error = jnp.where(ppo.value_clip > 0, larger_error, error)
     huber = optax.huber_loss(error, delta=ppo.huber_delta)
     value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
@@ -200,6 +213,7 @@ def loss_of_choices(
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": mean_entropy,
+        # Its expectation is that of -log_ratio, but no sample of it is negative.
         "approx_kl": mean(ratio - 1 - log_ratio),
         "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip_epsilon).astype(jnp.float32)),
     }
@@ -287,7 +301,9 @@ class PPO(AbstractAlgorithm[TrainState]):
         self.check(env, policy)
         key, init_key = jax.random.split(key)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
+        # The check returns the parameters, since XLA removes what nothing depends on.
         parameters = _check_traced(self, parameters)
+        # The state of Adam does not depend on the schedule, so that any length of the run will do.
         opt_state = self.optimiser(1).init(parameters)
         policy = eqx.combine(parameters, rest)
         runner = init_runner(policy, env, init_key)
@@ -374,7 +390,9 @@ class PPO(AbstractAlgorithm[TrainState]):
         """
         policy, updates = state.policy, state.updates
         batch, value_moments = self.batch(policy, rollout, state.value_moments)
+        # The minibatches of all epochs are one axis, for one scan over all gradient steps.
         rows = shuffle(key, batch.value.shape[1], self.num_epochs, self.num_minibatches)
+        # A scan carries arrays only, and gradients are those of floating-point arrays.
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         optimiser = self.optimiser(num_updates)
         entropy_coefficient = self.entropy_coefficient_at(updates, num_updates)
@@ -382,7 +400,8 @@ class PPO(AbstractAlgorithm[TrainState]):
         learner = (parameters, state.opt_state, jnp.zeros((), dtype=bool))
         (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
         steps_per_update = self.num_epochs * self.num_minibatches
-        last_step = (updates + 1) * steps_per_update - 1
+        last_step = (updates + 1) * steps_per_update - 1  # counted from 0
+        # An index for each gradient step. The first one that is not -1 is reported, and no mean.
         bad_leaf = losses.pop("bad_leaf")
         scalars = {
             **{name: jnp.mean(x) for name, x in losses.items()},
@@ -418,6 +437,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         targets.
         """
         value, next_value = rollout.value, rollout.next_value
+        # The critic may predict standardised returns, but advantages are in units of the reward.
         if self.normalize_values:
             value, next_value = (_in_rewards(x, value_moments) for x in (value, next_value))
         advantage = self.advantage(
@@ -431,6 +451,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         )
         target = advantage + value
         if self.normalize_values:
+            # Moments first: they include the new targets, so that none of these is an outlier.
             value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
             target = _standardized(target, value_moments)
         chunk = self._chunk(len(rollout.value), policy.recurrent)
@@ -440,6 +461,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         """Adam (Kingma & Ba 2015) with the run's learning-rate schedule, after clipping the global
         norm of the gradient.
         """
+        # The count of Adam is that of gradient steps, and so is the length of its schedule.
         num_steps = num_updates * self.num_epochs * self.num_minibatches
         schedule = functools.partial(self.learning_rate_at, num_steps)
         return optax.chain(
@@ -466,7 +488,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         critic, to which steps of Adam are proportional.
         """
         ratio = jnp.asarray(self.critic_learning_rate / self.learning_rate, dtype=jnp.float32)
-        ratio = jnp.where(ratio > 0, ratio, 1.0)
+        ratio = jnp.where(ratio > 0, ratio, 1.0)  # 0 stands for the rate of the actor
         critic = jax.tree.map(lambda x: x * ratio, change.critic)
         return eqx.tree_at(lambda c: c.critic, change, critic)
 
@@ -546,10 +568,13 @@ def _gradient_step(
     # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
     with jax.numpy_dtype_promotion("standard"):
         change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
+    # A scan has a fixed length, so later steps of this update are computed, but change nothing.
     past_target_kl |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
+    # Only a gradient that is not finite is read once more, to find out whose it is.
     bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
     parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
     moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
+    # Counts of the optimiser are integers, and go on.
     kept = jax.tree.map(
         lambda new, old: jnp.where(past_target_kl & eqx.is_inexact_array(new), old, new),
         moved,

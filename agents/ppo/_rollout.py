@@ -72,14 +72,18 @@ def collect_rollout(
     """
     noise_key, env_key = jax.random.split(key)
     shape = (length, env.num_envs, env.num_agents)
+    # One draw for the whole rollout: drawing in every step of the scan costs more.
     noise = policy.head.noise(noise_key, env.action_space, shape)
     env_keys = jax.random.split(env_key, length)
     interact = functools.partial(_interact, policy, env)
     runner, steps = jax.lax.scan(interact, runner, (noise, env_keys))
+    # A critic without memory needs no order, so that its values are computed after the scan.
     if not policy.has_recurrent_critic:
         steps["value"] = _values(policy, env.num_envs, steps["observation"], steps["carry"])
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     last_value = jax.vmap(policy.value)(runner.observation, carry)
+    # The value after a step is that before the next one, except where the episode ended: the next
+    # observation there is the first one of another episode.
     later_value = jnp.concatenate([steps["value"][1:], last_value[None]])
     final_value = steps.pop("final_value")
     next_value = jnp.where(steps["done"][:, :, None], final_value, later_value)

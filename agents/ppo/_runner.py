@@ -117,6 +117,7 @@ def act(
 
     **Returns:** the actions, with what the policy computed for them.
     """
+    # Reset before the step and not after it, so that a decision holds the carry that was used.
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
     head = policy.head

@@ -88,7 +88,7 @@ def from_first(tree: _T) -> _T:
     if jax.process_count() == 1:
         return tree
     content = pack(tree) if jax.process_index() == 0 else b""
-    sent = _filled(content, gather(len(content))[0])
+    sent = _filled(content, gather(len(content))[0])  # the others need the length of the first
     return unpack(multihost_utils.broadcast_one_to_all(sent).tobytes(), tree)
 
 
@@ -128,6 +128,8 @@ def _send(text: str) -> list[dict[str, Any]]:
     **Returns:** the messages of all processes, in the order of their indices.
     """
     content = text.encode()
+    # Two rounds, since arrays that are gathered must have one length: first the lengths, then texts
+    # that are filled to the longest.
     lengths = multihost_utils.process_allgather(np.int32(len(content)))
     size = _PIECE * -(-int(lengths.max()) // _PIECE)
     rows = multihost_utils.process_allgather(_filled(content, size))

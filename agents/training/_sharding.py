@@ -57,6 +57,7 @@ def pick_run(state: S, run: int) -> S:
     number = num_runs(state) or 0
     if not 0 <= run < number:
         raise ValueError(f"There is no run {run} in a state of {number} runs.")
+    # The index is an array, so that all runs are picked by one compiled program.
     return _pick(state, jax.numpy.asarray(np.int32(run)))
 
 
@@ -137,7 +138,7 @@ def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
         return x
     if isinstance(x, Tracer):
         return jax.lax.with_sharding_constraint(x, sharding)
-    if sharding.is_fully_addressable:
+    if sharding.is_fully_addressable:  # all devices belong to this process
         return jax.device_put(x, sharding)
     return _place_here(x, sharding)
 
@@ -146,7 +147,7 @@ def _place_here(x: Array, sharding: NamedSharding) -> Array:
     """Places the shards of an array that belong to devices of this process. Other processes do the
     same with theirs.
     """
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):  # NumPy knows no typed keys
         numbers = _place_here(jax.random.key_data(x), sharding)
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
     numbers = np.asarray(x)

@@ -172,7 +172,7 @@ def train(
     **Raises:** `NonFiniteLoss`; `OutOfMemory` when a block needs more memory than is free; and
     `ValueError` when the numbers of updates, environments, devices and runs do not fit together.
     """
-    if spans_processes(mesh):
+    if spans_processes(mesh):  # so that all of them begin with the same bits
         state = from_first(state)
     progress = _begin(algorithm, env, state, num_updates, before)
     start = time.perf_counter()
@@ -198,11 +198,13 @@ def train(
         mesh=mesh,
         env_axes=env_axes,
     )
+    # From here on, everything that differs between runs is an array: the block is compiled once.
     state = _without_repeats(state) if donate else state
     settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
     block = _compile(settings, state, donate)
     compiled = progress.compile_seconds + time.perf_counter() - start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
+    # Asked before the first block, too: a signal may have come while it was compiled.
     progress = _agree(progress, should_stop(), mesh)
     while progress.updates < num_updates and not progress.stopped:
         state, progress = _advance(block, settings, state, progress, begin)
@@ -280,6 +282,7 @@ def scan_updates(
 
     **Returns:** the next state, and the metrics of every update.
     """
+    # A scan carries arrays only; the rest of the state is the same in every update.
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     def step(arrays: PyTree, _: None) -> tuple[PyTree, Metrics]:
@@ -319,6 +322,7 @@ def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S,
         arrays, new = update(loop[0])
         return arrays, jax.tree.map(lambda all, one: all.at[i].set(one), loop[1], new)
 
+    # A loop with a traced count cannot stack its results, so it writes into rows of zeros.
     _, one = jax.eval_shape(update, arrays)
     metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
@@ -336,6 +340,8 @@ def _update(settings: _Settings, state: S) -> tuple[S, Metrics]:
 
     if num_runs(state) is None:
         return update(settings.algorithm, settings.env, state)
+    # Settings may be shared by all runs or differ, environments have the axes that the caller names,
+    # and the states always have an axis of the runs.
     in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
     return eqx.filter_vmap(update, in_axes=in_axes)(settings.algorithm, settings.env, state)
 
@@ -351,6 +357,8 @@ def _compile(settings: _Settings, state: AbstractTrainState[Any], donate: bool) 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
     inputs = (settings, state, replicate(_count(1), settings.mesh))
+    # The key is all that the program depends on: static parts, and the shapes of arrays. The program
+    # is compiled ahead of time, so that its memory can be checked before it runs.
     leaves, structure = jax.tree.flatten(inputs)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
     key = (donate, structure, *shapes)
@@ -374,7 +382,7 @@ def _begin(
     num_updates: int,
     before: TrainProgress[S] | None,
 ) -> TrainProgress[S]:
-    updates = int(np.asarray(state.updates).flat[0])
+    updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
     steps_per_update = algorithm.steps_per_update(env)
     progress = TrainProgress(
         state=state,
@@ -405,9 +413,10 @@ def _advance(
     block_begin = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
     state, metrics = block(settings, state, replicate(_count(count), settings.mesh))
+    # Copied to the host, which waits for the block: only now is the time that of the computation.
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
-    _check_finite(metrics, old.updates, state)
+    _check_finite(metrics, old.updates, state)  # before any hook could save the state
     updates = old.updates + count
     mesh = settings.mesh
     return state, dataclasses.replace(
@@ -469,6 +478,7 @@ def _agree(progress: TrainProgress[S], asked: str | None, mesh: Mesh | None) -> 
     """
     own = {"asked": asked, "stopped": progress.stopped, "measured": progress.measured}
     reports = gather(own) if spans_processes(mesh) else [own]
+    # In the same order everywhere, so that all processes find the same first reason.
     reasons = [each[kind] for kind in ("asked", "stopped") for each in reports]
     stopped = next((reason for reason in reasons if reason), None)
     return dataclasses.replace(progress, measured=reports[0]["measured"], stopped=stopped)

@@ -202,6 +202,7 @@ def test_flags_exist(capsys, monkeypatch):
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
     known |= {"--network.memory", "--network.width", "--network.heads"}  # of a network of one's own
     known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
+    known |= {"--wheel", "--outdir"}  # of python -m build
     known |= {"--prefix", "--directory"}  # npm's, and those of Python's file host
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
     for text in (*PAGES, *TUTORIALS):
