@@ -340,8 +340,8 @@ def _update(settings: _Settings, state: S) -> tuple[S, Metrics]:
 
     if num_runs(state) is None:
         return update(settings.algorithm, settings.env, state)
-    # Settings may be shared by all runs or differ, environments have the axes that the caller names,
-    # and the states always have an axis of the runs.
+    # Settings may differ between runs, environments have the axes that the caller names, and states
+    # always have an axis of the runs.
     in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
     return eqx.filter_vmap(update, in_axes=in_axes)(settings.algorithm, settings.env, state)
 
@@ -357,8 +357,8 @@ def _compile(settings: _Settings, state: AbstractTrainState[Any], donate: bool) 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
     inputs = (settings, state, replicate(_count(1), settings.mesh))
-    # The key is all that the program depends on: static parts, and the shapes of arrays. The program
-    # is compiled ahead of time, so that its memory can be checked before it runs.
+    # The key is what the program depends on: static parts, and shapes of arrays. It is compiled
+    # ahead of time, so that its memory can be checked before it runs.
     leaves, structure = jax.tree.flatten(inputs)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
     key = (donate, structure, *shapes)

@@ -125,6 +125,7 @@ def _chosen(
 ) -> Bool[Array, " agents"]:
     types = tuple(kind for kind in kinds if isinstance(kind, type))
     numbers = [i for i, value in enumerate(actions) if isinstance(value, types) or value in kinds]
+    # Neighbouring indices, such as those of the four moves, need two comparisons in place of four.
     if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return (action >= numbers[0]) & (action <= numbers[-1])
     found = jnp.zeros(action.shape, bool)
@@ -242,6 +243,7 @@ def allowed_only(
     columns = (action[:, None] if action.ndim == 1 else action).T.astype(jnp.int32)
     kept = []
     for own, column in zip(space.split(mask), columns, strict=True):
+        # Indices outside of the actions are legal, and mean to do nothing, so that they read False.
         allowed = own.at[jnp.arange(len(own)), column].get(
             mode="fill", fill_value=False, wrap_negative_indices=False
         )

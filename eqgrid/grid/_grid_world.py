@@ -151,6 +151,7 @@ class GridWorld(AbstractEnv):
         """The layout with the parts of `Bodies` that this game needs in its initial state."""
         agents, bodies = layout.num_agents, layout.start.bodies
         returns = any(isinstance(phase, ComeBack) for phase in self.phases)
+        # The state of a game has one structure from its reset on, as scans require.
         needed = {
             "active": (returns or self.ending is not None, jnp.ones(agents, bool)),
             "away": (returns, jnp.zeros(agents, jnp.int16)),
@@ -181,17 +182,19 @@ class GridWorld(AbstractEnv):
     ) -> tuple[TimeStep, World]:
         check_leading((self.num_agents,), action=action)
         self._check_choices(action)
+        # Games in which nobody terminates have no `active`, and pay for no masks.
         active, goes_on = state.bodies.active, None
         if active is not None:
             goes_on = state.bodies.goes_on
             acts = jnp.expand_dims(active, tuple(range(1, action.ndim)))
-            action = jnp.where(acts, action.astype(jnp.int32), -1)
+            action = jnp.where(acts, action.astype(jnp.int32), -1)  # -1: do nothing
         if self.action_mask is not None:
             mask = self.action_mask(self.layout, state, self.actions)
             action = allowed_only(mask, self.action_space, action)
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
+        # Events come first: rewards and endings may be computed from them.
         happened = tuple(_for_active(event, step.took_part) for event in self.events(step))
         step = dataclasses.replace(step, happened=happened)
         terminated, world = self._end(step)
@@ -220,6 +223,7 @@ class GridWorld(AbstractEnv):
     def _end(self, step: Step) -> tuple[Bool[Array, " agents"], World]:
         bodies = step.world.bodies
         if self.ending is not None and bodies.active is not None:
+            # Whoever terminates while away does not come back.
             ends = self.ending(step)
             away = None if bodies.away is None else jnp.where(ends, jnp.int16(0), bodies.away)
             bodies = dataclasses.replace(bodies, active=bodies.active & ~ends, away=away)

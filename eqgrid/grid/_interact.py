@@ -110,6 +110,8 @@ class Interact(AbstractPhase):
         bodies = step.world.bodies
         targets = bodies.position + direction_delta(bodies.direction)
         acting = step.uses()
+        # Bodies are kept apart while agents take turns: writing each into the stacked arrays would
+        # copy these in every turn.
         rows = [
             jax.tree.map(lambda leaf, agent=agent: leaf[agent], bodies)
             for agent in range(step.world.num_agents)
@@ -141,6 +143,7 @@ class Interact(AbstractPhase):
         tile, cell = get_cell((step.layout.tiles, step.world.cells), target)
         turn = Turn(step, agent, target, tile, cell, body)
         fired, new = [], (cell, body)
+        # Every rule sees the cell as it was before the turn, so that their order does not matter.
         for rule in self.rules:
             outcome = rule(turn)
             fires = outcome.fired & acting

@@ -47,6 +47,7 @@ class JointCollision(AbstractCollision):
         new: Int8[Array, "agents 2"],
         active: Bool[Array, " agents"] | None,
     ) -> Int8[Array, "agents 2"]:
+        # Scalars of pairs: with two agents, this is a handful of comparisons without any array.
         was, will_be = list(_number(old)), list(_number(new))
         collide = jnp.zeros((), bool)
         for a, b in itertools.combinations(range(len(old)), 2):
@@ -75,9 +76,11 @@ class LocalCollision(AbstractCollision):
         wanted = _number(new)
         swaps = (wanted[:, None] == was[None, :]) & (was[:, None] == wanted[None, :]) & others
         stays = swaps.any(axis=1)
+        # A chain of agents, each of whom waits for the next, is as long as there are agents.
         for _ in range(agents):  # in each round, agents that stay may block further agents
             target = jnp.where(stays, was, wanted)
             meets = ((target[:, None] == target[None, :]) & others).any(axis=1)
+            # Only those who would move give way: the one who already stands there stays anyway.
             stays |= meets & (target != was)
         return jnp.where(stays[:, None], old, new)
 
@@ -101,6 +104,7 @@ class Go(AbstractPhase):
         old = bodies.position
         target = old + direction_delta(headed(step.actions, step.action, direction))
         grids = (step.layout.tiles, step.world.cells.object)
+        # Layouts have walls all around, so targets are inside of the grid.
         free = [is_free(step.layout.kinds, *get_cell(grids, x)) for x in target]
         free = moves & jnp.stack(free)
         new = jnp.where(free[:, None], target, old)
@@ -111,5 +115,6 @@ class Go(AbstractPhase):
 
 def _number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:
     """A distinct number for every cell of a grid, which has at most 127 columns."""
+    # Comparing one number is cheaper than comparing two coordinates.
     row, col = position[:, 0].astype(jnp.int16), position[:, 1].astype(jnp.int16)
     return row * 128 + col

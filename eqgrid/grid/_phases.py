@@ -87,6 +87,7 @@ class ComeBack(AbstractPhase):
     def __call__(self, step: Step) -> Step:
         world, bodies = step.world, step.world.bodies
         active, away = _counters(bodies)
+        # Those who have left in this step do not count down yet, wherever this phase stands.
         waiting = (_counters(step.before.bodies)[1] > 0) & (away > 0)
         away = away - waiting.astype(jnp.int16)
         due = waiting & (away == 0)
@@ -98,7 +99,7 @@ class ComeBack(AbstractPhase):
             bodies,
             position=jnp.where(back[:, None], cell, bodies.position),
             active=active | back,
-            away=jnp.where(due & ~back, jnp.int16(1), away),
+            away=jnp.where(due & ~back, jnp.int16(1), away),  # without room, once more
         )
         return step.then(dataclasses.replace(world, bodies=bodies), ComeBack, back)
 
@@ -173,6 +174,7 @@ class Tick(AbstractPhase):
 
     def __call__(self, step: Step) -> Step:
         tiles, cells = step.layout.tiles, step.world.cells
+        # Each cell has its own key, made of its number, if its rule asks for one.
         numbers = jnp.asarray(np.arange(tiles.size, dtype=np.int32).reshape(tiles.shape))
         next_tiles = _neighbours(tiles, step.layout.kinds.wall)
         for number, rule in enumerate(self.rules):
@@ -214,6 +216,7 @@ def _neighbours(
     if jnp.issubdtype(grid.dtype, jax.dtypes.prng_key):
         numbers, kind = jax.random.key_data(grid), jax.random.key_impl(grid)
         return [jax.random.wrap_key_data(x, impl=kind) for x in _neighbours(numbers, outside)]
+    # One padded copy, of which the four neighbourhoods are shifted windows.
     edges = [(1, 1, 0), (1, 1, 0), *[(0, 0, 0)] * (grid.ndim - 2)]
     padded = jax.lax.pad(grid, np.asarray(outside, grid.dtype), edges)
     corners = {

@@ -26,6 +26,8 @@ def is_free(
     - `kinds`: the kinds of the game.
     - `tile`, `code`: the kind of tile of each cell, and the code of the object in it.
     """
+    # Kinds are few, so comparisons are cheaper than a look-up; games without solid objects pay for
+    # no look-up either.
     free = tile == kinds.walkable[0]
     for number in kinds.walkable[1:]:
         free |= tile == number
@@ -49,6 +51,7 @@ def occupied_cells(world: World) -> Bool[Array, "height width"]:
     position, active = world.bodies.position, world.bodies.active
     stands = jnp.ones(world.num_agents, bool) if active is None else active
     nowhere = jnp.zeros(world.cells.object.shape, bool)
+    # `max`, since agents that have terminated may share a cell with one that has not.
     return nowhere.at[position[:, 0], position[:, 1]].max(stands)
 
 
@@ -83,6 +86,7 @@ def draw_cells(
     **Returns:** `(row, col)` of each cell.
     """
     height, width = places.shape
+    # The cells with the highest scores are a sample without replacement; others score below all.
     score = jnp.where(places.reshape(-1), jax.random.uniform(key, (height * width,)), -1.0)
     _, cells = jax.lax.top_k(score, count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
@@ -162,6 +166,7 @@ class WithProbability(AbstractStart):
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         changes_key, starts_key = jax.random.split(key)
         changes = jax.random.uniform(changes_key) < self.probability
+        # Both worlds are computed: under `vmap`, a `cond` would compute both, too.
         changed = apply_starts(self.starts, starts_key, layout, world)
         return jax.tree.map(lambda new, old: jnp.where(changes, new, old), changed, world)
 
@@ -184,6 +189,7 @@ class RandomDirections(AbstractStart):
     """Turns every agent to one of the four directions, uniformly at random."""
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        # Scaled and rounded down: `randint` draws twice as many bits.
         uniform = jax.random.uniform(key, (world.num_agents,))
         direction = jnp.floor(uniform * len(Direction)).astype(jnp.int8)
         bodies = dataclasses.replace(world.bodies, direction=direction)

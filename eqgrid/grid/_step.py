@@ -97,6 +97,7 @@ class Step(eqx.Module):
         It is false for agents that take no part in the step, as for events: an agent that has
         terminated may still stand where a rule fires. `fired` contains the rules of all agents.
         """
+        # Selected by type when traced, so that rules that nobody asks for cost nothing.
         columns = [
             fired
             for rule, fired in zip(self.rules, self.fired, strict=True)
@@ -153,6 +154,7 @@ def run_phases(phases: tuple[AbstractPhase, ...], step: Step) -> Step:
     """Applies all phases in order, each with its own key."""
     key = step.key
     for number, phase in enumerate(phases):
+        # Folded in and not split, so that XLA can remove the key of a phase that draws nothing.
         key_here = jax.random.fold_in(key, number)
         after = phase(dataclasses.replace(step, key=key_here, present=step.took_part))
         if not isinstance(after, Step):

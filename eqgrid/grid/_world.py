@@ -114,6 +114,7 @@ def poses(world: World) -> Int8[Array, "agents 3"]:
 
 def direction_delta(direction: Int8[Array, "*bodies"]) -> Int8[Array, "*bodies 2"]:
     """The `(row, col)` offset of one step in a direction; zero for an invalid direction."""
+    # Comparisons, and not a look-up in a table: XLA fuses them into the kernels around them.
     south, north = direction == Direction.SOUTH, direction == Direction.NORTH
     east, west = direction == Direction.EAST, direction == Direction.WEST
     down = south.astype(jnp.int8) - north.astype(jnp.int8)
@@ -130,6 +131,7 @@ def cells_at(
     grid: Shaped[Array, "height width *rest"], position: Int[Array, "*cells 2"], outside: int
 ) -> Shaped[Array, "..."]:
     """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
+    # Without the last argument, -1 would read the opposite edge, as in NumPy.
     found = grid.at[position[..., 0], position[..., 1]]
     return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
 

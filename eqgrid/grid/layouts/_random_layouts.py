@@ -67,6 +67,7 @@ class AbstractGenerator(AbstractLayouts):
             number = state[0] + 1
             return number, *self.attempt(jax.random.fold_in(key, number))
 
+        # The loop begins with zeros that count as unusable, so that `attempt` is compiled once.
         layout, usable = eqx.filter_eval_shape(self.attempt, key)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (layout, usable))
         return jax.lax.while_loop(lambda state: ~state[2], again, (jnp.asarray(0), *nothing))[1]
@@ -113,6 +114,7 @@ def _hash(layout: Layout) -> UInt32[Array, ""]:
     """A 32-bit hash of a layout's tiles, objects and initial positions."""
     parts = (layout.tiles, layout.start.cells.object, layout.start.bodies.position)
     numbers = jnp.concatenate([x.reshape(-1).astype(jnp.uint32) for x in parts])
+    # A sum with fixed odd weights, which are invertible modulo 2^32: any single change shows.
     weights = np.random.default_rng(0).integers(2**32, size=numbers.size, dtype=np.uint32)
     number = jnp.sum((numbers + 1) * (weights | 1), dtype=jnp.uint32)
     number = (number ^ (number >> 16)) * jnp.uint32(0x7FEB352D)  # to mix the upper bits, too
@@ -132,6 +134,7 @@ def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> L
     """
     drawn, missing = [], count
     for number in itertools.count():
+        # Batches have one shape, so that one program serves any count and share of usable ones.
         batch, usable = _attempts(layouts, jax.random.fold_in(key, number))
         chosen = np.flatnonzero(usable)[:missing]
         drawn.append(jax.tree.map(lambda x, chosen=chosen: np.asarray(x)[chosen], batch))
@@ -244,6 +247,7 @@ class RandomLayouts(AbstractEnv):
         and number of agents.
         """
         self.env, self.layouts = env, layouts
+        # Shapes alone, so that nothing is compiled to build a world.
         drawn = eqx.filter_eval_shape(self._draw, jax.random.key(0))
         own = eqx.filter_eval_shape(lambda: self.env.layout)
         if jax.tree.structure(drawn) != jax.tree.structure(own) or _shapes(drawn) != _shapes(own):

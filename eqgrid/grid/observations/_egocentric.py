@@ -75,6 +75,7 @@ class Egocentric(AbstractObservation):
         rows, outside = table_rows(self.planes, layout, world, steps_left, directions)
         rows, marks, layers = with_layers(self.planes, layout, world, steps_left, rows)
         outside, nothing = outside.astype(rows.dtype), jnp.zeros((), jnp.uint8)
+        # Turned as row numbers, before the look-up, which makes many planes of each.
         rows = self._turn(rows, world.bodies, outside)
         layers = {n: self._turn(layer, world.bodies, nothing) for n, layer in layers.items()}
         if self.line_of_sight:
@@ -118,6 +119,7 @@ def _turned_window(
     down, across = direction_delta(direction).astype(jnp.int32)
     row = position[0].astype(jnp.int32) + up * down + right * across
     col = position[1].astype(jnp.int32) + up * across - right * down
+    # One gather cuts and turns at once; turning by `rot90` would compute all four turns.
     inside = (row >= 0) & (row < height) & (col >= 0) & (col < width)
     cell = jnp.where(inside, row * width + col, 0)
     return jnp.where(inside, grid.reshape(-1).at[cell].get(mode="promise_in_bounds"), outside)
@@ -147,6 +149,7 @@ def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols
     rightwards = (starts[:, :, None] == starts[:, None, :]) & (cols[:, None] <= cols)[None]
     leftwards = (ends[:, :, None] == ends[:, None, :]) & (cols[:, None] >= cols)[None]
     lit, rows = jnp.asarray(cols == col), []
+    # Row by row away from the agent, since the light of a row depends on the one before it.
     for right, left, passes in zip(rightwards, leftwards, clear, strict=True):
         once = (lit[:, None] & right).any(axis=0)
         twice = (once[:, None] & left).any(axis=0)

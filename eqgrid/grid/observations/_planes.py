@@ -165,6 +165,7 @@ def table_rows(
     rows = table.rows_of_cells(layout, world.cells)
     of_bodies = table.rows_of_bodies(layout, world, directions)
     outside = jnp.asarray(table.outside_at)
+    # The table has a second part for the last steps, so that time costs one addition.
     if planes.last_steps:
         late = (steps_left < planes.last_steps).astype(rows.dtype) * table.size
         rows, of_bodies = rows + late, of_bodies + late
@@ -173,6 +174,7 @@ def table_rows(
     row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
     if world.bodies.active is not None:  # inactive agents are moved out of the grid and dropped
         row = jnp.where(world.bodies.active, row, jnp.int8(127))
+    # Agents never share a cell, which lets XLA write without an order. Those out of the grid may.
     rows = rows.at[:, row, col].set(
         of_bodies, unique_indices=world.bodies.active is None, mode="drop"
     )
@@ -238,6 +240,7 @@ def look_up(
     """The planes of the rows, with the layers after them; see `with_layers`."""
     num_layers, late = len(planes.layers), bool(planes.last_steps)
     table = jnp.asarray(_tabulate(kinds, planes.columns, late, marks, num_layers))
+    # One look-up of all planes of a cell; without the promise, XLA would clamp every index.
     seen = table.at[rows].get(mode="promise_in_bounds")
     num_planes = table.shape[1]
     for number, layer in layers.items():
@@ -310,6 +313,7 @@ class _Table:
         self.clocks_at = self.bodies_at + _BODIES * self.under * self.codes
         self.outside_at = self.clocks_at + len(self.clocks) * self.codes * _TIMES
         self.size = self.outside_at + 1
+        # Half of the bytes; twice the size, since the last steps may double the table.
         self.dtype = jnp.int16 if 2 * self.size <= np.iinfo(np.int16).max else jnp.int32
 
     def rows_of_cells(self, layout: Layout, cells: Cell) -> Integer[Array, "height width"]:
@@ -318,6 +322,7 @@ class _Table:
         lying = layout.tiles.astype(self.dtype) * self.codes + code
         if not self.clocks or cells.timer is None:
             return lying
+        # Longer times look like the longest one that a plane of uint8 can show.
         time = jnp.minimum(cells.timer, _TIMES - 1).astype(self.dtype)
         running = self.clocks_at + code * _TIMES + time
         for clock, number in enumerate(self.clocks[1:], start=1):
@@ -342,6 +347,7 @@ class _Table:
 
     def _under(self, layout: Layout, cells: Cell, position: Array) -> Array:
         tile, cell = get_cell((layout.tiles, cells), position)
+        # Agents stand on few kinds of tiles, which are numbered anew to keep the table small.
         rank = np.zeros(self.kinds.num_tiles, self.dtype)
         rank[list(self.walkable)] = np.arange(len(self.walkable))
         place = jnp.asarray(rank)[tile]
@@ -421,6 +427,7 @@ def _window(
     outside: Integer[Array, ""],
 ) -> Integer[Array, "side side"]:
     """The window around a body, cut out of the row numbers before the look-up, or of a layer."""
+    # A window of row numbers is small: the planes are looked up after it is cut out.
     edges = [(radius, radius, 0)] * 2
     padded = jax.lax.pad(grid, outside.astype(grid.dtype), edges)
     start: Any = tuple(body.position.astype(jnp.int32))

@@ -116,12 +116,13 @@ class Sight(eqx.Module):
         """
         height, width = places.shape[-2:]
         left = jnp.where(places, jnp.broadcast_to(self.nearness, places.shape), _NOWHERE)
+        # One minimum for each cell that is asked for: sorting all cells takes longer.
         found = []
         for _ in range(count):
             found.append(left.min(axis=(-2, -1)))
             left = jnp.where(left == found[-1][..., None, None], _NOWHERE, left)
         nearest = jnp.stack(found, axis=-1)
-        number = nearest % (height * width)
+        number = nearest % (height * width)  # the index that `nearness` contains
         return nearest < _NOWHERE, jnp.stack([number // width, number % width], axis=-1)
 
     def way_to(
@@ -140,6 +141,7 @@ def for_each_agent(
 ) -> Any:
     """What a function of `Sight` gives for every agent, with a leading `agents` axis."""
     count = world.num_agents
+    # Each observer comes first, and the others follow in cyclic order.
     own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
     bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
 
