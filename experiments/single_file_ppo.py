@@ -16,10 +16,9 @@ import jax
 import jax.numpy as jnp
 import optax
 import tyro
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, Vectorize, make
-from eqgrid.typing import PyTree
 
 
 @dataclasses.dataclass(frozen=True)
