@@ -1,4 +1,8 @@
-"""Functions with array leaves, and conditions of whole batches."""
+"""Functions with array leaves, and conditions of whole batches.
+
+`Partial` is equal to another one if their functions and arguments are. `batched_cond` still skips
+work under `jax.vmap`.
+"""
 
 from collections.abc import Callable
 from typing import Any, final

@@ -1,4 +1,7 @@
-"""What critics observe, and networks of all agents: with shared or independent parameters."""
+"""What critics observe, and networks of all agents: with shared or independent parameters.
+
+What actors and critics observe is the only difference between IPPO and MAPPO.
+"""
 
 import abc
 from collections.abc import Sequence

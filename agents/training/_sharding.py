@@ -1,4 +1,9 @@
-"""Many runs in one program, and several devices."""
+"""Many runs in one program, and several devices.
+
+In a state of many runs, every array has a leading axis of the runs. On several devices,
+environments are sharded over the devices, and parameters are replicated. The devices may belong to
+several processes, all of which then pass the complete arrays.
+"""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from .._checks import did_you_mean
+from ..errors import did_you_mean
 from ..grid import GridWorld, Layout
 from .commons import Cleanup, Harvest
 from .foraging import Foraging

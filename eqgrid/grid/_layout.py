@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped, UInt8
 
-from .._checks import did_you_mean, is_known
+from .._checks import is_known
 from .._files import read_regular_text
+from ..errors import did_you_mean
 from ..typing import PyTree
 from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from ._world import IDLE, Bodies, Cell, Direction, World

@@ -6,7 +6,7 @@ import re
 import warnings
 from typing import Any
 
-from .._checks import missing_library
+from ..errors import missing_library
 
 _ADAPTERS = {
     "from_brax": "._brax",

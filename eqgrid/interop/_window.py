@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import UInt8
 
-from .._checks import missing_library
+from ..errors import missing_library
 
 
 @final

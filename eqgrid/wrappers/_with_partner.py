@@ -1,4 +1,7 @@
-"""Wrappers that replace the actions of one agent by a partner's, and that design partners."""
+"""Wrappers that replace the actions of one agent by a partner's, and that design partners.
+
+`DesignPartners` selects partners from whom the most can be learned, by the variance of returns.
+"""
 
 import dataclasses
 from typing import final

@@ -16,7 +16,6 @@ from ._errors import (
     RunError as RunError,
     UsageError as UsageError,
     as_usage_error as as_usage_error,
-    did_you_mean as did_you_mean,
     print_error as print_error,
     reason as reason,
     warn as warn,

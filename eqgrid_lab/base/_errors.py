@@ -1,10 +1,9 @@
 """Errors and warnings that are printed as one line."""
 
-import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
@@ -106,9 +105,3 @@ class Failures:
         for sentence in self._sentences.values():
             print_error(sentence, 1)
         return bool(self._sentences)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else "."

@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, final
 import msgspec
 import tyro
 
-from ._errors import UsageError, did_you_mean
+from eqgrid.errors import did_you_mean
+
+from ._errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _SCALARS = (bool, int, float, str)

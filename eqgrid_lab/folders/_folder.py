@@ -1,4 +1,10 @@
-"""Folders of runs and of results: locked for one process, with the files of older runs removed."""
+"""Folders of runs and of results: locked for one process, with the files of older runs removed.
+
+An older run is set aside, and restored if the new run learns nothing. Only files with the names of
+a run's files are moved, one by one. A process can be killed between two of them, so the location of
+the settings file tells how far it came: the settings are the last file to be set aside, the last to
+be removed, and the first to be restored.
+"""
 
 import contextlib
 import itertools

@@ -1,4 +1,7 @@
-"""The messages between a page and the server, and the keys and actions of people."""
+"""The messages between a page and the server, and the keys and actions of people.
+
+Each message has a `type`; unknown fields are refused.
+"""
 
 import itertools
 from collections.abc import AsyncIterable, Sequence

@@ -9,17 +9,9 @@ from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 import tyro
 
 from agents import AbstractNetwork
+from eqgrid.errors import did_you_mean
 
-from ..base import (
-    Setting,
-    UsageError,
-    check_storable,
-    did_you_mean,
-    import_named,
-    is_own,
-    said,
-    settings_of,
-)
+from ..base import Setting, UsageError, check_storable, import_named, is_own, said, settings_of
 from ._policy_settings import PolicySettings, default_settings
 
 NETWORKS = ("mlp", "cnn", "gru", "cnn-gru")

@@ -1,4 +1,8 @@
-"""The report of a run: results in the terminal, and plots."""
+"""The report of a run: results in the terminal, and plots.
+
+Matplotlib is imported only when the first figure is drawn, since the import is slow. By then, the
+numerical results of a run have been written.
+"""
 
 import importlib
 import io

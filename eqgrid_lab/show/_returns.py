@@ -1,4 +1,7 @@
-"""Statistics of returns, and how they are written."""
+"""Statistics of returns, and how they are written.
+
+Intervals and aggregate metrics are those of rliable (Agarwal et al. 2021).
+"""
 
 import importlib
 import math

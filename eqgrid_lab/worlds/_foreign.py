@@ -16,8 +16,9 @@ import jax.numpy as jnp
 
 from agents import PPO
 from eqgrid import AbstractEnv, TimeLimit, first_timestep, interop
+from eqgrid.errors import did_you_mean
 
-from ..base import DIFFERENT, UsageError, did_you_mean, said
+from ..base import DIFFERENT, UsageError, said
 from ._world_config import NAME_OF_WORLD, AbstractWorldConfig, Horizon, RunSettings
 
 

@@ -15,9 +15,10 @@ from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.goals import ROOMS, GeneratedMazes, Goals
 from eqgrid.envs.rescue import Rescue, load_site, victims_left
 from eqgrid.envs.warehouse import Warehouse
+from eqgrid.errors import did_you_mean
 from eqgrid.grid import GridWorld, Layout, RandomDirections, RandomPositions, WithProbability
 
-from ..base import NOTHING_NAMED, Named, UsageError, check_named, did_you_mean, is_own
+from ..base import NOTHING_NAMED, Named, UsageError, check_named, is_own
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2

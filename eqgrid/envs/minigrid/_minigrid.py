@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Int
 
-from ..._checks import check_whole, did_you_mean
+from ..._checks import check_whole
+from ...errors import did_you_mean
 from ...grid import (
     AbstractObservation,
     AbstractPhase,

@@ -1,4 +1,8 @@
-"""What agents do with objects, and obstacles that move."""
+"""What agents do with objects, and obstacles that move.
+
+They are those of `MiniGridEnv.step` and of `DynamicObstaclesEnv` in minigrid 3.2. At most one of
+the interactions fires in a turn.
+"""
 
 import abc
 import dataclasses

@@ -1,4 +1,8 @@
-"""What cooks observe: features, and lossless planes."""
+"""What cooks observe: features, and lossless planes.
+
+`docs/features.md` lists all features. The 26 planes are those of Overcooked-AI's lossless state
+encoding, as columns of `Planes`.
+"""
 
 from typing import final
 
@@ -41,8 +45,9 @@ EPISODE_UNIT = 400
 """Steps per unit of the time that is left: the default length of an episode."""
 
 LAST_STEPS = 40
-"""The steps before the end that features of the time tell apart more finely; while fewer are left,
-the last plane is 1."""
+"""The steps before the end that features of the time tell apart more finely. While fewer are left,
+the last plane is 1.
+"""
 
 TIME_DIGITS = 9
 """The number of binary digits in the features of the time."""

@@ -1,4 +1,9 @@
-"""Interactions of cooks, cooking, events, and what is rewarded."""
+"""Interactions of cooks, cooking, events, and what is rewarded.
+
+The interactions are those of Overcooked-AI (Carroll et al., "On the Utility of Learning about
+Humans for Human-AI Coordination", NeurIPS 2019). At most one of them fires in a turn. Pots change
+at the end of every step.
+"""
 
 import dataclasses
 from typing import final

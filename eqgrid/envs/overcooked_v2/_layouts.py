@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ..._checks import did_you_mean
+from ...errors import did_you_mean
 from ...grid import Layout, LayoutError, check_named
 from ._contents import INGREDIENTS
 from ._kinds import kitchen_kinds

@@ -1,4 +1,8 @@
-"""What cooks observe: features, and planes."""
+"""What cooks observe: features, and planes.
+
+The features are short enough for fast training with memory. The planes are those of JaxMARL's
+OvercookedV2, as columns of `Planes`.
+"""
 
 from collections.abc import Callable
 from typing import TypeAlias, final

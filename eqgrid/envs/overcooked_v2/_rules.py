@@ -1,4 +1,9 @@
-"""Interactions of cooks, cooking, orders, and what is rewarded."""
+"""Interactions of cooks, cooking, orders, and what is rewarded.
+
+They are those of OvercookedV2 (Gessler et al., "OvercookedV2: Rethinking Overcooked for Zero-Shot
+Coordination", ICLR 2025) in JaxMARL 0.2.0. At most one interaction fires in a turn. Pots and
+buttons change after the cooks have acted.
+"""
 
 import dataclasses
 from collections.abc import Sequence

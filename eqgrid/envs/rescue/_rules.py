@@ -1,4 +1,8 @@
-"""What rescuers do with rubble, fire and victims, and what is rewarded."""
+"""What rescuers do with rubble, fire and victims, and what is rewarded.
+
+They are eqgrid's own. At most one of the interactions of one rescuer fires in a turn; lifting is
+what rescuers do together in one step.
+"""
 
 import dataclasses
 from typing import final

@@ -11,7 +11,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
 
-from ..._checks import as_probability, check_whole, did_you_mean
+from ..._checks import as_probability, check_whole
+from ...errors import did_you_mean
 from ...grid import (
     AbstractGenerator,
     Layout,

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt8
 
-from ..._checks import check_whole, did_you_mean
+from ..._checks import check_whole
+from ...errors import did_you_mean
 from ...grid import AbstractStart, Layout, LayoutError, World, check_named, empty_world
 from ._kinds import KINDS, Load, Tile
 from ._rules import draw_distinct, find_marked

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from ..._checks import missing_library
+from ...errors import missing_library
 from .._kinds import Kinds
 from .._layout import Layout
 from .._world import World

@@ -1,4 +1,8 @@
-"""Random mazes, and searches for cells that can be reached."""
+"""Random mazes, and searches for cells that can be reached.
+
+Mazes have rooms of one cell on odd rows and columns, and doors between them. Searches are array
+operations, so that many layouts are searched at once.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""The interface of observations, and a different observation for each agent."""
+"""The interface of observations, and a different observation for each agent.
+
+`PerAgent` pads the observations of the agents to one shape.
+"""
 
 import abc
 from collections.abc import Callable, Mapping

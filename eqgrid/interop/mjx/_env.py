@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
 
-from ..._checks import as_count, missing_library
+from ..._checks import as_count
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
+from ...errors import missing_library
 from ._library import MjModel, mjx, mujoco
 from ._opengl import Renderer
 from ._parts import (

@@ -5,7 +5,7 @@ import importlib
 import io
 from typing import Any, TypeAlias
 
-from ..._checks import missing_library
+from ...errors import missing_library
 
 try:
     # MJX prints which of its optional parts are missing, none of which is needed here.

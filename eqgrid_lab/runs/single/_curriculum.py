@@ -9,8 +9,9 @@ from typing import Any, final
 from beartype.door import is_bearable
 
 from agents import PARTS, Part, StopTraining, TrainProgress
+from eqgrid.errors import did_you_mean
 
-from ...base import UsageError, as_usage_error, did_you_mean
+from ...base import UsageError, as_usage_error
 from ...settings import Experiment, check, fill, read_toml
 from ._evaluator import Evaluator
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from .... import read_regular_text
-from ...._checks import did_you_mean
+from ....errors import did_you_mean
 from ....grid import IDLE, Cell, Direction, Layout, LayoutError, World, check_named, empty_world
 from .._contents import ALL_RECIPES, MAX_INGREDIENTS, Item, Recipe, Recipes, Tile, encode
 from .._kinds import KINDS

@@ -1,4 +1,11 @@
-"""Tables of recorded games in files, and the files of an installed Overcooked-AI."""
+"""Tables of recorded games in files, and the files of an installed Overcooked-AI.
+
+A table of pandas may be pickled. A pickle is a program: it names functions, and has them called. It
+is read here without pandas, and without running any of its code: every name that a table of pandas
+may use stands for a note of how it was called, and no other name is accepted. What pandas and NumPy
+would build of these notes is then read off them. Source of the names: the pickles of overcooked-ai
+1.1.0 and of Overcooked-AI's repository, and those that pandas 3.1 writes.
+"""
 
 import csv
 import importlib.util
@@ -17,7 +24,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from .... import interop, read_regular_file
-from ...._checks import missing_library
+from ....errors import missing_library
 
 _NAMES = {
     "builtins": ("bytearray", "slice"),

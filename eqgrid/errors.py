@@ -1,0 +1,25 @@
+"""Sentences of errors: what an unknown name may mean, and what installs a missing library."""
+
+import difflib
+import importlib.metadata
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else "."
+
+
+def missing_library(needs: str, extra: str) -> ImportError:
+    """The error for a library that is not installed, with the command that installs it.
+
+    **Arguments:**
+
+    - `needs`: the beginning of the sentence, such as `"Pictures need pillow"`.
+    - `extra`: the pip extra with the library.
+    """
+    # Both distributions contain this package, and must not be installed over each other.
+    full = any(importlib.metadata.distributions(name="eqgrid"))
+    name = "eqgrid" if full else "eqgrid-core"
+    return ImportError(f"{needs}, which is not installed: pip install '{name}[{extra}]'.")
