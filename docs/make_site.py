@@ -87,7 +87,7 @@ def modules(package: str) -> Iterator[Module]:
     init = folder / "__init__.pyi"
     init = init if init.exists() else folder / "__init__.py"
     for node in ast.parse(init.read_text(encoding="utf-8")).body:
-        if not isinstance(node, ast.ImportFrom) or node.level == 0:
+        if not isinstance(node, ast.ImportFrom) or node.level == 0 or node.module is None:
             continue
         home = folder.parents[node.level - 2] if node.level > 1 else folder
         parts = (node.module or "").split(".")

@@ -6,7 +6,7 @@ from pathlib import Path
 _OURS = '"""Agents that learn:'  # how `agents/__init__.py` begins
 
 
-def check_agents() -> None:
+def _check() -> None:
     """**Raises:** `SystemExit` with one sentence when the package `agents` is not eqgrid's."""
     found = importlib.util.find_spec("agents")
     if found is None or found.origin is None:
@@ -18,4 +18,4 @@ def check_agents() -> None:
         )
 
 
-check_agents()  # before anything imports `agents`
+_check()  # before anything imports `agents`

@@ -20,12 +20,7 @@ from ._policy_file import (
     load_policy as load_policy,
     save_policy as save_policy,
 )
-from ._shipped import (
-    BUNDLED as BUNDLED,
-    shipped as shipped,
-    shipped_policies as shipped_policies,
-    shipped_policy as shipped_policy,
-)
+from ._shipped import BUNDLED as BUNDLED, shipped as shipped, shipped_policies as shipped_policies
 from ._trajectory_files import (
     load_trajectories as load_trajectories,
     read_table as read_table,

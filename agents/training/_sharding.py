@@ -71,7 +71,6 @@ def _pick(state: S, run: Int[Array, ""]) -> S:
     return jax.tree.map(lambda x: x[run] if eqx.is_array(x) else x, state)
 
 
-_T = TypeVar("_T")
 _AXIS = "envs"
 
 
@@ -104,7 +103,7 @@ def check_even(num_envs: int, mesh: Mesh) -> None:
         )
 
 
-def replicate(tree: _T, mesh: Mesh | None) -> _T:
+def replicate(tree: T, mesh: Mesh | None) -> T:
     """Replicates arrays on every device. Under `jit`, it is a sharding constraint.
 
     **Arguments:**
@@ -120,7 +119,7 @@ def replicate(tree: _T, mesh: Mesh | None) -> _T:
     return jax.tree.map(lambda x: _place(x, whole), tree)
 
 
-def spread(tree: _T, num_envs: int, mesh: Mesh | None) -> _T:
+def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
     """Shards arrays over the devices along the axis of the environments, and replicates all others.
     Results do not depend on it, except for the order of sums.
 

@@ -10,7 +10,7 @@ from ._kitchens import (
     read_counters as read_counters,
     reference_name as reference_name,
 )
-from ._minigrid import BodyWorld as BodyWorld, HarvestWorld as HarvestWorld
+from ._other_worlds import BodyWorld as BodyWorld, HarvestWorld as HarvestWorld
 from ._world_config import (
     AbstractWorldConfig as AbstractWorldConfig,
     Share as Share,

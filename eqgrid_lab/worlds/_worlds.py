@@ -22,7 +22,7 @@ from ..base import NOTHING_NAMED, Named, UsageError, check_named, is_own
 from ._foreign import LIBRARIES, foreign_world
 from ._generated import GENERATED, AbstractDrawnWorld, MazeSettings, SiteSettings
 from ._kitchens import Kitchen, KitchenV2
-from ._minigrid import BodyWorld, CleanupWorld, HarvestWorld, MiniGridWorld
+from ._other_worlds import BodyWorld, CleanupWorld, HarvestWorld, MiniGridWorld
 from ._own import own_world
 from ._world_config import (
     NAME_OF_WORLD,
