@@ -183,6 +183,7 @@ class Network:
         server = route.connect_to_server()
         route.on_message(lambda text: self.silent or server.send(text))
         server.on_message(lambda text: self.silent or route.send(text))
+        route.on_close(lambda *why: self.silent or server.close())
 
 
 def test_a_silent_network_is_noticed_by_the_page_and_by_the_server(visit, tmp_path):
