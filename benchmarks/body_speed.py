@@ -16,7 +16,7 @@ from _speed_report import Rows
 from _worker import Worker
 from throughput import Config as ThroughputConfig, Count, Counts, measure_case
 
-from eqgrid_lab import BodyWorld
+from eqgrid_lab import world_settings
 from eqgrid_lab.base import RunError, run_command
 from eqgrid_lab.folders import open_results, write_csv
 from eqgrid_lab.settings import read_flags
@@ -63,7 +63,7 @@ def measure(config: Config, num_envs: int) -> dict[str, Any]:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "benchmarks/body_speed.py")
-    BodyWorld(model=config.model).check()
+    world_settings("body", model=config.model).check()
     with open_results("body-speed", config.out) as (folder, console):
         console.print(f"measuring the {config.model}: writing to {folder}")
         rows: Rows = []

@@ -55,7 +55,8 @@ from ._spaces import (
     MultiDiscrete as MultiDiscrete,
 )
 from ._trajectories import Trajectories as Trajectories
-from .envs import ENVIRONMENTS as ENVIRONMENTS, Overcooked as Overcooked, make as make
+from .envs import ENVIRONMENTS as ENVIRONMENTS, make as make
+from .envs.overcooked import Overcooked as Overcooked
 from .wrappers import (
     REPLACED as REPLACED,
     TAKEN as TAKEN,

@@ -14,7 +14,8 @@ from .settings import (
     models_of_people as models_of_people,
 )
 from .worlds import (
-    AbstractWorldConfig as AbstractWorldConfig,
-    BodyWorld as BodyWorld,
     Kitchen as Kitchen,
+    World as World,
+    WorldSettings as WorldSettings,
+    world_settings as world_settings,
 )

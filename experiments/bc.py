@@ -15,7 +15,7 @@ from typing import Annotated
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import AbstractWorldConfig, Kitchen, NetworkName, OwnNetwork
+from eqgrid_lab import Kitchen, NetworkName, OwnNetwork, WorldSettings
 from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
 from eqgrid import AbstractEnv, AbstractVectorEnv
 from eqgrid_lab.cloning import Cloning, run_cloning
@@ -29,7 +29,7 @@ class BC(Cloning):
 
     # Every field is a flag. --split, --games, --held-out, --keep and --stuck-steps are inherited.
     # In 2019, models of people read the reference's own features, here 96 numbers.
-    env: AbstractWorldConfig = dataclasses.field(
+    env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="features96")
     )
     network: NetworkName = "mlp"

@@ -15,7 +15,7 @@ from typing import Annotated
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import AbstractWorldConfig, BodyWorld, Experiment, run_experiment
+from eqgrid_lab import Experiment, WorldSettings, run_experiment, world_settings
 from agents import MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
 from eqgrid import (
     AbstractEnv,
@@ -37,7 +37,7 @@ class Body(Experiment):
 
     # Every field is a flag. The flags of the world (--env.model), of PPO (--ppo.learning-rate) and
     # of the run (--total-steps, --num-envs, --seed) are inherited.
-    env: AbstractWorldConfig = dataclasses.field(default_factory=BodyWorld)
+    env: WorldSettings = dataclasses.field(default_factory=lambda: world_settings("body"))
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
     precision: Precision = "float32"

@@ -20,14 +20,14 @@ from eqgrid.grid import Layout, draw_layouts, render
 from eqgrid_lab.base import Named, UsageError, as_usage_error, run_command
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.settings import Seed, read_flags, value_after
-from eqgrid_lab.worlds import GENERATED, AbstractDrawnWorld, default_world
+from eqgrid_lab.worlds import GENERATED, WorldSettings, world_settings
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Generates layouts for a world, and writes a sheet of pictures and a file with their texts."""
 
-    env: AbstractDrawnWorld = dataclasses.field(default_factory=Kitchen)
+    env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     count: Annotated[int, Meta(ge=1, le=10_000)] = 24
     """Number of layouts."""
     seed: Seed = 0
@@ -59,8 +59,8 @@ def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     name = value_after("--env.name", args)
-    world = default_world(name, Named(worlds=(name or "",)))
-    if not isinstance(world, AbstractDrawnWorld):
+    world = world_settings(name, Named(worlds=(name or "",)))
+    if world.generated is None:
         raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
     own: Any = world
     default = Config(env=dataclasses.replace(own, layout=GENERATED))

@@ -5,12 +5,12 @@ from typing import Any
 import jax
 from with_eqgrid import batch
 
-from eqgrid_lab import BodyWorld
+from eqgrid_lab import world_settings
 from eqgrid import AutoReset, LogEpisodes
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
-    env = AutoReset(LogEpisodes(BodyWorld(model=spec["world"]).build(train=True)))
+    env = AutoReset(LogEpisodes(world_settings("body", model=spec["world"]).build(train=True)))
     params, reset, step = batch([env], num_envs)
 
     def draw(key: jax.Array) -> jax.Array:

@@ -37,10 +37,10 @@ if importlib.util.find_spec("eqgrid") is None or importlib.util.find_spec("mujoc
 import jax
 import matplotlib.pyplot as plt
 
-from eqgrid_lab import BodyWorld
+from eqgrid_lab import world_settings
 from eqgrid import unwrap, unwrap_state
 
-world = BodyWorld(model="biped", task="balance").build(train=False)
+world = world_settings("body", model="biped", task="balance").build(train=False)
 print("actions:", world.action_space)
 observation, state = world.reset(jax.random.key(0))
 print("an observation has", observation.shape[-1], "numbers")
@@ -100,7 +100,7 @@ import equinox as eqx
 from agents import load_policy
 
 policy = load_policy(shipped_policies()["biped"])
-world = BodyWorld(model="biped", task="reach").build(train=False)
+world = world_settings("body", model="biped", task="reach").build(train=False)
 
 
 @eqx.filter_jit

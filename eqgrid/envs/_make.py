@@ -1,20 +1,13 @@
 """`make`: environments by name."""
 
+import importlib
 import inspect
 import warnings
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ..errors import did_you_mean
 from ..grid import GridWorld, Layout
-from .commons import Cleanup, Harvest
-from .foraging import Foraging
-from .goals import Goals
-from .minigrid import MiniGrid
-from .overcooked import KITCHENS, Overcooked, Recipes, parse_kitchen
-from .overcooked_v2 import OvercookedV2
-from .rescue import Rescue
-from .warehouse import Warehouse
+from .overcooked import KITCHENS, Recipes, parse_kitchen
 
 _COOK_TIME = 30
 _ONIONS, _TOMATOES = ("onion",) * 3, ("tomato",) * 3
@@ -104,33 +97,22 @@ def _kitchen(text: str, orders: list[tuple[str, ...]]) -> Layout:
     return parse_kitchen(text, Recipes(orders=orders, cook_times=_COOK_TIME))
 
 
-EnvName: TypeAlias = Literal[
-    "overcooked",
-    "overcooked_v2",
-    "foraging",
-    "warehouse",
-    "rescue",
-    "minigrid",
-    "goals",
-    "harvest",
-    "cleanup",
-]
-
-ENVIRONMENTS: dict[EnvName, Callable[..., GridWorld]] = {
-    "overcooked": Overcooked,
-    "overcooked_v2": OvercookedV2,
-    "foraging": Foraging,
-    "warehouse": Warehouse,
-    "rescue": Rescue,
-    "minigrid": MiniGrid,
-    "goals": Goals,
-    "harvest": Harvest,
-    "cleanup": Cleanup,
+ENVIRONMENTS = {
+    "overcooked": "eqgrid.envs.overcooked:Overcooked",
+    "overcooked_v2": "eqgrid.envs.overcooked_v2:OvercookedV2",
+    "foraging": "eqgrid.envs.foraging:Foraging",
+    "warehouse": "eqgrid.envs.warehouse:Warehouse",
+    "rescue": "eqgrid.envs.rescue:Rescue",
+    "minigrid": "eqgrid.envs.minigrid:MiniGrid",
+    "goals": "eqgrid.envs.goals:Goals",
+    "harvest": "eqgrid.envs.commons:Harvest",
+    "cleanup": "eqgrid.envs.commons:Cleanup",
 }
-"""The environments of `make`: the constructor for each name."""
+"""The environments of `make`: the constructor of each, which is imported on first use. A new one
+needs its own package and a line here."""
 
 
-def make(name: EnvName | str, **options: Any) -> GridWorld:
+def make(name: str, **options: Any) -> GridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
     ```python
@@ -160,11 +142,13 @@ def make(name: EnvName | str, **options: Any) -> GridWorld:
             f"There is no environment {name!r}{did_you_mean(name, ENVIRONMENTS)} Known are "
             f"{', '.join(ENVIRONMENTS)}."
         )
-    known = list(inspect.signature(ENVIRONMENTS[name]).parameters)
+    module, _, constructor = ENVIRONMENTS[name].partition(":")
+    build = getattr(importlib.import_module(module), constructor)
+    known = list(inspect.signature(build).parameters)
     for option in options:
         if option not in known:
             raise ValueError(
                 f"The environment {name!r} has no option {option!r}{did_you_mean(option, known)} "
                 f"Known are {', '.join(known)}."
             )
-    return ENVIRONMENTS[name](**options)
+    return build(**options)

@@ -156,9 +156,10 @@ def settings_of(
 ) -> list[Setting]:
     """The parameters of a function or a class that become flags.
 
-    They are those of simple types: `int`, `float`, `bool`, `str`, a `Literal` of these, tuples of
-    these, any of these or `None`, and numbers whose hint is an array's. Other parameters are left
-    out, and keep their defaults.
+    They are those of simple types: `int`, `float`, `bool`, `str`, a `Literal` of these, tuples and
+    sequences of these, any of these or `None`, and numbers whose hint is an array's. Of a union
+    such as `str | Path`, the flag has the simple type. Other parameters are left out, and keep
+    their defaults.
 
     **Arguments:**
 
@@ -191,10 +192,9 @@ def settings_of(
         hint = _hint_of(parameter.annotation, default)
         if hint is None:
             continue
-        try:
-            default = msgspec.convert(default, hint)
-        except (msgspec.ValidationError, TypeError):
+        if not _is_of(default, hint):
             continue  # the default is of another type than the hint, or the hint is too complex
+        default = msgspec.convert(default, hint)
         if name in taken:
             raise UsageError(
                 f"The parameter {name!r} of {what} cannot be a flag, since another setting has "
@@ -211,7 +211,26 @@ def _hint_of(hint: Any, default: Any) -> Any:
         return hint | None if default is None else hint
     if type(default) in (bool, int, float):  # no hint, or that of an array
         return float if type(default) is int and _has_floats(hint) else type(default)
-    return str if type(default) is str and hint is inspect.Parameter.empty else None
+    if type(default) is str and hint is inspect.Parameter.empty:
+        return str
+    if typing.get_origin(hint) is Sequence:
+        (entry,) = typing.get_args(hint)
+        return tuple[entry, ...] if isinstance(default, tuple) and _is_simple(entry) else None
+    if typing.get_origin(hint) not in (Union, UnionType):
+        return None
+    # Of `str | Path`, or a name or an object, a flag gives the simple one.
+    simple = [x for x in typing.get_args(hint) if x is not NoneType and _is_simple(x)]
+    if default is None:
+        return simple[-1] | None if simple else None
+    return next((x for x in simple if _is_of(default, x)), None)
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    try:
+        msgspec.convert(value, hint)
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return True
 
 
 def _is_simple(hint: Any) -> bool:
@@ -237,11 +256,11 @@ def _arguments_in_docstring(function: Callable[..., Any]) -> dict[str, str]:
     """The description of each parameter in the list `**Arguments:**` of a docstring."""
     texts = [inspect.getdoc(x) or "" for x in (function, getattr(function, "__init__", None))]
     entry = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.+?)(?=^- |^$|\Z)", re.M | re.S)
-    return {
-        name: " ".join(words.split())
-        for names, words in entry.findall("\n\n".join(texts))
-        for name in re.findall(r"\w+", names)
-    }
+    found: dict[str, str] = {}
+    for names, words in entry.findall("\n\n".join(texts)):
+        text = " ".join(words.replace("`", "").split())
+        found |= dict.fromkeys(re.findall(r"\w+", names), text[:1].upper() + text[1:])
+    return found
 
 
 def check_storable(config: Any, settings: Sequence[Setting], flag: str) -> None:

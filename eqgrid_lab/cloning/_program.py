@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import sys
 import time
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -44,7 +43,7 @@ from ..base import (
 )
 from ..folders import folder_name, open_folder, write_csv, write_json, writing_into
 from ..runs.single import open_console, portable
-from ..settings import dump
+from ..settings import dump, to_table
 from ..show import film_episode, median_seed
 from ._games import Recorded, most_frequent, read_recorded
 from ._report import EpochDisplay, draw_confusion, draw_scores, greet, print_models
@@ -306,7 +305,7 @@ def _write_one(
     settings = dataclasses.replace(config, env=portable(config.env), games=games)
     with failures.writing(folder / "policy.safetensors"):
         about = {
-            "run": tomllib.loads(dump(settings)),
+            "run": to_table(settings),
             "eval_return_mean": result["eval_return_mean"],
             "eval_return_std": result["eval_return_std"],
             "model_of_people": result,

@@ -18,7 +18,7 @@ from ..base import Named, UsageError, reason
 from ..folders import MAX_RESULT_BYTES, short_name, write_json
 from ..runs.single import draw
 from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, page
-from ..worlds import default_world
+from ..worlds import world_settings
 from ._heldout import HeldOut
 from ._policies import play_with
 
@@ -137,7 +137,7 @@ def training_settings(config: PolicySettings, steps: int) -> Experiment:
     """
     env: Any = config.env.as_judged()
     own = type(config)().env  # a custom page may have a world of its own
-    default = own if own.name == env.name else default_world(env.name, Named(worlds=(env.name,)))
+    default = own if own.name == env.name else world_settings(env.name, Named(worlds=(env.name,)))
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
     changes = {"shaping_steps": max(1, steps // 2), **config.appended}
     ippo: Any = page("ippo")

@@ -21,7 +21,7 @@ from ..folders import open_results, short_name, shown_path, write_json
 from ..runs.single import SavedPolicy, mean_totals
 from ..settings import PolicySettings, Seed, read_flags
 from ..show import film_episode, path_text, print_paths, print_table, with_deviation
-from ..worlds import AbstractWorldConfig
+from ..worlds import WorldSettings
 from ._card import upload, write_card
 from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 from ._trajectories import check_file, kitchen_of_table, write_episodes
@@ -66,7 +66,7 @@ class Place:
     one: AbstractVectorEnv
 
     @property
-    def env(self) -> AbstractWorldConfig:
+    def env(self) -> WorldSettings:
         """The settings of the world."""
         return self.settings.env
 

@@ -17,7 +17,7 @@ from ..base import UsageError, as_usage_error, read_metadata
 from ..folders import short_name
 from ..runs.single import SavedPolicy, marks, read_policy
 from ..settings import PolicySettings, Seed, check_limits, fill, read_toml
-from ..worlds import AbstractWorldConfig, Kitchen, Share, check_same_game, kitchen_layout
+from ..worlds import Kitchen, Share, WorldSettings, check_same_game, kitchen_layout
 from ._policies import PolicyFlags
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class HeldOut:
             return file.parent / self.file.replace("{layout}", layout)
         return file.with_suffix("") / layout / self.name
 
-    def command(self, file: Path, world: AbstractWorldConfig) -> str:
+    def command(self, file: Path, world: WorldSettings) -> str:
         """The command that trains the policy."""
         layout = short_name(world.title)
         flags = [] if world.name == Kitchen.name else ["--env.name", world.name]

@@ -37,7 +37,7 @@ from ..folders import short_name
 from ..runs.single import SavedPolicy, read_policy
 from ..settings import PolicySettings, at_home, default_settings, load_page, page, value_after
 from ..show import interval_of_mean
-from ..worlds import AbstractWorldConfig, Kitchen, check_same_game, default_world
+from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings
 
 
 def play_with(
@@ -209,22 +209,22 @@ class PolicyFlags:
         return found
 
 
-def first_world(args: Sequence[str]) -> AbstractWorldConfig:
+def first_world(args: Sequence[str]) -> WorldSettings:
     """The world that `--env.name` names on a command line, or that of its first policy.
 
-    **Raises:** as `default_world` and `read_policy`.
+    **Raises:** as `world_settings` and `read_policy`.
     """
     args = at_home(args)
     name = value_after("--env.name", args)
     first = next(iter(args), "-")
     if name is not None or first.startswith("-"):
-        return default_world(name, Named(worlds=(name or "",)))
+        return world_settings(name, Named(worlds=(name or "",)))
     which = value_after("--which", args)
     checkpoint: Any = which if which in ("best", "last") else None
     return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
 
 
-def settings_to_play(env: AbstractWorldConfig) -> PolicySettings:
+def settings_to_play(env: WorldSettings) -> PolicySettings:
     """The settings of a world in which people and policies play: the whole game, as it is shown."""
     shown: Any = env
     shown = dataclasses.replace(shown.as_judged(), normalize_observation=False)

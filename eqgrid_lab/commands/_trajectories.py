@@ -12,7 +12,7 @@ from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid.grid import Layout
 
 from ..base import RunError, UsageError
-from ..worlds import AbstractWorldConfig, kitchen_layout, reference_name
+from ..worlds import WorldSettings, kitchen_layout, reference_name
 
 _FLAG = "--trajectories"
 
@@ -35,9 +35,7 @@ def check_file(path: Path) -> None:
             raise UsageError(f"{error} Or name a .npz file.") from error
 
 
-def kitchen_of_table(
-    path: Path, world: AbstractEnv, settings: AbstractWorldConfig
-) -> Layout | None:
+def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) -> Layout | None:
     """The kitchen of Overcooked whose episodes are written as a table.
 
     **Arguments:**

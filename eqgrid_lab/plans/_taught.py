@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from agents import (
 from eqgrid.grid import GridWorld
 
 from ..folders import write_json
-from ..settings import default_settings, dump, page
+from ..settings import default_settings, page, to_table
 from ..show import running_return, with_last
 from ..worlds import Kitchen
 from ._distil import Played
@@ -74,7 +73,7 @@ def _save(
     policy = eqx.tree_at(lambda policy: policy.actor, policy, actor)
     silent = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
     policy = eqx.tree_at(lambda policy: policy.critic, policy, silent)
-    save_policy(to, trained_policy(policy, envs), {"run": tomllib.loads(dump(settings)), **about})
+    save_policy(to, trained_policy(policy, envs), {"run": to_table(settings), **about})
 
 
 def _draw(kitchen: Kitchen, world: GridWorld, played: Played) -> bytes:

@@ -4,7 +4,6 @@ import asyncio
 import datetime
 import secrets
 import sys
-import tomllib
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import final
 
 from ..base import UsageError
 from ..runs.single import digest
-from ..settings import dump
+from ..settings import to_table
 from ._frames import TileSheet
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
 from ._live_game import LiveGame, Program
@@ -155,7 +154,7 @@ class Hall:
             for name, offer in zip(names, offers, strict=True)
         )
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        world = tomllib.loads(dump(place.settings))["env"]
+        world = to_table(place.settings)["env"]
         files = {path: digest(Path(path)) for path in place.settings.env.layout_files}
         return Header(
             world=world,

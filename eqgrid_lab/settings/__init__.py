@@ -12,6 +12,7 @@ from ._file import (
     is_written_by_a_run as is_written_by_a_run,
     load as load,
     own_flags as own_flags,
+    to_table as to_table,
 )
 from ._flags import (
     at_home as at_home,

@@ -11,7 +11,7 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ..base import Named, UsageError, as_usage_error
 from ..show import check_installed
-from ..worlds import AbstractWorldConfig, Kitchen, default_world
+from ..worlds import Kitchen, WorldSettings, world_settings
 from ._experiment import Experiment
 from ._file import load
 from ._flags import at_home, cli, value_after, values_after
@@ -102,22 +102,25 @@ def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
     return found[name]
 
 
-def _world(experiment: type[Experiment], name: str | None, named: Named) -> AbstractWorldConfig:
+def _world(experiment: type[Experiment], name: str | None, named: Named) -> WorldSettings:
     """The default settings of the named world, or of the page's default world.
 
     **Raises:** `UsageError` when there is no such world.
     """
     own = experiment().env
-    return own if name in (None, own.name) else default_world(name, named)
+    return own if name in (None, own.name) else world_settings(name, named)
 
 
 def changed_by_world(config: Experiment) -> str:
-    """The defaults that the world of a run replaces and that are in effect, as flags."""
+    """The defaults that the world of a run replaces and that are in effect, as flags, each with the
+    default of other worlds.
+    """
     plain = dict(flags(type(config)(env=config.env)))
     own = dict(flags(default_settings(type(config), config.env)))
     now = dict(flags(config))
     changed = {flag: x for flag, x in own.items() if x != plain[flag] and now[flag] == x}
-    return ", ".join(as_given(flag, x) for flag, x in changed.items())
+    words = {flag: as_given(flag, x).removeprefix(f"{flag} ") for flag, x in plain.items()}
+    return ", ".join(f"{as_given(x, changed[x])} (elsewhere {words[x]})" for x in changed)
 
 
 def _resumed(before: E, config: E) -> E:

@@ -1,7 +1,6 @@
 """Settings files (TOML), whose keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`."""
 
 import dataclasses
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +9,7 @@ import tomli_w
 from eqgrid import MAX_TEXT_BYTES
 
 from ..base import NOTHING_NAMED, Named, UsageError, check_named, is_own, warn
-from ..worlds import LIBRARIES, default_world
+from ..worlds import LIBRARIES, world_settings
 from ._experiment import Experiment
 from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings
@@ -57,7 +56,7 @@ def load(
     """
     own = experiment.algorithm
     if world is not None and ":" not in world:
-        default_world(world)  # the file is not to blame for an unknown name
+        world_settings(world)  # the file is not to blame for an unknown name
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         written_by = table.get("algorithm", own)
@@ -69,12 +68,12 @@ def load(
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
         in_file = world_name_in(table) or experiment().env.name
-        replaced = world not in (None, in_file) and not (
-            _is_foreign(world) and _is_foreign(in_file)
-        )
-        dropped = replaced and "env" in table
+        replaced = world not in (None, in_file)
+        # The settings of worlds of other libraries have the same names.
+        kept = table.get("env", {}) if _is_foreign(world) and _is_foreign(in_file) else {}
+        dropped = replaced and "env" in table and not kept
         if replaced:
-            table = {**table, "env": {"name": world}}
+            table = {**table, "env": {**kept, "name": world}}
         before = table.get("network")
         if network not in (None, before) and (is_own(network) or is_own(before)):
             table = {**table, "network": network}
@@ -112,7 +111,7 @@ def is_written_by_a_run(path: Path) -> bool:
             return table.keys() >= _COMMON
         algorithm = table["algorithm"]
         known = algorithm in SHIPPED
-        return known and tomllib.loads(dump(config_from(table, page(algorithm)))) == table
+        return known and to_table(config_from(table, page(algorithm))) == table
     except UsageError:
         return False
 
@@ -121,37 +120,47 @@ def own_flags(config: PolicySettings) -> str:
     """The flags with which a command line names the code of the user in the settings of a run,
     each with a leading space; empty if there is none.
     """
-    own = own_parts(tomllib.loads(dump(config)))
+    own = own_parts(to_table(config))
     return "".join(f" {flag} {name}" for flag, name in own.items())
 
 
 def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of a dataclass that TOML can represent: all but `None` and functions."""
-    return {name: value for name, value in fields if value is not None and not callable(value)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields
+        if value is not None and not callable(value)
+    }
 
 
-def dump(config: PolicySettings) -> str:
-    """The text of a settings file with all settings, which `load` reads back.
+def to_table(config: PolicySettings) -> dict[str, Any]:
+    """The settings as `config.toml`, checkpoints and policy files store them; `config_from` reads
+    them back.
 
     Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
     process, such as `--out` and `--resume`.
-
-    **Raises:** `UsageError` when `load` would refuse the file.
     """
     table = dataclasses.asdict(config, dict_factory=_in_toml)
     for name in NOT_IN_FILE:
         table.pop(name, None)
-    if not table.get("stage", True):
-        del table["stage"]
-    if not table.get("network_settings", True):
-        del table["network_settings"]
+    for name in ("stage", "network_settings"):
+        if not table.get(name, True):
+            del table[name]
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
         about[PAGE] = name_of(experiment)
     if config.config == Path(TUNED):
         about["config"] = TUNED
-    text = tomli_w.dumps({**about, **table})
+    return {**about, **table}
+
+
+def dump(config: PolicySettings) -> str:
+    """The text of a settings file with all settings, `to_table`, which `load` reads back.
+
+    **Raises:** `UsageError` when `load` would refuse the file.
+    """
+    text = tomli_w.dumps(to_table(config))
     try:
         length = len(text.encode())
     except UnicodeEncodeError as error:

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import tyro
 from msgspec import Meta
 
-from agents import PPO, PolicyPartner, TrainedPolicy
+from agents import PolicyPartner, TrainedPolicy
 from eqgrid import AbstractEnv, AbstractPartner, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
-from ..worlds import AbstractWorldConfig, Kitchen
+from ..worlds import Kitchen, WorldSettings
 from ._limits import Seed
 
 
@@ -28,7 +28,7 @@ class PolicySettings(abc.ABC):
     of_one_layout: ClassVar[bool] = False
     """Whether a policy knows no other layout than its own, as a clone of people's games does."""
 
-    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     seed: Seed = 0
     """Random seed of the run."""
     num_seeds: Annotated[int, Meta(ge=1, le=1024)] = 1
@@ -115,25 +115,20 @@ class PolicySettings(abc.ABC):
 E = TypeVar("E", bound=PolicySettings)
 
 
-def default_settings(experiment: type[E], env: AbstractWorldConfig | None = None) -> E:
+def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E:
     """The default settings of a run in a world.
 
     **Arguments:**
 
     - `experiment`: the class that a page defines.
-    - `env`: the settings of the world, by default those of the experiment's default world. Their
-        `run_settings` replace the experiment's defaults, if it has such a setting. Of PPO, they
-        replace the numbers alone that differ from its own defaults.
+    - `env`: the settings of the world, by default those of the experiment's default world. Its
+        `facts` replace defaults of PPO, and of settings that the experiment has.
     """
     plain: Any = experiment()
-    world: Any = plain.env if env is None else env
+    if env is None:
+        env = experiment().env
     names = {field.name for field in dataclasses.fields(experiment)}
-    own = {name: value for name, value in world.run_settings.items() if name in names}
-    if "ppo" in own:
-        changed = {
-            field.name: value
-            for field in dataclasses.fields(PPO)
-            if (value := getattr(own["ppo"], field.name)) != field.default
-        }
-        own["ppo"] = dataclasses.replace(plain.ppo, **changed)
-    return experiment(env=world, **own)
+    own = {name: value for name, value in env.facts.run.items() if name in names}
+    if "ppo" in names:
+        own["ppo"] = dataclasses.replace(plain.ppo, **env.facts.ppo)
+    return experiment(env=env, **own)

@@ -17,7 +17,7 @@ from agents.files import expand_home
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
 from ..base import NOTHING_NAMED, Named, UsageError, as_usage_error, check_named, is_own, reason
-from ..worlds import LIBRARIES, WORLDS, AbstractWorldConfig, default_world
+from ..worlds import LIBRARIES, WORLDS, WorldSettings, world_settings
 from ._network import with_network
 from ._policy_settings import PolicySettings, default_settings
 
@@ -155,7 +155,7 @@ def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHI
 
 def world_from(
     table: dict[str, Any], experiment: type[PolicySettings], named: Named = NOTHING_NAMED
-) -> AbstractWorldConfig:
+) -> WorldSettings:
     """The settings of the world in the content of a settings file; the other tables are ignored.
 
     **Arguments:** as in `config_from`.
@@ -188,9 +188,7 @@ def page_of(table: Mapping[str, Any]) -> str | None:
     return table.get(PAGE)
 
 
-def _world_in(
-    table: dict[str, Any], default: AbstractWorldConfig, named: Named
-) -> AbstractWorldConfig:
+def _world_in(table: dict[str, Any], default: WorldSettings, named: Named) -> WorldSettings:
     """The default settings of the world that a table names, or `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
@@ -201,4 +199,4 @@ def _world_in(
     if "--env.name" in own_parts(table):
         check_named(name, named.worlds, "world", "--env.name")
     with as_usage_error("cannot be used: ", UsageError):
-        return default_world(name, named)
+        return world_settings(name, named)

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +23,7 @@ from eqgrid import AbstractEnv, unwrap_state
 from ..base import UsageError
 from ..play import Menu, Offer, Place
 from ..runs.single import digest
-from ..settings import dump
+from ..settings import to_table
 from ._models import check_models, policy_model, start_model, step_model
 from ._sheet import Sheet, draw_sheet
 from ._world import PagePolicy, PageWorld
@@ -191,7 +190,7 @@ def _facts(
         "holds": any(kind.carryable for kind in kinds.objects),
     }
     header = {
-        "world": tomllib.loads(dump(place.settings))["env"],
+        "world": to_table(place.settings)["env"],
         "layout": place.title,
         "ticks_per_second": ticks_per_second,
         "delay": menu.delay,

@@ -19,7 +19,7 @@ from ..commands import first_world, settings_to_play
 from ..play import Menu
 from ..runs.single import SavedPolicy, read_policy
 from ..settings import read_flags
-from ..worlds import AbstractWorldConfig, Kitchen
+from ..worlds import Kitchen, WorldSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Config:
 
     policy: tyro.conf.Positional[Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")]] = None
     """Folder of a run, policy file or checkpoint: the partner."""
-    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     network: tyro.conf.UseAppendAction[

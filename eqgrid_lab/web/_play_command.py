@@ -8,7 +8,6 @@ import secrets
 import socket
 import sys
 import threading
-import tomllib
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,7 +41,7 @@ from ..play import (
     write_recording,
 )
 from ..runs.single import SavedPolicy, digest, read_policy
-from ..settings import dump, read_flags
+from ..settings import read_flags, to_table
 from ..show import print_paths
 from ..study import (
     Course,
@@ -56,7 +55,7 @@ from ..study import (
     read_plan,
     report,
 )
-from ..worlds import AbstractWorldConfig, Kitchen
+from ..worlds import Kitchen, WorldSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Config:
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
     """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners."""
-    env: AbstractWorldConfig = dataclasses.field(default_factory=Kitchen)
+    env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     network: tyro.conf.UseAppendAction[
@@ -204,7 +203,7 @@ def _open_folder(
     if config.study is None:
         return open_results(f"play-{short_name(config.env.title)}", config.out)
     settings = {
-        "world": tomllib.loads(dump(settings_to_play(config.env)))["env"],
+        "world": to_table(settings_to_play(config.env))["env"],
         "layout files": {path: digest(Path(path)) for path in config.env.layout_files},
         "policies": {saved.name: checksum(saved.path) for saved in policies},
         "ticks_per_second": config.ticks_per_second,

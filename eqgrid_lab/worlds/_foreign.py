@@ -8,18 +8,14 @@ import functools
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, ClassVar, final
+from typing import Annotated, Any, final
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-
-from agents import PPO
-from eqgrid import AbstractEnv, TimeLimit, first_timestep, interop
+from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
 from eqgrid.errors import did_you_mean
 
 from ..base import DIFFERENT, UsageError, said
-from ._world_config import NAME_OF_WORLD, AbstractWorldConfig, Horizon, RunSettings
+from ._table import World
+from ._world_settings import Horizon
 
 
 @final
@@ -102,111 +98,59 @@ LIBRARIES = {
 """The libraries, by the prefix before the colon in the name of a world."""
 
 
-@dataclasses.dataclass(frozen=True)
-class ForeignWorld(AbstractWorldConfig):
-    """Settings of an environment of another library."""
-
-    name: Annotated[str, NAME_OF_WORLD]
-    options: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Keyword arguments of the library's own constructor, such as num_agents=5."""
-    horizon: Horizon | None = None
-    """Truncate episodes after this many steps; by default, as the library does (Brax: 1000)."""
-    normalize_observation: bool = True
-    """Normalise observations to mean 0 and variance 1."""
-    normalize_reward: bool = False
-    """Divide rewards by the standard deviation of discounted returns."""
-    # The scale of rewards is unknown, so critics predict standardised returns.
-    run_settings: ClassVar[RunSettings] = {"ppo": PPO(normalize_values=True)}
-    has_film = False
-
-    @property
-    def title(self) -> str:
-        return self.name.partition(":")[2]
-
-    @property
-    def has_images(self) -> bool:
-        return len(self._made().observation.shape) == 4  # agents, rows, columns, channels
-
-    @property
-    def has_real_observations(self) -> bool:
-        """Whether observations are real numbers, whose scale is unknown."""
-        return jnp.issubdtype(self._made().observation.dtype, jnp.floating)
-
-    @property
-    def has_shaped_reward(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return "shaped_reward" in self._made().info
-
-    def remarks(self) -> tuple[str, ...]:
-        title, padded = self._library().title, getattr(self._made().world, "pad", False)
-        film = f"There is no film of this run: environments of {title} are not drawn."
-        pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
-        return (film, pad) if padded else (film,)
-
-    def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-        return {}
-
-    def check(self) -> None:
-        self._made()
-
-    def build(self, *, train: bool) -> AbstractEnv:
-        world, horizon = self._made().world, self.horizon or self._library().horizon
-        return world if horizon is None else TimeLimit(world, horizon)
-
-    def _library(self) -> Library:
-        prefix = self.name.partition(":")[0]
-        if ":" not in self.name or prefix not in LIBRARIES:
-            raise UsageError(
-                f"--env.name {self.name!r:.60} is no world of another library: write LIBRARY:NAME, "
-                f"such as jaxmarl:MPE_simple_spread_v3. Libraries are "
-                f"{', '.join(LIBRARIES)}."
-            )
-        return LIBRARIES[prefix]
-
-    def _made(self) -> "_Made":
-        return _make(self._library(), self.title, self.options)
+def _remarks(settings: Any) -> tuple[str, ...]:
+    title = LIBRARIES[settings.name.partition(":")[0]].title
+    film = f"There is no film of this run: environments of {title} are not drawn."
+    pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
+    padded = getattr(unwrap(settings.build(train=False)), "pad", False)
+    return (film, pad) if padded else (film,)
 
 
-def foreign_world(name: str) -> ForeignWorld:
-    """The default settings of an environment of another library.
+FOREIGN = World(
+    title=lambda settings: settings.name.partition(":")[2],
+    film=False,
+    remarks=_remarks,
+    ppo={"normalize_values": True},  # the scale of rewards is unknown
+)
 
-    Observations are normalised if they are real numbers.
+
+@functools.lru_cache(maxsize=64)
+def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractEnv]:
+    """The function that builds an environment of another library, with its settings as parameters.
 
     **Arguments:**
 
-    - `name`: the name of the environment, as `LIBRARY:NAME`.
-
-    **Raises:** `UsageError` when there is no such environment, or its library is not installed.
+    - `library`: the library.
+    - `title`: the name of the environment in it.
     """
-    world = ForeignWorld(name)
-    return dataclasses.replace(world, normalize_observation=world.has_real_observations)
 
+    def build(
+        *, options: Annotated[tuple[str, ...], DIFFERENT] = (), horizon: Horizon | None = None
+    ) -> AbstractEnv:
+        """**Arguments:**
 
-@final
-@dataclasses.dataclass(frozen=True)
-class _Made:
-    """An adapted environment, the shape of its observation, and the entries of its `info`."""
+        - `options`: keyword arguments of the library's own constructor, such as num_agents=5.
+        - `horizon`: truncate episodes after this many steps; by default, as the library does
+            (Brax: 1000).
 
-    world: AbstractEnv
-    observation: jax.ShapeDtypeStruct
-    info: frozenset[str]
+        **Raises:** `UsageError` when there is no such environment, or its library is not installed.
+        """
+        module = library.load()
+        names = list(library.names(module))
+        if title not in names:
+            hint = did_you_mean(title, names)
+            known = "" if "did you mean" in hint else f" Known are {', '.join(names)}."
+            raise UsageError(f"{library.title} has no environment {title!r:.60}{hint}{known}")
+        arguments = dict(map(_option, options))
+        try:
+            world = library.build(module, title, arguments)
+        except Exception as error:  # other libraries may raise any exception
+            what = f"{library.title}'s {title} cannot be used"
+            raise UsageError(f"{what}: {said(error)}") from error
+        steps = horizon or library.horizon
+        return world if steps is None else TimeLimit(world, steps)
 
-
-@functools.lru_cache(maxsize=16)
-def _make(library: Library, name: str, options: tuple[str, ...]) -> _Made:
-    """Builds an environment, once for equal arguments, since a new object is compiled again."""
-    module = library.load()
-    names = list(library.names(module))
-    if name not in names:
-        hint = did_you_mean(name, names)
-        known = "" if "did you mean" in hint else f" Known are {', '.join(names)}."
-        raise UsageError(f"{library.title} has no environment {name!r:.60}{hint}{known}")
-    arguments = dict(map(_option, options))
-    try:
-        world = library.build(module, name, arguments)
-        first = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0))
-    except Exception as error:  # other libraries may raise any exception
-        raise UsageError(f"{library.title}'s {name} cannot be used: {said(error)}") from error
-    return _Made(world, jax.tree.leaves(first.observation)[0], frozenset(first.info))
+    return build
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -1,22 +1,22 @@
-"""The settings of Overcooked and OvercookedV2."""
+"""`Kitchen`: the settings of Overcooked, the default world, with several layouts in one run."""
 
 import dataclasses
 import importlib
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Meta
 
-from agents import PPO
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs.overcooked import (
     KINDS,
     KITCHENS,
     REFERENCE_NAMES,
     TRAINING_SHAPING,
+    GeneratedKitchens,
     Overcooked,
     Tile,
     find_obstacle,
@@ -24,23 +24,74 @@ from eqgrid.envs.overcooked import (
     random_starts,
     reference_layouts,
 )
-from eqgrid.envs.overcooked_v2 import KITCHENS as KITCHENS_V2, OvercookedV2
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
 
 from ..base import DIFFERENT, UsageError, as_usage_error
-from ._generated import GENERATED, AbstractDrawnWorld, KitchenSettings
-from ._world_config import (
+from ._table import GENERATED, WORLDS
+from ._world_settings import (
     NAME_OF_WORLD,
-    AbstractWorldConfig,
     Horizon,
-    RunSettings,
+    LayoutSettings,
+    NumAgents,
+    Pool,
     Share,
-    files_among,
+    WorldSettings,
 )
+
+_Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
+_AtMost100: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
+_AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Kitchen(AbstractDrawnWorld):
+class KitchenSettings(LayoutSettings):
+    """Settings of generated kitchens, with --env.layout generated."""
+
+    pool: Pool = 16_384
+    """Number of training layouts; 0 samples a new one for every episode."""
+    height: _Side = 5
+    """Rows of the grid."""
+    width: _Side = 9
+    """Columns of the grid."""
+    smallest_height: _Side = 4
+    """Rows of the smallest kitchen."""
+    smallest_width: _Side = 5
+    """Columns of the smallest kitchen."""
+    num_agents: NumAgents = 2
+    """Number of cooks."""
+    two_rooms: float = 0.5
+    """Probability, before rejection, of a kitchen with two rooms."""
+    walls: float = 0.15
+    """Probability that an inner cell is a counter."""
+    onions: _AtLeastOne = 2
+    """Maximum number of onion dispensers; the minimum is 1."""
+    tomatoes: _AtMost100 = 0
+    """Maximum number of tomato dispensers; the minimum is 0."""
+    dishes: _AtLeastOne = 2
+    """Maximum number of dish dispensers; the minimum is 1."""
+    pots: _AtLeastOne = 2
+    """Maximum number of pots; the minimum is 1."""
+    servings: _AtLeastOne = 2
+    """Maximum number of serving hatches; the minimum is 1."""
+
+    def build(self, world: WorldSettings) -> GeneratedKitchens:
+        return GeneratedKitchens(
+            self.height,
+            self.width,
+            num_agents=self.num_agents,
+            smallest=(self.smallest_height, self.smallest_width),
+            two_rooms=self.two_rooms,
+            walls=self.walls,
+            onions=(1, self.onions),
+            tomatoes=(0, self.tomatoes),
+            dishes=(1, self.dishes),
+            pots=(1, self.pots),
+            servings=(1, self.servings),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Kitchen(WorldSettings):
     """Settings of Overcooked."""
 
     name: Annotated[Literal["overcooked"], NAME_OF_WORLD] = "overcooked"
@@ -62,10 +113,7 @@ class Kitchen(AbstractDrawnWorld):
     normalize_observation: bool = False
     """Normalise observations to mean 0 and variance 1."""
     only_in_training = ("practice", "random_starts", "random_counters")
-    run_settings: ClassVar[RunSettings] = {
-        "ppo": PPO(normalize_values=True, advantage_std_offset=1.0, entropy_coefficient=0.05)
-    }
-    threshold = 20  # the default reward for a soup
+    facts = WORLDS["overcooked"]
 
     @property
     def rules(self) -> str | None:
@@ -86,11 +134,8 @@ class Kitchen(AbstractDrawnWorld):
     @property
     def layout_files(self) -> tuple[str, ...]:
         names = {GENERATED, *KITCHENS, *REFERENCE_NAMES, *reference_layouts()}
-        return files_among(self.layouts + self.practice, names)
-
-    @property
-    def known_layouts(self) -> tuple[str, ...]:
-        return tuple(KITCHENS)
+        named = self.layouts + self.practice
+        return tuple(x for x in named if x not in names and "\n" not in x.strip())
 
     def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
         grid = unwrap(world)
@@ -111,11 +156,11 @@ class Kitchen(AbstractDrawnWorld):
         found = [optimum for optimum in known if optimum is not None]
         return sum(found) / len(found) if len(found) == len(known) else None
 
-    def build_in(self, layout: str | Layout, *, train: bool) -> GridWorld:
-        """The kitchen in one layout; evaluations start in the layout's own initial state."""
+    def build_in(self, layout: Layout | str | None, *, train: bool) -> GridWorld:
+        # Evaluations start in the layout's own initial state.
         share = self.random_starts if train else 0
         return Overcooked(
-            layout,
+            self.layout if layout is None else layout,
             dynamics=self.dynamics,
             horizon=self.horizon,
             observation=self.observation,
@@ -268,61 +313,6 @@ def _equally_large(names: tuple[str, ...]) -> list[Layout]:
     layouts = [load_layout(name) for name in names]
     height, width = (max((x.tiles.shape[i] for x in layouts), default=0) for i in (0, 1))
     return [layout.pad(height, width) for layout in layouts]
-
-
-@dataclasses.dataclass(frozen=True)
-class KitchenV2(AbstractWorldConfig):
-    """Settings of OvercookedV2."""
-
-    name: Annotated[Literal["overcooked_v2"], NAME_OF_WORLD] = "overcooked_v2"
-    layout: str = "cramped_room_v2"
-    """Name of one of the 23 layouts."""
-    view_radius: Annotated[int, Meta(ge=0, le=127)] = 0
-    """View radius of cooks, in cells; 0 for the whole kitchen."""
-    negative_rewards: bool = False
-    """Penalise wrong deliveries as much as correct ones are rewarded."""
-    sample_recipe_on_delivery: bool = False
-    """Sample a new recipe after every correct delivery."""
-    indicate_successful_delivery: bool = False
-    """Show at the hatch that the right soup has just been delivered."""
-    permuted_ingredients: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Ingredients that each cook mistakes for one another, in its own way in every episode."""
-    random_positions: bool = False
-    """Sample the initial positions of cooks."""
-    horizon: Horizon = 400
-    """Length of an episode, in steps."""
-    observation: Literal["planes", "features"] = "planes"
-    """The planes of OvercookedV2, or named features, with which training is faster."""
-    normalize_observation: bool = False
-    """Normalise observations to mean 0 and variance 1."""
-    run_settings: ClassVar[RunSettings] = {"ppo": PPO(advantage_std_offset=1.0)}
-    threshold = 20
-
-    @property
-    def known_layouts(self) -> tuple[str, ...]:
-        return tuple(KITCHENS_V2)
-
-    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
-        return (
-            "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
-            "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
-            "The right soup pays 20; another one pays nothing"
-            + (", and costs as much." if self.negative_rewards else "."),
-            "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
-        )
-
-    def build(self, *, train: bool) -> GridWorld:
-        return OvercookedV2(
-            self.layout,
-            view_radius=self.view_radius or None,
-            negative_rewards=self.negative_rewards,
-            sample_recipe_on_delivery=self.sample_recipe_on_delivery,
-            indicate_successful_delivery=self.indicate_successful_delivery,
-            permuted_ingredients=self.permuted_ingredients,
-            random_positions=self.random_positions,
-            horizon=self.horizon,
-            observation=self.observation,
-        )
 
 
 def _plans() -> Any:

@@ -19,7 +19,7 @@ import tyro
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import AbstractWorldConfig, Experiment, Kitchen, run_experiment
+from eqgrid_lab import Experiment, Kitchen, WorldSettings, run_experiment
 from agents import (
     MLP,
     PPO,
@@ -42,7 +42,7 @@ class KickStart(Experiment):
 
     algorithm = "kick-start"
 
-    env: AbstractWorldConfig = dataclasses.field(
+    env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="timed_features")
     )
     total_steps: Annotated[int, Meta(ge=1, le=10**15)] = 2_000_000

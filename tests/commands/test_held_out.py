@@ -31,7 +31,7 @@ from eqgrid_lab.commands import (
 from eqgrid_lab.commands._partners import summary
 from eqgrid_lab.runs.single import run_digest
 from eqgrid_lab.settings import page, parse
-from eqgrid_lab.worlds import WORLDS, default_world
+from eqgrid_lab.worlds import WORLDS, world_settings
 
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
@@ -235,7 +235,7 @@ def test_a_best_response_is_trained_as_its_world_says():
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_can_be_judged(name):
-    world = default_world(name)
+    world = world_settings(name)
     assert world.as_judged() == world
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import equinox as eqx
 import pytest
 
-from eqgrid_lab import BodyWorld
+from eqgrid_lab import world_settings
 from agents import CheckpointError, evaluate, find_policy, load_policy, shipped_policies
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
 from eqgrid_lab.runs.single import read_policy
@@ -47,7 +47,7 @@ def test_the_biped_reaches_its_goal(key):
     earns = re.search(r"^\| `biped\.safetensors` \| PPO, .*\| 0 \| (\d+) \|$", PAGE, re.M)
     assert earns
     policy = load_policy(shipped_policies()["biped"])
-    world = BodyWorld(model="biped", task="reach").build(train=False)
+    world = world_settings("body", model="biped", task="reach").build(train=False)
     env = policy.wrap(Vectorize(AutoReset(LogEpisodes(world)), 64))
     played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)
     assert abs(float(played.episode_return.mean()) - float(earns[1])) < 20

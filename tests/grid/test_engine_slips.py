@@ -9,6 +9,7 @@ import pytest
 
 from agents import actor_critic, evaluate
 from eqgrid import AutoReset, LogEpisodes, Vectorize
+from eqgrid.envs.goals import Goals
 from eqgrid.grid import (
     AbstractPhase,
     Direction,
@@ -28,7 +29,7 @@ from eqgrid.grid import (
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs.single import Evaluator, mean_totals
 from eqgrid_lab.settings import check_limits
-from eqgrid_lab.worlds import GoalsWorld
+from eqgrid_lab.worlds import WorldSettings, world_settings
 
 KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
 ROOM = Layout.parse("#####\n#1  #\n#####", KINDS)
@@ -108,7 +109,7 @@ def test_an_event_of_a_parent_of_the_rule_happens(key):
 def test_a_world_without_events_is_evaluated(key):
     world = room()
     env = Vectorize(AutoReset(LogEpisodes(world, totals=("events",))), 2)
-    totals = GoalsWorld().totals(world)
+    totals = world_settings("goals").totals(world)
     evaluator = Evaluator(env, key, time.perf_counter, [], totals)
     policy = actor_critic(env, key)
     episodes = evaluate(policy, env, key)
@@ -122,23 +123,20 @@ class Progress:
     env_steps = 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Depths(GoalsWorld):
-    """Settings of one's own."""
-
-    depth: int = -7
+def dive(depth: int = -7, horizon: int = 5):
+    return Goals("room", horizon=horizon)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """Settings of a run."""
 
-    env: Depths
+    env: WorldSettings
 
 
 def test_a_whole_number_of_ones_own_world_is_taken():
-    check_limits(Settings(Depths()))
+    check_limits(Settings(world_settings(dive)))
     with pytest.raises(UsageError, match=r"--env.depth must be at least -2147483648 and at most"):
-        check_limits(Settings(Depths(depth=2**40)))
+        check_limits(Settings(world_settings(dive, depth=2**40)))
     with pytest.raises(UsageError, match=r"--env.horizon must be at least 1"):
-        check_limits(Settings(Depths(horizon=0)))
+        check_limits(Settings(world_settings("goals", horizon=0)))

@@ -7,7 +7,7 @@ import pytest
 from command_lines import call
 
 from eqgrid import TimeLimit
-from eqgrid_lab.worlds import LIBRARIES, default_world
+from eqgrid_lab.worlds import LIBRARIES, world_settings
 
 WORLDS = {
     "gymnax": "gymnax:CartPole-v1",
@@ -38,6 +38,6 @@ def test_the_command_line_trains_in_its_world(library, tmp_path):
 
 def test_episodes_of_brax_end_where_brax_would_end_them():
     pytest.importorskip("brax", reason="needs the [parity] extra")
-    world = default_world("brax:fast").build(train=False)
+    world = world_settings("brax:fast").build(train=False)
     assert isinstance(world, TimeLimit)
     assert world.limit == 1000

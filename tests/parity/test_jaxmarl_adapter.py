@@ -26,7 +26,7 @@ from eqgrid import (
     unwrap_state,
 )
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.worlds import default_world
+from eqgrid_lab.worlds import world_settings
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     jaxmarl = pytest.importorskip(
@@ -187,15 +187,15 @@ def test_the_command_line_trains_in_a_world_of_jaxmarl(tmp_path, capsys, name):
 
 
 def test_the_command_line_knows_what_a_world_of_jaxmarl_is_like():
-    kitchen = default_world("jaxmarl:overcooked")
+    kitchen = world_settings("jaxmarl:overcooked")
     assert kitchen.has_shaped_reward
     assert (kitchen.has_images, kitchen.normalize_observation) == (True, False)
     with pytest.raises(UsageError, match="no environment 'MPE_simple_spred'; did you mean MPE_si"):
-        default_world("jaxmarl:MPE_simple_spred")
-    pair = default_world("jaxmarl:MPE_simple_speaker_listener_v4")
+        world_settings("jaxmarl:MPE_simple_spred")
+    pair = world_settings("jaxmarl:MPE_simple_speaker_listener_v4")
     assert (pair.has_images, pair.normalize_observation) == (False, True)
     with pytest.raises(UsageError, match=r"storm_np cannot be used: What .* shows is no dict"):
-        default_world("jaxmarl:storm_np")
+        world_settings("jaxmarl:storm_np")
 
 
 def their_masks(env, state):

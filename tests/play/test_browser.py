@@ -10,7 +10,7 @@ from eqgrid_lab import Kitchen
 from eqgrid_lab.play import Hall, Menu, read_journal
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.study import Course, People, _course, read_plan
-from eqgrid_lab.worlds import GoalsWorld, RescueWorld
+from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
 NOBODY = "nobody: it stays where it is"
@@ -304,7 +304,7 @@ def test_a_phone_on_its_side_shows_the_board_and_the_buttons(visit):
 
 
 def test_other_worlds_have_other_keys(visit):
-    menu = Menu(default_settings(page("ippo"), RescueWorld(horizon=60)))
+    menu = Menu(default_settings(page("ippo"), world_settings("rescue", horizon=60)))
     opened = visit(menu)
     opened.wait_for_selector("#start:not([disabled])")
     assert "turn left" in opened.inner_text("#keys")
@@ -319,7 +319,7 @@ def test_other_worlds_have_other_keys(visit):
 
 
 def test_every_seat_has_a_partner_of_its_own(visit):
-    world = GoalsWorld(layout="room", num_agents=3, horizon=20)
+    world = world_settings("goals", layout="room", num_agents=3, horizon=20)
     opened = visit(Menu(default_settings(page("ippo"), world)), rate=30)
     opened.wait_for_selector("#start:not([disabled])")
     names = opened.inner_text("#partner").split("\n")

@@ -22,7 +22,7 @@ from eqgrid_lab.static import _export_page
 from eqgrid_lab.static._random import as_data, on_key_data, threefry
 from eqgrid_lab.static._sheet import draw_sheet
 from eqgrid_lab.static._world import PageWorld
-from eqgrid_lab.worlds import KitchenV2, RescueWorld
+from eqgrid_lab.worlds import world_settings
 
 onnx = pytest.importorskip("onnx", reason="needs the extra [onnx]")
 pytest.importorskip("jax2onnx", reason="needs the extra [onnx]")
@@ -183,9 +183,9 @@ def put_together(sheet, image, shown):
         yield picture
 
 
-@pytest.mark.parametrize("kind", [Kitchen, KitchenV2], ids=lambda x: x.name)
-def test_pictures_of_a_game_are_those_of_python(kind):
-    world = page_world(kind(), "at random")
+@pytest.mark.parametrize("name", ["overcooked", "overcooked_v2"])
+def test_pictures_of_a_game_are_those_of_python(name):
+    world = page_world(world_settings(name), "at random")
     place = world.place
     state = world.start(jax.random.key(0)).state
     first = unwrap_state(place.env.reset(jax.random.key(0))[1])
@@ -206,7 +206,7 @@ def test_pictures_of_a_game_are_those_of_python(kind):
 
 
 def test_worlds_that_cannot_be_drawn_are_refused():
-    world = page_world(RescueWorld(), "at random")
+    world = page_world(world_settings("rescue"), "at random")
     state = unwrap_state(world.place.env.reset(jax.random.key(0))[1])
     with pytest.raises(UsageError, match="cannot draw the agents"):
         draw_sheet(world.place.drawn_layout, state.bodies.extra)
@@ -294,7 +294,7 @@ def test_ten_thousand_random_steps_are_those_of_python(layout):
 @pytest.mark.slow
 def test_random_orders_are_those_of_python():
     """Cooks get soups into their hands again and again, so that orders are drawn inside steps."""
-    env = KitchenV2(sample_recipe_on_delivery=True, random_positions=True)
+    env = world_settings("overcooked_v2", sample_recipe_on_delivery=True, random_positions=True)
     world = page_world(env, "at random")
     start, step = models(world)
     _models.check_models(world, start, step, steps=10_000)

@@ -32,7 +32,7 @@ from eqgrid_lab.play import (
     write_recording,
 )
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.worlds import ForagingWorld, GoalsWorld, KitchenV2, RescueWorld, WarehouseWorld
+from eqgrid_lab.worlds import world_settings
 
 
 def menu_of(env, **flags):
@@ -105,11 +105,11 @@ def test_every_action_but_to_stay_has_a_key_of_its_own():
 
 WORLDS = {
     "kitchen": Kitchen(layout="ring", horizon=30),
-    "v2": KitchenV2(horizon=30),
-    "foraging": ForagingWorld(size=5, horizon=30),
-    "warehouse": WarehouseWorld(horizon=30),
-    "rescue": RescueWorld(horizon=30),
-    "goals": GoalsWorld(horizon=30),
+    "v2": world_settings("overcooked_v2", horizon=30),
+    "foraging": world_settings("foraging", size=5, horizon=30),
+    "warehouse": world_settings("warehouse", horizon=30),
+    "rescue": world_settings("rescue", horizon=30),
+    "goals": world_settings("goals", horizon=30),
     "generated": Kitchen(layout="generated", horizon=30),
 }
 

@@ -28,7 +28,7 @@ from eqgrid_lab.play import (
 from eqgrid_lab.play._session import FREE
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
-from eqgrid_lab.worlds import GoalsWorld
+from eqgrid_lab.worlds import world_settings
 
 NOBODY = "nobody: it stays where it is"
 
@@ -549,7 +549,7 @@ def test_a_message_that_is_no_utf8_gets_a_sentence(serve):
 
 
 def test_other_worlds_have_their_own_keys(tmp_path):
-    menu = Menu(default_settings(page("ippo"), GoalsWorld(horizon=5)))
+    menu = Menu(default_settings(page("ippo"), world_settings("goals", horizon=5)))
     hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=1)
     with TestClient(build_app(hall, ["testserver"])) as client:
         found = client.get("/api/layouts/0").json()

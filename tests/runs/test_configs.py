@@ -11,7 +11,7 @@ from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import _program
 from eqgrid_lab.settings import default_settings, dump, load, page, parse
 from eqgrid_lab.settings._config import CONFIGS
-from eqgrid_lab.worlds import GoalsWorld
+from eqgrid_lab.worlds import world_settings
 
 TUNED = {path.stem: path for path in CONFIGS.glob("*-*.toml")}
 
@@ -93,7 +93,7 @@ def test_of_several_files_the_last_one_counts(tmp_path, monkeypatch, flags, seed
 
 
 def test_other_worlds_are_left_alone():
-    assert parse(page("ippo"), ["--env.name", "goals"]).env == GoalsWorld()
+    assert parse(page("ippo"), ["--env.name", "goals"]).env == world_settings("goals")
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsy
     assert _program.run_command_line(page("ippo"), _program.Process()) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "settings: tuned" in said
-    assert "defaults of overcooked: --ppo.normalize-values, " in said
+    assert "defaults of overcooked: --ppo.normalize-values (elsewhere " in said
     assert "also trained in 1 kitchen, which is not used in evaluations" in said
 
 

@@ -20,7 +20,7 @@ from eqgrid.grid import GridWorld
 from eqgrid_lab.base import Named, UsageError
 from eqgrid_lab.commands import _best_responses, _crossplay, _evaluation, _partners
 from eqgrid_lab.settings import _file
-from eqgrid_lab.worlds import _worlds
+from eqgrid_lab.worlds import world_settings
 
 MODULE = '''
 import pathlib
@@ -207,8 +207,8 @@ def test_settings_are_the_parameters_of_the_factory(capsys):
     with pytest.raises(SystemExit):
         parse(*RACE, "--help")
     said = " ".join(capsys.readouterr().out.split())
-    assert "how long a race is. (default: 4)" in said
-    assert "what a step is worth. (default: 1.0)" in said
+    assert "How long a race is. (default: 4)" in said
+    assert "What a step is worth. (default: 1.0)" in said
 
 
 def test_a_horizon_cuts_episodes_unless_the_factory_has_one():
@@ -320,10 +320,10 @@ def test_best_responses_have_the_defaults_of_the_world():
 
 
 def test_no_layouts_are_drawn_for_it():
-    world = _worlds.default_world("toy_race:Race", Named(worlds=("toy_race:Race",)))
+    world = world_settings("toy_race:Race", Named(worlds=("toy_race:Race",)))
     assert world.title == "Race"
     with pytest.raises(UsageError, match="names the world 'toy_race:Race'"):
-        _worlds.default_world("toy_race:Race")
+        world_settings("toy_race:Race")
 
 
 HELD_OUT = """

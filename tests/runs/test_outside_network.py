@@ -101,7 +101,7 @@ def test_hyperparameters_are_flags_of_the_network(algorithm, capsys):
     assert policy.recurrent
     with pytest.raises(SystemExit):
         parse(*ECHO, "--help")
-    assert "how fast it forgets. (default: 0.5)" in " ".join(capsys.readouterr().out.split())
+    assert "How fast it forgets. (default: 0.5)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_settings_file_brings_them_back_if_the_network_is_named():

@@ -25,28 +25,18 @@ from typing import Annotated, Any, Literal, final
 import jax
 import jax.numpy as jnp
 from agents import AbstractCriticInput, AbstractNetwork, Dense
-from eqgrid_lab import AbstractWorldConfig
+from eqgrid_lab import WorldSettings, world_settings
 from eqgrid import AbstractWrapper
 from eqgrid.envs.goals import Goals
 """
-WORLD = '''
-@dataclasses.dataclass(frozen=True)
-class Corridor(AbstractWorldConfig):
-    """A world of our own."""
+WORLD = """
+def corridor(horizon: int = 12) -> AbstractEnv:
+    return Goals("room", horizon=horizon)
 
-    name: Literal["corridor"] = "corridor"
-    layout: str = "narrow"
-    horizon: int = 12
-    observation: str = "features"
-    normalize_observation: bool = False
 
-    @property
-    def has_shaped_reward(self) -> bool:
-        return False
-
-    def build(self, *, train: bool) -> AbstractEnv:
-        return Goals("room", horizon=self.horizon)
-'''
+def corridors():
+    return world_settings(corridor)
+"""
 WRAPPER = """
 @final
 class Doubled(AbstractWrapper):
@@ -100,7 +90,7 @@ CHANGES = {
     "another world": (
         WORLD,
         "    # Every field is a flag.",
-        "    env: AbstractWorldConfig = dataclasses.field(default_factory=Corridor)\n    #",
+        "    env: WorldSettings = dataclasses.field(default_factory=corridors)\n    #",
     ),
     "a wrapper more": (
         WRAPPER,

@@ -1,6 +1,7 @@
 """The defaults of a run in each world: who gets them, and who replaces them."""
 
 import dataclasses
+import typing
 from pathlib import Path
 
 import equinox as eqx
@@ -8,20 +9,24 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from eqgrid import unwrap
+from eqgrid import first_timestep, unwrap
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.settings import _config, _file, _policy_settings, page
-from eqgrid_lab.worlds import _worlds
+from eqgrid_lab.worlds import WORLDS, Kitchen, World, _table, world_settings
+
+KEY = jax.random.key(0)
 
 
 def fields(config) -> dict:
     return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
 
 
-@pytest.mark.parametrize("name", _worlds.WORLDS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_a_world_brings_its_defaults(name, tmp_path):
-    env = _worlds.default_world(name)
-    wanted = fields(page("ippo")()) | {"env": env} | env.run_settings
+    env = world_settings(name)
+    plain = page("ippo")()
+    ppo = dataclasses.replace(plain.ppo, **env.facts.ppo)
+    wanted = fields(plain) | {"env": env, "ppo": ppo, **env.facts.run}
     assert fields(_config.parse(page("ippo"), ["--env.name", name])) == wanted
     (tmp_path / "file.toml").write_text(f'env.name = "{name}"\n')
     path = str(tmp_path / "file.toml")
@@ -34,7 +39,7 @@ def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
         _config.parse(page("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == _policy_settings.default_settings(page("ippo"), _worlds.Kitchen())
+    assert kitchen == _policy_settings.default_settings(page("ippo"), Kitchen())
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 
@@ -48,7 +53,7 @@ def test_files_replace_defaults_and_flags_replace_both(tmp_path):
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (9, 0.5, 0.1)
 
 
-@pytest.mark.parametrize("name", _worlds.WORLDS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
     config = _config.parse(page("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
     (tmp_path / "config.toml").write_text(_file.dump(config))
@@ -59,14 +64,14 @@ def test_the_help_shows_them(capsys):
     with pytest.raises(SystemExit):
         _config.parse(page("ippo"), ["--env.name", "warehouse", "--help"])
     words = " ".join(capsys.readouterr().out.split())
-    steps = _worlds.default_world("warehouse").run_settings["total_steps"]
+    steps = world_settings("warehouse").facts.run["total_steps"]
     assert f"(default: {steps})" in words
     assert "(default: 0.1)" in words
 
 
 @pytest.mark.slow
 def test_only_training_starts_anywhere_in_a_site():
-    config = _worlds.default_world("rescue")
+    config = world_settings("rescue")
     starts = []
     for train in (True, False):
         env = config.build(train=train)
@@ -104,9 +109,37 @@ def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
         _config.parse(page("ippo"), ["--env.name", name, flag, "2"])
 
 
-@pytest.mark.parametrize("name", _worlds.WORLDS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_worlds_know_whether_they_have_a_shaped_reward(name):
-    settings = _worlds.default_world(name)
+    settings = world_settings(name)
     shaping = getattr(unwrap(settings.build(train=False)), "shaping", None)
     weights = jax.tree.leaves(eqx.filter(shaping, eqx.is_array))
     assert any(bool(x.any()) for x in weights) == settings.has_shaped_reward
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_table_says_what_worlds_show(name):
+    settings = world_settings(name)
+    hint = typing.get_type_hints(type(settings))["observation"]
+    for observation in typing.get_args(hint) or (None,):
+        own = {} if observation is None else {"observation": observation}
+        settings = world_settings(name, **own)
+        world = settings.build(train=False)
+        seen = eqx.filter_eval_shape(world.reset, KEY)[0]
+        assert (len(jax.tree.leaves(seen)[0].shape) == 4) == settings.has_images
+    assert settings.has_film == callable(getattr(unwrap(world), "render_episode", None))
+    totals, info = settings.totals(world), eqx.filter_eval_shape(first_timestep, world, KEY).info
+    assert totals.keys() <= info.keys()
+    assert all(layout in settings.known_layouts for layout in [settings.layout] if layout)
+
+
+def test_a_world_that_is_not_in_the_table_shows_itself(monkeypatch):
+    monkeypatch.setitem(_table.WORLDS, "goals", World())
+    settings = world_settings("goals", observation="planes")
+    assert (settings.has_images, settings.has_shaped_reward, settings.has_film) == (
+        True,
+        False,
+        True,
+    )
+    assert (settings.title, settings.normalize_observation) == ("room", False)
+    assert settings.totals(settings.build(train=False)) == {"events": ("event_arrival",)}

@@ -18,7 +18,7 @@ from PIL import Image
 import eqgrid
 from eqgrid import ENVIRONMENTS, check_env, make
 from eqgrid.grid import GridWorld, Stay
-from eqgrid_lab.worlds import _worlds
+from eqgrid_lab.worlds import WORLDS, world_settings
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -88,28 +88,28 @@ def test_it_shows_itself_in_a_notebook(name):
 
 
 def test_a_large_world_has_a_film(key):
-    config = _worlds.ForagingWorld(size=80)
+    config = world_settings("foraging", size=80)
     world = config.build(train=False)
     states = jax.tree.map(lambda x: x[None], world.reset(key)[1])
     assert Image.open(io.BytesIO(config.draw(world, states, [0.0]))).size >= (1280, 1280)
 
 
 def test_every_world_has_settings_of_its_own():
-    assert list(_worlds.WORLDS) == [*ENVIRONMENTS, "body"]
+    assert list(WORLDS) == [*ENVIRONMENTS, "body"]
     for name in ENVIRONMENTS:
-        config = _worlds.default_world(name)
+        config = world_settings(name)
         assert config.name == name
         assert isinstance(config.build(train=True), GridWorld)
         assert config.title
         assert config.optimum is None or config.optimum > 0
-        assert config.threshold > 0
+        assert config.facts.threshold > 0
         assert config.obstacle() is None
 
 
 @pytest.mark.parametrize(("name", "hint"), [("goal", "did you mean goals"), ("chess", "Known are")])
 def test_an_unknown_world_is_refused(name, hint):
     with pytest.raises(Exception, match=hint) as refusal:
-        _worlds.default_world(name)
+        world_settings(name)
     assert type(refusal.value).__name__ == "UsageError"
 
 

@@ -75,19 +75,24 @@ def Cleanup(
     - `layout`: `"river"`, `"small"`, a text, the path of a file with such a text, or a `Layout` of
         `KINDS`. In a text, `H` is a cell of the river, `F` one that is polluted at the start, and
         `S` water that stays clean; all else is as in `Harvest`.
-    - `num_agents`, `shared`: as in `Harvest`.
+    - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+    - `shared`: whether every agent is paid what all agents earn together.
     - `growth`: the largest probability per step that an apple grows in an empty cell.
     - `depletion`: the polluted share of the river from which on no apples grow.
     - `restoration`: the share up to which they grow at the largest rate; less than `depletion`.
     - `pollution`: the probability per step that another cell of the river is polluted.
     - `delay`: the number of steps at the beginning in which nothing is polluted.
-    - `beam_length`, `beam_radius`: the reach of both beams; see `cast`.
-    - `cooldown`, `cleaning_cooldown`: the number of steps after a shot in which the agent cannot
-        fire the zapping beam, or the cleaning beam, again.
+    - `beam_length`: the reach of both beams ahead, in cells; see `cast`.
+    - `beam_radius`: the reach of both beams to both sides, in cells.
+    - `cooldown`: the number of steps after a shot in which the agent cannot fire the zapping beam
+        again.
+    - `cleaning_cooldown`: the same for the cleaning beam.
     - `away`: the number of steps for which an agent that is hit is away.
-    - `zap_cost`, `zapped_cost`: what a shot of the zapping beam, and being hit by it, costs.
-    - `radius`: the range of sight; see `river_view`.
-    - `observation`: `"planes"`: `river_view`; or an `AbstractObservation` of your own.
+    - `zap_cost`: what a shot of the zapping beam costs.
+    - `zapped_cost`: what being hit by the zapping beam costs.
+    - `radius`: half the side of the window that an agent sees, in cells; see `river_view`.
+    - `observation`: `"planes"`, a window that is turned the way the agent faces (`river_view`), or
+        an `AbstractObservation`.
     - `horizon`: the number of steps after which an episode is truncated.
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.

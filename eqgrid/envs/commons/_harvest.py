@@ -91,12 +91,15 @@ def Harvest(
     - `shared`: whether every agent is paid what all agents earn together.
     - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard, with
         0, 1, 2... apples within a Euclidean distance of 2 cells; the last one is for more.
-    - `beam_length`, `beam_radius`: the reach of the beam; see `cast`.
+    - `beam_length`: the reach of the beam ahead, in cells; see `cast`.
+    - `beam_radius`: the reach of the beam to both sides, in cells.
     - `cooldown`: the number of steps after a shot in which the agent cannot fire again.
     - `away`: the number of steps for which an agent that is hit is away.
-    - `zap_cost`, `zapped_cost`: what a shot, and being hit, costs.
-    - `radius`: the range of sight; see `orchard_view`.
-    - `observation`: `"planes"`: `orchard_view`; or an `AbstractObservation` of your own.
+    - `zap_cost`: what a shot costs.
+    - `zapped_cost`: what being hit costs.
+    - `radius`: half the side of the window that an agent sees, in cells; see `orchard_view`.
+    - `observation`: `"planes"`, a window that is turned the way the agent faces (`orchard_view`),
+        or an `AbstractObservation`.
     - `horizon`: the number of steps after which an episode is truncated.
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.

@@ -80,15 +80,17 @@ def Foraging(
     **Arguments:**
 
     - `size`: the rows and columns of the field, or one number for both; walls surround it.
-    - `num_agents`, `num_food`: the numbers of agents and of food. There is less food if it does not
-        fit into the field.
+    - `num_agents`: the number of agents.
+    - `num_food`: the number of food items; there are fewer if they do not fit into the field.
     - `coop`: whether all food has the highest level, so that several agents must load it together.
-    - `min_agent_level`, `max_agent_level`: the range of the agents' levels.
-    - `min_food_level`, `max_food_level`: the range of the food's levels. By default the highest is
-        what the three weakest agents (or all, if there are fewer) can load together.
+    - `min_agent_level`: the lowest level of an agent.
+    - `max_agent_level`: the highest level of an agent.
+    - `min_food_level`: the lowest level of food.
+    - `max_food_level`: the highest level of food; by default what the three weakest agents (or all,
+        if there are fewer) can load together.
     - `sight`: the range of sight in cells; the whole field by default.
-    - `observation`: `"vector"` (a `VectorView`), `"grid"` (a `GridView`) or an
-        `AbstractObservation` of your own.
+    - `observation`: `"vector"`, positions and levels of food and agents (`VectorView`), `"grid"`,
+        an image (`GridView`), or an `AbstractObservation`.
     - `observe_levels`: whether the levels of agents are observed.
     - `penalty`: the cost of loading food for which the loading agents are too weak.
     - `normalize_reward`: whether all food of an episode is worth 1 in total; see `LoadReward`.

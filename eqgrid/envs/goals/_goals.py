@@ -219,8 +219,8 @@ def Goals(
     - `num_agents`: the number of agents; by default the number of marks in the layout.
     - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
     - `horizon`: the number of steps after which an episode is truncated.
-    - `observation`: `"features"`: `OwnPosition`, `WayToFlag`, `Around` and `Others`; `"planes"`:
-        `Planes` with the layer `flags_to_take`; or an `AbstractObservation` of your own.
+    - `observation`: `"features"` (`OwnPosition`, `WayToFlag`, `Around` and `Others`), `"planes"`
+        (`Planes` with the layer `flags_to_take`), or an `AbstractObservation`.
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
@@ -278,7 +278,8 @@ class GeneratedMazes(AbstractGenerator):
     ):
         """**Arguments:**
 
-        - `height`, `width`: rows and columns of the grid, walls included; preferably odd.
+        - `height`: the number of rows of the grid, walls included; preferably odd.
+        - `width`: the number of columns, likewise.
         - `num_agents`: the number of agents.
         - `loops`: the probability that each further door is open; with 0 there is exactly one path
             between any two rooms.

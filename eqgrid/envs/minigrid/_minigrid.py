@@ -127,7 +127,7 @@ def MiniGrid(
     obstacles: int | None = None,
     rows: int | None = None,
     rooms: int | None = None,
-    random_start: bool | None = None,
+    random_start: bool = False,
     reward: Literal["shared", "individual"] = "shared",
     horizon: Int[ArrayLike, ""] | None = None,
     observation: Literal["planes", "symbolic"] | AbstractObservation = "planes",
@@ -149,17 +149,25 @@ def MiniGrid(
 
     **Arguments:**
 
-    - `layout`: a key of `ROOMS`, or an `AbstractRoom`, which has its options already.
+    - `layout`: the room: `"empty"`, `"fourrooms"`, `"doorkey"`, `"unlock"`, `"keycorridor"`,
+        `"lavacrossing"`, `"dynamicobstacles"`, `"multiroom"`, or an `AbstractRoom`, which has its
+        options already.
     - `num_agents`: the number of agents, at most 8.
-    - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a room.
-    - `crossings`, `obstacles`, `rows`, `rooms`, `random_start`: options of some of the rooms.
+    - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a room;
+        by default that of the reference.
+    - `crossings`: the number of rivers in `"lavacrossing"`.
+    - `obstacles`: the number of balls in `"dynamicobstacles"`.
+    - `rows`: the number of rows of rooms in `"keycorridor"`.
+    - `rooms`: the number of rooms in `"multiroom"`.
+    - `random_start`: whether agents start anywhere in `"empty"` and `"dynamicobstacles"`, instead
+        of in the corner.
     - `reward`: `"individual"`: an agent is paid for its own success, `1 - 0.9 * steps / horizon`,
         and -1 for its own collision with an obstacle; `"shared"`: every agent that is not done gets
         the sum over all agents.
     - `horizon`: the number of steps after which an episode is truncated; by default that of the
         reference.
-    - `observation`: `"planes"`: `minigrid_planes`; `"symbolic"`: `Symbolic`; or an
-        `AbstractObservation` of your own.
+    - `observation`: `"planes"` (`minigrid_planes`), `"symbolic"`, MiniGrid's own numbers
+        (`Symbolic`), or an `AbstractObservation`.
     - `view`: the side of the window that an agent sees, an odd number of cells.
     - `draw`: the distribution of where obstacles move; uniform by default.
 
@@ -171,7 +179,7 @@ def MiniGrid(
         "obstacles": obstacles,
         "rows": rows,
         "rooms": rooms,
-        "random_start": random_start,
+        "random_start": random_start or None,
     }
     room = _room(layout, options)
     check_whole(num_agents=num_agents, view=view)

@@ -114,7 +114,8 @@ def OvercookedV2(
 
     **Arguments:**
 
-    - `layout`, `recipes`: the kitchen, and the recipes that may be ordered; see `load_layout`.
+    - `layout`: the kitchen: one of 23 names, or a `Layout`; see `load_layout`.
+    - `recipes`: the recipes that may be ordered; by default those of the layout.
     - `view_radius`: the range of sight in cells, to every side; the whole kitchen by default.
     - `horizon`: the number of steps in an episode.
     - `start_by_hand`: whether a cook with empty hands starts a pot, instead of the third
@@ -127,8 +128,8 @@ def OvercookedV2(
     - `random_reset`: the same, and hands, pots and counters may also hold random objects.
     - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
         `PermuteIngredients`.
-    - `observation`: `"planes"` (`recipe_planes`), which are those of JaxMARL, `"features"`
-        (`recipe_features`), or an `AbstractObservation` of your own.
+    - `observation`: `"planes"`, which are those of JaxMARL (`recipe_planes`), `"features"`, with
+        which training is faster (`recipe_features`), or an `AbstractObservation`.
     - `starts`: further random changes to the initial state, applied last, in this order.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
         that caused it.

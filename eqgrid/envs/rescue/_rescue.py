@@ -101,8 +101,8 @@ def Rescue(
     - `layout`: the site: `"small"`, `"large"`, a text or a `Layout`; see `parse_site`.
     - `horizon`: the number of steps after which an episode is truncated.
     - `radius`: the range of sight in cells for `"planes"`; the whole site if it is `None`.
-    - `observation`: `"planes"`: `RolePlanes`; `"features"`: `rescue_features`; or an
-        `AbstractObservation` of your own.
+    - `observation`: `"planes"` (`RolePlanes`), `"features"` (`rescue_features`), or an
+        `AbstractObservation`.
     - `roles`: `"medic"` or `"engineer"` for every rescuer; by default those of the layout.
     - `starts`: random changes to the initial state, applied in this order; none by default.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the

@@ -198,7 +198,8 @@ class GeneratedSites(AbstractGenerator):
     ):
         """**Arguments:**
 
-        - `height`, `width`: rows and columns of the grid, walls included; preferably odd.
+        - `height`: the number of rows of the grid, walls included; preferably odd.
+        - `width`: the number of columns, likewise.
         - `num_agents`: the number of rescuers.
         - `roles`: `"medic"` or `"engineer"` for every rescuer; by default medic and engineer in
             turn.
@@ -206,9 +207,12 @@ class GeneratedSites(AbstractGenerator):
             cells or, in a corner, 4.
         - `loops`: the probability that each further door of the maze is open; with 0 there is one
             path between any two rooms.
-        - `green`, `yellow`, `red`: the smallest and the largest number of victims of each colour.
-        - `rubble`, `high_rubble`: the smallest and the largest number of each. Without an engineer
-            they cannot be cleared.
+        - `green`: the smallest and the largest number of green victims.
+        - `yellow`: the smallest and the largest number of yellow victims.
+        - `red`: the smallest and the largest number of red victims.
+        - `rubble`: the smallest and the largest number of cells with rubble, which only an engineer
+            clears.
+        - `high_rubble`: the same for high rubble.
         - `doors`: the smallest and the largest number of doors, each with its key; at most one of
             each colour.
 

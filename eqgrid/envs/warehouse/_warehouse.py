@@ -90,15 +90,18 @@ def Warehouse(
 
     - `size`: `"tiny"`, `"small"`, `"medium"` or `"large"`, or a text; see `parse_warehouse`.
     - `num_agents`: the number of robots.
-    - `difficulty`, `num_requests`: the number of shelves that are requested at any time: 2, 1 or
-        0.5 per robot, or a number of your own.
+    - `difficulty`: how many shelves are requested at any time: 2 (`"easy"`), 1 (`"normal"`) or 0.5
+        (`"hard"`) per robot.
+    - `num_requests`: the number of shelves that are requested at any time; by default that of the
+        difficulty.
     - `reward`: `"individual"`: 1 for the robot that delivers; `"shared"` (global in `rware`): 1 for
         every robot; `"two_stage"`: 0.5 for the robot that delivers, and 0.5 when it then puts a
         shelf on a rack.
-    - `horizon`, `max_quiet_steps`: the number of steps after which an episode is truncated, and the
-        number of steps without a delivery after which all robots terminate (never by default).
-    - `sensor_range`, `observation`: the range of `Sensors` in cells, or an `AbstractObservation` of
-        your own.
+    - `horizon`: the number of steps after which an episode is truncated.
+    - `max_quiet_steps`: the number of steps without a delivery after which all robots terminate;
+        never by default.
+    - `sensor_range`: the range of `Sensors` in cells.
+    - `observation`: an `AbstractObservation` instead of `Sensors`.
     - `starts`: random changes to the initial state; by default, as in `rware`, positions,
         directions and requests are random.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the robot

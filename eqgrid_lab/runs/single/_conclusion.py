@@ -126,7 +126,7 @@ class Conclusion:
             "policy": "best" if best_mean is not None and best_mean >= mean else "last",
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
-            "reached": reached(self.evaluator.rows, config.env.threshold),
+            "reached": reached(self.evaluator.rows, config.env.facts.threshold),
             "layouts": self._returns_in(self.run.plan.parts),
             "zero_shot": self._returns_in(config.env.zero_shot()),
             "stages": summary(self.run.stages, self.evaluator.rows),

@@ -35,7 +35,7 @@ def mean_totals(
 
     - `episodes`: the episodes.
     - `totals`: the names of the summed entries, and the columns for each of them, as in
-        `AbstractWorldConfig.totals`.
+        `WorldSettings.totals`.
 
     **Returns:** the means by column.
     """

@@ -46,7 +46,7 @@ class Log:
         - `failures`: collects the files that cannot be written.
         - `train_seconds`: the training time of the run before this process, in seconds.
         - `totals`: the columns for the totals of training episodes, as in
-            `AbstractWorldConfig.totals`.
+            `WorldSettings.totals`.
         """
         self.loggers, self.failures, self.train_seconds = loggers, failures, train_seconds
         self.totals = totals or {}

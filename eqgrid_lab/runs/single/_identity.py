@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import reprlib
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from beartype.door import is_bearable
 from agents import CheckpointError, checksum
 
 from ...base import IDENTITY, UsageError
-from ...settings import OF_THE_PROCESS, Experiment, dump
+from ...settings import OF_THE_PROCESS, Experiment, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30
@@ -131,7 +130,7 @@ def _said(value: Any) -> str:
 
 def _settings(config: Experiment) -> Iterator[tuple[str, Any]]:
     """All settings, by flag; the names of those of a stage begin with its number."""
-    table = tomllib.loads(dump(config))
+    table = to_table(config)
     for number, stage in enumerate(table.pop("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
     yield from _flat(table, "--")

@@ -34,7 +34,7 @@ from ...settings import (
     world_from,
     world_name_in,
 )
-from ...worlds import AbstractWorldConfig, Kitchen, check_same_game, check_same_world
+from ...worlds import Kitchen, WorldSettings, check_same_game, check_same_world
 from ._identity import marks
 
 
@@ -60,7 +60,7 @@ class SavedPolicy:
     config: PolicySettings
     named: Named
 
-    def trained_in(self) -> AbstractWorldConfig:
+    def trained_in(self) -> WorldSettings:
         """The settings of the world in which it was trained, always with the original layout."""
         return config_from(self.metadata["run"], type(self.config), self.named).env
 
@@ -216,7 +216,7 @@ def _settings_of(path: Path) -> Iterator[None]:
         raise CheckpointError(f"The settings in the policy {str(path)!r} {error}") from error
 
 
-def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
+def portable(env: WorldSettings) -> WorldSettings:
     """The settings of a world as a policy file stores them.
 
     A layout file is replaced by its text, and `Kitchen.practice` is omitted.
@@ -226,7 +226,7 @@ def portable(env: AbstractWorldConfig) -> AbstractWorldConfig:
     return written_out(env)
 
 
-def written_out(env: AbstractWorldConfig) -> AbstractWorldConfig:
+def written_out(env: WorldSettings) -> WorldSettings:
     """The settings of a world with the path of a layout file replaced by the text of the file.
 
     They are returned unchanged if the layout is not a file or the text gives another world.

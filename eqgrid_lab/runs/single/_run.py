@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -28,8 +27,8 @@ from eqgrid.grid import RandomLayouts
 
 from ...base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, read_metadata, warn
 from ...folders import History
-from ...settings import Experiment, PartnerSettings, dump
-from ...worlds import AbstractWorldConfig
+from ...settings import Experiment, PartnerSettings, to_table
+from ...worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
 from ._identity import identity, run_digest
@@ -58,7 +57,7 @@ class Plan:
     - `partners`: the names and checksums (SHA-256) of the policy files of partners.
     """
 
-    settings: AbstractWorldConfig
+    settings: WorldSettings
     world: AbstractEnv
     parts: Mapping[str, RandomLayouts]
     totals: Mapping[str, tuple[str, ...]]
@@ -248,7 +247,7 @@ class Run:
         partners = list({x["sha256"]: x for plan in plans for x in plan.partners}.values())
         return {
             **describe_policy(state, self.plan.train_env),
-            "run": tomllib.loads(dump(config)),
+            "run": to_table(config),
             **({PARTNERS: partners} if partners else {}),
             IDENTITY: self.identity,
         }

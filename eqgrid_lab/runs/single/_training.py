@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from rich.markup import escape
 from agents import Hook, TrainProgress, is_first, train, transfer
 
 from ...base import Failures
-from ...settings import dump
+from ...settings import to_table
 from ...show import Logger, open_loggers
 from ._build import shapes, start
 from ._curriculum import EndOfStage, StageEvaluator
@@ -106,7 +105,7 @@ def run_loggers(run: Run) -> Iterator[list[Logger]]:
         csv_rows=run.history.rows,
         json_rows=run.history.json_rows,
         env_steps=run.history.env_steps,
-        settings=tomllib.loads(dump(run.settings)),
+        settings=to_table(run.settings),
     )
     try:
         yield loggers

@@ -1,0 +1,80 @@
+"""The settings of a world, by its name or constructor."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from eqgrid import AbstractEnv
+from eqgrid.errors import did_you_mean
+
+from ..base import NOTHING_NAMED, Named, UsageError, check_named, import_named, is_own
+from ._foreign import FOREIGN, LIBRARIES, foreign_constructor
+from ._kitchens import Kitchen
+from ._table import CONSTRUCTORS, WORLDS, World, imported
+from ._world_settings import WorldSettings, settings_class
+
+
+def _title(settings: Any) -> str:
+    name, layout = settings.name.rpartition(":")[2], settings.layout
+    return f"{name}-{layout}" if isinstance(layout, str) else name
+
+
+_OWN = World(title=_title, ppo={"normalize_values": True})  # the scale of rewards is unknown
+
+
+def world_settings(
+    world: str | Callable[..., AbstractEnv] | None = None,
+    /,
+    named: Named = NOTHING_NAMED,
+    **changes: Any,
+) -> WorldSettings:
+    """The settings of a world.
+
+    ```python
+    from eqgrid_lab import world_settings
+
+    env = world_settings("goals", num_agents=3).build(train=False)
+    ```
+
+    **Arguments:**
+
+    - `world`: a name in `WORLDS`, `LIBRARY:NAME`, or `MODULE:NAME` for a world of the user; or a
+        function or class that builds a world; `None` for Overcooked.
+    - `named`: what the command line names; no other module of the user is imported.
+    - `changes`: settings that differ from the defaults.
+
+    **Raises:** `UsageError` when there is no such world, it cannot be built, or its library is not
+    installed, and `NotNamed` for a world of the user that the command line does not name.
+    """
+    if world is None or world == Kitchen.name:
+        return Kitchen(**changes)
+    if not isinstance(world, str):
+        return _read(world.__name__, world, _OWN, changes)
+    library, colon, title = world.partition(":")
+    if colon and library in LIBRARIES:
+        return _read(world, foreign_constructor(LIBRARIES[library], title), FOREIGN, changes)
+    if is_own(world):
+        check_named(world, named.worlds, "world", "--env.name")
+        return _read(world, import_named(world, "--env.name"), _OWN, changes)
+    if world not in WORLDS:
+        others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
+        raise UsageError(
+            f"There is no world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Known "
+            f"are {', '.join((*WORLDS, *others))}."
+        )
+    constructor, facts = imported(CONSTRUCTORS[world]), WORLDS[world]
+    if facts.shaped is None:
+        return _read(world, constructor, facts, changes)
+    return settings_class(world, constructor, facts)(**changes)
+
+
+def _read(
+    name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: dict[str, Any]
+) -> WorldSettings:
+    """The settings of a world of the user or of another library. Observations are normalised if
+    they are real numbers.
+    """
+    settings = settings_class(name, constructor, facts)(**changes)
+    if "normalize_observation" in changes:
+        return settings
+    return dataclasses.replace(settings, normalize_observation=settings.has_real_observations)

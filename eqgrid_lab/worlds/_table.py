@@ -1,0 +1,262 @@
+"""The table of worlds of the command lines.
+
+The worlds of `eqgrid.make` are on the command lines, too: the parameters of their constructors
+become flags, with their types, defaults, and descriptions in the docstring. The table has what
+cannot be read from them.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias, final
+
+from eqgrid import ENVIRONMENTS, AbstractEnv, unwrap
+from eqgrid.grid import RandomDirections, RandomPositions, WithProbability
+
+Values: TypeAlias = Mapping[str, Any]
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class World:
+    """What cannot be read from the constructor of a world.
+
+    In the functions below, `settings` are the `WorldSettings` of a run. `None` stands for what is
+    read from a world after it has been built, as for worlds of the user.
+
+    **Arguments:**
+
+    - `defaults`: settings whose defaults differ from those of the constructor.
+    - `without`: parameters of the constructor that are no settings.
+    - `layouts`: the mapping with its named layouts, as `MODULE:NAME`, if it has any.
+    - `generator`: the generator of layouts for `--env.layout generated`, as `MODULE:NAME`, if there
+        is one. Its parameters become `--env.generated.*`.
+    - `starts`: returns the argument `starts` of the constructor for a share of random starts. Such
+        a world has the setting `random_starts`.
+    - `title`: returns a short description, after which runs are named, given the settings.
+    - `rules`: returns sentences for people, given the settings: what to do, and what pays.
+    - `optimum`: returns the best known return, given the settings.
+    - `threshold`: the distance between the return thresholds in `result.json`.
+    - `totals`: returns further entries of `info` to sum over evaluation episodes, given the world.
+    - `images`: the values of `observation` that are images, which a convolutional network can read.
+    - `shaped`: whether there is a shaped reward.
+    - `film`: whether a film of an episode can be drawn.
+    - `slow_resets`: the layouts in which resets are slow, or `True` for all.
+    - `check`: the function that checks the settings, as `MODULE:NAME`, if there is one.
+    - `remarks`: returns sentences to print before a run, given the settings.
+    - `ppo`, `run`: defaults of PPO, and of a run, that differ from those of `Experiment`.
+    """
+
+    defaults: Values = dataclasses.field(default_factory=dict)
+    without: Collection[str] = ()
+    layouts: str | None = None
+    generator: str | None = None
+    starts: Callable[[float], tuple[Any, ...]] | None = None
+    title: Callable[[Any], str] = lambda settings: settings.layout or settings.name
+    rules: Callable[[Any], tuple[str, ...]] = lambda settings: ()
+    optimum: Callable[[Any], float | None] = lambda settings: None
+    threshold: float = 0.1
+    totals: Callable[[AbstractEnv], dict[str, tuple[str, ...]]] = lambda world: {}
+    images: Collection[str] | None = None
+    shaped: bool | None = None
+    film: bool | None = None
+    slow_resets: Collection[str] | bool = ()
+    check: str | None = None
+    remarks: Callable[[Any], tuple[str, ...]] = lambda settings: ()
+    ppo: Values = dataclasses.field(default_factory=dict)
+    run: Values = dataclasses.field(default_factory=dict)
+
+
+def _ours(**facts: Any) -> World:
+    """A world about which nothing has to be read, so that `--help` does not build it."""
+    return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
+
+
+def imported(name: str) -> Any:
+    """What `MODULE:NAME` of eqgrid names, imported on first use, since runs need one world."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _foraging_title(settings: Any) -> str:
+    what = f"{settings.size}x{settings.size}-{settings.num_agents}p-{settings.num_food}f"
+    return what + "-coop" * settings.coop
+
+
+def _minigrid_title(settings: Any) -> str:
+    size = f"-{settings.size}" if settings.size else ""
+    return f"{settings.layout}{size}" + f"-{settings.num_agents}p" * (settings.num_agents > 1)
+
+
+def _number_of_victims(settings: Any) -> float | None:
+    """The number of victims of a site; `None` for generated sites."""
+    if settings.layout == GENERATED:
+        return None
+    site = imported("eqgrid.envs.rescue:load_site")(settings.layout)
+    return float(imported("eqgrid.envs.rescue:victims_left")(site.start))
+
+
+def _rules_of_orchards(settings: Any) -> tuple[str, ...]:
+    return (
+        f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
+        "others are near: a patch that is eaten up stays empty.",
+        "Whom your beam hits is away for some steps.",
+    )
+
+
+def _rules_of_rivers(settings: Any) -> tuple[str, ...]:
+    return (
+        f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while the "
+        "river is clean enough: the cleaning beam removes pollution.",
+        "Whom your zapping beam hits is away for some time.",
+    )
+
+
+def _whom(settings: Any) -> str:
+    return "everybody" if settings.shared else "you"
+
+
+def _measures_of_commons(world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+    return {name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")}
+
+
+def _measures_of_body(world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+    body: Any = unwrap(world)
+    return {name: (f"eval_{name}",) for name in (*body.rewards, *body.measures)}
+
+
+GENERATED = "generated"
+"""The value of `--env.layout` for generated layouts."""
+_MISSIONS = {
+    "unlock": "Pick up the key, face the door, and toggle it: whoever opens it ends the game.",
+    "keycorridor": "Find the key, open the locked door, drop the key, and pick up the ball.",
+    "doorkey": "Pick up the key, open the door, and go to the green goal.",
+    "lavacrossing": "Go to the green goal, and not into the lava.",
+    "dynamicobstacles": "Go to the green goal, and do not run into balls or walls.",
+    "multiroom": "Open the doors, and go to the green goal.",
+}
+_COMMONS: dict[str, Any] = {
+    "totals": _measures_of_commons,
+    "threshold": 10,
+    "ppo": {
+        "num_epochs": 2,
+        "gamma": 0.997,
+        "normalize_values": True,
+        "entropy_coefficient": 0.03,
+        "advantage_std_offset": 0.1,
+    },
+}
+_FACTS: dict[str, World] = {
+    "overcooked": _ours(
+        layouts="eqgrid.envs.overcooked:KITCHENS",
+        threshold=20,  # the default reward for a soup
+        shaped=True,
+        ppo={"normalize_values": True, "advantage_std_offset": 1.0, "entropy_coefficient": 0.05},
+    ),
+    "overcooked_v2": _ours(
+        defaults={"layout": "cramped_room_v2"},
+        layouts="eqgrid.envs.overcooked_v2:KITCHENS",
+        rules=lambda settings: (
+            "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
+            "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
+            "The right soup pays 20; another one pays nothing"
+            + (", and costs as much." if settings.negative_rewards else "."),
+            "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
+        ),
+        threshold=20,
+        shaped=True,
+        ppo={"advantage_std_offset": 1.0},
+    ),
+    "foraging": _ours(
+        without={"normalize_reward"},
+        title=_foraging_title,
+        rules=lambda settings: (
+            "Go next to food and load it. The levels of all who load it at the same time must add "
+            "up to the level of the food.",
+            "All food together pays 1, which is shared by those who load it.",
+        ),
+        optimum=lambda settings: 1 / settings.num_agents,  # returns are means over agents
+        threshold=0.05,
+        images={"grid"},
+        ppo={"advantage_std_offset": 0.1},
+        run={"total_steps": 2_000_000},
+    ),
+    "warehouse": _ours(
+        defaults={"normalize_observation": True},
+        title=lambda settings: f"{settings.size}-{settings.num_agents}ag-{settings.difficulty}",
+        rules=lambda settings: (
+            "Turn and drive under a shelf that is asked for, load it, and drive it to a goal. Then "
+            "bring it back to an empty place.",
+            "Each delivery pays 1.",
+        ),
+        threshold=1,
+        slow_resets=True,
+        ppo={"advantage_std_offset": 0.1, "entropy_coefficient": 0.03},
+        run={"total_steps": 12_000_000, "agent_id": True},
+    ),
+    "rescue": _ours(
+        defaults={"observation": "features"},
+        layouts="eqgrid.envs.rescue:SITES",
+        generator="eqgrid.envs.rescue:GeneratedSites",
+        starts=lambda share: (WithProbability(share, (RandomPositions(), RandomDirections())),),
+        rules=lambda settings: (
+            "Pick up green victims, and carry them to an exit. A medic's toggle makes yellow "
+            "victims green, an engineer's clears rubble, and red victims are lifted by two. A key "
+            "opens the door of its colour.",
+            "Each victim who is carried out pays everybody 1.",
+        ),
+        optimum=_number_of_victims,
+        shaped=True,
+        ppo={"advantage_std_offset": 0.1},
+        run={"total_steps": 2_000_000},
+    ),
+    "minigrid": _ours(
+        layouts="eqgrid.envs.minigrid:ROOMS",
+        title=_minigrid_title,
+        rules=lambda settings: (
+            _MISSIONS.get(settings.layout, "Go to the green goal."),
+            "A success pays between 1 and 0.1, and more the sooner it comes.",
+        ),
+        images={"planes", "symbolic"},
+        # In other rooms, some episode of a batch ends in nearly every step, and nothing is saved.
+        slow_resets={"doorkey", "unlock", "keycorridor", "multiroom"},
+        run={"total_steps": 2_000_000},
+    ),
+    "goals": _ours(
+        defaults={"num_agents": 2},
+        layouts="eqgrid.envs.goals:ROOMS",
+        generator="eqgrid.envs.goals:GeneratedMazes",
+        rules=lambda settings: (
+            f"Go to {'any flag' if settings.shared else 'the flag of your colour'}.",
+            "Whoever reaches one is paid 1, and is done.",
+        ),
+        optimum=lambda settings: 1.0,
+    ),
+    "harvest": _ours(
+        layouts="eqgrid.envs.commons:ORCHARDS",
+        rules=_rules_of_orchards,
+        **_COMMONS,
+    ),
+    "cleanup": _ours(
+        layouts="eqgrid.envs.commons:RIVERS",
+        rules=_rules_of_rivers,
+        **_COMMONS,
+    ),
+    "body": _ours(
+        defaults={"normalize_observation": True, "normalize_reward": True},
+        title=lambda settings: f"{settings.model}-{settings.task}",
+        optimum=lambda settings: (
+            float(settings.horizon) if settings.title == "cartpole-balance" else None
+        ),
+        threshold=50,
+        totals=_measures_of_body,
+        images=(),
+        check="eqgrid_lab.worlds._bodies:check_body",
+        ppo={"rollout_length": 64, "learning_rate": 1e-3, "entropy_coefficient": 0.003},
+        run={"total_steps": 2_000_000, "num_envs": 128},
+    ),
+}
+BODY = "eqgrid_lab.worlds._bodies:body"
+CONSTRUCTORS = {**ENVIRONMENTS, "body": BODY}
+"""The constructors of the worlds, as `MODULE:NAME`. They are imported when a world is chosen."""
+WORLDS = {name: _FACTS.get(name, World()) for name in CONSTRUCTORS}

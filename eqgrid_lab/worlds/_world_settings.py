@@ -1,0 +1,525 @@
+"""`WorldSettings`: the settings of a world, made from its constructor."""
+
+import dataclasses
+import functools
+import inspect
+import math
+import os
+import typing
+from collections.abc import Callable, Collection, Sequence
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import tyro
+from msgspec import Meta
+
+from eqgrid import (
+    AbstractAutoReset,
+    AbstractEnv,
+    LogEpisodes,
+    ObservationAndState,
+    TimeLimit,
+    check_env,
+    contains_wrapper,
+    first_timestep,
+    split_mask,
+    unwrap,
+)
+from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, SplitLayouts, draw_layouts
+from eqgrid.typing import PyTree
+
+from ..base import PictureError, Setting, UsageError, check_storable, said, settings_of
+from ..show import caption
+from ._table import GENERATED, WORLDS, World, imported
+
+Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
+"""Length of an episode, in steps."""
+NumAgents: TypeAlias = Annotated[int, Meta(ge=1, le=35)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Pool: TypeAlias = Annotated[int, Meta(ge=0, le=2**20)]
+_RANGES = {"horizon": Horizon, "num_agents": NumAgents}
+"""The ranges of settings of eqgrid's own worlds that would fill the memory."""
+HELD_OUT = 256
+"""The number of evaluation layouts; they are the same for all seeds, and not used in training."""
+NAME_OF_WORLD: Any = tyro.conf.arg(
+    metavar="NAME",
+    help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for one of another library, or "
+    "MODULE:NAME for your own. Each has settings of its own: see --env.name NAME --help.",
+)
+"""The help of `--env.name`."""
+_TRAIN = "train"
+"""The parameter of a constructor that says whether the world is for training or for evaluation."""
+
+
+class WorldSettings:
+    """The settings of a world, from which it is built.
+
+    `settings_class` makes a subclass for a constructor, with a field for each of its parameters.
+    Settings that a world does not have, such as a layout, are `None`.
+    """
+
+    name: Any
+    layout: Any = None
+    horizon: Any = None  # in steps, or None if the world itself limits its episodes
+    observation: Any = None
+    generated: Any = None
+    random_starts: float = 0.0
+    normalize_observation: bool = False
+    normalize_reward: bool = False
+    facts: ClassVar[World]
+    """What cannot be read from the constructor."""
+    only_in_training: ClassVar[tuple[str, ...]] = ("random_starts",)
+    """The names of settings that affect only training."""
+    _constructor: ClassVar[Callable[..., AbstractEnv]]
+    _arguments: ClassVar[tuple[Setting, ...]] = ()
+    """The settings that are parameters of the constructor."""
+
+    def as_judged(self) -> "WorldSettings":
+        """The same settings, with defaults for those that affect only training."""
+        own: Any = self
+        defaults = {x.name: x.default for x in dataclasses.fields(own)}
+        plain = {name: defaults[name] for name in self.only_in_training if name in defaults}
+        return dataclasses.replace(own, **plain)
+
+    @property
+    def title(self) -> str:
+        """The name of the layout, or another short description; runs are named after it."""
+        return self.facts.title(self)
+
+    @property
+    def rules(self) -> str | None:
+        """The name of the rules, if the world has several sets of rules."""
+        return None
+
+    @property
+    def known_layouts(self) -> tuple[str, ...]:
+        """The names of layouts that a person can choose instead."""
+        return () if self.facts.layouts is None else tuple(imported(self.facts.layouts))
+
+    @property
+    def layout_files(self) -> tuple[str, ...]:
+        """The layouts that are paths of files, rather than names or texts."""
+        layout, known = self.layout, (GENERATED, *self.known_layouts)
+        is_name = not isinstance(layout, str) or "\n" in layout or layout in known
+        return () if is_name or not os.path.isfile(layout) else (layout,)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether observations are images, which a convolutional network can process."""
+        images = self.facts.images
+        return self._built().images if images is None else self.observation in images
+
+    @property
+    def has_real_observations(self) -> bool:
+        """Whether observations of a world of the user or of another library are real numbers."""
+        return self._built().floats
+
+    @property
+    def has_shaped_reward(self) -> bool:
+        """Whether there is a shaped reward."""
+        return self._built().shaped if self.facts.shaped is None else self.facts.shaped
+
+    @property
+    def has_film(self) -> bool:
+        """Whether a film of an episode can be drawn."""
+        return self._built().drawn if self.facts.film is None else self.facts.film
+
+    @property
+    def has_slow_resets(self) -> bool:
+        """Whether resets are slow, so that they should run only when an episode ends."""
+        slow = self.facts.slow_resets
+        slow = slow if isinstance(slow, bool) else self.layout in slow
+        drawn = self.layout == GENERATED and self.generated is not None and not self.generated.pool
+        return slow or drawn or self.random_starts > 0
+
+    @property
+    def optimum(self) -> float | None:
+        """The best known return."""
+        return self.facts.optimum(self)
+
+    def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
+        """Sentences that say what people do in the world, and what pays.
+
+        **Arguments:**
+
+        - `world`: a world that `build` has returned.
+        """
+        return self.facts.rules(self)
+
+    def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
+        """The entries of `info` that are summed over evaluation episodes.
+
+        **Arguments:**
+
+        - `world`: a world that `build` has returned.
+
+        **Returns:** for each entry, the columns of the log for its numbers.
+        """
+        names, known = getattr(unwrap(world), "event_names", None), self.facts.totals(world)
+        if names is None or (not self._is_ours and "events" not in self._built().info):
+            return known
+        return {"events": tuple(f"event_{name}" for name in names), **known}
+
+    def draw(self, world: AbstractEnv, states: PyTree, scores: Sequence[float]) -> bytes:
+        """A GIF of an episode.
+
+        **Arguments:**
+
+        - `world`: a world that `build` has returned.
+        - `states`: its states, with a leading time axis.
+        - `scores`: the return so far in each state.
+
+        **Raises:** `PictureError` when a world of the user cannot be drawn.
+        """
+        inner: Any = unwrap(world)
+        options: dict[str, Any] = {"captions": [caption(score) for score in scores]}
+        if isinstance(inner, GridWorld | RandomLayouts):
+            options["cell_pixels"] = min(
+                64, max(16, 1024 // max(inner.shape))
+            )  # 16 is the smallest
+            return inner.render_episode(states, **options)
+        try:
+            drawn = inner.render_episode(states, **options)
+        except (Exception, SystemExit) as error:  # it may be code of the user
+            raise PictureError(f"{self.name} cannot be drawn: {said(error)}") from error
+        if not isinstance(drawn, bytes):
+            raise PictureError(
+                f"{self.name} cannot be drawn: render_episode returns the bytes of a GIF, but "
+                f"returned a {type(drawn).__name__}."
+            )
+        return drawn
+
+    def parts(self) -> dict[str, RandomLayouts]:
+        """The worlds of a mixture of layouts, by name; empty for a single layout."""
+        return {}
+
+    def zero_shot(self) -> dict[str, RandomLayouts]:
+        """Worlds that are not used in training, by name, for evaluating the final policy."""
+        return {}
+
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks about the world that are printed before a run starts."""
+        if self.facts.film is None and not self.has_film:
+            return (f"There is no film of this run: {self.name} has no method render_episode.",)
+        return self.facts.remarks(self)
+
+    def obstacle(self) -> str | None:
+        """The reason for which no reward can be obtained, if there is one."""
+        return None
+
+    def check(self) -> None:
+        """Checks the settings. **Raises:** `UsageError` when they contradict one another, or a
+        world of the user cannot be built.
+        """
+        check_storable(self, self._arguments, "--env.")
+        if self.facts.check is not None:
+            imported(self.facts.check)(self)
+        if self.generated is not None:
+            if self.layout != GENERATED and self.generated != type(self.generated)():
+                raise UsageError(
+                    f"--env.generated.* is for generated layouts: add --env.layout {GENERATED}."
+                )
+            check_storable(self.generated, self.generated._arguments, "--env.generated.")
+        if not self._is_ours:
+            self._built()
+
+    def build(self, *, train: bool) -> AbstractEnv:
+        """Builds the world: in its layout, or in a generated one in every episode.
+
+        Generated layouts for evaluation are held out from training.
+
+        **Arguments:**
+
+        - `train`: whether it is for training or for evaluation.
+
+        **Raises:** `ValueError` when the settings are invalid.
+        """
+        if (layouts := self.generator()) is None:
+            return self.build_named(train=train)
+        world = self.build_in(layouts.example, train=train)
+        assert isinstance(world, GridWorld)
+        layouts = SplitLayouts(layouts, held_out=not train)
+        if train and self.generated.pool == 0:
+            return RandomLayouts(world, layouts)
+        count = self.generated.pool if train else HELD_OUT
+        return RandomLayouts(world, LayoutPool(draw_layouts(layouts, jax.random.key(0), count)))
+
+    def generator(self) -> Any:
+        """The generator of layouts; `None` unless the layout is `generated`.
+
+        **Raises:** `LayoutError` when its settings are invalid.
+        """
+        if self.generated is None or self.layout != GENERATED:
+            return None
+        return self.generated.build(self)
+
+    def build_named(self, *, train: bool) -> AbstractEnv:
+        """Builds the world in a layout that is not generated; as `build`."""
+        return self.build_in(self.layout, train=train)
+
+    def build_in(self, layout: Layout | str | None, *, train: bool) -> AbstractEnv:
+        """Builds the world in one layout.
+
+        **Arguments:**
+
+        - `layout`: the layout, or its name, file or text; `None` if the world has no layouts.
+        - `train`: whether it is for training or for evaluation.
+
+        **Raises:** `ValueError` when the settings or the layout are invalid.
+        """
+        given = {x.name: getattr(self, x.name) for x in self._arguments}
+        given |= {} if layout is None else {"layout": layout}
+        if self.facts.starts is not None and train and self.random_starts > 0:
+            given["starts"] = self.facts.starts(self.random_starts)
+        if _TRAIN in inspect.signature(self._constructor).parameters:
+            given[_TRAIN] = train
+        if self._is_ours:
+            return self._limited(self._constructor(**given))
+        return self._limited(_build(self.name, self._constructor, tuple(given.items())).world)
+
+    def _limited(self, world: AbstractEnv) -> AbstractEnv:
+        own = any(x.name == "horizon" for x in self._arguments)
+        return world if own or self.horizon is None else TimeLimit(world, self.horizon)
+
+    @property
+    def _is_ours(self) -> bool:
+        return self.facts.shaped is not None
+
+    def _built(self) -> "_Built":
+        """What a world of the user, or of another library, shows once it has been built."""
+        given = {x.name: getattr(self, x.name) for x in self._arguments}
+        if _TRAIN in inspect.signature(self._constructor).parameters:
+            given[_TRAIN] = False
+        return _build(self.name, self._constructor, tuple(given.items()))
+
+
+class LayoutSettings:
+    """The settings of a generator of layouts, `--env.generated.*`; see `WorldSettings`."""
+
+    pool: int
+    _constructor: ClassVar[Callable[..., Any]]
+    _arguments: ClassVar[tuple[Setting, ...]] = ()
+    _shared: ClassVar[tuple[str, ...]]
+    """The parameters of the generator that are settings of the world."""
+
+    def build(self, world: WorldSettings) -> Any:
+        """Builds the generator.
+
+        **Arguments:**
+
+        - `world`: the settings of the world.
+
+        **Raises:** `LayoutError` when the settings are invalid.
+        """
+        given = {x.name: getattr(self, x.name) for x in self._arguments}
+        return self._constructor(**given, **{name: getattr(world, name) for name in self._shared})
+
+
+@functools.lru_cache(maxsize=64)
+def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: World) -> Any:
+    """The subclass of `WorldSettings` for a constructor.
+
+    A setting is made of each of its parameters, as `settings_of` describes. The parameter `train`,
+    if there is one, is true for the world of training and false for that of evaluations.
+
+    **Arguments:**
+
+    - `name`: the name of the world.
+    - `constructor`: the class or function that builds it.
+    - `facts`: what cannot be read from its signature.
+
+    **Raises:** `UsageError` as in `settings_of`.
+    """
+    is_ours = facts.shaped is not None
+    taken = {*dir(WorldSettings), "name"} - {"layout", "horizon", "observation"}
+    found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
+    names, default = {x.name for x in found}, facts.defaults
+    if facts.generator is not None:
+        words = f'"{GENERATED}" draws another one in every episode: see --env.generated.'
+        found = [_with_words(x, words) if x.name == "layout" else x for x in found]
+    limited = [
+        x._replace(
+            hint=_within(x.hint, _RANGES[x.name]) if is_ours and x.name in _RANGES else x.hint,
+            default=default.get(x.name, x.default),
+        )
+        for x in found
+    ]
+    fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
+    if "horizon" not in names and not is_ours:
+        words = "Truncate episodes after this many steps; by default, as the world itself does."
+        fields.append(Setting("horizon", _flag(Horizon | None, words), None))
+    if facts.starts is not None:
+        words = "Share of training episodes with random initial positions and directions."
+        fields.append(Setting("random_starts", _flag(Share, words), 0.5))
+    if facts.generator is not None:
+        generated = _layout_settings(facts.generator, names)
+        fields.append(Setting("generated", generated, generated()))
+    words = "Normalise observations to mean 0 and variance 1."
+    seen = default.get("normalize_observation", not is_ours)
+    fields.append(Setting("normalize_observation", _flag(bool, words), seen))
+    if not is_ours or "normalize_reward" in default:
+        words = "Divide rewards by the standard deviation of discounted returns."
+        seen = default.get("normalize_reward", False)
+        fields.append(Setting("normalize_reward", _flag(bool, words), seen))
+    namespace = {
+        "__doc__": f"Settings of {name}.",
+        "facts": facts,
+        "_constructor": staticmethod(constructor),
+        "_arguments": tuple(limited),
+    }
+    return _dataclass(name.rpartition(":")[2], fields, WorldSettings, namespace)
+
+
+def _layout_settings(generator: str, of_world: Collection[str]) -> Any:
+    """The subclass of `LayoutSettings` for a generator of layouts."""
+    constructor = imported(generator)
+    shared = tuple(x for x in inspect.signature(constructor).parameters if x in of_world)
+    found = settings_of(constructor, generator, given=shared)
+    words = "Number of training layouts; 0 samples a new one for every episode."
+    namespace = {
+        "__doc__": "Settings of generated layouts, with --env.layout generated.",
+        "_constructor": staticmethod(constructor),
+        "_arguments": tuple(found),
+        "_shared": shared,
+    }
+    fields = [Setting("pool", _flag(Pool, words), 16_384), *found]
+    return _dataclass(constructor.__name__, fields, LayoutSettings, namespace)
+
+
+def _dataclass(name: str, fields: Sequence[Setting], base: type, namespace: dict[str, Any]) -> Any:
+    own = [(x.name, x.hint, dataclasses.field(default=x.default)) for x in fields]
+    return dataclasses.make_dataclass(name, own, bases=(base,), namespace=namespace, frozen=True)
+
+
+def _flag(hint: Any, words: str) -> Any:
+    return Annotated[hint, tyro.conf.arg(help=words)]
+
+
+def _with_words(setting: Setting, words: str) -> Setting:
+    """A setting with one more sentence in its description."""
+    kind, described = typing.get_args(setting.hint)
+    return setting._replace(hint=_flag(kind, f"{described.help} {words}"))
+
+
+def _within(hint: Any, limits: Any) -> Any:
+    """The type of a flag, of a whole number or `None`, in a range."""
+    kind, *others = typing.get_args(hint)
+    return Annotated[limits | None if NoneType in typing.get_args(kind) else limits, *others]
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Built:
+    """A world, the entries of its `info`, whether its observations are images, whether they have
+    real numbers, whether there is a shaped reward, and whether it can be drawn.
+    """
+
+    world: AbstractEnv
+    info: frozenset[str]
+    images: bool
+    floats: bool
+    shaped: bool
+    drawn: bool
+
+
+@functools.lru_cache(maxsize=16)
+def _build(
+    name: str, constructor: Callable[..., AbstractEnv], arguments: tuple[tuple[str, Any], ...]
+) -> _Built:
+    """Builds a world of the user or of another library, once for equal arguments, since a new
+    object may be compiled again.
+    """
+    try:
+        world = constructor(**dict(arguments))
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # it is code of the user
+        raise UsageError(f"--env.name {name} cannot be built: {said(error)}") from error
+    if not isinstance(world, AbstractEnv):
+        raise UsageError(
+            f"--env.name {name} builds a {type(world).__name__}, but must build one environment, "
+            "an eqgrid.AbstractEnv."
+        )
+    for layer in (AbstractAutoReset, LogEpisodes):
+        if contains_wrapper(world, layer):
+            raise UsageError(
+                f"--env.name {name} builds a world in {layer.__name__.removeprefix('Abstract')}, "
+                "which pages add themselves: leave it out, or change train_env in a page of your "
+                "own."
+            )
+    try:
+        check_env(world, steps=0)
+        first = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0))
+    except (Exception, SystemExit) as error:  # it is code of the user
+        raise UsageError(f"--env.name {name} cannot be used: {said(error)}") from error
+    seen, _ = split_mask(first.observation)
+    seen = seen.local if isinstance(seen, ObservationAndState) else seen
+    leaves, inner = jax.tree.leaves(seen), unwrap(world)
+    grid = inner.env if isinstance(inner, RandomLayouts) else inner
+    return _Built(
+        world,
+        frozenset(first.info),
+        images=len(leaves) == 1 and leaves[0].ndim == 4,  # agents, rows, columns, channels
+        floats=any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in leaves),
+        shaped="shaped_reward" in first.info and getattr(grid, "shaping", True) is not None,
+        drawn=callable(getattr(inner, "render_episode", None)),
+    )
+
+
+def columns_of(world: AbstractEnv, name: str) -> tuple[str, ...]:
+    """The columns of the log for the sums of an entry of `info` over an episode.
+
+    **Arguments:**
+
+    - `world`: the world.
+    - `name`: the name of the entry.
+
+    **Returns:** one column for each number of the entry; for each number of an agent, if it leads
+    with the agents.
+
+    **Raises:** `ValueError` when the world has no such entry.
+    """
+    info = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0)).info
+    if name not in info:
+        known = ", ".join(sorted(info)) or "none"
+        raise ValueError(f"--log-info {name}: the world has no such entry of info; it has {known}.")
+    shape = info[name].shape
+    count = math.prod(shape[1:] if shape[:1] == (world.num_agents,) else shape)
+    return tuple(f"info_{name}" + f"_{i}" * (count > 1) for i in range(count))
+
+
+def check_same_world(name: str, world: str, other_name: str, other_world: str) -> None:
+    """Checks that two policies of a team were trained in worlds of the same name.
+
+    **Arguments:** as in `check_same_game`, but the names of the worlds.
+
+    **Raises:** `UsageError` when the names differ.
+    """
+    if other_world != world:
+        raise UsageError(
+            f"{name} was trained in {world:.200}, but {other_name} in {other_world:.200}: "
+            "policies of one team need one world."
+        )
+
+
+def check_same_game(
+    name: str, world: WorldSettings, other_name: str, other_world: WorldSettings
+) -> None:
+    """Checks that two policies of a team were trained in the same world; layouts may differ.
+
+    **Arguments:**
+
+    - `name`, `other_name`: the names of the two policies in the error message.
+    - `world`, `other_world`: the world in which each of them was trained.
+
+    **Raises:** `UsageError` when the worlds or their rules differ.
+    """
+    check_same_world(name, world.name, other_name, other_world.name)
+    if other_world.rules != world.rules:
+        raise UsageError(
+            f"{name} was trained with the rules {world.rules!r}, but {other_name} with "
+            f"{other_world.rules!r}: policies of one team need the same rules."
+        )
