@@ -36,7 +36,6 @@ from ._named import (
 )
 from ._run_files import (
     ABANDONED as ABANDONED,
-    CANDIDATES_FILE as CANDIDATES_FILE,
     FILM_FILE as FILM_FILE,
     IDENTITY as IDENTITY,
     OLDER as OLDER,

@@ -73,8 +73,6 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 SETTINGS_FILE, FILM_FILE = "config.toml", "episode.gif"
-CANDIDATES_FILE = "checkpoints/candidates.safetensors"
-"""The checkpoint of a run's candidates while they learn."""
 ABANDONED = ".abandoned"
 """The suffix of a checkpoint from steps that a resumed run has discarded."""
 WANDB_ID = "wandb-id.txt"
@@ -90,7 +88,7 @@ _FILES = (
 
 _PATTERN = re.compile(
     r"(config\.toml|wandb-id\.txt|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
-    r"|checkpoints/(last|best|seeds|candidates|(step|best)-[0-9]+)\.safetensors(\.abandoned)?"
+    r"|checkpoints/(last|best|seeds|(step|best)-[0-9]+)\.safetensors(\.abandoned)?"
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"
 )
@@ -108,7 +106,7 @@ def is_complete(folder: Path, film: bool = True) -> bool:
 
 def has_learned(folder: Path) -> bool:
     """Whether the folder of a run has any results, beyond its settings."""
-    files = (*(name for name in _FILES if name != SETTINGS_FILE), CANDIDATES_FILE)
+    files = [name for name in _FILES if name != SETTINGS_FILE]
     return any(os.path.lexists(folder / name) for name in files)
 
 

@@ -55,7 +55,6 @@ class FinishedRun(msgspec.Struct, frozen=True):
     best_return_mean: float | None
     optimum: float | None
     env_steps: int
-    env_steps_of_others: int
     wall_seconds: float
 
     @property
@@ -94,9 +93,8 @@ class Row:
         return self.runs[0].optimum
 
     def numbers(self) -> dict[str, Any]:
-        """The row of the table, by column. Steps and times are means over the runs. Steps include
-        those of candidates that were not continued; the time of runs that were trained together is
-        that of all of them.
+        """The row of the table, by column. Steps and times are means over the runs. The time of
+        runs that were trained together is that of all of them.
         """
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)
@@ -109,7 +107,7 @@ class Row:
             "high": float(high),
             "worst": float(scores.min()),
             "optimum": self.optimum,
-            "env_steps": float(np.mean([x.env_steps + x.env_steps_of_others for x in self.runs])),
+            "env_steps": float(np.mean([x.env_steps for x in self.runs])),
             "minutes": float(np.mean([x.wall_seconds for x in self.runs])) / 60,
             "crossplay": self.games.get("cross_play"),
             "held_out": self.games.get("return_iqm"),

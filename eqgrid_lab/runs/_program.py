@@ -10,9 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from agents import CheckpointError, NonFiniteLoss, gather, is_first, pick_run, restore, write_whole
+from agents import CheckpointError, NonFiniteLoss, gather, is_first, restore, write_whole
 
 from ..base import (
+    NOTHING_LEARNED,
     Failures,
     Process,
     RunError,
@@ -20,6 +21,7 @@ from ..base import (
     exit_code_of,
     is_complete,
     keep_compiled_programs,
+    print_error,
     read_metadata,
     run_process,
     together,
@@ -28,16 +30,12 @@ from ..folders import folder_name, locked, open_folder, read_history, short_name
 from ..settings import Experiment, dump, parse
 from ..show import print_result, what_is_kept
 from .many import (
-    candidates_of,
-    choose,
-    forget,
     resume_seeds,
     run_seeds,
     run_sweep,
-    still_learn,
-    stopped_early,
 )
 from .single import (
+    STOP_CODES,
     Conclusion,
     Run,
     Stage,
@@ -139,9 +137,6 @@ def _run(
 def _go_on(run: Run) -> int:
     """Resumes a run. Everything that is needed is read before any file in its folder changes."""
     checkpoint = run.folder / "checkpoints" / "last.safetensors"
-    if still_learn(candidates_of(run, (run,)), checkpoint):
-        write_whole(run.folder / "config.toml", dump(run.settings).encode())
-        return _begin(run)
     position = read_metadata(checkpoint)
     check_same_run(run.folder, position, run.identity)
     run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
@@ -189,12 +184,6 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
     **Returns:** the exit code.
     """
     console, failures = _greet(run), Failures()
-    candidates = candidates_of(run, (run,))
-    if run.state is None and run.candidate_updates > 0:
-        state, stopped = choose(candidates, console, failures)
-        if state is None:
-            return stopped_early(candidates, stopped, console, failures)
-        run = dataclasses.replace(run, state=pick_run(state, 0))
     agreed = gather(dict(position or {}))[0]
     with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
         try:
@@ -203,12 +192,11 @@ def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
             raise RunError(f"{error} {what_is_kept(run.folder)}") from error
     run, progress, evaluator = trained
     if progress.stopped and progress.metrics is None:
-        return stopped_early(candidates, progress.stopped, console, failures)
+        return print_error(NOTHING_LEARNED, STOP_CODES.get(progress.stopped, 0))
     if progress.stopped:
         console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
     result = Conclusion(run, progress, evaluator, failures).conclude()
-    forget(candidates, run.folder / "checkpoints" / "last.safetensors", failures)
     print_result(console, result, run.folder)
     return finish(run, progress.stopped, console, failures)
 

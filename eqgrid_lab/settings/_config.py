@@ -138,11 +138,6 @@ def _resumed(before: E, config: E) -> E:
         raise _cannot_change("--out")
     own = {"config": before.config, "out": None, "overwrite": False}
     config = dataclasses.replace(config, **own, partners=config.partners.found())
-    halved = 2 * before.candidate_steps > before.total_steps
-    if before.candidates > 1 and halved and config.total_steps != before.total_steps:
-        raise UsageError(
-            "--total-steps cannot change in this run, since it limited the candidates' training."
-        )
     may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
     for flag, value in flags(config):
         if flag not in may_change and value != dict(flags(before)).get(flag):
@@ -174,8 +169,6 @@ def check(config: Experiment) -> None:
         config.env.check()
         config.check()
     _check_counts(config)
-    if config.candidates > 1 and config.resume is None:  # a resumed run may have other devices
-        _check_candidates(config)
     if config.sweep_index is not None and config.sweep is None:
         raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
     if config.num_seeds > 1 or config.sweep is not None:
@@ -185,19 +178,6 @@ def check(config: Experiment) -> None:
             "--distributed trains on all devices of all processes: leave out --devices, or "
             "give --devices all."
         )
-
-
-def _check_candidates(config: Experiment) -> None:
-    """**Raises:** `UsageError` when candidates are combined with a flag that excludes them."""
-    others = {
-        "--curriculum": config.curriculum is not None or bool(config.stage),
-        "--sweep": config.sweep is not None,
-        "--devices": config.devices != 1,
-        "--distributed": config.distributed,
-    }
-    for flag, given in others.items():
-        if given:
-            raise UsageError(f"--candidates cannot be given with {flag}: leave one of them out.")
 
 
 def _check_many(config: Experiment) -> None:

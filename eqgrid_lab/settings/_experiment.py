@@ -69,10 +69,6 @@ class Experiment(PolicySettings):
     """Settings file, or the tuned settings of the kitchen, or those for people."""
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
-    candidates: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Number of policies trained at first; only the best one continues."""
-    candidate_steps: _Steps = 600_000
-    """Environment steps of each candidate, at most half of the run."""
     total_steps: _Steps = 4_000_000
     """Environment steps of training, of each seed; rounded up to whole updates, which have
     --num-envs times --ppo.rollout-length steps."""

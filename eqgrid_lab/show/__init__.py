@@ -17,7 +17,6 @@ from ._loggers import (
 )
 from ._report import (
     draw_curve as draw_curve,
-    facts_of_time as facts_of_time,
     finish_curve as finish_curve,
     label_thousands as label_thousands,
     median_seed as median_seed,
@@ -27,6 +26,7 @@ from ._report import (
     print_result as print_result,
     reached as reached,
     share_of_optimum as share_of_optimum,
+    wall_clock as wall_clock,
     what_is_kept as what_is_kept,
     write_figure as write_figure,
 )

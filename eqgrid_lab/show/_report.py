@@ -267,7 +267,7 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
         ),
         "training": f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
         f"({result['steps_per_second']:,.0f} steps/s)",
-        **facts_of_time(result, "steps"),
+        "wall clock": wall_clock(result),
     }
     files = {
         "curve.png": "learning curve",
@@ -289,17 +289,6 @@ def share_of_optimum(result: dict[str, Any]) -> str:
     return f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
 
 
-def facts_of_time(result: dict[str, Any], steps: str) -> dict[str, str | None]:
-    """The steps of other candidates, if there were any, and the total time, for `print_facts`.
-
-    **Arguments:**
-
-    - `result`: the content of `result.json`.
-    - `steps`: the unit of the candidates' steps.
-    """
-    others = result["env_steps_of_others"]
-    return {
-        "other candidates": f"{others:,} {steps}" if others else None,
-        "wall clock": f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it "
-        "compiling",
-    }
+def wall_clock(result: dict[str, Any]) -> str:
+    """The time of a run, and how much of it was compilation."""
+    return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling"

@@ -142,7 +142,7 @@ PRIVATE = {
     "eqgrid_lab.play": {"_session"},
     "eqgrid_lab.runs": {"_program"},
     "eqgrid_lab.cloning": {"_program"},
-    "eqgrid_lab.runs.many": {"_candidates", "_group", "_report", "_seeds", "_sweep"},
+    "eqgrid_lab.runs.many": {"_group", "_report", "_seeds", "_sweep"},
     "eqgrid_lab.runs.single": {
         "_build",
         "_curriculum",

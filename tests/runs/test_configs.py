@@ -33,7 +33,7 @@ def test_a_layout_changes_the_world_and_nothing_else(algorithm, layout):
     config = parse(page(algorithm), ["--env.layout", layout])
     assert config == default_settings(page(algorithm), Kitchen(layout=layout))
     assert config.ppo == plain.ppo
-    assert (config.candidates, config.total_steps) == (plain.candidates, plain.total_steps)
+    assert config.total_steps == plain.total_steps
 
 
 @pytest.mark.parametrize("layout", ["circuit", "counter_circuit_o_1order"])
@@ -58,14 +58,6 @@ def test_that_they_were_asked_for_is_stored(tmp_path):
 def test_where_nothing_was_tuned_it_is_said(flags):
     with pytest.raises(UsageError, match=r"With ippo, they are: circuit.* the plain settings"):
         parse(page("ippo"), [*flags.split(), "--config", "tuned"])
-
-
-@pytest.mark.parametrize(
-    "flags", [["--sweep", "a.toml"], ["--curriculum=a.toml"], ["--devices", "all"]]
-)
-def test_candidates_go_with_one_run_on_one_device(flags):
-    with pytest.raises(UsageError, match="--candidates cannot be given with"):
-        parse(page("mappo"), [*flags, "--candidates", "2"])
 
 
 def test_a_file_that_is_named_counts_alone(tmp_path):

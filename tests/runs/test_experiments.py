@@ -49,7 +49,6 @@ RESULT_KEYS = {
     "world",
     "seeds",
     "env_steps",
-    "env_steps_of_others",
     "wall_seconds",
     "compile_seconds",
     "train_seconds",

@@ -21,7 +21,6 @@ def write_run(folder, algorithm, seed, score, *, policy="last", changes=""):
         "layout": "cramped",
         "seeds": [seed],
         "env_steps": 2_000_000,
-        "env_steps_of_others": 500_000,
         "wall_seconds": 60.0 * (seed + 1),
         "eval_return_mean": score if policy == "last" else score - 50,
         "best_return_mean": score if policy == "best" else None,
@@ -53,7 +52,7 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
     for algorithm, scores in SCORES.items():
         row = rows[algorithm]
         assert (row["layout"], row["seeds"], float(row["minutes"])) == ("cramped", "4", 2.5)
-        assert float(row["env_steps"]) == 2_500_000
+        assert float(row["env_steps"]) == 2_000_000
         ordered = sorted(scores)
         low, high = bootstrap_interval(np.asarray(scores))
         expected = [np.mean(scores), np.mean(ordered[1:3]), low, high, ordered[0]]
@@ -106,13 +105,13 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
     assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
     assert (
-        "| 79% of 280 | 150.2 |  | 75.0 | 15.2 | 2.5 million |"
+        "| 79% of 280 | 150.2 |  | 75.0 | 15.2 | 2.0 million |"
         in (tmp_path / "out" / "report.md").read_text()
     )
     people["regrets"] = {"proxy-0": 20.0, "proxy-1": None}
     (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people))
     _report.run([str(runs), "--out", str(tmp_path / "again")])
-    assert "| 75.0 |  | 2.5 million |" in (tmp_path / "again" / "report.md").read_text()
+    assert "| 75.0 |  | 2.0 million |" in (tmp_path / "again" / "report.md").read_text()
     for unfair in ({"actions": "greedy"}, {"trained_with": {"seed-0": ["proxy-0"]}}):
         (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people | unfair))
         out = tmp_path / next(iter(unfair))

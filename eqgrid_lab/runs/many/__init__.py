@@ -1,12 +1,5 @@
-"""Several runs trained together: seeds, sweeps, and candidates."""
+"""Several runs trained together: seeds, and the points of a sweep."""
 
-from ._candidates import (
-    candidates_of as candidates_of,
-    choose as choose,
-    forget as forget,
-    still_learn as still_learn,
-    stopped_early as stopped_early,
-)
 from ._points import (
     Point as Point,
     groups_of as groups_of,

@@ -55,7 +55,6 @@ from ..single import (
 )
 
 ALL_HAVE_ENDED = "all runs have reached their return, or are no longer better"
-ALL_HAVE_LEARNED = "all candidates have learned"
 
 
 def progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
@@ -143,18 +142,6 @@ class EndTogether:
 
 
 @final
-class EndAfter:
-    """Stops a group after a number of updates."""
-
-    def __init__(self, updates: int):
-        self.updates = updates
-
-    def __call__(self, progress: TrainProgress) -> None:
-        if progress.updates >= self.updates:
-            raise StopTraining(ALL_HAVE_LEARNED)
-
-
-@final
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Runs that are trained together.
@@ -165,32 +152,17 @@ class Group:
     - `runs`: the runs, each with its settings, its folder and its history.
     - `checkpoint`: the path of the checkpoint of all runs.
     - `state`: the state to start from, with a leading axis of runs; `None` for a new one.
-    - `about`: further entries of the checkpoint's metadata.
     """
 
     whole: Run
     runs: tuple[Run, ...]
     checkpoint: Path
     state: AbstractTrainState[Any] | None = None
-    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """The names of the runs' folders."""
         return [run.folder.name for run in self.runs]
-
-    def restored(self, position: Mapping[str, Any]) -> "Group":
-        """The same group with the state of its checkpoint.
-
-        **Arguments:**
-
-        - `position`: the metadata of the checkpoint.
-
-        **Raises:** `CheckpointError` when the checkpoint is damaged or does not fit.
-        """
-        state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
-        check_updates(self.whole.folder, position, int(state.updates[0]))
-        return dataclasses.replace(self, state=state)
 
     def resumed(self, position: Mapping[str, Any]) -> "Group":
         """The group with the state of its checkpoint, and with the history of each run.
@@ -199,14 +171,16 @@ class Group:
 
         - `position`: the metadata of the checkpoint.
 
-        **Raises:** `CheckpointError`, and the errors of `read_history`.
+        **Raises:** `CheckpointError` when the checkpoint is damaged or does not fit, and the errors
+        of `read_history`.
         """
-        group = self.restored(position)
+        state = restore(self.checkpoint, shapes_together(self.runs, len(self.runs)))
+        check_updates(self.whole.folder, position, int(state.updates[0]))
         runs = tuple(
             dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
             for run in self.runs
         )
-        return dataclasses.replace(group, runs=runs)
+        return dataclasses.replace(self, state=state, runs=runs)
 
     def open_folders(self, console: Console, whose: str) -> None:
         """Makes the folder of each run, with its settings and its logs so far.
@@ -232,7 +206,7 @@ class Group:
             run.history.print_abandoned(console)
 
     def train(self, console: Console, failures: Failures, log: Logger | None = None) -> "Trained":
-        """Trains all runs to their end, or until they are stopped.
+        """Trains all runs in one compiled program, to their end or until they are stopped.
 
         **Arguments:**
 
@@ -242,10 +216,14 @@ class Group:
 
         **Returns:** the runs after training.
 
-        **Raises:** the errors of `train_blocks`, and `RunError` when a log cannot be opened.
+        **Raises:** `NonFiniteLoss`, `OutOfMemory`, `Stopped` when a signal arrives before training
+        starts, and `RunError` when a log cannot be opened.
         """
-        config, plan = self.whole.config, self.whole.plan
+        config, plan, process = self.whole.config, self.whole.plan, self.whole.process
+        configs, display = [run.config for run in self.runs], open_display(console)
         evaluators = [run_evaluator(run) for run in self.runs]
+        about = {"runs": self.names, IDENTITY: self.whole.identity}
+        keep = KeepState(self.checkpoint, about, failures)
         with contextlib.ExitStack() as stack:
             hooks: list[Hook] = [Forget(self.whole.folder, failures)]
             for i, run in enumerate(self.runs):
@@ -258,43 +236,10 @@ class Group:
             target, patience = config.stop_at_return, config.patience
             hooks.append(EndTogether(evaluators, target=target, patience=patience))
             hooks += stack.enter_context(profiled(self.whole.folder, config.profile))
-            judge = EvaluatorOfMany(evaluators)
-            lengths = plan.num_updates, plan.updates_per_block
-            progress = self.train_blocks(console, failures, judge, hooks, *lengths)
-        return Trained(self, progress, evaluators, failures)
-
-    def train_blocks(
-        self,
-        console: Console,
-        failures: Failures,
-        evaluator: EvaluatorOfMany,
-        hooks: Sequence[Hook],
-        num_updates: int,
-        updates_per_block: int,
-    ) -> TrainProgress:
-        """Trains all runs in one compiled program, and saves their latest state.
-
-        **Arguments:**
-
-        - `console`, `failures`: as in `train`.
-        - `evaluator`: evaluates all runs after every block of updates.
-        - `hooks`: called after every block, before the hooks that all groups have.
-        - `num_updates`: the number of updates that the display counts towards.
-        - `updates_per_block`: the number of updates between two evaluations.
-
-        **Returns:** the progress of all runs.
-
-        **Raises:** `NonFiniteLoss`, `OutOfMemory`, and `Stopped` when a signal arrives before
-        training starts.
-        """
-        plan, process = self.whole.plan, self.whole.process
-        configs, display = [run.config for run in self.runs], open_display(console)
-        about = {"runs": self.names, IDENTITY: self.whole.identity, **self.about}
-        keep = KeepState(self.checkpoint, about, failures)
-        shown = Summed(display, len(configs), num_updates)
-        limit = OutOfTime(process, self.whole.config.max_hours)
-        display.start(num_updates * plan.steps_per_update * len(configs))
-        try:
+            hooks += [keep, Summed(display, len(configs), plan.num_updates)]
+            hooks.append(OutOfTime(process, config.max_hours))
+            display.start(plan.num_updates * plan.steps_per_update * len(configs))
+            stack.callback(display.stop)
             state = self.state
             if state is None:
                 state = start_together(self.runs, jnp.stack([run.keys[0] for run in self.runs]))
@@ -306,18 +251,16 @@ class Group:
                 state,
                 env_axes=env_axes,
                 num_updates=plan.num_updates,
-                updates_per_block=updates_per_block,
-                measure=evaluator,
-                hooks=[*hooks, keep, shown, limit],
+                updates_per_block=plan.updates_per_block,
+                measure=EvaluatorOfMany(evaluators),
+                hooks=hooks,
                 should_stop=process.stop_reason,
                 donate=True,
             )
             process.training_ended()
-        finally:
-            display.stop()
         if progress.metrics is not None:
             keep.save(progress)
-        return progress
+        return Trained(self, progress, evaluators, failures)
 
 
 @final

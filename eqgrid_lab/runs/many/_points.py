@@ -264,8 +264,6 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
             raise UsageError("has 'partners.networks', which only a command line may name.")
     if config.num_seeds != 1:
         raise UsageError("The sweep has 'num_seeds': give it a list of seeds as 'seed' instead.")
-    if config.candidates != 1:
-        raise UsageError("The sweep has 'candidates', but its runs have none: leave it out.")
     check(config)
     return config
 

@@ -14,7 +14,6 @@ from ...folders import write_csv
 from ...show import (
     align_curves,
     bootstrap_interval,
-    facts_of_time,
     files_in,
     finish_curve,
     interquartile_mean,
@@ -25,6 +24,7 @@ from ...show import (
     print_table,
     return_text,
     share_of_optimum,
+    wall_clock,
     with_deviation,
     with_interval,
     write_figure,
@@ -87,7 +87,7 @@ def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
         **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
         "training": f"{result['env_steps']:,} steps of each seed in "
         f"{result['train_seconds']:.1f} s ({result['steps_per_second']:,.0f} steps/s together)",
-        **facts_of_time(result, "steps of each seed"),
+        "wall clock": wall_clock(result),
     }
     files = {
         "curve.png": "learning curves",

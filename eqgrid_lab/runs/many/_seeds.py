@@ -16,12 +16,29 @@ from rich.markup import escape
 
 from agents import NonFiniteLoss, write_whole
 
-from ...base import FILM_FILE, Failures, RunError, UsageError, keep_compiled_programs, read_metadata
+from ...base import (
+    FILM_FILE,
+    NOTHING_LEARNED,
+    Failures,
+    RunError,
+    UsageError,
+    keep_compiled_programs,
+    print_error,
+    read_metadata,
+)
 from ...folders import csv_bytes, short_name, write_json
 from ...settings import dump
 from ...show import Csv, bootstrap_interval, interquartile_mean, median_seed, what_is_kept
-from ..single import Run, check_same_run, finish, open_console, print_preparations, speed, stages
-from ._candidates import candidates_of, choose, forget, still_learn, stopped_early
+from ..single import (
+    STOP_CODES,
+    Run,
+    check_same_run,
+    finish,
+    open_console,
+    print_preparations,
+    speed,
+    stages,
+)
 from ._group import Group, Trained
 from ._report import draw_curves, print_seeds
 
@@ -54,22 +71,21 @@ def resume_seeds(whole: Run) -> int:
     **Raises:** the errors that `run_command_line` prints.
     """
     group, plan = _group(whole), whole.plan
-    if not still_learn(candidates_of(whole, group.runs), group.checkpoint):
-        position = read_metadata(group.checkpoint)
-        check_same_run(whole.folder, position, whole.identity)
-        group = group.resumed(position)
-        updates = position["update"]
-        if updates > plan.num_updates or (updates == plan.num_updates and _is_complete(group)):
-            raise UsageError(
-                f"The run {str(whole.folder)!r} is complete, with "
-                f"{updates * plan.steps_per_update:,} steps of each seed: add a larger "
-                "--total-steps to go on."
-            )
-        history = dataclasses.replace(
-            group.runs[0].history, rows=_rows_of_all(group.runs), json_rows=b"", abandoned=()
+    position = read_metadata(group.checkpoint)
+    check_same_run(whole.folder, position, whole.identity)
+    group = group.resumed(position)
+    updates = position["update"]
+    if updates > plan.num_updates or (updates == plan.num_updates and _is_complete(group)):
+        raise UsageError(
+            f"The run {str(whole.folder)!r} is complete, with "
+            f"{updates * plan.steps_per_update:,} steps of each seed: add a larger "
+            "--total-steps to go on."
         )
-        group = dataclasses.replace(group, whole=dataclasses.replace(whole, history=history))
-        history.write_into(whole.folder)
+    history = dataclasses.replace(
+        group.runs[0].history, rows=_rows_of_all(group.runs), json_rows=b"", abandoned=()
+    )
+    group = dataclasses.replace(group, whole=dataclasses.replace(whole, history=history))
+    history.write_into(whole.folder)
     write_whole(whole.folder / "config.toml", dump(whole.config).encode())
     return _begin(group)
 
@@ -105,12 +121,6 @@ def _is_complete(group: Group) -> bool:
 def _begin(group: Group) -> int:
     """Trains, evaluates, writes the results, and prints where they are."""
     whole, console, failures = group.whole, _greet(group), Failures()
-    candidates = candidates_of(whole, group.runs)
-    if group.state is None and whole.candidate_updates > 0:
-        state, stopped = choose(candidates, console, failures)
-        if state is None:
-            return stopped_early(candidates, stopped, console, failures)
-        group = dataclasses.replace(group, state=state)
     log = Csv(whole.folder / "metrics.csv", whole.history.rows)
     try:
         trained = group.train(console, failures, log)
@@ -123,12 +133,11 @@ def _begin(group: Group) -> int:
         ) from error
     progress, stopped = trained.progress, trained.progress.stopped
     if stopped and progress.metrics is None:
-        return stopped_early(candidates, stopped, console, failures)
+        return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
     if stopped:
         console.print(f"{stopped} after {progress.env_steps:,} steps of each seed", highlight=False)
     console.print("playing the final evaluations, drawing the pictures")
     print_seeds(console, _conclude(trained), whole.folder)
-    forget(candidates, group.checkpoint, failures)
     return finish(whole, stopped, console, failures)
 
 
@@ -170,7 +179,7 @@ def _conclude(trained: Trained) -> dict[str, Any]:
     return result
 
 
-_OF_ALL = ("algorithm", "world", "layout", "dynamics", "env_steps", "env_steps_of_others")
+_OF_ALL = ("algorithm", "world", "layout", "dynamics", "env_steps")
 _OF_ALL += ("compile_seconds", "train_seconds", "eval_episodes", "optimum")
 _OF_EACH = ("eval_return_mean", "eval_return_std", "best_return_mean", "best_return_std")
 _OF_EACH += ("best_env_steps", "policy", "reached", "zero_shot")

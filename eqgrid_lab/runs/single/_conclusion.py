@@ -114,7 +114,6 @@ class Conclusion:
             "dynamics": config.env.rules,
             "seeds": [config.seed],
             "env_steps": progress.env_steps,
-            "env_steps_of_others": self.run.steps_of_others,
             "wall_seconds": round(self.run.seconds(), 2),
             "compile_seconds": round(progress.compile_seconds, 2),
             "train_seconds": round(self.run.history.train_seconds + progress.train_seconds, 2),

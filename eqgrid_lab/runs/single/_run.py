@@ -281,33 +281,6 @@ class Run:
         """The plan of the current stage."""
         return self.plans[self.number]
 
-    @property
-    def candidate_updates(self) -> int:
-        """The number of updates of each candidate, in whole blocks; 0 without candidates."""
-        block = self.candidate_block
-        return self._most_of_candidates // block * block if block else 0
-
-    @property
-    def candidate_block(self) -> int:
-        """The number of updates between two evaluations of candidates: close to that of the run,
-        but such that few updates are lost by training whole blocks only.
-        """
-        blocks = math.ceil(self._most_of_candidates / self.plan.updates_per_block)
-        return self._most_of_candidates // max(1, blocks)
-
-    @property
-    def _most_of_candidates(self) -> int:
-        if self.config.candidates == 1:
-            return 0
-        updates = self.config.candidate_steps // self.plan.steps_per_update
-        return min(updates, self.plan.num_updates // 2)
-
-    @property
-    def steps_of_others(self) -> int:
-        """The environment steps of all candidates except for the one that continues."""
-        own = self.candidate_updates * self.plan.steps_per_update
-        return (self.config.candidates - 1) * own
-
     def seconds(self) -> float:
         """The wall-clock time of the run so far, in seconds, including earlier processes."""
         return self.history.wall_seconds + self.process.seconds()
