@@ -38,7 +38,6 @@ from ._run_files import (
     ABANDONED as ABANDONED,
     FILM_FILE as FILM_FILE,
     IDENTITY as IDENTITY,
-    OLDER as OLDER,
     PARTNERS as PARTNERS,
     SETTINGS_FILE as SETTINGS_FILE,
     WANDB_ID as WANDB_ID,

@@ -77,8 +77,6 @@ ABANDONED = ".abandoned"
 """The suffix of a checkpoint from steps that a resumed run has discarded."""
 WANDB_ID = "wandb-id.txt"
 """The id of the run of Weights & Biases, which a resumed run continues."""
-OLDER = "older-run"
-"""The folder that keeps an older run until the one that replaces it has learned something."""
 
 _FILES = (
     *("result.json", "curve.png", FILM_FILE, "metrics.csv", SETTINGS_FILE),
@@ -127,7 +125,7 @@ def own_files(folder: Path) -> list[Path]:
 
 def links(folder: Path) -> list[Path]:
     """The paths that a run would use, but that are links, or of another kind than it needs."""
-    entries = [folder / name for name in (*_FOLDERS, OLDER)] + seed_folders(folder)
+    entries = [folder / name for name in _FOLDERS] + seed_folders(folder)
     return [
         *(path for path in entries if os.path.lexists(path) and not _is_folder(path)),
         *(path for path in own_files(folder) if path.is_symlink() or not path.is_file()),

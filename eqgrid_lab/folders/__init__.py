@@ -3,7 +3,6 @@
 from ._folder import (
     cannot_be_written as cannot_be_written,
     folder_name as folder_name,
-    forget_older as forget_older,
     locked as locked,
     open_folder as open_folder,
     short_name as short_name,

@@ -1,9 +1,7 @@
 """Folders of runs and of results: locked for one process, with the files of older runs removed.
 
-An older run is set aside, and restored if the new run learns nothing. Only files with the names of
-a run's files are moved, one by one. A process can be killed between two of them, so the location of
-the settings file tells how far it came: the settings are the last file to be set aside, the last to
-be removed, and the first to be restored.
+Only files with the names of a run's files are removed, one by one, and the settings file last. So
+a process that is killed in between leaves a folder that can still be told from others.
 """
 
 import contextlib
@@ -12,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -20,7 +18,6 @@ from filelock import FileLock, Timeout
 from agents import write_whole
 
 from ..base import (
-    OLDER,
     SETTINGS_FILE,
     RunError,
     UsageError,
@@ -43,16 +40,15 @@ def check_replaceable(folder: Path) -> None:
     **Raises:** `UsageError` when other files have names that a run needs, and `OSError` when the
     folder cannot be read.
     """
-    where, older = f"The folder {str(folder)!r}", folder / OLDER
-    there = os.path.lexists(folder / SETTINGS_FILE)
-    taken = own_files(folder) + own_files(older)
-    if taken and not _is_run(folder if there else older):
+    where = f"The folder {str(folder)!r}"
+    if (taken := own_files(folder)) and not _is_run(folder):
+        there = os.path.lexists(folder / SETTINGS_FILE)
         why = "is not that of a run" if there else "is missing"
         raise UsageError(
             f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but holds no run that "
             f"--overwrite could replace: its {SETTINGS_FILE} {why}. Choose another --out."
         )
-    for part in (folder, *seed_folders(folder), older, *seed_folders(older)):
+    for part in (folder, *seed_folders(folder)):
         for path in links(part):
             raise UsageError(
                 f"{where} has {str(path.relative_to(folder))!r}, which no run has made: it is a "
@@ -66,44 +62,8 @@ def check_replaceable(folder: Path) -> None:
             )
 
 
-def set_aside(folder: Path) -> None:
-    """Moves the files of an older run into the subfolder `older-run`.
-
-    **Raises:** `OSError` when they cannot be moved; files that were moved are then moved back.
-    """
-    older = folder / OLDER
-    if _is_run(older):  # an earlier process was killed while it replaced a run
-        (forget_older if has_learned(folder) else discard)(folder)
-    bring_back(folder)
-    seeds = [file for seed in seed_folders(folder) if _is_run(seed) for file in own_files(seed)]
-    try:
-        _move([*seeds, *own_files(folder)], folder, older, root=folder)
-    except OSError:
-        with contextlib.suppress(OSError):
-            bring_back(folder)
-        raise
-
-
-def bring_back(folder: Path) -> None:
-    """Moves the files of an older run back, if there is one.
-
-    **Raises:** `OSError` when they cannot be moved.
-    """
-    _move(reversed(_files_of_older(folder)), folder / OLDER, folder, root=folder)
-
-
-def forget_older(folder: Path) -> None:
-    """Removes the files of the older run, if there is one.
-
-    **Raises:** `OSError` when they cannot be removed.
-    """
-    for path in _files_of_older(folder):
-        path.unlink()
-        _remove_empty(path.parent, folder)
-
-
-def discard(folder: Path) -> None:
-    """Removes the files of a new run that learned nothing.
+def remove_run(folder: Path) -> None:
+    """Removes the files of a run, and those of its seeds.
 
     **Raises:** `OSError` when they cannot be removed.
     """
@@ -111,21 +71,6 @@ def discard(folder: Path) -> None:
         for path in own_files(part):
             path.unlink()
             _remove_empty(path.parent, folder)
-
-
-def _files_of_older(folder: Path) -> list[Path]:
-    older = folder / OLDER
-    if older.is_symlink():
-        return []
-    return [x for part in (*seed_folders(older), older) for x in own_files(part)]
-
-
-def _move(files: Iterable[Path], source: Path, target: Path, root: Path) -> None:
-    for path in files:
-        new = target / path.relative_to(source)
-        new.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(path, new)
-        _remove_empty(path.parent, root)
 
 
 def _remove_empty(folder: Path, root: Path) -> None:
@@ -147,8 +92,7 @@ _LOCK = "run.lock"
 def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
     """Context manager that makes and locks the folder of a new run, and writes its `config.toml`.
 
-    An older run in the folder is kept aside until the new run has learned something. If the new run
-    learned nothing, its files are removed, and the older run is restored.
+    If the new run learned nothing, its files are removed.
 
     **Arguments:**
 
@@ -171,7 +115,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
                 )
             check_replaceable(folder)
             known = _of_wandb(folder)
-            set_aside(folder)
+            remove_run(folder)
         try:
             with writing_into(folder):
                 (folder / "checkpoints").mkdir(exist_ok=True)
@@ -322,20 +266,17 @@ def _of_wandb(folder: Path) -> set[Path]:
 
 
 def _tidy(folder: Path, known: set[Path]) -> None:
-    """Keeps the new run if it has learned something, and restores the older one, if any, otherwise.
+    """Removes the files of a run that has learned nothing.
 
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `known`: the files of Weights & Biases that were there before the new run, and are kept.
+    - `known`: the files of Weights & Biases that were there before, and are kept.
     """
     with contextlib.suppress(OSError):
-        if has_learned(folder):
-            forget_older(folder)
-        else:
-            discard(folder)
+        if not has_learned(folder):
+            remove_run(folder)
             for path in sorted(_of_wandb(folder) - known, reverse=True):  # files before folders
                 (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
-            bring_back(folder)
     with contextlib.suppress(OSError):
         (folder / "checkpoints").rmdir()

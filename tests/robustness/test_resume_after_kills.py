@@ -85,4 +85,3 @@ def test_a_run_that_was_killed_before_its_first_checkpoint(begin, tmp_path):
     _, error = process.communicate(timeout=300)
     assert (process.returncode, error) == (0, "")
     assert is_complete(folder)
-    assert not (folder / "older-run").exists()

@@ -151,7 +151,7 @@ def test_overwriting_replaces_an_older_run_and_nothing_else(run):
 FOREIGN = (
     *("wandb/run-1/data.txt", "wandb/wandb/run-20260101_120000-a1b2/run.wandb"),
     *("tensorboard/notes.txt", "tensorboard/more/events.out.tfevents.1", "trace/notes.txt"),
-    *("older-run/mine.txt", "older-run/checkpoints/model.bin", "seed-0/notes.txt"),
+    *("older-run/mine.txt", "seed-0/notes.txt"),
     *("seed-7/diary.txt", "checkpoints/model.bin", "checkpoints/old/last.safetensors"),
     *("results/result.json", "config.toml.bak"),
 )
@@ -171,22 +171,17 @@ def test_what_others_wrote_stays_where_it_is(run, learned):
     own += ("trace/plugins/profile/now/host.xplane.pb", "checkpoints/step-000000000128.safetensors")
     write(mine, "seed-0/config.toml", text=settings(0))
     write(mine, *FOREIGN, *own)
-    before = contents(mine)
+    expected = {f"mine/{name}": "precious" for name in FOREIGN}
     if learned:
         run("mine", overwrite=True, seed=2)
-        expected = {f"mine/{name}": "precious" for name in FOREIGN}
         expected["mine/config.toml"] = settings(2)
         expected |= dict.fromkeys(
             ["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 2"
         )
     else:
         with _folder.open_folder("a", mine, True, settings(2)):
-            assert {x for x in contents(mine) if "older-run" not in x} == {
-                *(f"mine/{name}" for name in FOREIGN if "older-run" not in name),
-                "mine/config.toml",
-            } | ({"mine/run.lock"} if (mine / "run.lock").exists() else set())
+            assert contents(mine).keys() - {"mine/run.lock"} == {*expected, "mine/config.toml"}
             write(mine, "wandb/wandb/run-20270101_120000-c3d4/run.wandb")
-        expected = before
     assert contents(mine) == expected
 
 
@@ -205,8 +200,7 @@ OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
     ("files", "says"),
     [
         ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but holds no run"),
-        ({"older-run/mine.txt": "", "result.json": ""}, "its config.toml is missing. Choose"),
-        ({"older-run/result.json": "mine"}, "has 'older-run/result.json', but holds no run"),
+        ({"notes/mine.txt": "", "result.json": ""}, "its config.toml is missing. Choose"),
         ({"config.toml": OF_ANOTHER, "metrics.csv": ""}, "its config.toml is not that of a run"),
         ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "its config.toml is not that of a run"),
         ({"config.toml": settings(1) + "[more]\n"}, "its config.toml is not that of a run"),
@@ -235,7 +229,7 @@ def test_a_lock_that_somebody_else_has_written_stays(run, overwrite):
 
 
 @pytest.mark.parametrize(
-    "name", ["checkpoints", "tensorboard", "older-run", "seed-0", "result.json", "config.toml"]
+    "name", ["checkpoints", "tensorboard", "seed-0", "result.json", "config.toml"]
 )
 def test_links_are_not_followed(run, tmp_path, name):
     mine = run("mine")
@@ -254,67 +248,38 @@ def test_links_are_not_followed(run, tmp_path, name):
     assert (mine / name).is_symlink()
 
 
-@pytest.mark.parametrize("moves", range(1, 16))
-def test_a_kill_while_files_are_moved_loses_none(run, monkeypatch, moves):
-    """The process ends after some moves and removals; another one then tries again."""
+@pytest.mark.parametrize("removed", range(1, 7))
+def test_a_kill_while_an_older_run_is_removed_leaves_a_run(run, monkeypatch, removed):
+    """The process ends after some removals; another one then replaces what is left."""
     mine = run("mine")
     write(mine, "seed-0/config.toml", text=settings(0))
-    write(mine, "seed-0/result.json", "policy.safetensors")
-    before, left, replace, unlink = contents(mine), itertools.count(1), os.replace, Path.unlink
+    write(mine, "notes.txt", "seed-0/notes.txt", "seed-0/result.json", "policy.safetensors")
+    left, unlink = itertools.count(1), Path.unlink
 
-    def killed(change):
-        def change_and_die(*args, **kwargs):
-            change(*args, **kwargs)
-            if next(left) == moves:
-                raise KeyboardInterrupt
+    def killed(path):
+        unlink(path)
+        if path.name != "run.lock" and next(left) == removed:
+            raise KeyboardInterrupt
 
-        return change_and_die
-
-    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr(os, "replace", killed(replace))
-        patch.setattr(Path, "unlink", killed(unlink))
-        patch.setattr(_folder, "_tidy", lambda *_: None)
-        with _folder.open_folder("a", mine, True, settings(2)):
-            _folder.discard(mine)
-            _folder.bring_back(mine)
-    with _folder.open_folder("a", mine, True, settings(3)):
-        pass
-    assert contents(mine) == before
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run("mine", overwrite=True)
+    run("mine", overwrite=True, seed=3)
+    theirs = dict.fromkeys(["mine/notes.txt", "mine/seed-0/notes.txt"], "precious")
+    new = dict.fromkeys(["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 3")
+    assert contents(mine) == {**theirs, **new, "mine/config.toml": settings(3)}
 
 
 def contents(folder: Path) -> dict[str, str]:
     return {str(path): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_that_learned_nothing_replaces_nothing(run):
+def test_nothing_stale_is_beside_a_new_run(run):
     mine = run("mine")
     (mine / "result.json").write_text("old")
-    before = contents(mine)
     with _folder.open_folder("a", mine, True, settings(2)):
-        assert not (mine / "result.json").exists(), "nothing stale beside the new settings"
-    assert contents(mine) == before
-
-
-def test_a_run_that_was_killed_early_replaces_nothing(run, monkeypatch):
-    mine = run("mine")
-    (mine / "result.json").write_text("old")
-    before = contents(mine)
-    with monkeypatch.context() as patch:
-        patch.setattr(_folder, "_tidy", lambda *_: None)  # as after `kill -9`
-        with _folder.open_folder("a", mine, True, settings(2)):
-            pass
-    assert not (mine / "result.json").exists()
-    with _folder.open_folder("a", mine, True, settings(3)):
-        pass
-    assert contents(mine) == before
-
-
-def test_the_older_run_is_forgotten_when_this_one_learned_something(run):
-    mine = run("mine")
-    with _folder.open_folder("a", mine, True, settings(2)):
-        assert (mine / "older-run" / "metrics.csv").exists()
-        _folder.forget_older(mine)
-        assert not (mine / "older-run").exists()
+        assert contents(mine).keys() - {"mine/run.lock"} == {"mine/config.toml"}
     assert list(mine.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ import psutil
 from agents import AbstractTrainState, Metrics, StopTraining, TrainProgress, save
 
 from ...base import Failures, Process, RunError
-from ...folders import History, forget_older
+from ...folders import History
 from ...show import Logger
 
 SAVE_SECONDS = 5.0
@@ -104,9 +104,7 @@ def _mean_totals(metrics: Metrics | None, totals: Mapping[str, Sequence[str]]) -
 
 @final
 class Forget:
-    """Removes outdated files after the first block: an older run in the folder, and the result and
-    the policy that a resumed run had written.
-    """
+    """Removes the result and the policy of a resumed run after its first block."""
 
     def __init__(self, folder: Path, failures: Failures):
         self.folder, self.failures = folder, failures
@@ -115,7 +113,6 @@ class Forget:
         with self.failures.writing(self.folder):
             (self.folder / "result.json").unlink(missing_ok=True)
             (self.folder / "policy.safetensors").unlink(missing_ok=True)
-            forget_older(self.folder)
 
 
 @final
