@@ -169,8 +169,6 @@ def check(config: Experiment) -> None:
         config.env.check()
         config.check()
     _check_counts(config)
-    if config.sweep_index is not None and config.sweep is None:
-        raise UsageError("--sweep.index is a point of a sweep: add --sweep FILE.toml.")
     if config.num_seeds > 1 or config.sweep is not None:
         _check_many(config)
     if config.distributed and config.devices not in (1, "all"):
@@ -184,7 +182,7 @@ def _check_many(config: Experiment) -> None:
     """**Raises:** `UsageError` when a flag is not supported with several seeds or a sweep."""
     flag = "--num-seeds" if config.sweep is None else "--sweep"
     if config.sweep is not None and config.num_seeds > 1:
-        raise UsageError("--num-seeds cannot be given with --sweep: add a list of seeds to it.")
+        raise UsageError("--num-seeds cannot be given with --sweep: write 'seeds' into its file.")
     if config.sweep is not None and config.overwrite:
         raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
     if config.curriculum is not None or config.stage:

@@ -107,11 +107,7 @@ class Experiment(PolicySettings):
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Folder of a run to resume."""
     sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Sweep file; trains all points in it."""
-    sweep_index: Annotated[
-        Annotated[int, Meta(ge=0, le=10**6)] | None, tyro.conf.arg(name="sweep.index")
-    ] = None
-    """Train only the point of the sweep with this index, from 0."""
+    """Sweep file; searches for good settings among the points in it."""
 
     @abc.abstractmethod
     def train_env(self) -> AbstractVectorEnv:

@@ -110,7 +110,7 @@ def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any, Any]]
     hints = typing.get_type_hints(type(config), include_extras=True)
     for field in dataclasses.fields(config):
         name, value = field.name.replace("_", "-"), getattr(config, field.name)
-        name = {"sweep-index": "sweep.index", "network-settings": "network"}.get(name, name)
+        name = {"network-settings": "network"}.get(name, name)
         if dataclasses.is_dataclass(value):
             yield from _settings(value, f"{prefix}{name}.")
         else:

@@ -24,7 +24,7 @@ from ._policy_settings import PolicySettings, default_settings
 T = TypeVar("T")
 
 NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
-NOT_IN_FILE += ("sweep", "sweep_index", "distributed")
+NOT_IN_FILE += ("sweep", "distributed")
 """Settings that no file has, since they are of one process."""
 REMOVED = ("candidates", "candidate_steps")
 """Settings that are in the policy files that come with eqgrid, and have no effect any more."""

@@ -142,7 +142,7 @@ PRIVATE = {
     "eqgrid_lab.play": {"_session"},
     "eqgrid_lab.runs": {"_program"},
     "eqgrid_lab.cloning": {"_program"},
-    "eqgrid_lab.runs.many": {"_group", "_report", "_seeds", "_sweep"},
+    "eqgrid_lab.runs.many": {"_group", "_report", "_seeds", "_space", "_sweep"},
     "eqgrid_lab.runs.single": {
         "_build",
         "_curriculum",
@@ -272,6 +272,7 @@ LATE = {
     "eqgrid_lab/commands/_card.py": ("_client", "'huggingface_hub'"),
     "eqgrid_lab/web/_play_command.py": ("_server", "'eqgrid_lab.web._app'"),
     "eqgrid_lab/static/_export_page.py": ("_tools", "'eqgrid_lab.static._export'"),
+    "eqgrid_lab/runs/many/_space.py": ("optuna", "f'optuna.{module}'"),
     "eqgrid_lab/show/_loggers.py": ("_import", "_EXTRAS[name]"),
     "eqgrid_lab/show/_returns.py": ("_scipy_stats", "'scipy.stats'"),
     "benchmarks/baselines/worker.py": ("serve", "f'with_{library}'"),

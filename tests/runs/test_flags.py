@@ -210,8 +210,8 @@ def test_files_with_paths_may_begin_with_the_home_folder(home):
     config = settings("--config", write(home / "mine.toml", text))
     assert config.env.layout == f"{home}/a.txt"
     assert config.partners.policies == (f"{home}/run", "./~", "~x")
-    sweep = read_sweep(home / write(home / "sweep.toml", '[grid.env]\nlayout = ["~/a.txt"]\n'))
-    assert sweep.points == ({"env.layout": f"{home}/a.txt"},)
+    sweep = read_sweep(home / write(home / "sweep.toml", '[space.env]\nlayout = ["~/a.txt"]\n'))
+    assert list(sweep.grid()) == [{"env.layout": f"{home}/a.txt"}]
 
 
 def test_a_layout_of_several_lines_is_no_path(home):

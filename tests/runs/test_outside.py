@@ -304,7 +304,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
 def test_files_alone_import_nothing(args, says, capsys):
     Path("settings.toml").write_text(SETTINGS)
     Path("config.toml").write_text(SETTINGS)
-    Path("sweep.toml").write_text('[grid]\n"env.name" = ["toy_race:Race"]\n')
+    Path("sweep.toml").write_text('[space]\n"env.name" = ["toy_race:Race"]\n')
     Path("stages.toml").write_text(STAGES)
     code, said = call_and_hear(capsys, *args)
     assert code == 2
@@ -400,7 +400,7 @@ def test_many_seeds_and_sweeps_train_in_it(capsys):
     assert call(*RACE, *SMALL, "--num-seeds", "2", "--out", "s") == 0
     assert Path("s/episode.gif").is_file()
     assert call(*RACE, "--resume", "s", "--total-steps", "96") == 0
-    Path("sweep.toml").write_text('[grid]\n"env.length" = [3, 4]\n')
+    Path("sweep.toml").write_text('[space]\n"env.length" = [3, 4]\n')
     assert call(*RACE, *SMALL, "--sweep", "sweep.toml", "--out", "w") == 0
     lengths = [float(row["eval_length_mean"]) for row in rows_of("w")]
     assert sorted(set(lengths)) == [3.0, 4.0]

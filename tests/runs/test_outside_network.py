@@ -154,8 +154,8 @@ def test_files_alone_import_nothing(args, says, capsys):
     Path("settings.toml").write_text(SETTINGS)
     Path("config.toml").write_text(SETTINGS)
     Path("partners.toml").write_text('[partners]\nnetworks = ["toy_net:Echo"]\n')
-    Path("sweep.toml").write_text('[grid]\nnetwork = ["mlp", "toy_net:Echo"]\n')
-    Path("partners_sweep.toml").write_text('[grid]\n"partners.networks" = [["toy_net:Echo"]]\n')
+    Path("sweep.toml").write_text('[space]\nnetwork = ["mlp", "toy_net:Echo"]\n')
+    Path("partners_sweep.toml").write_text('[space]\n"partners.networks" = [["toy_net:Echo"]]\n')
     code, said = call_and_hear(capsys, *args)
     assert code == 2
     assert not Path("imported").exists()
@@ -204,7 +204,7 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_a_sweep_varies_its_hyperparameters():
-    text = '[grid]\nnetwork = ["mlp", "toy_net:Echo"]\n"network_settings.units" = [3, 4]\n'
+    text = '[space]\nnetwork = ["mlp", "toy_net:Echo"]\n"network_settings.units" = [3, 4]\n'
     Path("sweep.toml").write_text(text)
     assert call(*SMALL, *ECHO, "--sweep", "sweep.toml", "--out", "w") == 0
     for point, network in enumerate(["mlp", "mlp", "toy_net:Echo", "toy_net:Echo"]):

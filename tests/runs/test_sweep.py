@@ -1,5 +1,6 @@
-"""A sweep trains its points, together where it can, and goes on where it was stopped."""
+"""A sweep trains the points of a study, together where it can, and goes on where it was stopped."""
 
+import contextlib
 import csv
 import functools
 import itertools
@@ -9,12 +10,14 @@ import signal
 from pathlib import Path
 from types import SimpleNamespace
 
+import optuna
 import pytest
 from command_lines import call_and_hear
+from optuna.trial import TrialState
 
-from agents import NonFiniteLoss, OutOfMemory
-from eqgrid_lab.folders import locked
-from eqgrid_lab.runs.many import Point, _group, _sweep, groups_of, settings_of
+from agents import NonFiniteLoss, OutOfMemory, StopTraining
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs.many import _group, _space, _sweep
 from eqgrid_lab.runs.single import _evaluator
 from eqgrid_lab.settings import page
 
@@ -41,7 +44,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
-    (tmp_path / "rates.toml").write_text('[grid]\n"ppo.learning_rate" = [0.01, 0.0001]')
+    (tmp_path / "rates.toml").write_text('[space]\n"ppo.learning_rate" = [0.01, 0.0001]')
     sweep = (*SMALL, "--log", "jsonl", "--sweep", "rates.toml")
     count, real = itertools.count(1), _evaluator.EvaluatorOfMany.__call__
 
@@ -59,7 +62,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     assert not list(folder.glob("*/result.json"))
     code, said = call(*sweep)
     assert (code, "going on after 256 steps of each" in said) == (0, True), said
-    assert "2 of 2 points are complete" in said
+    assert "2 of 2 points have ended" in said
     assert not list((folder / "checkpoints").iterdir())
     table = rows(folder / "table.csv")
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))]
@@ -68,12 +71,30 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(_group.Group, "train", None)  # nothing is trained again
         assert call(*sweep)[0] == 0
-        assert call(*sweep, "--sweep.index", "1")[0] == 0
         assert "holds something other than this sweep" in call(*sweep, "--width", "9")[1]
     updates = [row["update"] for row in rows(folder / "point-0001" / "metrics.csv")]
     lines = (folder / "point-0001" / "metrics.jsonl").read_text().splitlines()
     assert [str(json.loads(line)["update"]) for line in lines] == updates
     check_alone(call, folder / "point-0001")
+
+
+@pytest.mark.slow
+def test_several_seeds_of_points_that_are_drawn(call, tmp_path):
+    text = 'sampler = "tpe"\nnum_points = 3\nseeds = 2\nat_once = 2\npruner = "median"\n'
+    text += '[space]\n"ppo.learning_rate" = {low = 1e-4, high = 1e-2, log = true}\n'
+    (tmp_path / "rates.toml").write_text(text)
+    code, said = call(*SMALL, "--sweep", "rates.toml", "--out", "mine")
+    assert (code, "3 of 3 points have ended" in said) == (0, True), said
+    for i, row in enumerate(sorted(rows(Path("mine/table.csv")), key=lambda row: row["point"])):
+        own = [f"mine/point-{i:04}/seed-{seed}/result.json" for seed in (0, 1)]
+        values = [json.loads(Path(name).read_text())["eval_return_mean"] for name in own]
+        assert float(row["eval_return_mean"]) == pytest.approx(sum(values) / 2)
+    storage = optuna.storages.journal.JournalFileBackend("mine/journal.log")
+    study = optuna.load_study(study_name="mine", storage=optuna.storages.JournalStorage(storage))
+    assert len(study.trials) == 3
+    assert study.best_value == pytest.approx(
+        float(rows(Path("mine/table.csv"))[0]["eval_return_mean"])
+    )
 
 
 def check_alone(call, folder: Path) -> None:
@@ -88,85 +109,130 @@ def check_alone(call, folder: Path) -> None:
             assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or math.isnan(a), name
 
 
+GRID = _space.Sweep(space={"ppo.gamma": [0.9, 0.95, 0.97, 0.98, 0.99]})
+
+
 @pytest.fixture
-def program(tmp_path):
-    console = SimpleNamespace(print=lambda *_, **__: None)
-    return _sweep.Program(tmp_path, None, console, _sweep.Failures())
+def begin(tmp_path):
+    """Opens a sweep, as one process of several does."""
+
+    def begin(sweep=GRID) -> _sweep.Program:
+        config, console = page("ippo")(), SimpleNamespace(print=lambda *_, **__: None)
+        study = _sweep._open(tmp_path / "mine", config, sweep)
+        process, failures = SimpleNamespace(check=lambda: None), _sweep.Failures()
+        return _sweep.Program(sweep, config, study, tmp_path / "mine", process, console, failures)
+
+    return begin
 
 
-def make_points(folder: Path, settings) -> list[Point]:
-    return [
-        Point(i, own, settings_of(page("ippo")(), own), folder / f"point-{i:04}", {})
-        for i, own in enumerate(settings)
+def ends(program) -> dict[int, str]:
+    return {x.number: x.state.name for x in program.study.get_trials() if x.state.is_finished()}
+
+
+def test_what_is_an_array_is_trained_together(begin):
+    space = {"ppo.gamma": [0.9, 0.99], "shaping": [0.5, 1.0], "num_envs": [8, 16]}
+    with contextlib.ExitStack() as stack:
+        points = _sweep._claim(begin(_space.Sweep(space=space)), stack)
+        groups = _sweep.groups_of(points)
+    assert [[point.configs[0].num_envs for point in group] for group in groups] == [
+        [8, 8, 8, 8],
+        [16, 16, 16, 16],
     ]
 
 
-def test_what_is_an_array_is_trained_together(tmp_path):
-    settings = [
-        {"seed": seed, "ppo.gamma": gamma, "shaping": gamma, "num_envs": num_envs}
-        for seed in (0, 1)
-        for gamma in (0.9, 0.99)
-        for num_envs in (8, 16)
-    ]
-    groups = groups_of(make_points(tmp_path, settings), 3)
-    assert [[point.index for point in group] for group in groups] == [
-        [0, 2, 4],
-        [6],
-        [1, 3, 5],
-        [7],
-    ]
+def test_processes_share_a_study_and_what_one_leaves_behind_is_taken_over(begin):
+    sweep = _space.Sweep(space=GRID.space, at_once=2)
+    one, other = begin(sweep), begin(sweep)
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        numbers = [point.number for point in _sweep._claim(one, first)]
+        numbers += [point.number for point in _sweep._claim(other, second)]
+        assert numbers == [0, 1, 2, 3]
+        first.close()  # as at the end of a process that was killed
+        assert [point.number for point in _sweep._claim(other, second)] == [0, 1]
+        assert [point.number for point in _sweep._claim(one, first)] == [4]
+        assert _sweep._claim(other, second) == []
 
 
-def test_a_loss_that_is_no_number_ends_its_point_alone(program, tmp_path, monkeypatch):
-    points, trained = make_points(tmp_path, [{"seed": i} for i in range(3)]), []
+def test_samplers_of_several_processes_draw_different_points(begin):
+    space = {"ppo.gamma": {"low": 0.9, "high": 0.99}}
+    sweep = _space.Sweep(sampler="random", num_points=4, at_once=2, space=space)
+    drawn = []
+    for _ in range(2):
+        with contextlib.ExitStack() as stack:
+            program = begin(sweep)
+            points = _sweep._claim(program, stack)
+            drawn += [point.configs[0].ppo.gamma for point in points]
+            for point in points:
+                program.study.tell(point.number, 1.0)
+    assert len(set(drawn)) == 4
+    assert all(0.9 <= x <= 0.99 for x in drawn)
 
-    def train(program, points, plan):
-        trained.append([point.index for point in points])
-        if len(points) == 3:
+
+def test_points_that_contradict_themselves_are_left_out(begin):
+    space = {"network": ["mlp", "cnn"], "env.observation": ["features", "planes"]}
+    program = begin(_space.Sweep(sampler="random", num_points=12, space=space))
+    with contextlib.ExitStack() as stack:
+        points = _sweep._claim(program, stack)
+    tried = {(x.configs[0].network, x.configs[0].env.observation) for x in points}
+    assert ("cnn", "features") not in tried
+    assert set(ends(program).values()) == {"FAIL"}
+    assert len(points) + len(ends(program)) == 12
+
+
+def test_a_loss_that_is_no_number_ends_its_point_alone(begin, monkeypatch):
+    trained, program = [], begin()
+
+    def train(program, points):
+        trained.append([point.number for point in points])
+        if len(points) == 5:
             raise NonFiniteLoss(7, "the entropy", 1)
 
     monkeypatch.setattr(_sweep, "_train_together", train)
-    _sweep._train(program, points, None)
-    assert trained == [[0, 1, 2], [0, 2]]
-    assert [point.result() for point in points] == [None, {"not_finite": 7}, None]
+    with contextlib.ExitStack() as stack:
+        _sweep._train(program, _sweep._claim(program, stack))
+    assert trained == [[0, 1, 2, 3, 4], [0, 2, 3, 4]]
+    assert ends(program) == {1: "FAIL"}
 
 
-def test_what_does_not_fit_is_trained_in_halves(program, tmp_path, monkeypatch):
-    points, trained = make_points(tmp_path, [{"seed": i} for i in range(5)]), []
+def test_what_does_not_fit_is_trained_in_halves(begin, monkeypatch):
+    trained, program = [], begin()
 
-    def train(program, points, plan):
+    def train(program, points):
         if len(points) > 2:
             raise OutOfMemory(2, 1)
-        trained.append([point.index for point in points])
+        trained.append([point.number for point in points])
 
     monkeypatch.setattr(_sweep, "_train_together", train)
-    _sweep._train(program, points, None)
+    with contextlib.ExitStack() as stack:
+        _sweep._train(program, _sweep._claim(program, stack))
     assert trained == [[0, 1], [2], [3, 4]]
 
 
-def test_what_another_process_trains_is_left_to_it(program, tmp_path, monkeypatch):
-    points, trained = make_points(tmp_path, [{"seed": i} for i in range(2)]), []
-    monkeypatch.setattr(
-        _sweep, "_train_together", lambda _, points, __: trained.extend(x.index for x in points)
-    )
-    points[0].folder.mkdir()
-    with locked(points[0].folder):
-        _sweep._train(program, points, None)
-    assert trained == [1]
+def test_points_end_early_when_all_of_them_are_pruned():
+    pruned = [False, True]
+    trials = [
+        SimpleNamespace(report=lambda *x: reported.append(x), should_prune=lambda i=i: pruned[i])
+        for i in range(2)
+    ]
+    rows = [SimpleNamespace(rows=[{"eval_return_mean": float(i)}]) for i in range(4)]
+    hook, reported = _group.Prune(trials, rows), []
+    hook(SimpleNamespace(env_steps=64))
+    assert reported == [(0.5, 64), (2.5, 64)]
+    pruned[0] = True
+    with pytest.raises(StopTraining, match=_group.ALL_PRUNED):
+        hook(SimpleNamespace(env_steps=128))
 
 
 @pytest.mark.parametrize(
     ("text", "more", "words"),
     [
-        ("[grid]\nseed = [0, 1]", ["--sweep.index", "2"], "--sweep.index 2 is no point"),
-        ("[grid]\nseed = [0, 1]", ["--sweep.index", "-1"], "--sweep.index must be at least 0"),
-        ("[grid]\nseed = [0, 1]", ["--num-seeds", "2"], "--num-seeds cannot be given with"),
-        ("[grid]\nseed = [0, 1]", ["--devices", "2"], "--devices cannot be given with --sweep"),
-        ("[grid]\nseed = [0, 1]", ["--overwrite"], "--overwrite cannot be given with --sweep"),
-        ("[grid]\nsead = [0, 1]", [], "The sweep has an unknown key 'sead'; did you mean 'seed'?"),
-        ("[grid]\n'env.layout' = ['cramped', 'rnig']", [], "'rnig'"),
-        ("[grid]\n'ppo.num_minibatches' = [7]", [], "num_minibatches=7 does not divide"),
-        ("[grid", [], "is no TOML"),
+        ("[space]\nwidth = [8, 9]", ["--num-seeds", "2"], "--num-seeds cannot be given with"),
+        ("[space]\nwidth = [8, 9]", ["--devices", "2"], "--devices cannot be given with --sweep"),
+        ("[space]\nwidth = [8, 9]", ["--overwrite"], "--overwrite cannot be given with --sweep"),
+        ("[space]\nwith = [8, 9]", [], "has an unknown key 'with'; did you mean 'width'?"),
+        ("[space]\n'env.layout' = ['cramped', 'rnig']", [], "'rnig'"),
+        ("[space]\n'ppo.num_minibatches' = [7]", [], "num_minibatches=7 does not divide"),
+        ("[space", [], "is no TOML"),
         (None, [], "cannot be read: No such file"),
     ],
 )
@@ -182,24 +248,47 @@ def test_what_cannot_be_swept_is_one_sentence(call, tmp_path, text, more, words)
     assert list(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("storage", ["sqlite:////no/such/folder/a.db", "mysql://nobody@nowhere/a"])
+def test_a_database_that_cannot_be_reached_is_one_sentence(call, tmp_path, storage):
+    text = f'storage = "{storage}"\n[space]\nwidth = [8, 9]'
+    (tmp_path / "sweep.toml").write_text(text)
+    code, said = call("--sweep", "sweep.toml", "--out", "mine")
+    assert (code, said.count("\n")) == (2, 1), said
+    assert f"The study in '{storage}' cannot be opened: " in said
+
+
+def test_a_damaged_journal_is_one_sentence(begin, call, tmp_path):
+    begin()
+    (tmp_path / "mine" / "journal.log").write_text("{" * 99 + "\n" + "{}\n")
+    with pytest.raises(UsageError, match=r"The study in .*journal.log' cannot be opened: [^\n]*$"):
+        begin()
+
+
+def test_a_database_has_the_study_of_many_hosts(begin, tmp_path):
+    sweep = _space.Sweep(space=GRID.space, storage=f"sqlite:///{tmp_path}/a.db")
+    assert len(begin(sweep).study.trials) == 5
+    assert (
+        optuna.load_study(study_name="mine", storage=sweep.storage).trials[0].state
+        == TrialState.WAITING
+    )
+    assert not (tmp_path / "mine" / "journal.log").exists()
+
+
 def test_a_sweep_does_not_go_on_in_a_kitchen_that_was_edited(call, tmp_path, monkeypatch):
     kitchen, text = tmp_path / "mine.layout", "XXPXX\nO 12O\nX   X\nXDXSX\n"
     kitchen.write_text(text)
-    (tmp_path / "sweep.toml").write_text("[grid]\n'env.layout' = ['cramped', 'mine.layout']")
-    monkeypatch.setattr(_sweep, "_train", lambda *_: None)
-    assert call("--sweep", "sweep.toml", "--out", "mine")[0] == 0
-    assert call("--sweep", "sweep.toml", "--out", "mine")[0] == 0
+    (tmp_path / "sweep.toml").write_text("[space]\nwidth = [8, 9]")
+    monkeypatch.setattr(_sweep, "_search", lambda *_: None)
+    args = ("--sweep", "sweep.toml", "--env.layout", "mine.layout", "--out", "mine")
+    assert call(*args)[0] == 0
+    assert call(*args)[0] == 0
     kitchen.write_text(text.replace("X   X", "O   X"))
-    code, said = call("--sweep", "sweep.toml", "--out", "mine")
+    code, said = call(*args)
     assert (code, "than this sweep with these settings and these files" in said) == (2, True)
 
 
-def test_an_index_without_a_sweep_is_one_sentence(call):
-    assert "--sweep.index is a point of a sweep" in call("--sweep.index", "2")[1]
-
-
 def test_a_folder_with_something_else_is_left_alone(call, tmp_path):
-    (tmp_path / "sweep.toml").write_text("[grid]\nseed = [0, 1]")
+    (tmp_path / "sweep.toml").write_text("[space]\nwidth = [8, 9]")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
     code, said = call("--sweep", "sweep.toml", "--out", "mine")

@@ -1,51 +1,58 @@
-"""The table of a sweep is ranked by what it is told, over the seeds of each point."""
+"""The table of a sweep is ranked by what the study was told."""
 
 import csv
 
+import optuna
 import pytest
+from optuna.trial import TrialState, create_trial
 from rich.console import Console
 
-from eqgrid_lab.runs.many import draw_sweep, print_points, table_row, write_table
+from eqgrid_lab.runs.many import draw_sweep, print_points, write_table
 
 
 @pytest.fixture
-def rows():
-    scores = {(0.1, 0): 1.0, (0.1, 1): 4.0, (0.2, 0): 3.0, (0.2, 1): 3.5, (0.3, 0): 9.0}
-    rows = [
-        table_row(i, {"rate": rate, "seed": seed}, {"eval_return_mean": score, "env_steps": 7})
-        for i, ((rate, seed), score) in enumerate(scores.items())
-    ]
-    return [*rows, table_row(5, {"rate": 0.3, "seed": 1}, {"not_finite": 12})]
+def trials():
+    kinds = {
+        "rate": optuna.distributions.FloatDistribution(0.0, 1.0),
+        "layout": optuna.distributions.CategoricalDistribution(["ring", "cramped"]),
+    }
+    study = optuna.create_study(direction="maximize")
+    for rate, values in {0.1: [1.0, 4.0], 0.2: [3.0, 3.5], 0.3: None}.items():
+        trial = create_trial(
+            params={"rate": rate, "layout": "ring"},
+            distributions=kinds,
+            value=None if values is None else sum(values) / 2,
+            state=TrialState.FAIL if values is None else TrialState.COMPLETE,
+            user_attrs={"values": values, "env_steps": 7},
+        )
+        study.add_trial(trial)
+    return study.trials
 
 
-def test_every_point_has_its_rank(rows, tmp_path):
-    write_table(tmp_path / "table.csv", rows, "eval_return_mean")
+def test_every_point_has_its_rank(trials, tmp_path):
+    write_table(tmp_path / "table.csv", trials, "eval_return_mean")
     with (tmp_path / "table.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
-    assert [int(row["point"]) for row in table] == [4, 1, 3, 2, 0, 5]
-    assert [int(row["rank"]) for row in table] == [1, 2, 3, 4, 5, 6]
-    assert (table[0]["rate"], table[0]["seed"], table[0]["env_steps"]) == ("0.3", "0", "7")
-    assert (table[-1]["eval_return_mean"], table[-1]["not_finite"]) == ("", "12")
+    assert [int(row["point"]) for row in table] == [1, 0, 2]
+    assert [int(row["rank"]) for row in table] == [1, 2, 3]
+    assert (table[0]["rate"], table[0]["layout"], table[0]["env_steps"]) == ("0.2", "ring", "7")
+    assert (table[-1]["eval_return_mean"], table[-1]["state"]) == ("", "fail")
 
 
-def test_seeds_are_one_row(rows):
+def test_points_are_printed_best_first(trials):
     console = Console(width=120, record=True)
-    print_points(console, rows, "eval_return_mean")
+    print_points(console, trials, "eval_return_mean")
     lines = console.export_text().splitlines()
-    assert "seed" not in lines[0]
-    assert [line.split()[:3] for line in lines[1:]] == [
-        ["1", "0.2", "3.25"],
-        ["2", "0.1", "2.50"],
-        ["3", "0.3", "not"],
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["1", "0.2", "ring", "3.25"],
+        ["2", "0.1", "ring", "2.50"],
+        ["3", "0.3", "ring", "fail"],
     ]
-    assert lines[1].rstrip().endswith("2, 3")
+    assert lines[1].rstrip().endswith("1")
 
 
-def test_a_picture(rows, tmp_path):
-    rows[0]["env.layout"] = "ring"
-    for row in rows[1:]:
-        row["env.layout"] = "cramped"
-    draw_sweep(tmp_path / "sweep.png", rows, "eval_return_mean")
-    draw_sweep(tmp_path / "nothing.png", rows[-1:], "eval_return_mean")
+def test_a_picture(trials, tmp_path):
+    draw_sweep(tmp_path / "sweep.png", trials, "eval_return_mean")
+    draw_sweep(tmp_path / "nothing.png", trials[-1:], "eval_return_mean")
     for name in ("sweep.png", "nothing.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

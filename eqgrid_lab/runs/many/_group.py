@@ -55,6 +55,7 @@ from ..single import (
 )
 
 ALL_HAVE_ENDED = "all runs have reached their return, or are no longer better"
+ALL_PRUNED = "all points are pruned"
 
 
 def progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
@@ -142,6 +143,32 @@ class EndTogether:
 
 
 @final
+class Prune:
+    """Reports returns to the trials of a study, and stops a group when all of them are pruned.
+
+    Runs of a group do not affect one another, so that trials which go on because of others are
+    complete, and as if they had been trained alone.
+    """
+
+    def __init__(self, trials: Sequence[Any], evaluators: Sequence[Evaluator]):
+        """**Arguments:**
+
+        - `trials`: the trials.
+        - `evaluators`: the evaluators of the runs, as many in turn for each trial.
+        """
+        self.trials, self.seeds = trials, len(evaluators) // len(trials)
+        self.evaluators = evaluators
+
+    def __call__(self, progress: TrainProgress) -> None:
+        for i, trial in enumerate(self.trials):
+            own = self.evaluators[i * self.seeds : (i + 1) * self.seeds]
+            mean = np.mean([x.rows[-1]["eval_return_mean"] for x in own])
+            trial.report(float(mean), progress.env_steps)
+        if all(trial.should_prune() for trial in self.trials):
+            raise StopTraining(ALL_PRUNED)
+
+
+@final
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Runs that are trained together.
@@ -161,8 +188,8 @@ class Group:
 
     @property
     def names(self) -> list[str]:
-        """The names of the runs' folders."""
-        return [run.folder.name for run in self.runs]
+        """The names of the runs' folders, in the folder of the whole."""
+        return [run.folder.relative_to(self.whole.folder).as_posix() for run in self.runs]
 
     def resumed(self, position: Mapping[str, Any]) -> "Group":
         """The group with the state of its checkpoint, and with the history of each run.
@@ -205,7 +232,13 @@ class Group:
                     run.history.write_into(run.folder)
             run.history.print_abandoned(console)
 
-    def train(self, console: Console, failures: Failures, log: Logger | None = None) -> "Trained":
+    def train(
+        self,
+        console: Console,
+        failures: Failures,
+        log: Logger | None = None,
+        prune: Sequence[Any] | None = None,
+    ) -> "Trained":
         """Trains all runs in one compiled program, to their end or until they are stopped.
 
         **Arguments:**
@@ -213,6 +246,7 @@ class Group:
         - `console`: where the summed progress of all runs is shown.
         - `failures`: collects the files that cannot be written.
         - `log`: a logger for the rows of all runs, besides those in the folders of the runs.
+        - `prune`: the trials of a study to which the runs belong, in turn, if it prunes any.
 
         **Returns:** the runs after training.
 
@@ -235,6 +269,8 @@ class Group:
                 hooks.append(OfOneRun(i, evaluators[i], own))
             target, patience = config.stop_at_return, config.patience
             hooks.append(EndTogether(evaluators, target=target, patience=patience))
+            if prune is not None:
+                hooks.append(Prune(prune, evaluators))
             hooks += stack.enter_context(profiled(self.whole.folder, config.profile))
             hooks += [keep, Summed(display, len(configs), plan.num_updates)]
             hooks.append(OutOfTime(process, config.max_hours))
@@ -281,7 +317,7 @@ class Trained(NamedTuple):
     @property
     def is_over(self) -> bool:
         """Whether the runs have ended, rather than being stopped by a signal or a time limit."""
-        return self.progress.stopped in (None, ALL_HAVE_ENDED)
+        return self.progress.stopped in (None, ALL_HAVE_ENDED, ALL_PRUNED)
 
     def conclusion(self, run: int) -> Conclusion:
         """The `Conclusion` of the run at an index."""

@@ -1,12 +1,11 @@
 """Reports of several runs: results in the terminal, tables and plots."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from rich.console import Console
 from rich.markup import escape
 
@@ -32,8 +31,6 @@ from ...show import (
 
 _COLOR = "#4477aa"
 _LONGEST_TABLE = 20
-_NUMBERS = ("eval_return_mean", "eval_return_std", "best_return_mean", "best_return_std")
-_NUMBERS += ("eval_fraction_of_optimum", "env_steps", "train_seconds", "not_finite")
 
 
 def draw_curves(
@@ -106,86 +103,68 @@ def _of_one(run: dict[str, Any]) -> str:
     return f"{with_deviation(mean, run['eval_return_std'])}{more}"
 
 
-def table_row(point: int, settings: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of a point in the table of a sweep.
-
-    **Arguments:**
-
-    - `point`: the index of the point, from 0.
-    - `settings`: the settings that the sweep sets for this point.
-    - `result`: the content of its `result.json`.
-    """
-    return {"point": point, **settings} | {name: result.get(name) for name in _NUMBERS}
-
-
-def write_table(path: Path, rows: Sequence[dict[str, Any]], metric: str) -> None:
+def write_table(path: Path, trials: Sequence[Any], metric: str) -> None:
     """Writes the table of a sweep as CSV, best point first.
 
     **Arguments:**
 
     - `path`: the file.
-    - `rows`: the rows of the points, as from `table_row`.
-    - `metric`: the column by which the points are ranked.
+    - `trials`: the trials of the study that have ended.
+    - `metric`: what they were ranked by, the name of a column.
 
     **Raises:** `OSError` when the file cannot be written.
     """
-    ranked = sorted(rows, key=lambda row: (-_score(row, metric), row["point"]))
-    write_csv(path, [{"rank": rank, **row} for rank, row in enumerate(ranked, 1)])
+    rows = [
+        {
+            "rank": rank,
+            "point": trial.number,
+            "state": trial.state.name.lower(),
+            **trial.params,
+            metric: trial.value,
+            **{key: trial.user_attrs.get(key) for key in ("env_steps", "train_seconds")},
+        }
+        for rank, trial in enumerate(_ranked(trials), 1)
+    ]
+    write_csv(path, rows)
 
 
-def print_points(console: Console, rows: Sequence[dict[str, Any]], metric: str) -> None:
-    """Prints the points of a sweep, best first.
-
-    Points that differ only in their seed are one row, ranked by their interquartile mean.
+def print_points(console: Console, trials: Sequence[Any], metric: str) -> None:
+    """Prints the points of a sweep, best first. The value of several seeds is their mean, with the
+    bootstrap interval of the interquartile mean.
 
     **Arguments:**
 
     - `console`: the console.
-    - `rows`, `metric`: as in `write_table`.
+    - `trials`, `metric`: as in `write_table`.
     """
-    keys = _tried(rows)
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(repr([row[key] for key in keys]), []).append(row)
-    scores = {name: _scores(group, metric) for name, group in groups.items()}
-    ranked = sorted(groups, key=lambda name: -_mean(scores[name]))
-    table = []
-    for rank, name in enumerate(ranked[:_LONGEST_TABLE], 1):
-        settings = [escape(_shown(groups[name][0][key])) for key in keys]
-        points = ", ".join(str(row["point"]) for row in groups[name])
-        table.append([str(rank), *settings, _with_interval(scores[name]), points])
-    print_table(console, ("rank", *keys, metric, "points"), table, words=1 + len(keys))
+    ranked = _ranked(trials)
+    table = [
+        [str(rank), *(escape(_shown(x)) for x in trial.params.values()), _value(trial)]
+        for rank, trial in enumerate(ranked[:_LONGEST_TABLE], 1)
+    ]
+    points = [str(trial.number) for trial in ranked]
+    table = [[*row, number] for row, number in zip(table, points, strict=False)]
+    keys = tuple(ranked[0].params)
+    print_table(console, ("rank", *keys, metric, "point"), table, words=1 + len(keys))
     if len(ranked) > _LONGEST_TABLE:
         console.print(f"and {len(ranked) - _LONGEST_TABLE} more", highlight=False)
 
 
-def _tried(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The names of the settings that the sweep varies, except for the seed."""
-    return [key for key in rows[0] if key not in ("point", "seed", *_NUMBERS)]
+def _ranked(trials: Sequence[Any]) -> list[Any]:
+    """Trials, best first; those without a value come last."""
+    values = [-math.inf if x.value is None else x.value for x in trials]
+    order = sorted(range(len(trials)), key=lambda i: (-values[i], trials[i].number))
+    return [trials[i] for i in order]
 
 
-def _score(row: dict[str, Any], metric: str) -> float:
-    """The value by which a point is ranked; minus infinity if it has none."""
-    return -math.inf if row[metric] is None else float(row[metric])
-
-
-def _scores(rows: Sequence[dict[str, Any]], metric: str) -> Float[np.ndarray, " points"]:
-    return np.asarray([_score(row, metric) for row in rows])
-
-
-def _mean(scores: Float[np.ndarray, " points"]) -> float:
-    """The interquartile mean; minus infinity if one of the runs has no finite score."""
-    return float(interquartile_mean(scores)) if np.isfinite(scores).all() else -math.inf
-
-
-def _with_interval(scores: Float[np.ndarray, " points"]) -> str:
-    mean = _mean(scores)
-    if not math.isfinite(mean):
-        return "not finite"
-    if len(scores) == 1:
-        return return_text(mean)
-    low, high = bootstrap_interval(scores)
-    middle, interval = with_interval(mean, float(low), float(high))
+def _value(trial: Any) -> str:
+    if trial.value is None or trial.state.name != "COMPLETE":
+        return trial.state.name.lower()
+    values = np.asarray(trial.user_attrs["values"])
+    if len(values) == 1:
+        return return_text(trial.value)
+    low, high = bootstrap_interval(values)
+    middle, interval = with_interval(trial.value, float(low), float(high))
     return f"{middle} ({interval})"
 
 
@@ -193,27 +172,27 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def draw_sweep(path: Path, rows: Sequence[dict[str, Any]], metric: str) -> None:
-    """Plots the score of every point against each setting that varies, except for the seed.
+def draw_sweep(path: Path, trials: Sequence[Any], metric: str) -> None:
+    """Plots the value of every complete point against each setting that varies.
 
     **Arguments:**
 
     - `path`: the PNG file.
-    - `rows`, `metric`: as in `write_table`.
+    - `trials`, `metric`: as in `write_table`.
 
     **Raises:** `PictureError` and `OSError`.
     """
-    rows = [row for row in rows if math.isfinite(_score(row, metric))]
-    keys = _tried(rows) if rows else []
+    done = [trial for trial in trials if trial.state.name == "COMPLETE"]
+    keys = list(done[0].params) if done else []
     columns = min(3, max(1, len(keys)))
     lines = max(1, math.ceil(len(keys) / columns))
     figure = new_figure(3.4 * columns, 2.8 * lines)
     for i, key in enumerate(keys, 1):
-        values = [row[key] for row in rows]
+        values = [trial.params[key] for trial in done]
         numeric = all(type(value) in (int, float) for value in values)
         places = values if numeric else [_shown(value)[:20] for value in values]
         axes = figure.add_subplot(lines, columns, i)
-        axes.scatter(places, _scores(rows, metric), s=18, color=_COLOR, alpha=0.7)
+        axes.scatter(places, [trial.value for trial in done], s=18, color=_COLOR, alpha=0.7)
         if numeric and min(values) > 0 and max(values) >= 10 * min(values):
             axes.set_xscale("log")
         axes.set_xlabel(key)

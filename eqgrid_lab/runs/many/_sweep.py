@@ -1,30 +1,84 @@
-"""Sweeps: runs with many combinations of settings, in one folder with a ranked table.
+"""Sweeps: an Optuna study of settings, whose points are trained together where that is possible.
 
-Points that differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward
-are trained together, in one compiled program; all others are trained one after another. Complete
-points are skipped, so the same command resumes a sweep, and several processes can share one.
+A point is a trial of the study. Points are asked for in batches. Those that differ only in their
+seeds, in real-valued settings of `PPO` and in the shaped reward are trained in one compiled
+program, and all others one after another. The same command resumes a sweep, and several processes
+and hosts can share one.
 """
 
 import contextlib
 import dataclasses
 import json
+import logging
+import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import CheckpointError, NonFiniteLoss, OutOfMemory, StopTraining, write_whole
+from agents import (
+    PPO,
+    CheckpointError,
+    Hyperparameter,
+    NonFiniteLoss,
+    OutOfMemory,
+    StopTraining,
+    write_whole,
+)
 from eqgrid import read_regular_text
 
 from ...base import Failures, Process, Stopped, UsageError, keep_compiled_programs, read_metadata
-from ...folders import MAX_RESULT_BYTES, cannot_be_written, locked, write_json
+from ...folders import MAX_RESULT_BYTES, cannot_be_written, locked
 from ...settings import Experiment, dump
-from ..single import OutOfTime, Plan, Run, open_console, plan_stages, print_preparations, stages
-from ._group import Group
-from ._points import Point, Sweep, groups_of, points_of, read_sweep
-from ._report import draw_sweep, print_points, table_row, write_table
+from ..single import OutOfTime, Run, digests, open_console, plan_stages, print_preparations, stages
+from ._group import ALL_PRUNED, Group
+from ._report import draw_sweep, print_points, write_table
+from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A trial of the study, with the runs of its seeds.
+
+    **Arguments:**
+
+    - `trial`: the trial.
+    - `folder`: its folder.
+    - `configs`: the settings of its runs, one for each seed.
+    - `files`: the checksums of the files that its settings name.
+    """
+
+    trial: Any
+    folder: Path
+    configs: tuple[Experiment, ...]
+    files: dict[str, str]
+
+    @property
+    def number(self) -> int:
+        return self.trial.number
+
+    def run_folder(self, seed: int) -> Path:
+        """The folder of the run of a seed; that of the point, if it has one seed."""
+        return self.folder / f"seed-{seed}" if len(self.configs) > 1 else self.folder
+
+    def results(self) -> list[dict[str, Any]] | None:
+        """The contents of `result.json` of all seeds, or `None` while one is missing."""
+        found = []
+        for config in self.configs:
+            folder = self.run_folder(config.seed)
+            # The plot of the learning curve is written last.
+            if not (folder / "curve.png").exists():
+                return None
+            try:
+                text = read_regular_text(folder / "result.json", MAX_RESULT_BYTES)
+                found.append(json.loads(text))
+            except (OSError, ValueError):
+                return None
+        return found
 
 
 @final
@@ -32,12 +86,17 @@ from ._report import draw_sweep, print_points, table_row, write_table
 class Program:
     """What all points of a sweep share.
 
+    - `sweep`, `config`: the sweep, and the settings that all points share.
+    - `study`: the study.
     - `folder`: the folder of the sweep.
     - `process`: the process, with its clock and signals.
     - `console`: where progress is shown.
     - `failures`: collects the files that cannot be written.
     """
 
+    sweep: Sweep
+    config: Experiment
+    study: Any
     folder: Path
     process: Process
     console: Console
@@ -45,11 +104,11 @@ class Program:
 
 
 def run_sweep(config: Experiment, process: Process) -> int:
-    """Trains all points of a sweep, or one of them.
+    """Trains the points of a sweep that nobody else trains, until there are no more.
 
     **Arguments:**
 
-    - `config`: the settings that all points share, with the sweep file and an optional index.
+    - `config`: the settings that all points share, with the sweep file.
     - `process`: the process, with its clock and signals.
 
     **Returns:** the exit code.
@@ -57,72 +116,58 @@ def run_sweep(config: Experiment, process: Process) -> int:
     **Raises:** the errors that `run_command_line` prints.
     """
     assert config.sweep is not None
-    sweep = read_sweep(config.sweep)
-    folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
-    points = points_of(config, sweep, folder)
-    chosen = _chosen(points, config.sweep_index)
-    groups = groups_of(chosen, sweep.at_once)
-    plans = [plan_stages(stages(group[0].config)) for group in groups]
+    sweep, file = read_sweep(config.sweep), config.sweep
+    config = dataclasses.replace(config, sweep=None)
+    folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{file.stem}"
+    config = dataclasses.replace(config, out=None)
+    points = checked_points(config, sweep)
+    programs = {dump(_without_leaves(x)): x for x in points if sweep.sampler == "grid"}
+    plans = [plan_stages(stages(x)) for x in programs.values() or [config]]
     process.begin()
     process.check()
-    _open(folder, config, sweep, points)
-    program, stopped = Program(folder, process, open_console(), Failures()), None
-    which = f"{len(chosen)} points" if len(chosen) > 1 else f"point {chosen[0].index}"
-    number = "1 program" if len(groups) == 1 else f"{len(groups)} programs"
-    program.console.print(
-        f"[bold]{config.algorithm}[/], a sweep: {which} in {number}, writing to "
-        f"{escape(str(folder))}",
+    study = _open(folder, config, sweep)
+    console, stopped = open_console(), None
+    program = Program(sweep, config, study, folder, process, console, Failures())
+    console.print(
+        f"[bold]{config.algorithm}[/], a sweep of {sweep.size()} points ({sweep.sampler}), writing "
+        f"to {escape(str(folder))}",
         highlight=False,
     )
-    lengths = [(x[0].config.total_steps, own[0]) for x, own in zip(groups, plans, strict=True)]
-    programs = keep_compiled_programs()
-    print_preparations(program.console, config, programs, lengths, " of each point")
+    lengths = [(config.total_steps, plan[0]) for plan in plans]
+    print_preparations(console, config, keep_compiled_programs(), lengths, " of each run")
     try:
-        for group, own in zip(groups, plans, strict=True):
-            process.check()
-            OutOfTime(process, config.max_hours)()
-            _train(program, group, own)
+        _search(program)
     except (Stopped, StopTraining) as error:
         stopped = process.stop_reason() or str(error)
     with locked(folder, seconds=60):
-        _gather(program, points, sweep)
+        _report(program)
     if stopped is not None:
-        program.console.print(f"{stopped}; to go on, give the same command again", highlight=False)
+        console.print(f"{stopped}; to go on, give the same command again", highlight=False)
     if program.failures.report():
         return 1
     return process.exit_code if process.first else 0
 
 
-def _chosen(points: list[Point], index: int | None) -> list[Point]:
-    if index is None:
-        return points
-    if index >= len(points):
-        raise UsageError(
-            f"--sweep.index {index} is no point of the sweep: it has {len(points)}, counted from 0."
-        )
-    return [points[index]]
+def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
+    """Makes the folder of a sweep and its study, or opens those of the same sweep.
 
-
-def _open(folder: Path, config: Experiment, sweep: Sweep, points: Sequence[Point]) -> None:
-    """Makes the folder of a sweep, or checks that it is the folder of the same sweep.
-
-    **Raises:** `UsageError` when the folder has other content, `RunError` when it cannot be
-    written.
+    **Raises:** `UsageError` when the folder has other content or the storage cannot be used, and
+    `RunError` when the folder cannot be written.
     """
-    config = dataclasses.replace(config, sweep=None, sweep_index=None, out=None)
-    table = {"metric": sweep.metric, "points": sweep.points, "files": [x.files for x in points]}
+    table = {"sweep": dataclasses.asdict(sweep), "files": digests(config)}
     files = {
         "config.toml": dump(config),
-        "points.json": json.dumps(table, indent=1, default=str) + "\n",
+        "sweep.json": json.dumps(table, indent=1, default=str) + "\n",
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, seconds=60):
             if {path.name for path in folder.iterdir()} - {"run.lock"}:
                 _check_same(folder, files)
-                return
-            for name, text in files.items():
-                write_whole(folder / name, text.encode())
+            else:
+                for name, text in files.items():
+                    write_whole(folder / name, text.encode())
+            return _study(folder, sweep)
     except OSError as error:
         raise cannot_be_written(folder, error) from error
 
@@ -136,72 +181,225 @@ def _check_same(folder: Path, files: dict[str, str]) -> None:
             )
 
 
-def _train(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """Trains the points that are neither complete nor being trained by another process."""
-    with contextlib.ExitStack() as stack:
-        waiting = [[point for point in points if _is_free(program, point, stack)]]
-        while waiting:
-            together = waiting.pop(0)
-            try:
-                if together:
-                    _train_together(program, together, plans)
-            except NonFiniteLoss as error:
-                point = together.pop(error.run or 0)
-                program.console.print(
-                    f"point {point.index}: the loss of update {error.update} is not a finite "
-                    "number; the others begin again without it",
-                    highlight=False,
-                )
-                with program.failures.writing(point.folder / "result.json"):
-                    write_json(point.folder / "result.json", {"not_finite": error.update})
-                waiting.insert(0, together)
-            except OutOfMemory:
-                half = len(together) // 2
-                if half == 0:
-                    raise
-                program.console.print(f"too little memory for {len(together)} points at once")
-                waiting = [together[:half], together[half:], *waiting]
+def _study(folder: Path, sweep: Sweep) -> Any:
+    """The study, in a journal in the folder or in a database. The points of a grid are enqueued
+    when it is made.
+    """
+    logging.getLogger("optuna").setLevel(logging.ERROR)
+    pruners, storages = optuna("pruners"), optuna("storages")
+    pruner = {
+        "none": pruners.NopPruner,
+        "median": pruners.MedianPruner,
+        "hyperband": pruners.HyperbandPruner,
+    }[sweep.pruner]()
+    try:
+        storage: Any = sweep.storage
+        if storage is None:
+            journal = optuna("storages.journal").JournalFileBackend(str(folder / "journal.log"))
+            storage = storages.JournalStorage(journal)
+        study = optuna("study").create_study(
+            storage=storage,
+            pruner=pruner,
+            study_name=folder.name,
+            direction="maximize",
+            load_if_exists=True,
+        )
+        if sweep.sampler == "grid" and not study.trials:
+            for point in sweep.grid():
+                study.enqueue_trial({key: category(x) for key, x in point.items()})
+    except Exception as error:  # a damaged journal or a database may raise any exception
+        where = sweep.storage or str(folder / "journal.log")
+        said = (str(error).strip() or type(error).__name__).partition("\n")[0]
+        raise UsageError(f"The study in {where!r:.200} cannot be opened: {said:.300}.") from error
+    return study
 
 
-def _is_free(program: Program, point: Point, stack: contextlib.ExitStack) -> bool:
-    if point.result() is not None:
-        return False
+def _search(program: Program) -> None:
+    """Trains batches of points until there are no more."""
+    while True:
+        program.process.check()
+        OutOfTime(program.process, program.config.max_hours)()
+        with contextlib.ExitStack() as stack:
+            points = _claim(program, stack)
+            if not points:
+                return
+            for group in groups_of(points):
+                try:
+                    plan_stages(stages(group[0].configs[0]))
+                except UsageError as error:
+                    for point in group:
+                        _leave_out(program, point.number, error)
+                else:
+                    _train(program, group)
+
+
+def _claim(program: Program, stack: contextlib.ExitStack) -> list[Point]:
+    """Takes points for this process, whose folders stay locked until `stack` is closed: those that
+    a process which has ended left behind, or else new ones.
+    """
+    trials, states = optuna("trial"), optuna("trial").TrialState
+    with locked(program.folder, seconds=60):
+        known = program.study.get_trials(deepcopy=False)
+        points = [
+            point
+            for trial in known
+            if trial.state == states.RUNNING
+            for point in [_point(program, trials.Trial(program.study, trial._trial_id))]
+            if point is not None and point.folder.exists() and _is_free(point, stack)
+        ]
+        begun = sum(trial.state != states.WAITING for trial in known)
+        free = program.sweep.size() - begun if not points else 0
+        program.study.sampler = _sampler(program.sweep, begun)
+        for _ in range(min(free, program.sweep.at_once)):
+            trial = program.study.ask(distributions(program.sweep))
+            point = _point(program, trial)
+            if point is not None:
+                _is_free(point, stack)
+                points.append(point)
+        return points
+
+
+def _sampler(sweep: Sweep, begun: int) -> Any:
+    """The sampler of the next points. Its seed depends on the number of points before them, since
+    samplers of other processes, and of those before a restart, have drawn other points.
+    """
+    samplers = optuna("samplers")
+    sampler = samplers.TPESampler if sweep.sampler == "tpe" else samplers.RandomSampler
+    return sampler(seed=int(np.random.SeedSequence([sweep.seed, begun]).generate_state(1)[0]))
+
+
+def _point(program: Program, trial: Any) -> Point | None:
+    """The point of a trial; `None` if its settings contradict one another, of which it is told."""
+    try:
+        config = settings_of(program.config, program.sweep.settings(trial.params))
+    except UsageError as error:
+        _leave_out(program, trial.number, error)
+        return None
+    seeds = range(config.seed, config.seed + program.sweep.seeds)
+    configs = tuple(dataclasses.replace(config, seed=seed) for seed in seeds)
+    return Point(trial, program.folder / f"point-{trial.number:04}", configs, digests(config))
+
+
+def _leave_out(program: Program, number: int, error: UsageError) -> None:
+    program.console.print(f"point {number} is left out: {error}", highlight=False)
+    program.study.tell(number, state=optuna("trial").TrialState.FAIL)
+
+
+def _is_free(point: Point, stack: contextlib.ExitStack) -> bool:
+    """Locks the folder of a point, unless another process has locked it."""
     try:
         point.folder.mkdir(exist_ok=True)
         stack.enter_context(locked(point.folder))
     except OSError as error:
         raise cannot_be_written(point.folder, error) from error
     except UsageError:
-        program.console.print(f"point {point.index} is trained by another process")
         return False
-    return point.result() is None
+    return True
 
 
-def _train_together(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """Trains points in one compiled program, and writes their results.
+def groups_of(points: Sequence[Point]) -> list[list[Point]]:
+    """Groups points so that one compiled program can train each group."""
+    alike: dict[str, list[Point]] = {}
+    for point in points:
+        alike.setdefault(dump(_without_leaves(point.configs[0])), []).append(point)
+    return list(alike.values())
+
+
+def _without_leaves(config: Experiment) -> Experiment:
+    """The settings, with defaults for those that are array leaves of a compiled program.
+
+    Points for which this is equal can be trained together.
+    """
+    hints = typing.get_type_hints(PPO)
+    leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
+    ppo = dataclasses.replace(config.ppo, **leaves)
+    own = {name: getattr(type(config), name) for name in config.in_one_program}
+    return dataclasses.replace(config, seed=0, ppo=ppo, **own)
+
+
+def _train(program: Program, points: Sequence[Point]) -> None:
+    """Trains points in one compiled program, and tells the study what they earn.
+
+    Without those whose loss is not finite, or in halves where memory is too small.
+    """
+    done = [point for point in points if _tell(program, point)]
+    waiting = [[point for point in points if point not in done]]
+    failed = optuna("trial").TrialState.FAIL
+    while waiting:
+        together = waiting.pop(0)
+        try:
+            if together:
+                _train_together(program, together)
+        except NonFiniteLoss as error:
+            point = together.pop((error.run or 0) // program.sweep.seeds)
+            program.console.print(
+                f"point {point.number}: the loss of update {error.update} is not a finite number; "
+                "the others begin again without it",
+                highlight=False,
+            )
+            program.study.tell(point.number, state=failed)
+            waiting.insert(0, together)
+        except OutOfMemory:
+            half = len(together) // 2
+            if half == 0:
+                raise
+            program.console.print(f"too little memory for {len(together)} points at once")
+            waiting = [together[:half], together[half:], *waiting]
+
+
+def _train_together(program: Program, points: Sequence[Point]) -> None:
+    """Trains points in one compiled program, writes their results, and tells the study.
 
     **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
     """
-    numbers = ", ".join(str(point.index) for point in points)
+    numbers = ", ".join(str(point.number) for point in points)
     what = "points" if len(points) > 1 else "point"
     program.console.print(f"training {what} {numbers}", highlight=False)
-    group = _group(program, points, plans)
+    group = _group(program, points)
     group.open_folders(program.console, "each")
-    trained = group.train(program.console, program.failures)
+    prune = None if program.sweep.pruner == "none" else [point.trial for point in points]
+    trained = group.train(program.console, program.failures, prune=prune)
+    stopped = trained.progress.stopped
     if not trained.is_over:
-        raise StopTraining(trained.progress.stopped)
-    for i in range(len(points)):
+        raise StopTraining(stopped)
+    for i in range(len(group.runs) if stopped != ALL_PRUNED else 0):
         trained.conclusion(i).conclude()
     group.checkpoint.unlink(missing_ok=True)
+    for point in points:
+        if stopped == ALL_PRUNED:
+            program.study.tell(point.number, state=optuna("trial").TrialState.PRUNED)
+        else:
+            _tell(program, point)
 
 
-def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -> Group:
+def _tell(program: Program, point: Point) -> bool:
+    """Tells the study what a point earns, if all its runs are complete."""
+    if (results := point.results()) is None:
+        return False
+    values = [result[program.sweep.metric] for result in results]
+    finite = all(value is not None and np.isfinite(value) for value in values)
+    point.trial.set_user_attr("values", values)
+    for name in ("env_steps", "train_seconds"):
+        point.trial.set_user_attr(name, results[0][name])
+    state = optuna("trial").TrialState
+    program.study.tell(
+        point.number,
+        float(np.mean(values)) if finite else None,
+        state=state.COMPLETE if finite else state.FAIL,
+    )
+    return True
+
+
+def _group(program: Program, points: Sequence[Point]) -> Group:
     """The group of the points' runs, resumed from its checkpoint if there is one."""
+    plans = plan_stages(stages(points[0].configs[0]))
     runs = tuple(
-        Run(x.config, stages(x.config), plans, program.process, x.folder, x.files) for x in points
+        Run(own, stages(own), plans, program.process, point.run_folder(own.seed), point.files)
+        for point in points
+        for own in point.configs
     )
     whole = dataclasses.replace(runs[0], folder=program.folder)
-    checkpoint = program.folder / "checkpoints" / f"{runs[0].folder.name}.safetensors"
+    checkpoint = program.folder / "checkpoints" / f"{points[0].folder.name}.safetensors"
     group = Group(whole, runs, checkpoint)
     with contextlib.suppress(CheckpointError):  # there is no checkpoint yet
         position = read_metadata(checkpoint)
@@ -210,20 +408,21 @@ def _group(program: Program, points: Sequence[Point], plans: tuple[Plan, ...]) -
     return group
 
 
-def _gather(program: Program, points: Sequence[Point], sweep: Sweep) -> None:
-    """Writes and prints the ranking of all complete points."""
-    results = [(point, point.result()) for point in points]
-    rows = [table_row(x.index, x.settings, result) for x, result in results if result is not None]
-    if not rows:
+def _report(program: Program) -> None:
+    """Writes and prints the ranking of the points."""
+    trials = program.study.get_trials(deepcopy=False)
+    ended = [trial for trial in trials if trial.state.is_finished()]
+    if not ended:
         return
-    folder, failures = program.folder, program.failures
+    folder, failures, metric = program.folder, program.failures, program.sweep.metric
     with failures.writing(folder / "table.csv"):
-        write_table(folder / "table.csv", rows, sweep.metric)
+        write_table(folder / "table.csv", ended, metric)
     with failures.writing(folder / "sweep.png"):
-        draw_sweep(folder / "sweep.png", rows, sweep.metric)
-    print_points(program.console, rows, sweep.metric)
+        draw_sweep(folder / "sweep.png", ended, metric)
+    print_points(program.console, ended, metric)
     program.console.print(
-        f"{len(rows)} of {len(points)} points are complete: {escape(str(folder / 'table.csv'))}",
+        f"{len(ended)} of {program.sweep.size()} points have ended: "
+        f"{escape(str(folder / 'table.csv'))}",
         highlight=False,
         soft_wrap=True,
     )

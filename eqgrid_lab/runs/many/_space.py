@@ -1,0 +1,225 @@
+"""Sweep files: which settings are varied, and how their values are chosen."""
+
+import dataclasses
+import importlib
+import itertools
+import json
+import math
+import reprlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, final
+
+from ...base import UsageError, as_usage_error
+from ...settings import LARGEST_SEED, Experiment, check, fill, read_toml, without_unused
+
+_MOST_POINTS = 10_000
+_MOST_CHECKED = 1_000
+"""How many points at the ends of ranges are checked before a search begins."""
+_RANGE = {"low", "high", "log", "step"}
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """The content of a sweep file."""
+
+    sampler: Literal["grid", "random", "tpe"] = "grid"
+    """How points are chosen: all combinations, at random, or by Optuna's TPE."""
+    num_points: int | None = None
+    """The number of points, for all samplers but `grid`."""
+    seeds: int = 1
+    """The number of seeds that are trained for each point, from --seed on."""
+    seed: int = 0
+    """The seed of the sampler."""
+    at_once: int = 32
+    """The maximum number of points that are asked for, and trained together."""
+    metric: Literal["eval_return_mean", "best_return_mean", "eval_fraction_of_optimum"] = (
+        "eval_return_mean"
+    )
+    """The entry of `result.json` that is maximised."""
+    pruner: Literal["none", "median", "hyperband"] = "none"
+    """The pruner, which ends points that are trained together when it would end each of them."""
+    storage: str | None = None
+    """The address of a database; by default, a journal in the folder of the sweep."""
+    space: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """For each setting, a list of values, or a range: `low`, `high`, `log` and `step`."""
+
+    def size(self) -> int:
+        """The number of points of the sweep."""
+        if self.num_points is not None:
+            return self.num_points
+        return math.prod(len(values) for values in self.space.values())
+
+    def grid(self) -> Iterator[dict[str, Any]]:
+        """All combinations of the values of a grid, by the names of the settings."""
+        for values in itertools.product(*self.space.values()):
+            yield dict(zip(self.space, values, strict=True))
+
+    def settings(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a trial with some parameters; see `category`."""
+        found = dict(params)
+        for key, values in self.space.items():
+            if isinstance(values, list):
+                found[key] = next(x for x in values if category(x) == params[key])
+        return found
+
+
+def category(value: Any) -> Any:
+    """The value that stands for a choice in a study, which has no lists: their JSON."""
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def read_sweep(path: Path) -> Sweep:
+    """Reads a sweep file (TOML).
+
+    **Arguments:**
+
+    - `path`: the file.
+
+    **Returns:** the sweep, whose `space` has the full name of each setting as key.
+
+    **Raises:** `UsageError` when the file is missing or malformed, or varies no setting.
+    """
+    with as_usage_error(f"The sweep file {str(path)!r} ", UsageError):
+        file = fill(Sweep(), read_toml(path), "")
+        sweep = dataclasses.replace(file, space=_flat(file.space))
+        _check(sweep)
+        return sweep
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings in nested tables by full name: `gamma` in `[space.ppo]` is `"ppo.gamma"`."""
+    entries = {}
+    for key, value in table.items():
+        if isinstance(value, dict) and not value.keys() & _RANGE:
+            entries |= _flat(value, f"{prefix}{key}.")
+        else:
+            entries[prefix + key] = value
+    return entries
+
+
+def _check(sweep: Sweep) -> None:
+    """**Raises:** `UsageError` with a predicate, to which the name of the file is prepended."""
+    for name, lowest in (("num_points", 1), ("seeds", 1), ("at_once", 1), ("seed", 0)):
+        value = getattr(sweep, name)
+        if value is not None and not lowest <= value <= LARGEST_SEED:
+            raise UsageError(
+                f"has {value} for {name!r}, which must be a whole number of at least {lowest}."
+            )
+    if not sweep.space:
+        raise UsageError("tries nothing: add a table 'space' with a list of values for a setting.")
+    for one, other in itertools.permutations(sweep.space, 2):
+        if f"{other}.".startswith(f"{one}."):
+            raise UsageError(f"has {one!r} and {other!r}: leave one of them out.")
+    for key, values in sweep.space.items():
+        if isinstance(values, dict):
+            _check_range(key, values)
+        else:
+            _check_choices(key, values)
+    ranges = [key for key, values in sweep.space.items() if isinstance(values, dict)]
+    if sweep.sampler == "grid" and ranges:
+        raise UsageError(f"needs a list of values for {ranges[0]!r}, since its sampler is a grid.")
+    if sweep.sampler == "grid" and sweep.num_points is not None:
+        raise UsageError("has 'num_points', which is for the samplers random and tpe.")
+    if sweep.sampler != "grid" and sweep.num_points is None:
+        raise UsageError(f"needs 'num_points', a whole number, for sampler = {sweep.sampler!r}.")
+    if sweep.size() > _MOST_POINTS:
+        raise UsageError(f"has {sweep.size():,} points, but may have at most {_MOST_POINTS:,}.")
+
+
+def _check_choices(key: str, values: Any) -> None:
+    if not isinstance(values, list) or not values:
+        raise UsageError(
+            f"needs a list of values, or a range such as {{low = 1, high = 8}}, for {key!r}."
+        )
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise UsageError(f"has {reprlib.repr(value)} twice for {key!r}: name each value once.")
+
+
+def _check_range(key: str, values: dict[str, Any]) -> None:
+    if unknown := values.keys() - _RANGE:
+        raise UsageError(
+            f"has an unknown key {sorted(unknown)[0]!r} for {key!r}; known: low, high, log, step."
+        )
+    low, high = (values.get(name, math.nan) for name in ("low", "high"))
+    if not all(type(x) in (int, float) and abs(x) < 2**62 for x in (low, high)):
+        raise UsageError(f"needs two numbers for {key!r}, low and high.")
+    if not low < high:
+        raise UsageError(f"needs a low that is less than high for {key!r}.")
+    with as_usage_error(f"cannot draw {key!r}: "):
+        _distribution(values)
+
+
+def distributions(sweep: Sweep) -> dict[str, Any]:
+    """The distribution of each setting, for `optuna.study.Study.ask`."""
+    return {key: _distribution(values) for key, values in sweep.space.items()}
+
+
+def _distribution(values: Any) -> Any:
+    kinds = optuna("distributions")
+    if isinstance(values, list):
+        return kinds.CategoricalDistribution([category(value) for value in values])
+    whole = all(type(values[name]) is int for name in ("low", "high"))
+    return (kinds.IntDistribution if whole else kinds.FloatDistribution)(**values)
+
+
+def optuna(module: str) -> Any:
+    """A module of Optuna, imported on first use, since only sweeps need it.
+
+    **Raises:** `UsageError` when it is not installed.
+    """
+    try:
+        return importlib.import_module(f"optuna.{module}")
+    except ImportError as error:
+        raise UsageError("--sweep needs Optuna: pip install 'eqgrid[search]'.") from error
+
+
+def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
+    """All settings of the runs of a point.
+
+    **Arguments:**
+
+    - `config`: the settings that all points share.
+    - `point`: the settings of this point, by the names of their flags.
+
+    **Raises:** `UsageError` when the settings are invalid or not supported in a sweep.
+    """
+    table: dict[str, Any] = {}
+    for key, value in point.items():
+        *prefixes, name = key.split(".")
+        inner = table
+        for prefix in prefixes:
+            inner = inner.setdefault(prefix, {})
+        inner[name] = value
+    with as_usage_error("The sweep ", UsageError):
+        named = config.partners.networks
+        config = dataclasses.replace(config, sweep=None, out=None)
+        config = without_unused(fill(config, table, ""))
+        if config.partners.networks != named:
+            raise UsageError("has 'partners.networks', which only a command line may name.")
+        for name in ("seed", "num_seeds"):
+            if name in table:
+                raise UsageError(f"has {name!r}: give the number of seeds as 'seeds' instead.")
+    check(config)
+    return config
+
+
+def checked_points(config: Experiment, sweep: Sweep) -> list[Experiment]:
+    """The settings of all points of a grid, or of points at the ends of ranges, after their check.
+
+    **Arguments:**
+
+    - `config`: the settings that all points share.
+    - `sweep`: the sweep.
+
+    **Raises:** `UsageError` as in `settings_of`.
+    """
+    ends = {
+        key: [values["low"], values["high"]] if isinstance(values, dict) else values
+        for key, values in sweep.space.items()
+    }
+    corners = dataclasses.replace(sweep, space=ends).grid()
+    most = _MOST_POINTS if sweep.sampler == "grid" else _MOST_CHECKED
+    return [settings_of(config, point) for point in itertools.islice(corners, most)]
