@@ -96,13 +96,14 @@ class MAPPO(Experiment):
     def train_env(self) -> AbstractVectorEnv:
         world = self.observe(self.with_state(self.env.build(train=True)))
         world = self.with_partners(world)  # partners replace one agent in some episodes
+        # Add wrappers of one environment here; what changes observations belongs into `observe`.
         env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
         env = self.anneal_partners(env)
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             # Each of the `num_envs` environments counts only its own steps.
             steps = max(1, self.shaping_steps // self.num_envs)
             env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
-        envs = Vectorize(env, self.num_envs)
+        envs = Vectorize(env, self.num_envs)  # wrappers of a batch go between here and the next
         if self.env.normalize_observation:
             envs = NormalizeObservation(envs)
         return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs

@@ -422,8 +422,9 @@ class PPO(AbstractAlgorithm[TrainState]):
     def batch(
         self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
     ) -> tuple[Minibatch, RunningMoments]:
-        """Builds the training batch of a rollout: sequences of single steps, or of chunks of steps
-        for a recurrent policy, or with `chunk_length`.
+        """Estimates advantages and targets (with `gamma` and `gae_lambda`), and builds the training
+        batch of a rollout: sequences of single steps, or of chunks of steps for a recurrent policy,
+        or with `chunk_length`.
 
         **Arguments:**
 

@@ -109,7 +109,7 @@ ENVIRONMENTS = {
     "cleanup": "eqgrid.envs.commons:Cleanup",
 }
 """The environments of `make`: the constructor of each, which is imported on first use. A new one
-needs its own package and a line here."""
+needs its own package and a line here; command lines then have it, too."""
 
 
 def make(name: str, **options: Any) -> GridWorld:

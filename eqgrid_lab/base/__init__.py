@@ -40,6 +40,7 @@ from ._run_files import (
     IDENTITY as IDENTITY,
     PARTNERS as PARTNERS,
     SETTINGS_FILE as SETTINGS_FILE,
+    SWEEP_FILE as SWEEP_FILE,
     WANDB_ID as WANDB_ID,
     has_learned as has_learned,
     is_complete as is_complete,

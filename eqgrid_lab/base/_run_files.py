@@ -73,6 +73,8 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 SETTINGS_FILE, FILM_FILE = "config.toml", "episode.gif"
+SWEEP_FILE = "sweep.json"
+"""The file by which the folder of a sweep is known."""
 ABANDONED = ".abandoned"
 """The suffix of a checkpoint from steps that a resumed run has discarded."""
 WANDB_ID = "wandb-id.txt"

@@ -19,6 +19,7 @@ from agents import write_whole
 
 from ..base import (
     SETTINGS_FILE,
+    SWEEP_FILE,
     RunError,
     UsageError,
     has_learned,
@@ -41,6 +42,10 @@ def check_replaceable(folder: Path) -> None:
     folder cannot be read.
     """
     where = f"The folder {str(folder)!r}"
+    if os.path.lexists(folder / SWEEP_FILE):
+        raise UsageError(
+            f"{where} holds a sweep, which --overwrite does not replace: choose another."
+        )
     if (taken := own_files(folder)) and not _is_run(folder):
         there = os.path.lexists(folder / SETTINGS_FILE)
         why = "is not that of a run" if there else "is missing"

@@ -38,7 +38,7 @@ class PolicySettings(abc.ABC):
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; by default, a new one in runs/."""
     overwrite: bool = False
-    """Remove an older run from the folder of --out first."""
+    """First remove the files of an older run from --out; other files stay."""
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:

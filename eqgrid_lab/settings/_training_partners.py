@@ -66,8 +66,8 @@ class PartnerSettings:
     most_noise: Share = 0.0
     """Largest such probability; every episode samples one in this range."""
     designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
-    """Number of mixtures of policy and random actions, of which those remain from which most is
-    learned; 0 for none. They replace the noise (Ruhdorfer et al. 2025)."""
+    """Number of designed partners, which mix policy and random actions; those whose returns vary
+    most are kept. 0 for none. They replace the noise (Ruhdorfer et al. 2025)."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""

@@ -19,6 +19,8 @@ from eqgrid import read_regular_text
 from ..base import WANDB_ID, RunError, UsageError
 
 Row: TypeAlias = Mapping[str, Any]
+# Another logger is a name here, a class below, and a line in `open_loggers`. Files that it writes
+# into the folder of a run belong into `_PATTERN` in `base/_run_files.py`, for --overwrite.
 LoggerName: TypeAlias = Literal["jsonl", "tensorboard", "wandb"]
 
 _EXTRAS = {"tensorboard": "tensorboardX", "wandb": "wandb"}

@@ -107,9 +107,9 @@ class Kitchen(WorldSettings):
     observation: Literal["features", "timed_features", "planes", "features96"] = "features"
     """Named features, also with the time left; the reference's 26 planes, or its 96 features."""
     random_starts: Share = 0.5
-    """Share of training episodes with a random initial state."""
+    """Share of training episodes with a random initial state; evaluations use none."""
     random_counters: Share = 0.0
-    """Probability of an item on a counter between two floor cells, at a random start."""
+    """Probability that an empty counter between two floor cells holds an item at a random start."""
     normalize_observation: bool = False
     """Normalise observations to mean 0 and variance 1."""
     only_in_training = ("practice", "random_starts", "random_counters")

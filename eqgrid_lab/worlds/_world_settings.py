@@ -78,7 +78,9 @@ class WorldSettings:
     """The settings that are parameters of the constructor."""
 
     def as_judged(self) -> "WorldSettings":
-        """The same settings, with defaults for those that affect only training."""
+        """The same settings, with defaults for those that affect only training, so that the settings
+        of worlds which are the same in evaluations are equal.
+        """
         own: Any = self
         defaults = {x.name: x.default for x in dataclasses.fields(own)}
         plain = {name: defaults[name] for name in self.only_in_training if name in defaults}
@@ -337,12 +339,13 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     taken = {*dir(WorldSettings), "name"} - {"layout", "horizon", "observation"}
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
     names, default = {x.name for x in found}, facts.defaults
+    ranges = _RANGES if name in WORLDS else {}
     if facts.generator is not None:
         words = f'"{GENERATED}" draws another one in every episode: see --env.generated.'
         found = [_with_words(x, words) if x.name == "layout" else x for x in found]
     limited = [
         x._replace(
-            hint=_within(x.hint, _RANGES[x.name]) if is_ours and x.name in _RANGES else x.hint,
+            hint=_within(x.hint, _RANGES[x.name]) if x.name in ranges else x.hint,
             default=default.get(x.name, x.default),
         )
         for x in found
@@ -352,7 +355,8 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         words = "Truncate episodes after this many steps; by default, as the world itself does."
         fields.append(Setting("horizon", _flag(Horizon | None, words), None))
     if facts.starts is not None:
-        words = "Share of training episodes with random initial positions and directions."
+        words = "Share of training episodes with random initial positions and directions; "
+        words += "evaluations have none."
         fields.append(Setting("random_starts", _flag(Share, words), 0.5))
     if facts.generator is not None:
         generated = _layout_settings(facts.generator, names)

@@ -149,7 +149,7 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
         open_all(tmp_path / folder, ("wandb",))
     assert ids[0] == ids[1] != ids[2]
     assert {resume for _, resume in ids} == {"allow"}
-    assert tmp_path / "mine" / WANDB_ID in own_files(tmp_path / "mine"), "--overwrite sets it aside"
+    assert tmp_path / "mine" / WANDB_ID in own_files(tmp_path / "mine"), "--overwrite removes it"
 
 
 @pytest.mark.slow

@@ -204,6 +204,10 @@ OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
         ({"config.toml": OF_ANOTHER, "metrics.csv": ""}, "its config.toml is not that of a run"),
         ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "its config.toml is not that of a run"),
         ({"config.toml": settings(1) + "[more]\n"}, "its config.toml is not that of a run"),
+        (
+            {"config.toml": settings(1), "sweep.json": ""},
+            "holds a sweep, which --overwrite does not",
+        ),
         ({"config.toml": "seed = [" * 999}, "its config.toml is not that of a run"),
         ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
         ({"config.toml": settings(1), "result.json/a": ""}, "has 'result.json', which no run"),

@@ -116,11 +116,11 @@ GRID = _space.Sweep(space={"ppo.gamma": [0.9, 0.95, 0.97, 0.98, 0.99]})
 def begin(tmp_path):
     """Opens a sweep, as one process of several does."""
 
-    def begin(sweep=GRID) -> _sweep.Program:
+    def begin(sweep=GRID) -> _sweep.Search:
         config, console = page("ippo")(), SimpleNamespace(print=lambda *_, **__: None)
         study = _sweep._open(tmp_path / "mine", config, sweep)
         process, failures = SimpleNamespace(check=lambda: None), _sweep.Failures()
-        return _sweep.Program(sweep, config, study, tmp_path / "mine", process, console, failures)
+        return _sweep.Search(sweep, config, study, tmp_path / "mine", process, console, failures)
 
     return begin
 
@@ -284,7 +284,7 @@ def test_a_sweep_does_not_go_on_in_a_kitchen_that_was_edited(call, tmp_path, mon
     assert call(*args)[0] == 0
     kitchen.write_text(text.replace("X   X", "O   X"))
     code, said = call(*args)
-    assert (code, "than this sweep with these settings and these files" in said) == (2, True)
+    assert (code, "than this sweep with these settings and files" in said) == (2, True)
 
 
 def test_a_folder_with_something_else_is_left_alone(call, tmp_path):

@@ -2,7 +2,7 @@
 
 A point is a trial of the study. Points are asked for in batches. Those that differ only in their
 seeds, in real-valued settings of `PPO` and in the shaped reward are trained in one compiled
-program, and all others one after another. The same command resumes a sweep, and several processes
+search, and all others one after another. The same command resumes a sweep, and several processes
 and hosts can share one.
 """
 
@@ -30,7 +30,15 @@ from agents import (
 )
 from eqgrid import read_regular_text
 
-from ...base import Failures, Process, Stopped, UsageError, keep_compiled_programs, read_metadata
+from ...base import (
+    SWEEP_FILE,
+    Failures,
+    Process,
+    Stopped,
+    UsageError,
+    keep_compiled_programs,
+    read_metadata,
+)
 from ...folders import MAX_RESULT_BYTES, cannot_be_written, locked
 from ...settings import Experiment, dump
 from ..single import OutOfTime, Run, digests, open_console, plan_stages, print_preparations, stages
@@ -83,7 +91,7 @@ class Point:
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Program:
+class Search:
     """What all points of a sweep share.
 
     - `sweep`, `config`: the sweep, and the settings that all points share.
@@ -127,7 +135,7 @@ def run_sweep(config: Experiment, process: Process) -> int:
     process.check()
     study = _open(folder, config, sweep)
     console, stopped = open_console(), None
-    program = Program(sweep, config, study, folder, process, console, Failures())
+    search = Search(sweep, config, study, folder, process, console, Failures())
     console.print(
         f"[bold]{config.algorithm}[/], a sweep of {sweep.size()} points ({sweep.sampler}), writing "
         f"to {escape(str(folder))}",
@@ -136,14 +144,14 @@ def run_sweep(config: Experiment, process: Process) -> int:
     lengths = [(config.total_steps, plan[0]) for plan in plans]
     print_preparations(console, config, keep_compiled_programs(), lengths, " of each run")
     try:
-        _search(program)
+        _search(search)
     except (Stopped, StopTraining) as error:
         stopped = process.stop_reason() or str(error)
     with locked(folder, seconds=60):
-        _report(program)
+        _report(search)
     if stopped is not None:
         console.print(f"{stopped}; to go on, give the same command again", highlight=False)
-    if program.failures.report():
+    if search.failures.report():
         return 1
     return process.exit_code if process.first else 0
 
@@ -157,7 +165,7 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
     table = {"sweep": dataclasses.asdict(sweep), "files": digests(config)}
     files = {
         "config.toml": dump(config),
-        "sweep.json": json.dumps(table, indent=1, default=str) + "\n",
+        SWEEP_FILE: json.dumps(table, indent=1, default=str) + "\n",
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -177,7 +185,7 @@ def _check_same(folder: Path, files: dict[str, str]) -> None:
         if not path.is_file() or read_regular_text(path, MAX_RESULT_BYTES) != text:
             raise UsageError(
                 f"The folder {str(folder)!r} holds something other than this sweep with these "
-                "settings and these files: choose another --out."
+                "settings and files: repeat the command that began it, or choose another --out."
             )
 
 
@@ -214,13 +222,13 @@ def _study(folder: Path, sweep: Sweep) -> Any:
     return study
 
 
-def _search(program: Program) -> None:
+def _search(search: Search) -> None:
     """Trains batches of points until there are no more."""
     while True:
-        program.process.check()
-        OutOfTime(program.process, program.config.max_hours)()
+        search.process.check()
+        OutOfTime(search.process, search.config.max_hours)()
         with contextlib.ExitStack() as stack:
-            points = _claim(program, stack)
+            points = _claim(search, stack)
             if not points:
                 return
             for group in groups_of(points):
@@ -228,31 +236,31 @@ def _search(program: Program) -> None:
                     plan_stages(stages(group[0].configs[0]))
                 except UsageError as error:
                     for point in group:
-                        _leave_out(program, point.number, error)
+                        _leave_out(search, point.number, error)
                 else:
-                    _train(program, group)
+                    _train(search, group)
 
 
-def _claim(program: Program, stack: contextlib.ExitStack) -> list[Point]:
+def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point]:
     """Takes points for this process, whose folders stay locked until `stack` is closed: those that
     a process which has ended left behind, or else new ones.
     """
     trials, states = optuna("trial"), optuna("trial").TrialState
-    with locked(program.folder, seconds=60):
-        known = program.study.get_trials(deepcopy=False)
+    with locked(search.folder, seconds=60):
+        known = search.study.get_trials(deepcopy=False)
         points = [
             point
             for trial in known
             if trial.state == states.RUNNING
-            for point in [_point(program, trials.Trial(program.study, trial._trial_id))]
+            for point in [_point(search, trials.Trial(search.study, trial._trial_id))]
             if point is not None and point.folder.exists() and _is_free(point, stack)
         ]
         begun = sum(trial.state != states.WAITING for trial in known)
-        free = program.sweep.size() - begun if not points else 0
-        program.study.sampler = _sampler(program.sweep, begun)
-        for _ in range(min(free, program.sweep.at_once)):
-            trial = program.study.ask(distributions(program.sweep))
-            point = _point(program, trial)
+        free = search.sweep.size() - begun if not points else 0
+        search.study.sampler = _sampler(search.sweep, begun)
+        for _ in range(min(free, search.sweep.at_once)):
+            trial = search.study.ask(distributions(search.sweep))
+            point = _point(search, trial)
             if point is not None:
                 _is_free(point, stack)
                 points.append(point)
@@ -268,21 +276,23 @@ def _sampler(sweep: Sweep, begun: int) -> Any:
     return sampler(seed=int(np.random.SeedSequence([sweep.seed, begun]).generate_state(1)[0]))
 
 
-def _point(program: Program, trial: Any) -> Point | None:
-    """The point of a trial; `None` if its settings contradict one another, of which it is told."""
+def _point(search: Search, trial: Any) -> Point | None:
+    """The point of a trial. If its settings contradict one another, the trial fails, and the result
+    is `None`.
+    """
     try:
-        config = settings_of(program.config, program.sweep.settings(trial.params))
+        config = settings_of(search.config, search.sweep.settings(trial.params))
     except UsageError as error:
-        _leave_out(program, trial.number, error)
+        _leave_out(search, trial.number, error)
         return None
-    seeds = range(config.seed, config.seed + program.sweep.seeds)
+    seeds = range(config.seed, config.seed + search.sweep.seeds)
     configs = tuple(dataclasses.replace(config, seed=seed) for seed in seeds)
-    return Point(trial, program.folder / f"point-{trial.number:04}", configs, digests(config))
+    return Point(trial, search.folder / f"point-{trial.number:04}", configs, digests(config))
 
 
-def _leave_out(program: Program, number: int, error: UsageError) -> None:
-    program.console.print(f"point {number} is left out: {error}", highlight=False)
-    program.study.tell(number, state=optuna("trial").TrialState.FAIL)
+def _leave_out(search: Search, number: int, error: UsageError) -> None:
+    search.console.print(f"point {number} is left out: {error}", highlight=False)
+    search.study.tell(number, state=optuna("trial").TrialState.FAIL)
 
 
 def _is_free(point: Point, stack: contextlib.ExitStack) -> bool:
@@ -306,7 +316,7 @@ def groups_of(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _without_leaves(config: Experiment) -> Experiment:
-    """The settings, with defaults for those that are array leaves of a compiled program.
+    """The settings, with defaults for those that are array leaves of a compiled search.
 
     Points for which this is equal can be trained together.
     """
@@ -317,48 +327,48 @@ def _without_leaves(config: Experiment) -> Experiment:
     return dataclasses.replace(config, seed=0, ppo=ppo, **own)
 
 
-def _train(program: Program, points: Sequence[Point]) -> None:
-    """Trains points in one compiled program, and tells the study what they earn.
+def _train(search: Search, points: Sequence[Point]) -> None:
+    """Trains points in one compiled search, and tells the study what they earn.
 
     Without those whose loss is not finite, or in halves where memory is too small.
     """
-    done = [point for point in points if _tell(program, point)]
+    done = [point for point in points if _tell(search, point)]
     waiting = [[point for point in points if point not in done]]
     failed = optuna("trial").TrialState.FAIL
     while waiting:
         together = waiting.pop(0)
         try:
             if together:
-                _train_together(program, together)
+                _train_together(search, together)
         except NonFiniteLoss as error:
-            point = together.pop((error.run or 0) // program.sweep.seeds)
-            program.console.print(
+            point = together.pop((error.run or 0) // search.sweep.seeds)
+            search.console.print(
                 f"point {point.number}: the loss of update {error.update} is not a finite number; "
                 "the others begin again without it",
                 highlight=False,
             )
-            program.study.tell(point.number, state=failed)
+            search.study.tell(point.number, state=failed)
             waiting.insert(0, together)
         except OutOfMemory:
             half = len(together) // 2
             if half == 0:
                 raise
-            program.console.print(f"too little memory for {len(together)} points at once")
+            search.console.print(f"too little memory for {len(together)} points at once")
             waiting = [together[:half], together[half:], *waiting]
 
 
-def _train_together(program: Program, points: Sequence[Point]) -> None:
-    """Trains points in one compiled program, writes their results, and tells the study.
+def _train_together(search: Search, points: Sequence[Point]) -> None:
+    """Trains points in one compiled search, writes their results, and tells the study.
 
     **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
     """
     numbers = ", ".join(str(point.number) for point in points)
     what = "points" if len(points) > 1 else "point"
-    program.console.print(f"training {what} {numbers}", highlight=False)
-    group = _group(program, points)
-    group.open_folders(program.console, "each")
-    prune = None if program.sweep.pruner == "none" else [point.trial for point in points]
-    trained = group.train(program.console, program.failures, prune=prune)
+    search.console.print(f"training {what} {numbers}", highlight=False)
+    group = _group(search, points)
+    group.open_folders(search.console, "each")
+    prune = None if search.sweep.pruner == "none" else [point.trial for point in points]
+    trained = group.train(search.console, search.failures, prune=prune)
     stopped = trained.progress.stopped
     if not trained.is_over:
         raise StopTraining(stopped)
@@ -367,22 +377,22 @@ def _train_together(program: Program, points: Sequence[Point]) -> None:
     group.checkpoint.unlink(missing_ok=True)
     for point in points:
         if stopped == ALL_PRUNED:
-            program.study.tell(point.number, state=optuna("trial").TrialState.PRUNED)
+            search.study.tell(point.number, state=optuna("trial").TrialState.PRUNED)
         else:
-            _tell(program, point)
+            _tell(search, point)
 
 
-def _tell(program: Program, point: Point) -> bool:
+def _tell(search: Search, point: Point) -> bool:
     """Tells the study what a point earns, if all its runs are complete."""
     if (results := point.results()) is None:
         return False
-    values = [result[program.sweep.metric] for result in results]
+    values = [result[search.sweep.metric] for result in results]
     finite = all(value is not None and np.isfinite(value) for value in values)
     point.trial.set_user_attr("values", values)
     for name in ("env_steps", "train_seconds"):
         point.trial.set_user_attr(name, results[0][name])
     state = optuna("trial").TrialState
-    program.study.tell(
+    search.study.tell(
         point.number,
         float(np.mean(values)) if finite else None,
         state=state.COMPLETE if finite else state.FAIL,
@@ -390,16 +400,16 @@ def _tell(program: Program, point: Point) -> bool:
     return True
 
 
-def _group(program: Program, points: Sequence[Point]) -> Group:
+def _group(search: Search, points: Sequence[Point]) -> Group:
     """The group of the points' runs, resumed from its checkpoint if there is one."""
     plans = plan_stages(stages(points[0].configs[0]))
     runs = tuple(
-        Run(own, stages(own), plans, program.process, point.run_folder(own.seed), point.files)
+        Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)
         for point in points
         for own in point.configs
     )
-    whole = dataclasses.replace(runs[0], folder=program.folder)
-    checkpoint = program.folder / "checkpoints" / f"{points[0].folder.name}.safetensors"
+    whole = dataclasses.replace(runs[0], folder=search.folder)
+    checkpoint = search.folder / "checkpoints" / f"{points[0].folder.name}.safetensors"
     group = Group(whole, runs, checkpoint)
     with contextlib.suppress(CheckpointError):  # there is no checkpoint yet
         position = read_metadata(checkpoint)
@@ -408,20 +418,20 @@ def _group(program: Program, points: Sequence[Point]) -> Group:
     return group
 
 
-def _report(program: Program) -> None:
+def _report(search: Search) -> None:
     """Writes and prints the ranking of the points."""
-    trials = program.study.get_trials(deepcopy=False)
+    trials = search.study.get_trials(deepcopy=False)
     ended = [trial for trial in trials if trial.state.is_finished()]
     if not ended:
         return
-    folder, failures, metric = program.folder, program.failures, program.sweep.metric
+    folder, failures, metric = search.folder, search.failures, search.sweep.metric
     with failures.writing(folder / "table.csv"):
         write_table(folder / "table.csv", ended, metric)
     with failures.writing(folder / "sweep.png"):
         draw_sweep(folder / "sweep.png", ended, metric)
-    print_points(program.console, ended, metric)
-    program.console.print(
-        f"{len(ended)} of {program.sweep.size()} points have ended: "
+    print_points(search.console, ended, metric)
+    search.console.print(
+        f"{len(ended)} of {search.sweep.size()} points have ended: "
         f"{escape(str(folder / 'table.csv'))}",
         highlight=False,
         soft_wrap=True,
