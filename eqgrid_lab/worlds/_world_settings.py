@@ -78,7 +78,7 @@ class WorldSettings:
     """The settings that are parameters of the constructor."""
 
     def as_judged(self) -> "WorldSettings":
-        """The same settings, with defaults for those that affect only training, so that the settings
+        """The same settings, with defaults for those that affect only training, so that settings
         of worlds which are the same in evaluations are equal.
         """
         own: Any = self
