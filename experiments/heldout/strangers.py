@@ -277,7 +277,7 @@ def budget(runs: Sequence[Path], method: str, kitchen: str) -> Row:
     in GiB.
     """
     results = [_result(run) for run in runs]
-    steps = max(result["env_steps"] + result["env_steps_of_others"] for result in results)
+    steps = max(result["env_steps"] for result in results)
     seeds = sum(len(result["seeds"]) for result in results)
     minutes = sum(result["wall_seconds"] for result in results) / seeds / 60
     if (population := runs[0].parent / "population").exists():
