@@ -40,8 +40,17 @@ Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 NumAgents: TypeAlias = Annotated[int, Meta(ge=1, le=35)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Pool: TypeAlias = Annotated[int, Meta(ge=0, le=2**20)]
-_RANGES = {"horizon": Horizon, "num_agents": NumAgents}
-"""The ranges of settings of eqgrid's own worlds that would fill the memory."""
+_Cells: TypeAlias = Annotated[int, Meta(ge=0, le=127)]
+_RANGES = {
+    **dict.fromkeys(("size", "sight", "radius", "view", "view_radius", "sensor_range"), _Cells),
+    **dict.fromkeys(("crossings", "obstacles", "rows", "rooms"), _Cells),
+    **{
+        "num_food": Annotated[int, Meta(ge=1, le=1000)],
+        "horizon": Horizon,
+        "num_agents": NumAgents,
+    },
+}
+"""The ranges of settings of eqgrid's own worlds that could fill the memory."""
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
 NAME_OF_WORLD: Any = tyro.conf.arg(
@@ -409,8 +418,10 @@ def _with_words(setting: Setting, words: str) -> Setting:
 
 
 def _within(hint: Any, limits: Any) -> Any:
-    """The type of a flag, of a whole number or `None`, in a range."""
+    """The type of a flag; in a range, if it is a whole number, or one or `None`."""
     kind, *others = typing.get_args(hint)
+    if int not in (kind, *typing.get_args(kind)):
+        return hint
     return Annotated[limits | None if NoneType in typing.get_args(kind) else limits, *others]
 
 
