@@ -124,10 +124,14 @@ def own_flags(config: PolicySettings) -> str:
     return "".join(f" {flag} {name}" for flag, name in own.items())
 
 
+def _as_lists(value: Any) -> Any:
+    return [_as_lists(x) for x in value] if isinstance(value, tuple | list) else value
+
+
 def _in_toml(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of a dataclass that TOML can represent: all but `None` and functions."""
     return {
-        name: list(value) if isinstance(value, tuple) else value
+        name: _as_lists(value)
         for name, value in fields
         if value is not None and not callable(value)
     }

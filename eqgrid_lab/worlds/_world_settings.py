@@ -345,7 +345,8 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     **Raises:** `UsageError` as in `settings_of`.
     """
     is_ours = facts.shaped is not None
-    taken = {*dir(WorldSettings), "name"} - {"layout", "horizon", "observation"}
+    taken = {*dir(WorldSettings), *WorldSettings.__annotations__}
+    taken -= {"layout", "horizon", "observation"}
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
     names, default = {x.name for x in found}, facts.defaults
     ranges = _RANGES if name in WORLDS else {}

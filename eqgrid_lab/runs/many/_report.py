@@ -120,7 +120,7 @@ def write_table(path: Path, trials: Sequence[Any], metric: str) -> None:
             "point": trial.number,
             "state": trial.state.name.lower(),
             **trial.params,
-            metric: trial.value,
+            metric: trial.value if trial.state.name == "COMPLETE" else None,
             **{key: trial.user_attrs.get(key) for key in ("env_steps", "train_seconds")},
         }
         for rank, trial in enumerate(_ranked(trials), 1)
@@ -152,7 +152,7 @@ def print_points(console: Console, trials: Sequence[Any], metric: str) -> None:
 
 def _ranked(trials: Sequence[Any]) -> list[Any]:
     """Trials, best first; those without a value come last."""
-    values = [-math.inf if x.value is None else x.value for x in trials]
+    values = [x.value if x.state.name == "COMPLETE" else -math.inf for x in trials]
     order = sorted(range(len(trials)), key=lambda i: (-values[i], trials[i].number))
     return [trials[i] for i in order]
 

@@ -2,12 +2,13 @@
 
 A point is a trial of the study. Points are asked for in batches. Those that differ only in their
 seeds, in real-valued settings of `PPO` and in the shaped reward are trained in one compiled
-search, and all others one after another. The same command resumes a sweep, and several processes
+program, and all others one after another. The same command resumes a sweep, and several processes
 and hosts can share one.
 """
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import logging
 import typing
@@ -193,7 +194,7 @@ def _study(folder: Path, sweep: Sweep) -> Any:
     """The study, in a journal in the folder or in a database. The points of a grid are enqueued
     when it is made.
     """
-    logging.getLogger("optuna").setLevel(logging.ERROR)
+    optuna("logging").set_verbosity(logging.ERROR)
     pruners, storages = optuna("pruners"), optuna("storages")
     pruner = {
         "none": pruners.NopPruner,
@@ -212,8 +213,8 @@ def _study(folder: Path, sweep: Sweep) -> Any:
             direction="maximize",
             load_if_exists=True,
         )
-        if sweep.sampler == "grid" and not study.trials:
-            for point in sweep.grid():
+        if sweep.sampler == "grid":  # a process may have been killed while it enqueued them
+            for point in itertools.islice(sweep.grid(), len(study.trials), None):
                 study.enqueue_trial({key: category(x) for key, x in point.items()})
     except Exception as error:  # a damaged journal or a database may raise any exception
         where = sweep.storage or str(folder / "journal.log")
@@ -254,6 +255,7 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point]:
             if trial.state == states.RUNNING
             for point in [_point(search, trials.Trial(search.study, trial._trial_id))]
             if point is not None and point.folder.exists() and _is_free(point, stack)
+            if search.study.get_trials(deepcopy=False)[point.number].state == states.RUNNING
         ]
         begun = sum(trial.state != states.WAITING for trial in known)
         free = search.sweep.size() - begun if not points else 0
@@ -316,7 +318,7 @@ def groups_of(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _without_leaves(config: Experiment) -> Experiment:
-    """The settings, with defaults for those that are array leaves of a compiled search.
+    """The settings, with defaults for those that are array leaves of a compiled program.
 
     Points for which this is equal can be trained together.
     """
@@ -328,7 +330,7 @@ def _without_leaves(config: Experiment) -> Experiment:
 
 
 def _train(search: Search, points: Sequence[Point]) -> None:
-    """Trains points in one compiled search, and tells the study what they earn.
+    """Trains points in one compiled program, and tells the study what they earn.
 
     Without those whose loss is not finite, or in halves where memory is too small.
     """
@@ -358,7 +360,7 @@ def _train(search: Search, points: Sequence[Point]) -> None:
 
 
 def _train_together(search: Search, points: Sequence[Point]) -> None:
-    """Trains points in one compiled search, writes their results, and tells the study.
+    """Trains points in one compiled program, writes their results, and tells the study.
 
     **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
     """
