@@ -1,5 +1,4 @@
-"""Multi-agent PPO (Yu et al. 2022): the input of a critic is the observations of all agents, its
-own agent's first, or the state of the world.
+"""Multi-agent PPO (Yu et al. 2022): critics see the observations of all agents, or the state.
 
 python experiments/mappo.py --env.layout cramped
 

@@ -112,6 +112,12 @@ ENVIRONMENTS = {
 needs its own package and a line here; command lines then have it, too."""
 
 
+def imported(name: str) -> Any:
+    """What `MODULE:NAME` names, such as a value of `ENVIRONMENTS`. Its module is imported."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
 def make(name: str, **options: Any) -> GridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
@@ -142,8 +148,7 @@ def make(name: str, **options: Any) -> GridWorld:
             f"There is no environment {name!r}{did_you_mean(name, ENVIRONMENTS)} Known are "
             f"{', '.join(ENVIRONMENTS)}."
         )
-    module, _, constructor = ENVIRONMENTS[name].partition(":")
-    build = getattr(importlib.import_module(module), constructor)
+    build = imported(ENVIRONMENTS[name])
     known = list(inspect.signature(build).parameters)
     for option in options:
         if option not in known:

@@ -192,9 +192,10 @@ def settings_of(
         hint = _hint_of(parameter.annotation, default)
         if hint is None:
             continue
-        if not _is_of(default, hint):
+        try:
+            default = msgspec.convert(default, hint)
+        except (msgspec.ValidationError, TypeError):
             continue  # the default is of another type than the hint, or the hint is too complex
-        default = msgspec.convert(default, hint)
         if name in taken:
             raise UsageError(
                 f"The parameter {name!r} of {what} cannot be a flag, since another setting has "

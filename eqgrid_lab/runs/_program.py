@@ -29,11 +29,7 @@ from ..base import (
 from ..folders import folder_name, locked, open_folder, read_history, short_name
 from ..settings import Experiment, dump, parse
 from ..show import print_result, what_is_kept
-from .many import (
-    resume_seeds,
-    run_seeds,
-    run_sweep,
-)
+from .many import resume_seeds, run_seeds, run_sweep
 from .single import (
     STOP_CODES,
     Conclusion,

@@ -125,10 +125,9 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
         `facts` replace defaults of PPO, and of settings that the experiment has.
     """
     plain: Any = experiment()
-    if env is None:
-        env = experiment().env
+    world: WorldSettings = plain.env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}
-    own = {name: value for name, value in env.facts.run.items() if name in names}
+    own = {name: value for name, value in world.facts.run.items() if name in names}
     if "ppo" in names:
-        own["ppo"] = dataclasses.replace(plain.ppo, **env.facts.ppo)
-    return experiment(env=env, **own)
+        own["ppo"] = dataclasses.replace(plain.ppo, **world.facts.ppo)
+    return experiment(env=world, **own)

@@ -4,9 +4,9 @@ import importlib.util
 from typing import Any, Literal
 
 from eqgrid import AbstractEnv, TimeLimit
+from eqgrid.envs import imported
 
 from ..base import UsageError
-from ._table import imported
 
 Task = Literal["balance", "swing_up", "walk", "reach"]
 _CONSTRUCTORS = {"cartpole": "CartPole", "biped": "Biped"}

@@ -5,12 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from eqgrid import AbstractEnv
+from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
 from ..base import NOTHING_NAMED, Named, UsageError, check_named, import_named, is_own
 from ._foreign import FOREIGN, LIBRARIES, foreign_constructor
 from ._kitchens import Kitchen
-from ._table import CONSTRUCTORS, WORLDS, World, imported
+from ._table import CONSTRUCTORS, WORLDS, World
 from ._world_settings import WorldSettings, settings_class
 
 
@@ -49,32 +50,29 @@ def world_settings(
     if world is None or world == Kitchen.name:
         return Kitchen(**changes)
     if not isinstance(world, str):
-        return _read(world.__name__, world, _OWN, changes)
+        return _settings(world.__name__, world, _OWN, changes)
     library, colon, title = world.partition(":")
     if colon and library in LIBRARIES:
-        return _read(world, foreign_constructor(LIBRARIES[library], title), FOREIGN, changes)
+        return _settings(world, foreign_constructor(LIBRARIES[library], title), FOREIGN, changes)
     if is_own(world):
         check_named(world, named.worlds, "world", "--env.name")
-        return _read(world, import_named(world, "--env.name"), _OWN, changes)
+        return _settings(world, import_named(world, "--env.name"), _OWN, changes)
     if world not in WORLDS:
         others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
         raise UsageError(
             f"There is no world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Known "
             f"are {', '.join((*WORLDS, *others))}."
         )
-    constructor, facts = imported(CONSTRUCTORS[world]), WORLDS[world]
-    if facts.shaped is None:
-        return _read(world, constructor, facts, changes)
-    return settings_class(world, constructor, facts)(**changes)
+    return _settings(world, imported(CONSTRUCTORS[world]), WORLDS[world], changes)
 
 
-def _read(
+def _settings(
     name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: dict[str, Any]
 ) -> WorldSettings:
-    """The settings of a world of the user or of another library. Observations are normalised if
-    they are real numbers.
+    """The settings of a world. Observations of a world of the user or of another library are
+    normalised if they are real numbers.
     """
     settings = settings_class(name, constructor, facts)(**changes)
-    if "normalize_observation" in changes:
+    if facts.is_stated or "normalize_observation" in changes:
         return settings
     return dataclasses.replace(settings, normalize_observation=settings.has_real_observations)

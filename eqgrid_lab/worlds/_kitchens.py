@@ -1,16 +1,16 @@
 """`Kitchen`: the settings of Overcooked, the default world, with several layouts in one run."""
 
 import dataclasses
-import importlib
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Meta
 
 from eqgrid import AbstractEnv, unwrap
+from eqgrid.envs import imported
 from eqgrid.envs.overcooked import (
     KINDS,
     KITCHENS,
@@ -38,6 +38,7 @@ from ._world_settings import (
     WorldSettings,
 )
 
+_PLANS = "eqgrid.envs.overcooked.plans"  # imported on first use, since most runs need no solver
 _Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
 _AtMost100: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
 _AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
@@ -151,7 +152,7 @@ class Kitchen(WorldSettings):
     @property
     def optimum(self) -> float | None:
         """The best known return; for a mixture of layouts, the mean over them."""
-        best = _plans().best_known_return
+        best = imported(f"{_PLANS}:best_known_return")
         known = [best(name, self.dynamics, self.horizon) for name in self.layouts]
         found = [optimum for optimum in known if optimum is not None]
         return sum(found) / len(found) if len(found) == len(known) else None
@@ -270,7 +271,7 @@ def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int]
     **Raises:** `UsageError` when one of them is not written as `row,column`.
     """
     if tuple(texts) == ("all",):
-        return _plans().reachable_counters(env.layout)
+        return imported(f"{_PLANS}:reachable_counters")(env.layout)
     cells = []
     for text in texts:
         if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
@@ -313,8 +314,3 @@ def _equally_large(names: tuple[str, ...]) -> list[Layout]:
     layouts = [load_layout(name) for name in names]
     height, width = (max((x.tiles.shape[i] for x in layouts), default=0) for i in (0, 1))
     return [layout.pad(height, width) for layout in layouts]
-
-
-def _plans() -> Any:
-    """The plans of kitchens, imported on first use, since most runs need none of their solvers."""
-    return importlib.import_module("eqgrid.envs.overcooked.plans")

@@ -6,11 +6,11 @@ cannot be read from them.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, final
 
-from eqgrid import ENVIRONMENTS, AbstractEnv, unwrap
+from eqgrid import AbstractEnv, unwrap
+from eqgrid.envs import ENVIRONMENTS, imported
 from eqgrid.grid import RandomDirections, RandomPositions, WithProbability
 
 Values: TypeAlias = Mapping[str, Any]
@@ -66,16 +66,15 @@ class World:
     ppo: Values = dataclasses.field(default_factory=dict)
     run: Values = dataclasses.field(default_factory=dict)
 
+    @property
+    def is_stated(self) -> bool:
+        """Whether nothing has to be read from a world after it has been built."""
+        return self.shaped is not None
+
 
 def _ours(**facts: Any) -> World:
     """A world about which nothing has to be read, so that `--help` does not build it."""
     return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
-
-
-def imported(name: str) -> Any:
-    """What `MODULE:NAME` of eqgrid names, imported on first use, since runs need one world."""
-    module, _, attribute = name.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 def _foraging_title(settings: Any) -> str:
@@ -256,7 +255,6 @@ _FACTS: dict[str, World] = {
         run={"total_steps": 2_000_000, "num_envs": 128},
     ),
 }
-BODY = "eqgrid_lab.worlds._bodies:body"
-CONSTRUCTORS = {**ENVIRONMENTS, "body": BODY}
+CONSTRUCTORS = {**ENVIRONMENTS, "body": "eqgrid_lab.worlds._bodies:body"}
 """The constructors of the worlds, as `MODULE:NAME`. They are imported when a world is chosen."""
 WORLDS = {name: _FACTS.get(name, World()) for name in CONSTRUCTORS}

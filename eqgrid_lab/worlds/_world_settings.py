@@ -28,12 +28,13 @@ from eqgrid import (
     split_mask,
     unwrap,
 )
+from eqgrid.envs import imported
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, SplitLayouts, draw_layouts
 from eqgrid.typing import PyTree
 
 from ..base import PictureError, Setting, UsageError, check_storable, said, settings_of
 from ..show import caption
-from ._table import GENERATED, WORLDS, World, imported
+from ._table import GENERATED, WORLDS, World
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 """Length of an episode, in steps."""
@@ -44,11 +45,9 @@ _Cells: TypeAlias = Annotated[int, Meta(ge=0, le=127)]
 _RANGES = {
     **dict.fromkeys(("size", "sight", "radius", "view", "view_radius", "sensor_range"), _Cells),
     **dict.fromkeys(("crossings", "obstacles", "rows", "rooms"), _Cells),
-    **{
-        "num_food": Annotated[int, Meta(ge=1, le=1000)],
-        "horizon": Horizon,
-        "num_agents": NumAgents,
-    },
+    "num_food": Annotated[int, Meta(ge=1, le=1000)],
+    "horizon": Horizon,
+    "num_agents": NumAgents,
 }
 """The ranges of settings of eqgrid's own worlds that could fill the memory."""
 HELD_OUT = 256
@@ -85,6 +84,7 @@ class WorldSettings:
     _constructor: ClassVar[Callable[..., AbstractEnv]]
     _arguments: ClassVar[tuple[Setting, ...]] = ()
     """The settings that are parameters of the constructor."""
+    _takes_train: ClassVar[bool] = False
 
     def as_judged(self) -> "WorldSettings":
         """The same settings, with defaults for those that affect only training, so that settings
@@ -170,7 +170,7 @@ class WorldSettings:
         **Returns:** for each entry, the columns of the log for its numbers.
         """
         names, known = getattr(unwrap(world), "event_names", None), self.facts.totals(world)
-        if names is None or (not self._is_ours and "events" not in self._built().info):
+        if names is None or not (self.facts.is_stated or "events" in self._built().info):
             return known
         return {"events": tuple(f"event_{name}" for name in names), **known}
 
@@ -186,14 +186,12 @@ class WorldSettings:
         **Raises:** `PictureError` when a world of the user cannot be drawn.
         """
         inner: Any = unwrap(world)
-        options: dict[str, Any] = {"captions": [caption(score) for score in scores]}
+        captions = [caption(score) for score in scores]
         if isinstance(inner, GridWorld | RandomLayouts):
-            options["cell_pixels"] = min(
-                64, max(16, 1024 // max(inner.shape))
-            )  # 16 is the smallest
-            return inner.render_episode(states, **options)
+            pixels = min(64, max(16, 1024 // max(inner.shape)))  # 16 is the smallest
+            return inner.render_episode(states, captions=captions, cell_pixels=pixels)
         try:
-            drawn = inner.render_episode(states, **options)
+            drawn = inner.render_episode(states, captions=captions)
         except (Exception, SystemExit) as error:  # it may be code of the user
             raise PictureError(f"{self.name} cannot be drawn: {said(error)}") from error
         if not isinstance(drawn, bytes):
@@ -234,7 +232,7 @@ class WorldSettings:
                     f"--env.generated.* is for generated layouts: add --env.layout {GENERATED}."
                 )
             check_storable(self.generated, self.generated._arguments, "--env.generated.")
-        if not self._is_ours:
+        if not self.facts.is_stated:
             self._built()
 
     def build(self, *, train: bool) -> AbstractEnv:
@@ -281,30 +279,24 @@ class WorldSettings:
 
         **Raises:** `ValueError` when the settings or the layout are invalid.
         """
-        given = {x.name: getattr(self, x.name) for x in self._arguments}
+        if not self.facts.is_stated:
+            world = self._built(train=train).world
+            own = any(x.name == "horizon" for x in self._arguments)
+            return world if own or self.horizon is None else TimeLimit(world, self.horizon)
+        given = self._given(train=train)
         given |= {} if layout is None else {"layout": layout}
         if self.facts.starts is not None and train and self.random_starts > 0:
             given["starts"] = self.facts.starts(self.random_starts)
-        if _TRAIN in inspect.signature(self._constructor).parameters:
-            given[_TRAIN] = train
-        if self._is_ours:
-            return self._limited(self._constructor(**given))
-        return self._limited(_build(self.name, self._constructor, tuple(given.items())).world)
+        return self._constructor(**given)
 
-    def _limited(self, world: AbstractEnv) -> AbstractEnv:
-        own = any(x.name == "horizon" for x in self._arguments)
-        return world if own or self.horizon is None else TimeLimit(world, self.horizon)
-
-    @property
-    def _is_ours(self) -> bool:
-        return self.facts.shaped is not None
-
-    def _built(self) -> "_Built":
+    def _built(self, *, train: bool = False) -> "_Built":
         """What a world of the user, or of another library, shows once it has been built."""
+        return _build(self.name, self._constructor, tuple(self._given(train=train).items()))
+
+    def _given(self, *, train: bool) -> dict[str, Any]:
+        """The arguments of the constructor."""
         given = {x.name: getattr(self, x.name) for x in self._arguments}
-        if _TRAIN in inspect.signature(self._constructor).parameters:
-            given[_TRAIN] = False
-        return _build(self.name, self._constructor, tuple(given.items()))
+        return given | {_TRAIN: train} if self._takes_train else given
 
 
 class LayoutSettings:
@@ -344,7 +336,6 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
 
     **Raises:** `UsageError` as in `settings_of`.
     """
-    is_ours = facts.shaped is not None
     taken = {*dir(WorldSettings), *WorldSettings.__annotations__}
     taken -= {"layout", "horizon", "observation"}
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
@@ -355,13 +346,13 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         found = [_with_words(x, words) if x.name == "layout" else x for x in found]
     limited = [
         x._replace(
-            hint=_within(x.hint, _RANGES[x.name]) if x.name in ranges else x.hint,
+            hint=_within(x.hint, ranges[x.name]) if x.name in ranges else x.hint,
             default=default.get(x.name, x.default),
         )
         for x in found
     ]
     fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
-    if "horizon" not in names and not is_ours:
+    if "horizon" not in names and not facts.is_stated:
         words = "Truncate episodes after this many steps; by default, as the world itself does."
         fields.append(Setting("horizon", _flag(Horizon | None, words), None))
     if facts.starts is not None:
@@ -372,17 +363,18 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         generated = _layout_settings(facts.generator, names)
         fields.append(Setting("generated", generated, generated()))
     words = "Normalise observations to mean 0 and variance 1."
-    seen = default.get("normalize_observation", not is_ours)
-    fields.append(Setting("normalize_observation", _flag(bool, words), seen))
-    if not is_ours or "normalize_reward" in default:
+    normalized = default.get("normalize_observation", not facts.is_stated)
+    fields.append(Setting("normalize_observation", _flag(bool, words), normalized))
+    if not facts.is_stated or "normalize_reward" in default:
         words = "Divide rewards by the standard deviation of discounted returns."
-        seen = default.get("normalize_reward", False)
-        fields.append(Setting("normalize_reward", _flag(bool, words), seen))
+        normalized = default.get("normalize_reward", False)
+        fields.append(Setting("normalize_reward", _flag(bool, words), normalized))
     namespace = {
         "__doc__": f"Settings of {name}.",
         "facts": facts,
         "_constructor": staticmethod(constructor),
         "_arguments": tuple(limited),
+        "_takes_train": _TRAIN in inspect.signature(constructor).parameters,
     }
     return _dataclass(name.rpartition(":")[2], fields, WorldSettings, namespace)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from eqgrid_lab.runs.many._report import _of_one, _with_interval
+from eqgrid_lab.runs.many._report import _of_one
 from eqgrid_lab.runs.single import LogDisplay
 from eqgrid_lab.show import (
     caption,
@@ -64,7 +64,6 @@ def test_the_result_of_a_run_in_a_world_of_small_returns(tmp_path):
         assert words in said
     assert "-0.0" not in said
     assert _of_one(RESULT) == "0.964 ± 0.012, best 0.971"
-    assert _with_interval(np.asarray([0.9637, 0.9637])) == "0.964 (0.964 to 0.964)"
 
 
 def test_the_progress_of_a_run_in_a_world_of_small_returns():

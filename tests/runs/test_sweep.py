@@ -182,14 +182,14 @@ def test_points_that_contradict_themselves_are_left_out(begin):
 def test_a_loss_that_is_no_number_ends_its_point_alone(begin, monkeypatch):
     trained, program = [], begin()
 
-    def train(program, points):
+    def train(program, points, plans):
         trained.append([point.number for point in points])
         if len(points) == 5:
             raise NonFiniteLoss(7, "the entropy", 1)
 
     monkeypatch.setattr(_sweep, "_train_together", train)
     with contextlib.ExitStack() as stack:
-        _sweep._train(program, _sweep._claim(program, stack))
+        _sweep._train(program, _sweep._claim(program, stack), ())
     assert trained == [[0, 1, 2, 3, 4], [0, 2, 3, 4]]
     assert ends(program) == {1: "FAIL"}
 
@@ -197,14 +197,14 @@ def test_a_loss_that_is_no_number_ends_its_point_alone(begin, monkeypatch):
 def test_what_does_not_fit_is_trained_in_halves(begin, monkeypatch):
     trained, program = [], begin()
 
-    def train(program, points):
+    def train(program, points, plans):
         if len(points) > 2:
             raise OutOfMemory(2, 1)
         trained.append([point.number for point in points])
 
     monkeypatch.setattr(_sweep, "_train_together", train)
     with contextlib.ExitStack() as stack:
-        _sweep._train(program, _sweep._claim(program, stack))
+        _sweep._train(program, _sweep._claim(program, stack), ())
     assert trained == [[0, 1], [2], [3, 4]]
 
 

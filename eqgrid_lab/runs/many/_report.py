@@ -120,7 +120,7 @@ def write_table(path: Path, trials: Sequence[Any], metric: str) -> None:
             "point": trial.number,
             "state": trial.state.name.lower(),
             **trial.params,
-            metric: trial.value if trial.state.name == "COMPLETE" else None,
+            metric: _value(trial),
             **{key: trial.user_attrs.get(key) for key in ("env_steps", "train_seconds")},
         }
         for rank, trial in enumerate(_ranked(trials), 1)
@@ -139,11 +139,9 @@ def print_points(console: Console, trials: Sequence[Any], metric: str) -> None:
     """
     ranked = _ranked(trials)
     table = [
-        [str(rank), *(escape(_shown(x)) for x in trial.params.values()), _value(trial)]
-        for rank, trial in enumerate(ranked[:_LONGEST_TABLE], 1)
+        [str(rank), *(escape(_shown(x)) for x in one.params.values()), _text(one), str(one.number)]
+        for rank, one in enumerate(ranked[:_LONGEST_TABLE], 1)
     ]
-    points = [str(trial.number) for trial in ranked]
-    table = [[*row, number] for row, number in zip(table, points, strict=False)]
     keys = tuple(ranked[0].params)
     print_table(console, ("rank", *keys, metric, "point"), table, words=1 + len(keys))
     if len(ranked) > _LONGEST_TABLE:
@@ -152,13 +150,22 @@ def print_points(console: Console, trials: Sequence[Any], metric: str) -> None:
 
 def _ranked(trials: Sequence[Any]) -> list[Any]:
     """Trials, best first; those without a value come last."""
-    values = [x.value if x.state.name == "COMPLETE" else -math.inf for x in trials]
-    order = sorted(range(len(trials)), key=lambda i: (-values[i], trials[i].number))
-    return [trials[i] for i in order]
+
+    def place(trial: Any) -> tuple[bool, float, int]:
+        value = _value(trial)
+        return value is None, -(value or 0.0), trial.number
+
+    return sorted(trials, key=place)
 
 
-def _value(trial: Any) -> str:
-    if trial.value is None or trial.state.name != "COMPLETE":
+def _value(trial: Any) -> float | None:
+    """What a trial earned; that of a pruned one is only its last report."""
+    return trial.value if trial.state.name == "COMPLETE" else None
+
+
+def _text(trial: Any) -> str:
+    """The value of a trial with its interval, or why it has none."""
+    if _value(trial) is None:
         return trial.state.name.lower()
     values = np.asarray(trial.user_attrs["values"])
     if len(values) == 1:
@@ -182,7 +189,7 @@ def draw_sweep(path: Path, trials: Sequence[Any], metric: str) -> None:
 
     **Raises:** `PictureError` and `OSError`.
     """
-    done = [trial for trial in trials if trial.state.name == "COMPLETE"]
+    done = [trial for trial in trials if _value(trial) is not None]
     keys = list(done[0].params) if done else []
     columns = min(3, max(1, len(keys)))
     lines = max(1, math.ceil(len(keys) / columns))

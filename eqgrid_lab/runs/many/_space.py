@@ -195,7 +195,6 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
         inner[name] = value
     with as_usage_error("The sweep ", UsageError):
         named = config.partners.networks
-        config = dataclasses.replace(config, sweep=None, out=None)
         config = without_unused(fill(config, table, ""))
         if config.partners.networks != named:
             raise UsageError("has 'partners.networks', which only a command line may name.")

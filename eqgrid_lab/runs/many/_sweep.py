@@ -42,7 +42,16 @@ from ...base import (
 )
 from ...folders import MAX_RESULT_BYTES, cannot_be_written, locked
 from ...settings import Experiment, dump
-from ..single import OutOfTime, Run, digests, open_console, plan_stages, print_preparations, stages
+from ..single import (
+    OutOfTime,
+    Plan,
+    Run,
+    digests,
+    open_console,
+    plan_stages,
+    print_preparations,
+    stages,
+)
 from ._group import ALL_PRUNED, Group
 from ._report import draw_sweep, print_points, write_table
 from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
@@ -125,10 +134,9 @@ def run_sweep(config: Experiment, process: Process) -> int:
     **Raises:** the errors that `run_command_line` prints.
     """
     assert config.sweep is not None
-    sweep, file = read_sweep(config.sweep), config.sweep
-    config = dataclasses.replace(config, sweep=None)
-    folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{file.stem}"
-    config = dataclasses.replace(config, out=None)
+    sweep = read_sweep(config.sweep)
+    folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
+    config = dataclasses.replace(config, sweep=None, out=None)
     points = checked_points(config, sweep)
     programs = {dump(_without_leaves(x)): x for x in points if sweep.sampler == "grid"}
     plans = [plan_stages(stages(x)) for x in programs.values() or [config]]
@@ -191,8 +199,8 @@ def _check_same(folder: Path, files: dict[str, str]) -> None:
 
 
 def _study(folder: Path, sweep: Sweep) -> Any:
-    """The study, in a journal in the folder or in a database. The points of a grid are enqueued
-    when it is made.
+    """The study, in a journal in the folder or in a database. The points of a grid that it does not
+    have yet are enqueued.
     """
     optuna("logging").set_verbosity(logging.ERROR)
     pruners, storages = optuna("pruners"), optuna("storages")
@@ -234,39 +242,43 @@ def _search(search: Search) -> None:
                 return
             for group in groups_of(points):
                 try:
-                    plan_stages(stages(group[0].configs[0]))
+                    plans = plan_stages(stages(group[0].configs[0]))
                 except UsageError as error:
                     for point in group:
                         _leave_out(search, point.number, error)
                 else:
-                    _train(search, group)
+                    _train(search, group, plans)
 
 
 def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point]:
     """Takes points for this process, whose folders stay locked until `stack` is closed: those that
     a process which has ended left behind, or else new ones.
     """
-    trials, states = optuna("trial"), optuna("trial").TrialState
     with locked(search.folder, seconds=60):
-        known = search.study.get_trials(deepcopy=False)
-        points = [
-            point
-            for trial in known
-            if trial.state == states.RUNNING
-            for point in [_point(search, trials.Trial(search.study, trial._trial_id))]
-            if point is not None and point.folder.exists() and _is_free(point, stack)
-            if search.study.get_trials(deepcopy=False)[point.number].state == states.RUNNING
-        ]
-        begun = sum(trial.state != states.WAITING for trial in known)
-        free = search.sweep.size() - begun if not points else 0
+        if points := _left_behind(search, stack):
+            return points
+        begun = sum(x.state.name != "WAITING" for x in search.study.get_trials(deepcopy=False))
         search.study.sampler = _sampler(search.sweep, begun)
-        for _ in range(min(free, search.sweep.at_once)):
-            trial = search.study.ask(distributions(search.sweep))
-            point = _point(search, trial)
+        for _ in range(min(search.sweep.size() - begun, search.sweep.at_once)):
+            point = _point(search, search.study.ask(distributions(search.sweep)))
             if point is not None:
                 _is_free(point, stack)
                 points.append(point)
         return points
+
+
+def _left_behind(search: Search, stack: contextlib.ExitStack) -> list[Point]:
+    """Takes the points of processes that have ended: those under way whose folder nobody locks."""
+    points = []
+    for trial in search.study.get_trials(deepcopy=False):
+        if trial.state.name != "RUNNING" or not _folder(search, trial.number).exists():
+            continue  # the folders of other hosts are elsewhere
+        point = _point(search, optuna("trial").Trial(search.study, trial._trial_id))
+        if point is not None and _is_free(point, stack):
+            # It may have ended after it was read, and before it was locked.
+            now = search.study.get_trials(deepcopy=False)[point.number]
+            points += [point] if now.state.name == "RUNNING" else []
+    return points
 
 
 def _sampler(sweep: Sweep, begun: int) -> Any:
@@ -289,12 +301,20 @@ def _point(search: Search, trial: Any) -> Point | None:
         return None
     seeds = range(config.seed, config.seed + search.sweep.seeds)
     configs = tuple(dataclasses.replace(config, seed=seed) for seed in seeds)
-    return Point(trial, search.folder / f"point-{trial.number:04}", configs, digests(config))
+    return Point(trial, _folder(search, trial.number), configs, digests(config))
+
+
+def _folder(search: Search, number: int) -> Path:
+    return search.folder / f"point-{number:04}"
 
 
 def _leave_out(search: Search, number: int, error: UsageError) -> None:
     search.console.print(f"point {number} is left out: {error}", highlight=False)
-    search.study.tell(number, state=optuna("trial").TrialState.FAIL)
+    _tell_state(search, number, "FAIL")
+
+
+def _tell_state(search: Search, number: int, state: str, value: float | None = None) -> None:
+    search.study.tell(number, value, state=optuna("trial").TrialState[state])
 
 
 def _is_free(point: Point, stack: contextlib.ExitStack) -> bool:
@@ -329,19 +349,18 @@ def _without_leaves(config: Experiment) -> Experiment:
     return dataclasses.replace(config, seed=0, ppo=ppo, **own)
 
 
-def _train(search: Search, points: Sequence[Point]) -> None:
+def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
     """Trains points in one compiled program, and tells the study what they earn.
 
-    Without those whose loss is not finite, or in halves where memory is too small.
+    A point whose loss is not finite fails, and the others begin again. Where memory is too small,
+    the points are trained in two halves.
     """
-    done = [point for point in points if _tell(search, point)]
-    waiting = [[point for point in points if point not in done]]
-    failed = optuna("trial").TrialState.FAIL
+    waiting = [[point for point in points if not _tell(search, point)]]
     while waiting:
         together = waiting.pop(0)
         try:
             if together:
-                _train_together(search, together)
+                _train_together(search, together, plans)
         except NonFiniteLoss as error:
             point = together.pop((error.run or 0) // search.sweep.seeds)
             search.console.print(
@@ -349,7 +368,7 @@ def _train(search: Search, points: Sequence[Point]) -> None:
                 "the others begin again without it",
                 highlight=False,
             )
-            search.study.tell(point.number, state=failed)
+            _tell_state(search, point.number, "FAIL")
             waiting.insert(0, together)
         except OutOfMemory:
             half = len(together) // 2
@@ -359,7 +378,7 @@ def _train(search: Search, points: Sequence[Point]) -> None:
             waiting = [together[:half], together[half:], *waiting]
 
 
-def _train_together(search: Search, points: Sequence[Point]) -> None:
+def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
     """Trains points in one compiled program, writes their results, and tells the study.
 
     **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
@@ -367,19 +386,19 @@ def _train_together(search: Search, points: Sequence[Point]) -> None:
     numbers = ", ".join(str(point.number) for point in points)
     what = "points" if len(points) > 1 else "point"
     search.console.print(f"training {what} {numbers}", highlight=False)
-    group = _group(search, points)
+    group = _group(search, points, plans)
     group.open_folders(search.console, "each")
     prune = None if search.sweep.pruner == "none" else [point.trial for point in points]
     trained = group.train(search.console, search.failures, prune=prune)
-    stopped = trained.progress.stopped
     if not trained.is_over:
-        raise StopTraining(stopped)
-    for i in range(len(group.runs) if stopped != ALL_PRUNED else 0):
+        raise StopTraining(trained.progress.stopped)
+    pruned = trained.progress.stopped == ALL_PRUNED
+    for i in range(0 if pruned else len(group.runs)):
         trained.conclusion(i).conclude()
     group.checkpoint.unlink(missing_ok=True)
     for point in points:
-        if stopped == ALL_PRUNED:
-            search.study.tell(point.number, state=optuna("trial").TrialState.PRUNED)
+        if pruned:
+            _tell_state(search, point.number, "PRUNED")
         else:
             _tell(search, point)
 
@@ -393,18 +412,15 @@ def _tell(search: Search, point: Point) -> bool:
     point.trial.set_user_attr("values", values)
     for name in ("env_steps", "train_seconds"):
         point.trial.set_user_attr(name, results[0][name])
-    state = optuna("trial").TrialState
-    search.study.tell(
-        point.number,
-        float(np.mean(values)) if finite else None,
-        state=state.COMPLETE if finite else state.FAIL,
-    )
+    if finite:
+        _tell_state(search, point.number, "COMPLETE", float(np.mean(values)))
+    else:
+        _tell_state(search, point.number, "FAIL")
     return True
 
 
-def _group(search: Search, points: Sequence[Point]) -> Group:
+def _group(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> Group:
     """The group of the points' runs, resumed from its checkpoint if there is one."""
-    plans = plan_stages(stages(points[0].configs[0]))
     runs = tuple(
         Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)
         for point in points
