@@ -24,7 +24,7 @@ from eqgrid_lab import Experiment
 from agents import evaluate, pick_run, scan_updates
 from eqgrid_lab.base import RunError, run_command
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.runs.single import draw
+from eqgrid_lab.runs import draw
 from eqgrid_lab.settings import default_settings, page, read_flags
 
 

@@ -119,6 +119,6 @@ class IPPO(Experiment):
 
 if __name__ == "__main__":
     # Repeats `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
-    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/single/_hooks.py).
-    # --num-seeds and --sweep train several runs together (eqgrid_lab/runs/many/_group.py).
+    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
+    # --num-seeds and --sweep train several runs together (eqgrid_lab/runs/_members.py).
     run_experiment(IPPO)

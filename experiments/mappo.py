@@ -146,5 +146,5 @@ class MAPPO(Experiment):
 
 if __name__ == "__main__":
     # Repeats `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
-    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/single/_hooks.py).
+    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
     run_experiment(MAPPO)

@@ -11,8 +11,7 @@ import pytest
 
 from eqgrid_lab import Experiment
 from eqgrid_lab.base import Process, exit_code_of
-from eqgrid_lab.runs import _program
-from eqgrid_lab.runs.many import _seeds, _sweep
+from eqgrid_lab.runs import _program, _sweep
 from eqgrid_lab.settings import page
 
 
@@ -35,7 +34,7 @@ def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
     """
     with pytest.MonkeyPatch.context() as patch, listening() as process:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        for module in (_program, _seeds, _sweep):
+        for module in (_program, _sweep):
             patch.setattr(module, "keep_compiled_programs", lambda: "")
         experiment: Any = page(algorithm) if isinstance(algorithm, str) else algorithm
         return _program.run_command_line(experiment, process)

@@ -15,8 +15,7 @@ process = Process.listen()
 import jax  # noqa: E402
 
 from eqgrid_lab.base import _distributed  # noqa: E402
-from eqgrid_lab.runs import run_command_line  # noqa: E402
-from eqgrid_lab.runs.single import _training  # noqa: E402
+from eqgrid_lab.runs import _members, run_command_line  # noqa: E402
 
 _distributed._HEARTBEAT = 20
 who, block, name = os.environ.get("ACCIDENT", "- 0 SIGTERM").split()
@@ -32,5 +31,5 @@ def train_until_the_accident(*args, hooks, **kwargs):
     return train(*args, hooks=[*hooks, accident], **kwargs)
 
 
-train, _training.train = _training.train, train_until_the_accident
+train, _members.train = _members.train, train_until_the_accident
 process.finish(run_command_line(page("ippo"), process))

@@ -1,11 +1,12 @@
 """Many runs in one program, and several devices.
 
-In a state of many runs, every array has a leading axis of the runs. On several devices,
-environments are sharded over the devices, and parameters are replicated. The devices may belong to
-several processes, all of which then pass the complete arrays.
+In a state of many runs, every array has a leading axis of the runs. On several devices, the
+environments of a single run are sharded over the devices, and its parameters are replicated; of
+many runs, each device trains its share. The devices may belong to several processes, all of which
+then pass the complete arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -71,7 +72,7 @@ def _pick(state: S, run: Int[Array, ""]) -> S:
     return jax.tree.map(lambda x: x[run] if eqx.is_array(x) else x, state)
 
 
-_AXIS = "envs"
+_AXIS = "devices"
 
 
 def device_mesh(num_devices: int | None = None) -> Mesh:
@@ -90,16 +91,15 @@ def device_mesh(num_devices: int | None = None) -> Mesh:
     return Mesh(np.array(devices[:number]), (_AXIS,))
 
 
-def check_even(num_envs: int, mesh: Mesh) -> None:
-    """Checks that the environments can be distributed evenly over the devices.
+def check_even(number: int, mesh: Mesh, what: str = "environments") -> None:
+    """Checks that environments or runs can be distributed evenly over the devices.
 
     **Raises:** `ValueError` that names the nearest numbers of devices, when they cannot.
     """
-    if num_envs % mesh.size:
+    if number % mesh.size:
         raise ValueError(
-            f"{num_envs} environments cannot be spread evenly over {mesh.size} devices; the "
-            f"nearest numbers of devices that divide them are "
-            f"{nearest_divisors(mesh.size, num_envs)}."
+            f"{number} {what} cannot be spread evenly over {mesh.size} devices; the nearest "
+            f"numbers of devices that divide them are {nearest_divisors(mesh.size, number)}."
         )
 
 
@@ -135,6 +135,62 @@ def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
         return tree
     whole, shared = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (_AXIS,)))
     return jax.tree.map(lambda x: _place(x, shared if _leads_with(x, num_envs) else whole), tree)
+
+
+def on_each_device(
+    function: Callable[..., Any],
+    tree: PyTree,
+    *others: Any,
+    axes: PyTree[int | None],
+    mesh: Mesh,
+) -> Any:
+    """Calls a function on each device with its share of runs. Devices never wait for each other:
+    the compiled program has no communication.
+
+    **Arguments:**
+
+    - `function`: takes a PyTree and further arguments. Its two results have a first and a second
+        axis of runs.
+    - `tree`: the PyTree for it.
+    - `others`: the further arguments, which are the same on every device.
+    - `axes`, `mesh`: as in `place_runs`.
+
+    **Returns:** the two results, with all runs.
+    """
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+
+    def local(arrays: PyTree, *others: Any) -> Any:
+        return function(eqx.combine(arrays, rest), *others)
+
+    return jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(_specs(arrays, axes), *(PartitionSpec() for _ in others)),
+        out_specs=(PartitionSpec(_AXIS), PartitionSpec(None, _AXIS)),
+        check_vma=False,  # loops begin with zeros, which are the same on every device
+    )(arrays, *others)
+
+
+def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
+    """Shards arrays of many runs over the devices along the axis of the runs, and replicates all
+    others.
+
+    **Arguments:**
+
+    - `tree`: as in `replicate`.
+    - `axes`: for each leaf, 0 if its first axis is that of the runs, and `None` otherwise.
+    - `mesh`: as in `replicate`.
+    """
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    specs = _specs(arrays, axes)
+    placed = jax.tree.map(lambda x, spec: _place(x, NamedSharding(mesh, spec)), arrays, specs)
+    return eqx.combine(placed, rest)
+
+
+def _specs(arrays: PyTree, axes: PyTree[int | None]) -> PyTree[PartitionSpec]:
+    structure = jax.tree.structure(arrays)
+    each = structure.flatten_up_to(axes)
+    return structure.unflatten([PartitionSpec(*([] if x is None else [_AXIS])) for x in each])
 
 
 def _place(x: PyTree, sharding: NamedSharding) -> PyTree:

@@ -26,7 +26,7 @@ from ..policies import (
 from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S
 from ._memory import check_memory
 from ._processes import from_first, gather, spans_processes, whole
-from ._sharding import check_even, num_runs, replicate, spread
+from ._sharding import check_even, num_runs, on_each_device, place_runs, replicate, spread
 
 
 @final
@@ -151,10 +151,11 @@ def train(
     - `num_updates`: the number of updates of the whole run, including those already in `state`.
     - `updates_per_block`: the number of updates between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
-        environments are sharded evenly over them; the result is that of one device, except for
-        rounding. If the devices belong to several processes, all processes call `train`: it uses
-        the state and the `measure` of process 0 (the others may pass shapes of a state), and a hook
-        or `should_stop` of any process stops all. Hooks get complete arrays.
+        environments of a run are sharded evenly over them, and many runs are divided evenly among
+        them; the result is that of one device, except for rounding. If the devices belong to
+        several processes, all of them call `train` with a single run: it uses the state and the
+        `measure` of process 0 (the others may pass shapes of a state), and a hook or `should_stop`
+        of any process stops all. Hooks get complete arrays.
     - `measure`: called after every block, before the hooks, which find its result in
         `progress.measured`; meant for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
@@ -185,9 +186,13 @@ def train(
     if updates_per_block < 1:
         raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
     if mesh is not None:
-        check_even(env.num_envs, mesh)
-        if num_runs(state) is not None:
-            raise ValueError("Many runs are trained on one device: leave out `mesh`.")
+        runs = num_runs(state)
+        if runs is not None and spans_processes(mesh):
+            raise ValueError("Many runs are trained in one process: use the devices of this one.")
+        if runs is None:
+            check_even(env.num_envs, mesh)
+        else:
+            check_even(runs, mesh, "runs")
     if left == 0:
         return progress
     settings = _Settings(
@@ -200,7 +205,7 @@ def train(
     )
     # From here on, everything that differs between runs is an array: the block is compiled once.
     state = _without_repeats(state) if donate else state
-    settings, state = replicate(settings, mesh), _spread(state, env.num_envs, mesh)
+    settings, state = _place(settings, state)
     block = _compile(settings, state, donate)
     compiled = progress.compile_seconds + time.perf_counter() - start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
@@ -307,6 +312,24 @@ class _Settings(NamedTuple):
 
 
 def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
+    """Makes `count` updates, on the devices of the mesh."""
+    mesh = settings.mesh
+    if mesh is None or num_runs(state) is None:
+        state, metrics = _make_updates(settings, state, count)
+        return _spread(state, settings.env.num_envs, mesh), replicate(metrics, mesh)
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    def block(inputs: PyTree, count: Int[Array, ""]) -> tuple[PyTree, Metrics]:
+        settings, arrays = inputs
+        state, metrics = _make_updates(settings, eqx.combine(arrays, rest), count)
+        return eqx.filter(state, eqx.is_array), metrics
+
+    axes = _axes(settings, arrays)
+    arrays, metrics = on_each_device(block, (settings, arrays), count, axes=axes, mesh=mesh)
+    return eqx.combine(arrays, rest), metrics
+
+
+def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
     """Makes `count` updates. The count is an input, so that one compiled program also serves the
     shorter last block; the metrics have as many rows as the longest block has updates.
     """
@@ -326,8 +349,7 @@ def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S,
     _, one = jax.eval_shape(update, arrays)
     metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
     arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
-    state = _spread(eqx.combine(arrays, rest), settings.env.num_envs, settings.mesh)
-    return state, replicate(metrics, settings.mesh)
+    return eqx.combine(arrays, rest), metrics
 
 
 def _update(settings: _Settings, state: S) -> tuple[S, Metrics]:
@@ -344,6 +366,22 @@ def _update(settings: _Settings, state: S) -> tuple[S, Metrics]:
     # always have an axis of the runs.
     in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
     return eqx.filter_vmap(update, in_axes=in_axes)(settings.algorithm, settings.env, state)
+
+
+def _axes(settings: _Settings, state: PyTree) -> PyTree[int | None]:
+    """The axis of the runs in each array of the arguments of a block: 0, or `None`."""
+    shared = jax.tree.map(lambda _: None, settings)
+    env = settings.env_axes if settings.env_axes is not None else shared.env
+    own = shared._replace(algorithm=jax.tree.map(_if_vector, settings.algorithm), env=env)
+    return own, jax.tree.map(eqx.if_array(0), state)
+
+
+def _place(settings: _Settings, state: S) -> tuple[_Settings, S]:
+    """Places the arguments of a block on the devices of its mesh, if it has one."""
+    mesh = settings.mesh
+    if mesh is not None and num_runs(state) is not None:
+        return place_runs((settings, state), _axes(settings, state), mesh)
+    return replicate(settings, mesh), _spread(state, settings.env.num_envs, mesh)
 
 
 def _if_vector(x: PyTree) -> int | None:
@@ -447,7 +485,7 @@ def _without_repeats(state: S) -> S:
 
 def _spread(state: S, num_envs: int, mesh: Mesh | None) -> S:
     """Shards the environments of a run over the devices, and replicates everything else."""
-    if mesh is None:  # then there may be many runs, with one more axis
+    if mesh is None:
         return state
     runner = spread(state.runner, num_envs, mesh)
     return eqx.tree_at(lambda s: s.runner, replicate(state, mesh), runner)

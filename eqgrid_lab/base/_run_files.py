@@ -45,6 +45,7 @@ class _Metadata(TypedDict, total=False):
     chosen_by: float
     checkpoint: str
     runs: list[str]
+    members: list[dict[str, float]]
     run: _Settings
     partners: list[_Partner]
 

@@ -42,7 +42,7 @@ from ..base import (
     run_process,
 )
 from ..folders import folder_name, open_folder, write_csv, write_json, writing_into
-from ..runs.single import open_console, portable
+from ..runs import open_console, portable
 from ..settings import dump, to_table
 from ..show import film_episode, median_seed
 from ._games import Recorded, most_frequent, read_recorded

@@ -14,7 +14,7 @@ from rich.text import Text
 from agents.cloning import Epoch
 
 from ..folders import short_name
-from ..runs.single import is_live, progress_bar
+from ..runs import is_live, progress_bar
 from ..show import (
     files_in,
     new_figure,

@@ -16,7 +16,7 @@ from eqgrid import AbstractPartner, OneOf, read_regular_text
 
 from ..base import Named, UsageError, reason
 from ..folders import MAX_RESULT_BYTES, short_name, write_json
-from ..runs.single import draw
+from ..runs import draw
 from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, page
 from ..worlds import world_settings
 from ._heldout import HeldOut

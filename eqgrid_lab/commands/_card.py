@@ -12,7 +12,7 @@ from agents import save_policy, write_whole
 
 from ..base import RunError, UsageError
 from ..folders import escape_markdown, short_name, without_folders
-from ..runs.single import SavedPolicy
+from ..runs import SavedPolicy
 from ..settings import own_flags
 from ..show import return_texts, with_deviation
 

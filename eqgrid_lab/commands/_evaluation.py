@@ -18,7 +18,7 @@ from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
 
 from ..base import UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, shown_path, write_json
-from ..runs.single import SavedPolicy, mean_totals
+from ..runs import SavedPolicy, mean_totals
 from ..settings import PolicySettings, Seed, read_flags
 from ..show import film_episode, path_text, print_paths, print_table, with_deviation
 from ..worlds import WorldSettings

@@ -15,7 +15,7 @@ from eqgrid.envs.overcooked import STAY, ScriptedCook
 
 from ..base import UsageError, as_usage_error, read_metadata
 from ..folders import short_name
-from ..runs.single import SavedPolicy, marks, read_policy
+from ..runs import SavedPolicy, marks, read_policy
 from ..settings import PolicySettings, Seed, check_limits, fill, read_toml
 from ..worlds import Kitchen, Share, WorldSettings, check_same_game, kitchen_layout
 from ._policies import PolicyFlags

@@ -27,7 +27,7 @@ from eqgrid.grid import Layout, render
 
 from ..base import UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_csv, write_json
-from ..runs.single import SavedPolicy
+from ..runs import SavedPolicy
 from ..settings import PolicySettings, Seed, program, read_flags
 from ..show import (
     caption,

@@ -34,7 +34,7 @@ from eqgrid import (
 
 from ..base import Named, UsageError, is_own, seed_folders
 from ..folders import short_name
-from ..runs.single import SavedPolicy, read_policy
+from ..runs import SavedPolicy, read_policy
 from ..settings import PolicySettings, at_home, default_settings, load_page, page, value_after
 from ..show import interval_of_mean
 from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings

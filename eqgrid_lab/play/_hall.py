@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import final
 
 from ..base import UsageError
-from ..runs.single import digest
+from ..runs import digest
 from ..settings import to_table
 from ._frames import TileSheet
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal

@@ -27,7 +27,7 @@ from eqgrid.grid import GridWorld, Layout, RandomLayouts, agent_colours
 
 from ..base import UsageError
 from ..folders import short_name
-from ..runs.single import SavedPolicy, read_policy
+from ..runs import SavedPolicy, read_policy
 from ..settings import PolicySettings, default_model_of_people
 from ..worlds import check_same_game, kitchen_layout
 from ._messages import Control, controls_of, idle_action

@@ -20,7 +20,7 @@ from eqgrid.grid import by_choice
 from eqgrid.typing import PyTree
 
 from ..base import NOTHING_NAMED, Named, UsageError
-from ..runs.single import digest
+from ..runs import digest
 from ..settings import default_settings, page, world_from
 from ..show import with_last
 from ._frames import Screen, TileSheet, whole_frame

@@ -1,3 +1,21 @@
 """Runs: training with folders, checkpoints, evaluation, many seeds and sweeps."""
 
+from ._build import draw as draw
+from ._curriculum import (
+    Gate as Gate,
+    Stage as Stage,
+    StageCount as StageCount,
+    stages as stages,
+    with_curriculum as with_curriculum,
+)
+from ._display import (
+    LogDisplay as LogDisplay,
+    is_live as is_live,
+    open_console as open_console,
+    progress_bar as progress_bar,
+)
+from ._evaluator import Evaluator as Evaluator, mean_totals as mean_totals
+from ._hooks import EarlyStop as EarlyStop
+from ._identity import digest as digest, marks as marks, run_digest as run_digest
+from ._policies import SavedPolicy as SavedPolicy, portable as portable, read_policy as read_policy
 from ._program import run_command_line as run_command_line, run_experiment as run_experiment

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from agents import CheckpointError, NonFiniteLoss, gather, is_first, restore, write_whole
+from agents import NonFiniteLoss, gather, is_first, write_whole
 
 from ..base import (
     NOTHING_LEARNED,
@@ -19,36 +19,23 @@ from ..base import (
     RunError,
     UsageError,
     exit_code_of,
-    is_complete,
     keep_compiled_programs,
     print_error,
     read_metadata,
     run_process,
     together,
 )
-from ..folders import folder_name, locked, open_folder, read_history, short_name
+from ..folders import folder_name, locked, open_folder, short_name
 from ..settings import Experiment, dump, parse
-from ..show import print_result, what_is_kept
-from .many import resume_seeds, run_seeds, run_sweep
-from .single import (
-    STOP_CODES,
-    Conclusion,
-    Run,
-    Stage,
-    check_same_run,
-    check_updates,
-    digests,
-    finish,
-    open_console,
-    plan_stages,
-    print_preparations,
-    profiled,
-    run_loggers,
-    shapes,
-    stages,
-    train_stages,
-    with_curriculum,
-)
+from ..show import Csv, print_result, what_is_kept
+from ._conclusion import finish
+from ._curriculum import Stage, stages, with_curriculum
+from ._display import open_console, print_preparations
+from ._identity import check_same_run, digests
+from ._members import Members, members_of
+from ._report import print_seeds
+from ._run import STOP_CODES, Run, plan_stages
+from ._sweep import run_sweep
 
 
 def run_experiment(experiment: type[Experiment], args: Sequence[str] | None = None) -> None:
@@ -115,105 +102,111 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
 def _run(
     config: Experiment, run_stages: tuple[Stage, ...], files: Mapping[str, str], process: Process
 ) -> int:
-    run = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
+    whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()
     if not is_first():
-        return _follow(run)
+        return _follow(whole)
     if config.resume is not None:
         with locked(config.resume):
-            run = dataclasses.replace(run, folder=config.resume)
-            return resume_seeds(run) if config.num_seeds > 1 else _go_on(run)
+            return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
-        run = dataclasses.replace(run, folder=folder)
-        return run_seeds(run) if config.num_seeds > 1 else _begin(run)
+        return _begin(members_of(dataclasses.replace(whole, folder=folder)))
 
 
-def _go_on(run: Run) -> int:
+def _resume(members: Members) -> int:
     """Resumes a run. Everything that is needed is read before any file in its folder changes."""
-    checkpoint = run.folder / "checkpoints" / "last.safetensors"
-    position = read_metadata(checkpoint)
-    check_same_run(run.folder, position, run.identity)
-    run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
-    if run.number >= len(run.stages):
-        raise CheckpointError(
-            f"The checkpoint {str(checkpoint)!r} is of stage {run.number + 1}, and the run has "
-            f"{len(run.stages)}: begin a new run."
-        )
-    state = restore(checkpoint, shapes(run))
-    updates = int(state.updates)
-    check_updates(run.folder, position, updates)
+    folder = members.whole.folder
+    position = read_metadata(members.checkpoint)
+    check_same_run(folder, position, members.whole.identity)
+    members = members.resumed(position)
+    whole, updates = members.whole, position["update"]
+    num_updates, complete = whole.plan.num_updates, members.have_all_files
     # A run that was killed at its very end has made all updates, but lacks some of its files.
-    complete = is_complete(run.folder, run.config.env.has_film)
-    if updates > run.plan.num_updates or (complete and updates == run.plan.num_updates):
-        steps = updates * run.plan.steps_per_update
+    if updates > num_updates or (complete and updates == num_updates):
+        steps = updates * whole.plan.steps_per_update
         raise UsageError(
-            f"The run {str(run.folder)!r} is complete, with {steps:,} steps: add a larger "
-            "--total-steps to go on."
+            f"The run {str(folder)!r} is complete, with {steps:,} steps{_of_each(members)}: add a "
+            "larger --total-steps to go on."
         )
-    if complete and run.is_last_stage and run.stage.ended(position):
-        raise UsageError(f"The run {str(run.folder)!r} is complete: its last stage has ended.")
-    history = read_history(run.folder, position, run.identity)
-    write_whole(run.folder / "config.toml", dump(run.settings).encode())
-    history.write_into(run.folder)
-    return _begin(dataclasses.replace(run, state=state, history=history), position)
+    if complete and whole.is_last_stage and members.ended(position):
+        raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")
+    if not members.alone:
+        rows = dataclasses.replace(members.runs[0].history, rows=members.rows_of_all())
+        history = dataclasses.replace(rows, json_rows=b"", abandoned=())
+        members = dataclasses.replace(members, whole=dataclasses.replace(whole, history=history))
+        history.write_into(folder)
+    write_whole(folder / "config.toml", dump(whole.settings).encode())
+    return _begin(members, position)
 
 
-def _follow(run: Run) -> int:
+def _of_each(members: Members) -> str:
+    return "" if members.alone else " of each seed"
+
+
+def _follow(whole: Run) -> int:
     """Trains in a process other than the first, without reading or writing the run's folder."""
     keep_compiled_programs()
     position = gather({})[0]
-    run = dataclasses.replace(run, number=position.get("stage", 1) - 1)
-    train_stages(run, position, Console(quiet=True), Failures())
+    members = members_of(whole).in_stage(position.get("stage", 1) - 1)
+    members.train(Console(quiet=True), Failures(), position)
     return 0  # the exit code of the first process is used
 
 
-def _begin(run: Run, position: Mapping[str, Any] | None = None) -> int:
+def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
     """Trains, evaluates, writes the results, and prints where they are.
 
     **Arguments:**
 
-    - `run`: the run.
-    - `position`: the metadata of the checkpoint that it resumes from; `None` for a new run.
+    - `members`: the runs.
+    - `position`: the metadata of the checkpoint that they resume from; `None` for a new run.
 
     **Returns:** the exit code.
     """
-    console, failures = _greet(run), Failures()
+    console, failures, whole = _greet(members), Failures(), members.whole
     agreed = gather(dict(position or {}))[0]
-    with run_loggers(run) as loggers, profiled(run.folder, run.config.profile) as profile:
-        try:
-            trained = train_stages(run, agreed, console, failures, loggers, profile)
-        except NonFiniteLoss as error:
-            raise RunError(f"{error} {what_is_kept(run.folder)}") from error
-    run, progress, evaluator = trained
-    if progress.stopped and progress.metrics is None:
-        return print_error(NOTHING_LEARNED, STOP_CODES.get(progress.stopped, 0))
-    if progress.stopped:
-        console.print(f"{progress.stopped} after {progress.env_steps:,} steps", highlight=False)
+    log = None if members.alone else Csv(whole.folder / "metrics.csv", whole.history.rows)
+    try:
+        trained = members.train(console, failures, agreed, log=log)
+    except NonFiniteLoss as error:
+        raise RunError(f"{_not_finite(error, members)} {what_is_kept(whole.folder)}") from error
+    progress, stopped = trained.progress, trained.progress.stopped
+    if stopped and progress.metrics is None:
+        return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
+    if stopped:
+        steps = f"{progress.env_steps:,} steps{_of_each(members)}"
+        console.print(f"{stopped} after {steps}", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
-    result = Conclusion(run, progress, evaluator, failures).conclude()
-    print_result(console, result, run.folder)
-    return finish(run, progress.stopped, console, failures)
+    show = print_result if members.alone else print_seeds
+    show(console, trained.conclude(), whole.folder)
+    return finish(trained.members.whole, stopped, console, failures)
 
 
-def _greet(run: Run) -> Console:
-    console = open_console()
-    config, title = run.config, escape(short_name(run.config.env.title))
-    rules = f" ({config.env.rules})" if config.env.rules else ""
+def _not_finite(error: NonFiniteLoss, members: Members) -> str:
+    if error.run is None:
+        return str(error)
+    return (
+        f"The loss of update {error.update} of seed {members.runs[error.run].config.seed} is not a "
+        f"finite number (first {error.where}), so all runs stop. Try a smaller learning rate."
+    )
+
+
+def _greet(members: Members) -> Console:
+    console, whole, config = open_console(), members.whole, members.whole.config
+    title, rules = escape(short_name(config.env.title)), ""
+    if config.env.rules:
+        rules = f" ({config.env.rules})"
+    seeds, each = f"seed {config.seed}", ""
+    if not members.alone:
+        seeds, each = f"seeds {config.seed} to {members.runs[-1].config.seed} at once", " each"
     console.print(
-        f"[bold]{run.algorithm}[/] in [bold]{title}[/]{rules}, seed "
-        f"{config.seed}, {config.num_envs} environments: writing to {escape(str(run.folder))}",
+        f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "
+        f"environments{each}: writing to {escape(str(whole.folder))}",
         highlight=False,
     )
-    if run.state is not None:
-        steps = int(run.state.updates) * run.plan.steps_per_update
-        end = run.plan.num_updates * run.plan.steps_per_update
-        console.print(
-            f"going on after {steps:,} steps; annealed settings reach their end at step {end:,}",
-            highlight=False,
-        )
-    run.history.print_abandoned(console)
-    lengths = [(run.settings.total_steps, run.plan)]
-    print_preparations(console, config, keep_compiled_programs(), lengths)
+    members.open_folders(console, _of_each(members))
+    lengths = [(whole.settings.total_steps, whole.plan)]
+    programs = keep_compiled_programs()
+    print_preparations(console, config, programs, lengths, _of_each(members))
     return console

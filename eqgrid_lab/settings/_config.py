@@ -185,16 +185,17 @@ def _check_many(config: Experiment) -> None:
         raise UsageError("--num-seeds cannot be given with --sweep: write 'seeds' into its file.")
     if config.sweep is not None and config.overwrite:
         raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
-    if config.curriculum is not None or config.stage:
-        raise UsageError(f"--curriculum cannot be given with {flag}, which has no stages.")
-    if config.devices != 1:
-        raise UsageError(f"--devices cannot be given with {flag}, which trains on one device.")
+    if config.sweep is not None:
+        if config.curriculum is not None or config.stage:
+            raise UsageError("--curriculum cannot be given with --sweep, which has no stages.")
+        if config.devices != 1:
+            raise UsageError("--devices cannot be given with --sweep, which trains on one device.")
+        if "wandb" in config.log:
+            raise UsageError("--log wandb cannot be given with --sweep: use optuna-dashboard.")
     if config.distributed:
-        raise UsageError(f"--distributed cannot be given with {flag}, which trains on one device.")
+        raise UsageError(f"--distributed cannot be given with {flag}: train in one process.")
     if config.max_kl is not None:
         raise UsageError(f"--max-kl cannot be given with {flag}, where runs end together.")
-    if "wandb" in config.log:
-        raise UsageError(f"--log wandb cannot be given with {flag}: it logs one run of a process.")
     if config.seed + config.num_seeds - 1 > LARGEST_SEED:
         raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
 

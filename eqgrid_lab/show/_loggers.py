@@ -129,7 +129,14 @@ class TensorBoard(Logger):
 class WeightsAndBiases(Logger):
     """Logs to Weights & Biases; its environment variables apply, such as `WANDB_MODE=offline`."""
 
-    def __init__(self, path: Path, name: str, settings: Mapping[str, Any], id_file: Path):
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        settings: Mapping[str, Any],
+        id_file: Path,
+        group: str | None = None,
+    ):
         """**Arguments:**
 
         - `path`: the folder for its files.
@@ -137,6 +144,7 @@ class WeightsAndBiases(Logger):
         - `settings`: the settings of the run, which Weights & Biases shows as its configuration.
         - `id_file`: the file with the id of its run, which is continued; the file is written if it
             is missing.
+        - `group`: the name of the group of runs to which it belongs, if any.
         """
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
@@ -150,6 +158,8 @@ class WeightsAndBiases(Logger):
                 allow_val_change=True,  # a resumed run may be longer
                 project=os.environ.get("WANDB_PROJECT", "eqgrid"),
                 name=name,
+                group=group,
+                reinit="create_new",  # one process logs the runs of all seeds
                 dir=str(path),
                 config=dict(settings),
                 settings=wandb.Settings(silent=True, console="off"),
@@ -202,6 +212,7 @@ def open_loggers(
     json_rows: bytes,
     env_steps: int,
     settings: Mapping[str, Any],
+    group: str | None = None,
 ) -> list[Logger]:
     """Opens the loggers of a run: `metrics.csv`, which is always written, and any others.
 
@@ -212,6 +223,7 @@ def open_loggers(
     - `csv_rows`, `json_rows`: what `metrics.csv` and `metrics.jsonl` of a resumed run contain.
     - `env_steps`: the environment steps that a resumed run has made.
     - `settings`: the settings of the run.
+    - `group`: the name of the runs to which it belongs, for Weights & Biases.
 
     **Returns:** the loggers, `metrics.csv` first.
 
@@ -221,7 +233,11 @@ def open_loggers(
         "jsonl": lambda: JsonLines(folder / "metrics.jsonl", json_rows),
         "tensorboard": lambda: TensorBoard(folder / "tensorboard", env_steps + 1),
         "wandb": lambda: WeightsAndBiases(
-            folder / "wandb", folder.resolve().name, settings, folder / WANDB_ID
+            folder / "wandb",
+            folder.resolve().name if group is None else f"{group}/{folder.name}",
+            settings,
+            folder / WANDB_ID,
+            group,
         ),
     }
     return [Csv(folder / "metrics.csv", csv_rows), *(more[name]() for name in dict.fromkeys(names))]

@@ -22,7 +22,7 @@ from eqgrid import AbstractEnv, unwrap_state
 
 from ..base import UsageError
 from ..play import Menu, Offer, Place
-from ..runs.single import digest
+from ..runs import digest
 from ..settings import to_table
 from ._models import check_models, policy_model, start_model, step_model
 from ._sheet import Sheet, draw_sheet

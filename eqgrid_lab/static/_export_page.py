@@ -17,7 +17,7 @@ from eqgrid.grid import RandomLayouts
 from ..base import Named, UsageError, as_usage_error, run_command
 from ..commands import first_world, settings_to_play
 from ..play import Menu
-from ..runs.single import SavedPolicy, read_policy
+from ..runs import SavedPolicy, read_policy
 from ..settings import read_flags
 from ..worlds import Kitchen, WorldSettings
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ..base import UsageError
 from ..play import PERSON, Menu
-from ..runs.single import SavedPolicy, read_policy
+from ..runs import SavedPolicy, read_policy
 from ..settings import read_toml
 
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]

@@ -40,7 +40,7 @@ from ..play import (
     read_recorded,
     write_recording,
 )
-from ..runs.single import SavedPolicy, digest, read_policy
+from ..runs import SavedPolicy, digest, read_policy
 from ..settings import read_flags, to_table
 from ..show import print_paths
 from ..study import (

@@ -36,7 +36,7 @@ from eqgrid_lab.plans import (
     sharpened,
     write_taught,
 )
-from eqgrid_lab.runs.single import SavedPolicy, read_policy
+from eqgrid_lab.runs import SavedPolicy, read_policy
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
 from eqgrid_lab.worlds import build_one_kitchen

@@ -23,7 +23,7 @@ from eqgrid.envs.overcooked.plans import BestResponse, JointModel
 from eqgrid.grid import poses
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PEOPLE, BestResponses, _partners
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.show import progress
 

@@ -48,7 +48,7 @@ from eqgrid.grid import _layout
 from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.commands import _card, _evaluation, check_file, judging_env, lineups, write_episodes
 from eqgrid_lab.folders import _results, shown_path, without_folders
-from eqgrid_lab.runs.single import _policies, portable, read_policy
+from eqgrid_lab.runs import _policies, portable, read_policy
 from eqgrid_lab.settings import dump, page, parse
 
 ROOT = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from eqgrid_lab.commands import (
     training_settings,
 )
 from eqgrid_lab.commands._partners import summary
-from eqgrid_lab.runs.single import run_digest
+from eqgrid_lab.runs import run_digest
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.worlds import WORLDS, world_settings
 

@@ -17,7 +17,7 @@ from eqgrid import StayPartner, play
 from eqgrid.envs.overcooked import Overcooked
 from eqgrid.envs.overcooked.plans import JointModel, PlanTable
 from eqgrid_lab.plans import Distillation, follows, judge, label, play_from, repeat, sharpened
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 
 pytestmark = [pytest.mark.slow]

@@ -17,7 +17,7 @@ from agents import actor_critic, read_metadata, trained_policy
 from eqgrid import AutoReset, Vectorize
 from eqgrid.envs.overcooked.plans import JointModel, reachable_counters, solve
 from eqgrid_lab.plans import Search, recite, repeat
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 
 pytestmark = [pytest.mark.slow]
 POLICIES = Path(search_policy.__file__).parents[1] / "heldout/policies"

@@ -13,7 +13,7 @@ from agents import checksum
 from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.commands import play_all
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.show import median_seed
 
 MODELS = json.loads(shipped("people/models.json").read_text())

@@ -9,7 +9,7 @@ import pytest
 from eqgrid_lab import world_settings
 from agents import CheckpointError, evaluate, find_policy, load_policy, shipped_policies
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ from eqgrid.grid import (
     WeightedEventReward,
 )
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs.single import Evaluator, mean_totals
+from eqgrid_lab.runs import Evaluator, mean_totals
 from eqgrid_lab.settings import check_limits
 from eqgrid_lab.worlds import WorldSettings, world_settings
 

@@ -30,7 +30,7 @@ from eqgrid_lab.play import (
     scenes,
     think,
 )
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
 

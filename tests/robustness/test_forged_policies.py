@@ -22,7 +22,7 @@ from eqgrid import Masked, ObservationAndState
 from eqgrid_lab.base._run_files import _Metadata
 from eqgrid_lab.commands import common_world
 from eqgrid_lab.commands._card import _body, _front_matter
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import dump, page, parse
 
 pytestmark = pytest.mark.robustness

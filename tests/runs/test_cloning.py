@@ -19,7 +19,7 @@ from eqgrid.envs.overcooked import ScriptedCook
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.base import UsageError, exit_code_of
 from eqgrid_lab.cloning import _program, choose_held_out, read_recorded
-from eqgrid_lab.runs.single import read_policy
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.show import median_seed
 

@@ -17,20 +17,20 @@ from eqgrid import NormalizeObservation
 from eqgrid.grid import GridWorld, Stay
 from eqgrid_lab.base import Failures, Process, UsageError
 from eqgrid_lab.folders import History
-from eqgrid_lab.runs import _program
-from eqgrid_lab.runs.single import (
+from eqgrid_lab.runs import (
     EarlyStop,
     Evaluator,
     Gate,
-    Run,
     Stage,
-    StageEvaluator,
-    _training,
-    evaluated_metrics,
+    StageCount,
+    _members,
+    _program,
     stages,
     with_curriculum,
 )
-from eqgrid_lab.runs.single._curriculum import summary
+from eqgrid_lab.runs._curriculum import summary
+from eqgrid_lab.runs._evaluator import evaluated_metrics
+from eqgrid_lab.runs._run import Run
 from eqgrid_lab.settings import default_settings, dump, load, page, parse
 
 TABLES = """
@@ -125,29 +125,15 @@ def test_what_is_written_can_be_read_back(tmp_path):
         dump(dataclasses.replace(config, partners=partner))
 
 
-@dataclasses.dataclass
-class Returns:
-    """Evaluations whose results are known."""
-
-    values: list[float]
-
-    def __call__(self, progress) -> dict[str, float]:
-        return {"eval_return_mean": self.values.pop(0)}
-
-
-@dataclasses.dataclass
-class Progress:
-    env_steps: int
-
-
 @pytest.mark.parametrize(
     ("returns", "passes"),
-    [([30, 30, 30], [1, 2, 3]), ([30, 19, 30], [1, 0, 1]), ([float("nan"), 20, 21], [0, 1, 2])],
+    [([30, 30, 30], [1, 2, 2]), ([30, 19, 30], [1, 0, 1]), ([float("nan"), 20, 21], [0, 1, 2])],
 )
 def test_a_gate_counts_evaluations_in_a_row(returns, passes):
     stage = Stage("a", page("ippo")(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000)
-    measure = StageEvaluator(Returns(list(returns)), stage, number=2, begin=500)
-    rows = [measure(Progress(steps)) for steps in (600, 700, 800)]
+    count = StageCount(stage, number=2, begin=500)
+    each = zip(returns, (600, 700, 800), strict=True)
+    rows = [count({"eval_return_mean": mean, "env_steps": steps}) for mean, steps in each]
     assert [row["gate_passes"] for row in rows] == passes
     assert [row["stage_steps"] for row in rows] == [100, 200, 300]
     assert {row["stage"] for row in rows} == {2}
@@ -164,8 +150,9 @@ def test_patience_begins_anew_with_the_last_stage(tmp_path):
     def hook_of(number):
         plans = (SimpleNamespace(totals={}),) * 2
         history = History(evaluations=tuple(rows))
-        run = Run(config, stages(config), plans, Process(), tmp_path, {}, None, history, number)
-        return next(x for x in _training._hooks(run, [], Failures()) if type(x) is EarlyStop)
+        run = Run(config, stages(config), plans, Process(), tmp_path, {}, history, number)
+        hooks = _members._hooks(run, [], Failures(), 0.0)
+        return next(x for x in hooks if type(x) is EarlyStop)
 
     def tell(hook, mean):
         hook(SimpleNamespace(measured={"eval_return_mean": mean}))
@@ -334,7 +321,7 @@ def test_nobody_passes_a_gate_without_learning(stage):
     for at_random in (False, True):
         episodes = play(env, nothing, jnp.array(at_random), steps)
         assert bool(episodes.finished.all())
-        assert not stage.gate.holds(evaluator.add(Progress(0), episodes))
+        assert not stage.gate.holds(evaluator.add(SimpleNamespace(env_steps=0), episodes))
 
 
 def test_each_curriculum_is_looked_at():

@@ -12,15 +12,11 @@ from drift import Drift
 
 from eqgrid import Vectorize
 from eqgrid_lab.base import Failures, Process
-from eqgrid_lab.runs.single import (
-    Conclusion,
-    Evaluator,
-    EvaluatorOfMany,
-    Run,
-    _evaluator,
-    run_evaluator,
-    stages,
-)
+from eqgrid_lab.runs import Evaluator, _evaluator, stages
+from eqgrid_lab.runs._conclusion import Conclusion
+from eqgrid_lab.runs._evaluator import EvaluatorOfMany
+from eqgrid_lab.runs._members import Members
+from eqgrid_lab.runs._run import Run
 from eqgrid_lab.settings import page, parse
 
 
@@ -38,7 +34,7 @@ def evaluator_of(seed):
     plan = SimpleNamespace(eval_env=Vectorize(Drift(), 2), totals={})
     config = parse(page("ippo"), ["--seed", str(seed)])
     run = Run(config, stages(config), (plan,), Process(), Path(), {})
-    return run, run_evaluator(run)
+    return run, Members(run, (run,), Path())._evaluators([{}])[0]
 
 
 def distinct(keys):

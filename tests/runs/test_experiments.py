@@ -20,9 +20,8 @@ from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
 from eqgrid_lab.base import _command
-from eqgrid_lab.runs import _program
-from eqgrid_lab.runs.many import _seeds, _sweep
-from eqgrid_lab.runs.single import Evaluator, _build, print_preparations
+from eqgrid_lab.runs import Evaluator, _build, _members, _program, _sweep
+from eqgrid_lab.runs._display import print_preparations
 from eqgrid_lab.settings import page
 from eqgrid_lab.show import what_is_kept
 
@@ -438,7 +437,7 @@ def test_the_row_of_an_interrupted_block_is_written(program, monkeypatch, tmp_pa
         return measure(*args)
 
     monkeypatch.setattr(Evaluator, "__call__", press_ctrl_c)
-    monkeypatch.setattr(program.Conclusion, "_play", lambda *_: None)
+    monkeypatch.setattr(_members.Conclusion, "_play", lambda *_: None)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 130
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["128"]
     last = read_metadata(tmp_path / "run" / "checkpoints" / "last.safetensors")
@@ -499,7 +498,7 @@ def test_a_length_that_is_rounded_up_is_printed_once():
 @pytest.mark.slow
 @pytest.mark.parametrize(("more", "whose"), [([], ""), (["--num-seeds", "2"], " of each seed")])
 def test_runs_print_their_length(program, monkeypatch, tmp_path, capsys, more, whose):
-    for module in (_seeds, _sweep):
+    for module in (_program, _sweep):
         monkeypatch.setattr(module, "keep_compiled_programs", lambda: "")
     args = [*small(total_steps="300"), *more, "--out", tmp_path / "run"]
     assert call(program, monkeypatch, args) == 0
@@ -510,7 +509,7 @@ def test_runs_print_their_length(program, monkeypatch, tmp_path, capsys, more, w
 @pytest.mark.slow
 def test_a_best_checkpoint_that_was_damaged_is_said(program, monkeypatch, capsys, tmp_path):
     out = tmp_path / "run"
-    train = program.train_stages
+    train = program.Members.train
 
     def train_and_damage(*args, **kwargs):
         trained = train(*args, **kwargs)
@@ -518,7 +517,7 @@ def test_a_best_checkpoint_that_was_damaged_is_said(program, monkeypatch, capsys
         best.write_bytes(best.read_bytes()[:-1])
         return trained
 
-    monkeypatch.setattr(program, "train_stages", train_and_damage)
+    monkeypatch.setattr(program.Members, "train", train_and_damage)
     assert call(program, monkeypatch, [*small(), "--out", out]) == 1
     error = capsys.readouterr().err.splitlines()
     assert "best.safetensors' is damaged" in error[-1]

@@ -10,7 +10,7 @@ from agents import shipped_policies
 from agents.files import expand_home
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PolicyFlags
-from eqgrid_lab.runs.many import read_sweep
+from eqgrid_lab.runs._space import read_sweep
 from eqgrid_lab.settings import as_given, changed_by_world, cli, dump, page, parse, read_flags
 from eqgrid_lab.settings._limits import flags
 from eqgrid_lab.worlds import WORLDS, world_settings

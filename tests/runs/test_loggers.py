@@ -21,7 +21,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from agents import Metrics, StopTraining, read_metadata
 from eqgrid_lab.base import IDENTITY, WANDB_ID, Failures, UsageError, own_files
 from eqgrid_lab.folders import History, read_history
-from eqgrid_lab.runs.single import _hooks
+from eqgrid_lab.runs import _hooks
 from eqgrid_lab.settings import command_of, page
 from eqgrid_lab.show import _loggers
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from eqgrid_lab.runs.many._report import _of_one
-from eqgrid_lab.runs.single import LogDisplay
+from eqgrid_lab.runs import LogDisplay
+from eqgrid_lab.runs._report import _of_one
 from eqgrid_lab.show import (
     caption,
     print_result,

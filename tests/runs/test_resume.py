@@ -17,7 +17,7 @@ from agents import read_metadata, save
 from agents.files import _checkpoint
 from agents.training import _train
 from eqgrid_lab.folders import read_history
-from eqgrid_lab.runs.single import Evaluator
+from eqgrid_lab.runs import Evaluator
 from eqgrid_lab.settings import command_of, page
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ import pytest
 
 from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.folders import _folder, _results
-from eqgrid_lab.runs.single import _hooks
+from eqgrid_lab.runs import _hooks
 from eqgrid_lab.settings import dump, page
 from eqgrid_lab.show import _loggers, _report
 

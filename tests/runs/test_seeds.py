@@ -15,8 +15,7 @@ from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
 from eqgrid_lab.folders import _folder
-from eqgrid_lab.runs.many import _group
-from eqgrid_lab.runs.single import _evaluator
+from eqgrid_lab.runs import EarlyStop, _evaluator, _members
 from eqgrid_lab.settings import dump, page
 from eqgrid_lab.show import bootstrap_interval
 
@@ -161,10 +160,10 @@ def check_edits_are_refused(folder: Path, capsys) -> None:
 
 
 def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
-    def fail(*_):
+    def fail(*_, **__):
         raise NonFiniteLoss(7, "the entropy", 1)
 
-    monkeypatch.setattr(_group.Group, "train", fail)
+    monkeypatch.setattr(_members.Members, "train", fail)
     assert call(*SMALL, *SEEDS, "--out", tmp_path / "mine") == 1
     assert (
         "update 7 of seed 4 is not a finite number (first the entropy)" in capsys.readouterr().err
@@ -183,11 +182,11 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
         (None, None, ([3, 1, 2], [4, 4, 4]), False),
     ],
 )
-def test_runs_end_together(target, patience, returns, ends):
-    rows = [[{"eval_return_mean": x} for x in own] for own in returns]
-    hook = _group.EndTogether(
-        [SimpleNamespace(rows=own) for own in rows], target=target, patience=patience
-    )
+def test_runs_end_together(target, patience, returns, ends, monkeypatch):
+    progress = [SimpleNamespace(measured={"eval_return_mean": own[-1]}) for own in returns]
+    monkeypatch.setattr(_members, "_progress_of", lambda _, run, __: progress[run])
+    stops = [[EarlyStop([*own[:-1]], target, patience, None)] for own in returns]
+    hook = _members.ForEach(stops, [None] * len(returns))
     if not ends:
         return hook(None)
     with pytest.raises(StopTraining):
@@ -199,9 +198,9 @@ def test_runs_end_together(target, patience, returns, ends):
     ("more", "words"),
     [
         (["--num-seeds", "0"], "--num-seeds must be at least 1"),
-        (["--num-seeds", "2", "--devices", "2"], "--devices cannot be given with --num-seeds"),
+        (["--num-seeds", "2", "--devices", "2"], "2 devices are asked for, but jax sees 1"),
+        (["--num-seeds", "2", "--distributed"], "--distributed cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--max-kl", "0.1"], "--max-kl cannot be given with --num-seeds"),
-        (["--num-seeds", "2", "--log", "wandb"], "--log wandb cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--seed", str(2**32 - 1)], "is too large for --num-seeds 2"),
     ],
 )

@@ -17,8 +17,7 @@ from optuna.trial import TrialState
 
 from agents import NonFiniteLoss, OutOfMemory, StopTraining
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs.many import _group, _space, _sweep
-from eqgrid_lab.runs.single import _evaluator
+from eqgrid_lab.runs import _evaluator, _members, _space, _sweep
 from eqgrid_lab.settings import page
 
 SMALL = (
@@ -69,7 +68,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     means = {str(i): result["eval_return_mean"] for i, result in enumerate(results)}
     assert {row["point"]: float(row["eval_return_mean"]) for row in table} == means
     with monkeypatch.context() as patch:
-        patch.setattr(_group.Group, "train", None)  # nothing is trained again
+        patch.setattr(_members.Members, "train", None)  # nothing is trained again
         assert call(*sweep)[0] == 0
         assert "holds something other than this sweep" in call(*sweep, "--width", "9")[1]
     updates = [row["update"] for row in rows(folder / "point-0001" / "metrics.csv")]
@@ -150,7 +149,73 @@ def test_processes_share_a_study_and_what_one_leaves_behind_is_taken_over(begin)
         first.close()  # as at the end of a process that was killed
         assert [point.number for point in _sweep._claim(other, second)] == [0, 1]
         assert [point.number for point in _sweep._claim(one, first)] == [4]
-        assert _sweep._claim(other, second) == []
+        assert _sweep._claim(other, second) is None
+
+
+def test_what_nobody_begins_is_adopted_and_a_batch_stays_together(begin):
+    """Processes were killed after they had asked for points, or while they trained two batches."""
+    sweep = _space.Sweep(space=GRID.space, at_once=2)
+    program = begin(sweep)
+    with contextlib.ExitStack() as stack:
+        _sweep._claim(program, stack)
+        _sweep._claim(begin(sweep), stack)
+    elsewhere, dead = program.study.ask(), program.study.get_trials(deepcopy=False)[0]
+    elsewhere.set_user_attr(_sweep._BATCH, "another-host:/runs/mine:4")
+    (program.folder / "point-0000" / "run.lock").unlink(missing_ok=True)
+    (program.folder / "point-0000").rmdir()
+    assert dead.state == TrialState.RUNNING
+    for numbers in ([0, 1], [2, 3]):
+        with contextlib.ExitStack() as stack:
+            points = _sweep._claim(program, stack)
+            assert [point.number for point in points] == numbers
+            for point in points:
+                program.study.tell(point.number, 1.0)
+    with contextlib.ExitStack() as stack:
+        assert _sweep._claim(program, stack) is None, "point 4 is that of another host"
+
+
+def test_a_batch_that_contradicts_itself_does_not_end_a_sweep(begin):
+    space = {"env.observation": ["features", "planes"], "network": ["cnn"]}
+    program = begin(_space.Sweep(space=space, at_once=1))
+    with contextlib.ExitStack() as stack:
+        assert _sweep._claim(program, stack) == []
+        assert [point.number for point in _sweep._claim(program, stack)] == [1]
+        assert ends(program) == {0: "FAIL"}
+
+
+def test_two_sweeps_of_one_name_in_a_database_are_told_apart(begin, tmp_path):
+    storage = f"sqlite:///{tmp_path}/a.db"
+    begin(_space.Sweep(space=GRID.space, storage=storage))
+    (tmp_path / "mine").rename(tmp_path / "other host")
+    begin(_space.Sweep(space=GRID.space, storage=storage))
+    (tmp_path / "mine").rename(tmp_path / "third host")
+    with pytest.raises(UsageError, match="cannot be opened: it has another sweep with the name"):
+        begin(_space.Sweep(space={"width": [8, 9]}, storage=storage))
+    assert not list((tmp_path / "mine").iterdir()), "a sweep with another storage can begin there"
+
+
+@pytest.mark.slow
+def test_a_sweep_that_was_killed_in_its_final_evaluations_does_not_train_again(
+    call, tmp_path, monkeypatch
+):
+    (tmp_path / "rates.toml").write_text('[space]\n"ppo.learning_rate" = [0.01, 0.001, 0.0001]')
+    real, count = _members.Conclusion.conclude, itertools.count(1)
+
+    def conclude(self):
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return real(self)
+
+    sweep = (*SMALL, "--sweep", "rates.toml", "--out", "mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(_members.Conclusion, "conclude", conclude)
+        with pytest.raises(KeyboardInterrupt):
+            call(*sweep)
+    assert len(list(Path("mine").glob("*/result.json"))) == 1
+    code, said = call(*sweep)
+    assert (code, "going on after 640 steps of each" in said) == (0, True), said
+    assert "3 of 3 points have ended" in said
+    assert len(rows(Path("mine/point-0002/metrics.csv"))) == 3
 
 
 def test_samplers_of_several_processes_draw_different_points(begin):
@@ -215,11 +280,11 @@ def test_points_end_early_when_all_of_them_are_pruned():
         for i in range(2)
     ]
     rows = [SimpleNamespace(rows=[{"eval_return_mean": float(i)}]) for i in range(4)]
-    hook, reported = _group.Prune(trials, rows), []
+    hook, reported = _members.Prune(trials, rows), []
     hook(SimpleNamespace(env_steps=64))
     assert reported == [(0.5, 64), (2.5, 64)]
     pruned[0] = True
-    with pytest.raises(StopTraining, match=_group.ALL_PRUNED):
+    with pytest.raises(StopTraining, match=_members.ALL_PRUNED):
         hook(SimpleNamespace(env_steps=128))
 
 
@@ -228,6 +293,7 @@ def test_points_end_early_when_all_of_them_are_pruned():
     [
         ("[space]\nwidth = [8, 9]", ["--num-seeds", "2"], "--num-seeds cannot be given with"),
         ("[space]\nwidth = [8, 9]", ["--devices", "2"], "--devices cannot be given with --sweep"),
+        ("[space]\nmax_kl = [0.1, 0.2]", [], "has 'max_kl', which is the same for all points"),
         ("[space]\nwidth = [8, 9]", ["--overwrite"], "--overwrite cannot be given with --sweep"),
         ("[space]\nwith = [8, 9]", [], "has an unknown key 'with'; did you mean 'width'?"),
         ("[space]\n'env.layout' = ['cramped', 'rnig']", [], "'rnig'"),
@@ -255,6 +321,7 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(call, tmp_path, stora
     code, said = call("--sweep", "sweep.toml", "--out", "mine")
     assert (code, said.count("\n")) == (2, 1), said
     assert f"The study in '{storage}' cannot be opened: " in said
+    assert not list((tmp_path / "mine").iterdir()), "the mended file can be used there"
 
 
 def test_a_damaged_journal_is_one_sentence(begin, call, tmp_path):

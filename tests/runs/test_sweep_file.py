@@ -3,7 +3,7 @@
 import pytest
 
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs.many import read_sweep, settings_of
+from eqgrid_lab.runs._space import read_sweep, settings_of
 from eqgrid_lab.settings import page
 
 
@@ -55,8 +55,12 @@ BAD_FILES = {
     "num_points = 2\n[space]\na = [1]": "has 'num_points', which is for the samplers random",
     f'sampler = "tpe"\n{RANGE}': "needs 'num_points'",
     f'sampler = "tpe"\nnum_points = 0\n{RANGE}': "has 0 for 'num_points'",
-    f'sampler = "tpe"\nnum_points = 10001\n{RANGE}': "has 10,001 points",
-    f"seeds = 0\n{RANGE}": "has 0 for 'seeds', which must be a whole number of at least 1",
+    f'sampler = "tpe"\nnum_points = 10001\n{RANGE}': "from 1 to 10000",
+    f"seeds = 0\n{RANGE}": "has 0 for 'seeds': give a whole number from 1 to 1024",
+    f"seeds = 1025\n{RANGE}": "has 1025 for 'seeds': give a whole number from 1 to 1024",
+    f'storage = ""\n{RANGE}': "has no address in 'storage'",
+    f'sampler = "random"\nnum_points = 2\n{RANGE[:-1]}, step = "x"}}': "a number as the step",
+    f'sampler = "random"\nnum_points = 2\n{RANGE[:-1]}, log = 1}}': "true or false as the log",
     f"seed = -1\n{RANGE}": "has -1 for 'seed'",
     "[space]\na = {low = 2, high = 1}": "needs a low that is less than high",
     "[space]\na = {low = 1}": "needs two numbers",

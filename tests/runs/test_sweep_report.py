@@ -7,7 +7,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 from rich.console import Console
 
-from eqgrid_lab.runs.many import draw_sweep, print_points, write_table
+from eqgrid_lab.runs._report import draw_sweep, print_points, write_table
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from agents.files import shipped
 from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
-from eqgrid_lab.runs.single import Stage, _identity, _run, read_policy
+from eqgrid_lab.runs import Stage, _identity, _run, read_policy
 from eqgrid_lab.settings import _config, _file, _policy_settings, load_page, page
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]

@@ -1,17 +1,21 @@
 """Training on several devices, here eight virtual ones, is training on one."""
 
+import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from learners import GRU, clocks, loud_mlp
 
 from agents import PPO, check_even, device_mesh, init_train_state, train
+from agents.training import _train
 from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, NormalizeReward, Vectorize, make
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +81,37 @@ def test_in_eight_devices(case, key):
 
 
 @pytest.mark.slow
+def test_seeds_are_divided_among_devices():
+    in_a_process_with_devices("test_seeds_in_eight_devices")
+
+
+@alone
+@pytest.mark.slow
+def test_seeds_in_eight_devices(key):
+    ppo = PPO(rollout_length=16, num_epochs=2, num_minibatches=2)
+    rates = dataclasses.replace(ppo, learning_rate=jnp.linspace(1e-4, 1e-3, DEVICES))
+    env, keys = kitchens(), jax.random.split(key, DEVICES)
+
+    def trained(mesh):
+        init = eqx.filter_vmap(lambda key: init_train_state(ppo, env, key, network=loud_mlp))
+        settings = {"num_updates": 5, "updates_per_block": 3, "mesh": mesh}
+        return train(rates, env, init(keys), **settings)
+
+    one = trained(None)
+    for devices in (8, 4):
+        _train._compiled_blocks.clear()
+        many = trained(device_mesh(devices))
+        program = next(iter(_train._compiled_blocks.values())).compiled.as_text()
+        assert not re.findall("all-reduce|all-gather|all-to-all|collective|scatter-reduce", program)
+        assert "while" in program
+        assert len(many.state.updates.addressable_shards) == devices
+        for a, b in zip(numbers(one), numbers(many), strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="8 runs cannot be spread evenly over 3 devices"):
+        trained(device_mesh(3))
+
+
+@pytest.mark.slow
 def test_a_command_line_uses_them_all(tmp_path):
     flags = "--total-steps 1024 --num-envs 16 --ppo.rollout-length 16 --eval-every 512 --width 8"
     flags += " --eval-episodes 2 --final-episodes 2 --env.horizon 20 --env.normalize-observation"
@@ -100,6 +135,7 @@ def test_a_command_line_uses_them_all(tmp_path):
     for wrong, says in (
         (["--devices", "9"], "9 devices are asked for, but jax sees 8."),
         (["--devices", "3"], "16 environments cannot be spread evenly over 3 devices; the nearest"),
+        (["--devices", "3", "--num-seeds", "4"], "4 seeds cannot be spread evenly over 3 devices"),
     ):
         done = run(*flags.split(), *wrong, "--out", "none")
         assert done.returncode == 2

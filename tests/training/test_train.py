@@ -20,7 +20,6 @@ from agents import (
     NonFiniteLoss,
     OutOfMemory,
     StopTraining,
-    device_mesh,
     init_train_state,
     pick_run,
     restore,
@@ -121,14 +120,6 @@ def test_train_takes_many_runs_and_is_for_each_what_it_is_alone(key):
         assert_close(pick_run(together.state, i), alone.state, tolerance=1e-3)
         own = jax.tree.map(lambda x, i=i: x[:, i], together.metrics)
         assert_close(own, alone.metrics, tolerance=1e-3)
-
-
-def test_many_runs_are_not_spread_over_devices(key):
-    env = clocks(NUM_ENVS)
-    states = eqx.filter_eval_shape(start_many, jax.random.split(key, 2), env)
-    states = eqx.tree_at(lambda x: x.updates, states, jnp.zeros(2, jnp.int32))
-    with pytest.raises(ValueError, match="on one device"):
-        train(PPO_SMALL, env, states, num_updates=3, mesh=device_mesh(1))
 
 
 def test_the_first_run_whose_loss_is_no_number_is_named(key):

@@ -10,13 +10,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, final
 
-from ...base import UsageError, as_usage_error
-from ...settings import LARGEST_SEED, Experiment, check, fill, read_toml, without_unused
+from ..base import UsageError, as_usage_error
+from ..settings import LARGEST_SEED, Experiment, check, fill, read_toml, without_unused
 
 _MOST_POINTS = 10_000
 _MOST_CHECKED = 1_000
 """How many points at the ends of ranges are checked before a search begins."""
+_LIMITS = (("num_points", 1, _MOST_POINTS), ("seeds", 1, 1024), ("at_once", 1, 1024))
+_LIMITS += (("seed", 0, LARGEST_SEED),)
 _RANGE = {"low", "high", "log", "step"}
+_OF_ALL_POINTS = ("devices", "distributed", "log", "max_hours", "max_kl", "profile", "stage")
+_OF_ALL_POINTS += ("config", "curriculum", "out", "overwrite", "resume", "sweep")
+"""The settings that are the same for all points."""
 
 
 @final
@@ -101,12 +106,14 @@ def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _check(sweep: Sweep) -> None:
     """**Raises:** `UsageError` with a predicate, to which the name of the file is prepended."""
-    for name, lowest in (("num_points", 1), ("seeds", 1), ("at_once", 1), ("seed", 0)):
+    for name, lowest, highest in _LIMITS:
         value = getattr(sweep, name)
-        if value is not None and not lowest <= value <= LARGEST_SEED:
+        if value is not None and not lowest <= value <= highest:
             raise UsageError(
-                f"has {value} for {name!r}, which must be a whole number of at least {lowest}."
+                f"has {value} for {name!r}: give a whole number from {lowest} to {highest}."
             )
+    if sweep.storage == "":
+        raise UsageError("has no address in 'storage': leave it out for a journal in the folder.")
     if not sweep.space:
         raise UsageError("tries nothing: add a table 'space' with a list of values for a setting.")
     for one, other in itertools.permutations(sweep.space, 2):
@@ -146,6 +153,10 @@ def _check_range(key: str, values: dict[str, Any]) -> None:
     low, high = (values.get(name, math.nan) for name in ("low", "high"))
     if not all(type(x) in (int, float) and abs(x) < 2**62 for x in (low, high)):
         raise UsageError(f"needs two numbers for {key!r}, low and high.")
+    if type(values.get("log", False)) is not bool:
+        raise UsageError(f"needs true or false as the log of {key!r}.")
+    if type(values.get("step", 1)) not in (int, float):
+        raise UsageError(f"needs a number as the step of {key!r}.")
     if not low < high:
         raise UsageError(f"needs a low that is less than high for {key!r}.")
     with as_usage_error(f"cannot draw {key!r}: "):
@@ -201,6 +212,9 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
         for name in ("seed", "num_seeds"):
             if name in table:
                 raise UsageError(f"has {name!r}: give the number of seeds as 'seeds' instead.")
+        for name in (x for x in _OF_ALL_POINTS if x in table):
+            flag = name.replace("_", "-")
+            raise UsageError(f"has {name!r}, which is the same for all points: give --{flag}.")
     check(config)
     return config
 

@@ -1,90 +1,32 @@
-"""Initial training states, of one run or of several runs that are trained together."""
+"""What is compiled or stacked before training: initial states, and environments of several runs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray, Shaped
+from jaxtyping import PRNGKeyArray
 
 from agents import AbstractAlgorithm, AbstractTrainState, check_memory
-from agents.training import stack_runs
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
-from ...settings import Experiment
-from ._run import Run
-
-_T = TypeVar("_T")
+from ..settings import Experiment
 
 
-def start(run: Run, key: PRNGKeyArray) -> AbstractTrainState[Any]:
-    """The initial training state of a run: a new policy, in the environments of the run's stage.
-
-    **Arguments:**
-
-    - `run`: the run.
-    - `key`: the source of randomness.
-
-    **Raises:** `OutOfMemory`.
-    """
-    return run_once(draw(run.config), run.plan.train_env, key)
-
-
-def run_once(function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+def run_once(function: Callable[..., Any], *args: Any) -> Any:
     """Compiles and calls a function that is called only once, with few compiler optimisations.
-
-    **Arguments:**
-
-    - `function`: the function.
-    - `args`, `kwargs`: its arguments.
 
     **Raises:** `OutOfMemory` when the program needs more memory than there is.
     """
     program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
         function, compiler_options={"xla_backend_optimization_level": "0"}
     )
-    compiled = program.lower(*args, **kwargs).compile()
+    compiled = program.lower(*args).compile()
     check_memory(compiled)
-    return compiled(*args, **kwargs)
-
-
-def shapes(run: Run) -> AbstractTrainState[Any]:
-    """The shapes and dtypes of a run's training state, for `restore`."""
-    return eqx.filter_eval_shape(draw(run.config), run.plan.train_env, jax.random.key(0))
-
-
-def start_together(
-    runs: Sequence[Run], keys: Shaped[PRNGKeyArray, " runs"]
-) -> AbstractTrainState[Any]:
-    """Initial training states for runs that share a plan, stacked with a leading axis.
-
-    **Arguments:**
-
-    - `runs`: at least one run; the settings of the first are used.
-    - `keys`: one key for each state; there may be more states than runs.
-
-    **Raises:** `OutOfMemory`.
-    """
-    return run_once(_init_all(runs), runs[0].plan.train_env, keys)
-
-
-def shapes_together(runs: Sequence[Run], number: int) -> AbstractTrainState[Any]:
-    """The shapes and dtypes of stacked training states, for `restore`.
-
-    **Arguments:**
-
-    - `runs`: as in `start_together`.
-    - `number`: the number of states.
-    """
-    keys = jax.random.split(jax.random.key(0), number)
-    return eqx.filter_eval_shape(_init_all(runs), runs[0].plan.train_env, keys)
-
-
-def _init_all(runs: Sequence[Run]) -> Callable[..., AbstractTrainState[Any]]:
-    return eqx.filter_vmap(draw(runs[0].config), in_axes=(None, 0))
+    return compiled(*args)
 
 
 def draw(
@@ -96,7 +38,7 @@ def draw(
 
     - `config`: the settings of the run, which build the policy and the learner.
     """
-    learner = config.learner().with_arrays()
+    learner: AbstractAlgorithm[Any] = config.learner().with_arrays()
 
     def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState[Any]:
         policy_key, run_key = jax.random.split(key)
@@ -135,8 +77,3 @@ def stack_envs(
 def _numbers(config: Experiment) -> tuple[Any, ...]:
     """The settings in which the training environments of one compiled program may differ."""
     return (config.ppo.gamma, *(getattr(config, name) for name in config.in_one_program))
-
-
-def stack_learners(configs: Sequence[Experiment]) -> AbstractAlgorithm[Any]:
-    """Stacks the learners of several runs: real-valued settings have a leading axis of runs."""
-    return stack_runs([config.learner().with_arrays() for config in configs])

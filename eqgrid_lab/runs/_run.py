@@ -25,10 +25,10 @@ from eqgrid import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ...base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, read_metadata, warn
-from ...folders import History
-from ...settings import Experiment, PartnerSettings, to_table
-from ...worlds import WorldSettings
+from ..base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, read_metadata, warn
+from ..folders import History
+from ..settings import Experiment, PartnerSettings, to_table
+from ..worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
 from ._identity import identity, run_digest
@@ -190,14 +190,17 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
 def _mesh(config: Experiment) -> Mesh | None:
     """The devices to train on; `None` for a single one.
 
-    **Raises:** `ValueError` when there are too few devices, or the environments cannot be spread
-    evenly over them.
+    **Raises:** `ValueError` when there are too few devices, or the seeds, or the environments of a
+    single seed, cannot be spread evenly over them.
     """
     if config.devices == 1 and not config.distributed:
         return None
     everywhere = config.distributed or config.devices == "all"
     mesh = device_mesh(None if everywhere else int(config.devices))
-    check_even(config.num_envs, mesh)
+    if config.num_seeds > 1:
+        check_even(config.num_seeds, mesh, "seeds")
+    else:
+        check_even(config.num_envs, mesh)
     return mesh
 
 
@@ -213,7 +216,6 @@ class Run:
     - `process`: the process, with its clock and signals.
     - `folder`: the folder of the run.
     - `files`: the `digests` of its settings.
-    - `state`: the training state to start from; `None` for a new one.
     - `history`: what the run did before this process.
     - `number`: the index of its current stage, from 0.
     """
@@ -224,7 +226,6 @@ class Run:
     process: Process
     folder: Path
     files: Mapping[str, str]
-    state: AbstractTrainState[Any] | None = None
     history: History = dataclasses.field(default_factory=History)
     number: int = 0
 

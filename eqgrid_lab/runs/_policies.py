@@ -12,7 +12,7 @@ import jax
 from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
-from ...base import (
+from ..base import (
     NOTHING_NAMED,
     PARTNERS,
     Named,
@@ -22,7 +22,7 @@ from ...base import (
     is_own,
     read_metadata,
 )
-from ...settings import (
+from ..settings import (
     SHIPPED,
     Experiment,
     OwnNetwork,
@@ -34,7 +34,7 @@ from ...settings import (
     world_from,
     world_name_in,
 )
-from ...worlds import Kitchen, WorldSettings, check_same_game, check_same_world
+from ..worlds import Kitchen, WorldSettings, check_same_game, check_same_world
 from ._identity import marks
 
 

@@ -18,9 +18,9 @@ import psutil
 
 from agents import AbstractTrainState, Metrics, StopTraining, TrainProgress, save
 
-from ...base import Failures, Process, RunError
-from ...folders import History
-from ...show import Logger
+from ..base import Failures, Process, RunError
+from ..folders import History
+from ..show import Logger
 
 SAVE_SECONDS = 5.0
 """The minimum time between two checkpoints of the latest state, in seconds."""
@@ -137,7 +137,7 @@ class EarlyStop:
 
     def __call__(self, progress: TrainProgress) -> None:
         self.returns.append(progress.measured["eval_return_mean"])
-        if self.target is not None and self.returns[-1] >= self.target:
+        if self.target is not None and max(self.returns) >= self.target:
             raise StopTraining(f"reached a return of {self.target:g}")
         since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
         if self.patience is not None and since_best >= self.patience:
@@ -160,7 +160,12 @@ class OutOfTime:
 
     def __call__(self, _: TrainProgress | None = None) -> None:
         if self.max_hours is not None and self.process.seconds() >= 3600 * self.max_hours:
-            raise StopTraining(f"stopped after {self.max_hours:g} hours")
+            raise StopTraining(out_of_time(self.max_hours))
+
+
+def out_of_time(max_hours: float | None) -> str | None:
+    """The reason with which `OutOfTime` stops a run; `None` without a limit."""
+    return None if max_hours is None else f"stopped after {max_hours:g} hours"
 
 
 @final

@@ -8,9 +8,12 @@ and hosts can share one.
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import json
 import logging
+import platform
+import re
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,9 +32,9 @@ from agents import (
     StopTraining,
     write_whole,
 )
-from eqgrid import read_regular_text
+from eqgrid import read_regular_file, read_regular_text
 
-from ...base import (
+from ..base import (
     SWEEP_FILE,
     Failures,
     Process,
@@ -40,20 +43,15 @@ from ...base import (
     keep_compiled_programs,
     read_metadata,
 )
-from ...folders import MAX_RESULT_BYTES, cannot_be_written, locked
-from ...settings import Experiment, dump
-from ..single import (
-    OutOfTime,
-    Plan,
-    Run,
-    digests,
-    open_console,
-    plan_stages,
-    print_preparations,
-    stages,
-)
-from ._group import ALL_PRUNED, Group
+from ..folders import MAX_RESULT_BYTES, cannot_be_written, locked
+from ..settings import Experiment, dump
+from ._curriculum import stages
+from ._display import open_console, print_preparations
+from ._hooks import OutOfTime, out_of_time
+from ._identity import digests
+from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
+from ._run import STOP_CODES, Plan, Run, plan_stages
 from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
 
 
@@ -179,26 +177,29 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, seconds=60):
-            if {path.name for path in folder.iterdir()} - {"run.lock"}:
+            if {path.name for path in folder.iterdir()} - _OF_A_STUDY:
                 _check_same(folder, files)
-            else:
-                for name, text in files.items():
-                    write_whole(folder / name, text.encode())
-            return _study(folder, sweep)
+            study = _study(folder, sweep, files)
+            for name, text in files.items():
+                write_whole(folder / name, text.encode())
+            return study
     except OSError as error:
         raise cannot_be_written(folder, error) from error
 
 
+_OF_A_STUDY = {"run.lock", "journal.log", "journal.log.lock"}
+
+
 def _check_same(folder: Path, files: dict[str, str]) -> None:
-    for path, text in ((folder / name, text) for name, text in files.items()):
-        if not path.is_file() or read_regular_text(path, MAX_RESULT_BYTES) != text:
+    for path, text in ((folder / name, text.encode()) for name, text in files.items()):
+        if not path.is_file() or read_regular_file(path, MAX_RESULT_BYTES) != text:
             raise UsageError(
                 f"The folder {str(folder)!r} holds something other than this sweep with these "
                 "settings and files: repeat the command that began it, or choose another --out."
             )
 
 
-def _study(folder: Path, sweep: Sweep) -> Any:
+def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> Any:
     """The study, in a journal in the folder or in a database. The points of a grid that it does not
     have yet are enqueued.
     """
@@ -217,16 +218,20 @@ def _study(folder: Path, sweep: Sweep) -> Any:
         study = optuna("study").create_study(
             storage=storage,
             pruner=pruner,
-            study_name=folder.name,
+            study_name=folder.resolve().name,
             direction="maximize",
             load_if_exists=True,
         )
+        own = hashlib.sha256(json.dumps(files).encode()).hexdigest()
+        if study.user_attrs.get("sweep", own) != own:
+            raise UsageError(f"it has another sweep with the name {study.study_name!r}")
+        study.set_user_attr("sweep", own)
         if sweep.sampler == "grid":  # a process may have been killed while it enqueued them
             for point in itertools.islice(sweep.grid(), len(study.trials), None):
                 study.enqueue_trial({key: category(x) for key, x in point.items()})
     except Exception as error:  # a damaged journal or a database may raise any exception
-        where = sweep.storage or str(folder / "journal.log")
-        said = (str(error).strip() or type(error).__name__).partition("\n")[0]
+        where = re.sub(":[^:@/]*@", ":…@", sweep.storage or str(folder / "journal.log"))
+        said = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
         raise UsageError(f"The study in {where!r:.200} cannot be opened: {said:.300}.") from error
     return study
 
@@ -238,7 +243,7 @@ def _search(search: Search) -> None:
         OutOfTime(search.process, search.config.max_hours)()
         with contextlib.ExitStack() as stack:
             points = _claim(search, stack)
-            if not points:
+            if points is None:
                 return
             for group in groups_of(points):
                 try:
@@ -250,34 +255,54 @@ def _search(search: Search) -> None:
                     _train(search, group, plans)
 
 
-def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point]:
+def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
     """Takes points for this process, whose folders stay locked until `stack` is closed: those that
-    a process which has ended left behind, or else new ones.
+    a process which has ended left behind, or else new ones. `None` means that there are no more.
     """
     with locked(search.folder, seconds=60):
         if points := _left_behind(search, stack):
             return points
-        begun = sum(x.state.name != "WAITING" for x in search.study.get_trials(deepcopy=False))
+        states = [x.state.name for x in search.study.get_trials(deepcopy=False)]
+        begun = len(states) - states.count("WAITING")
+        left = states.count("WAITING") if search.sweep.sampler == "grid" else search.sweep.size()
+        number = min(left, search.sweep.size() - begun, search.sweep.at_once)
         search.study.sampler = _sampler(search.sweep, begun)
-        for _ in range(min(search.sweep.size() - begun, search.sweep.at_once)):
-            point = _point(search, search.study.ask(distributions(search.sweep)))
+        for _ in range(number):
+            trial = search.study.ask()
+            trial.set_user_attr(_BATCH, f"{_place(search)}:{begun}")
+            point = _point(search, trial)
             if point is not None:
                 _is_free(point, stack)
                 points.append(point)
-        return points
+        return points if number > 0 else None
+
+
+_BATCH = "batch"
+"""The attribute of a trial with the folder of its process, and the number of its batch."""
+
+
+def _place(search: Search) -> str:
+    return f"{platform.node()}:{search.folder.resolve()}"
 
 
 def _left_behind(search: Search, stack: contextlib.ExitStack) -> list[Point]:
-    """Takes the points of processes that have ended: those under way whose folder nobody locks."""
-    points = []
+    """Takes the points of a batch of a process that has ended: those under way whose folder nobody
+    locks.
+    """
+    points, batch = [], None
     for trial in search.study.get_trials(deepcopy=False):
-        if trial.state.name != "RUNNING" or not _folder(search, trial.number).exists():
-            continue  # the folders of other hosts are elsewhere
+        own = trial.user_attrs.get(_BATCH, "")
+        if trial.state.name != "RUNNING" or not own.startswith(f"{_place(search)}:"):
+            continue  # it has ended, or its folder is that of another host
+        if batch not in (None, own):
+            continue
         point = _point(search, optuna("trial").Trial(search.study, trial._trial_id))
         if point is not None and _is_free(point, stack):
             # It may have ended after it was read, and before it was locked.
             now = search.study.get_trials(deepcopy=False)[point.number]
-            points += [point] if now.state.name == "RUNNING" else []
+            if now.state.name == "RUNNING":
+                points.append(point)
+                batch = own
     return points
 
 
@@ -291,9 +316,11 @@ def _sampler(sweep: Sweep, begun: int) -> Any:
 
 
 def _point(search: Search, trial: Any) -> Point | None:
-    """The point of a trial. If its settings contradict one another, the trial fails, and the result
-    is `None`.
+    """The point of a trial, whose settings are drawn unless they are already. If they contradict
+    one another, the trial fails, and the result is `None`.
     """
+    for name, distribution in distributions(search.sweep).items():
+        trial._suggest(name, distribution)
     try:
         config = settings_of(search.config, search.sweep.settings(trial.params))
     except UsageError as error:
@@ -309,7 +336,7 @@ def _folder(search: Search, number: int) -> Path:
 
 
 def _leave_out(search: Search, number: int, error: UsageError) -> None:
-    search.console.print(f"point {number} is left out: {error}", highlight=False)
+    search.console.print(f"point {number} is left out: {escape(str(error))}", highlight=False)
     _tell_state(search, number, "FAIL")
 
 
@@ -330,7 +357,7 @@ def _is_free(point: Point, stack: contextlib.ExitStack) -> bool:
 
 
 def groups_of(points: Sequence[Point]) -> list[list[Point]]:
-    """Groups points so that one compiled program can train each group."""
+    """Groups the points of a batch so that one compiled program can train each group."""
     alike: dict[str, list[Point]] = {}
     for point in points:
         alike.setdefault(dump(_without_leaves(point.configs[0])), []).append(point)
@@ -355,12 +382,13 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
     A point whose loss is not finite fails, and the others begin again. Where memory is too small,
     the points are trained in two halves.
     """
-    waiting = [[point for point in points if not _tell(search, point)]]
+    if not _position(_members(search, points, plans)):  # of a batch that was killed
+        points = [point for point in points if not _tell(search, point)]
+    waiting = [list(points)] if points else []
     while waiting:
         together = waiting.pop(0)
         try:
-            if together:
-                _train_together(search, together, plans)
+            _train_together(search, together, plans)
         except NonFiniteLoss as error:
             point = together.pop((error.run or 0) // search.sweep.seeds)
             search.console.print(
@@ -383,24 +411,27 @@ def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, 
 
     **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
     """
+    members = _members(search, points, plans)
+    if position := _position(members):
+        members = members.resumed(position)
     numbers = ", ".join(str(point.number) for point in points)
     what = "points" if len(points) > 1 else "point"
     search.console.print(f"training {what} {numbers}", highlight=False)
-    group = _group(search, points, plans)
-    group.open_folders(search.console, "each")
+    members.open_folders(search.console, " of each")
     prune = None if search.sweep.pruner == "none" else [point.trial for point in points]
-    trained = group.train(search.console, search.failures, prune=prune)
-    if not trained.is_over:
-        raise StopTraining(trained.progress.stopped)
-    pruned = trained.progress.stopped == ALL_PRUNED
-    for i in range(0 if pruned else len(group.runs)):
+    trained = members.train(search.console, search.failures, position, prune=prune)
+    stopped = trained.progress.stopped
+    if stopped is not None and stopped in (*STOP_CODES, out_of_time(search.config.max_hours)):
+        raise StopTraining(stopped)
+    for i in range(0 if stopped == ALL_PRUNED else len(members.runs)):
         trained.conclusion(i).conclude()
-    group.checkpoint.unlink(missing_ok=True)
     for point in points:
-        if pruned:
+        if stopped == ALL_PRUNED:
             _tell_state(search, point.number, "PRUNED")
         else:
             _tell(search, point)
+    if not members.alone:
+        members.checkpoint.unlink(missing_ok=True)
 
 
 def _tell(search: Search, point: Point) -> bool:
@@ -419,21 +450,27 @@ def _tell(search: Search, point: Point) -> bool:
     return True
 
 
-def _group(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> Group:
-    """The group of the points' runs, resumed from its checkpoint if there is one."""
+def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> Members:
+    """The runs of points."""
     runs = tuple(
         Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)
         for point in points
         for own in point.configs
     )
+    if len(runs) == 1:
+        return Members(runs[0], runs, runs[0].folder / "checkpoints" / "last.safetensors")
     whole = dataclasses.replace(runs[0], folder=search.folder)
-    checkpoint = search.folder / "checkpoints" / f"{points[0].folder.name}.safetensors"
-    group = Group(whole, runs, checkpoint)
-    with contextlib.suppress(CheckpointError):  # there is no checkpoint yet
-        position = read_metadata(checkpoint)
-        if position.get("runs") == group.names:
-            return group.resumed(position)
-    return group
+    name = f"{points[0].folder.name}.safetensors"
+    return Members(whole, runs, search.folder / "checkpoints" / name)
+
+
+def _position(members: Members) -> dict[str, Any]:
+    """The metadata of the checkpoint of exactly these runs, or nothing if there is none."""
+    with contextlib.suppress(CheckpointError):
+        position = read_metadata(members.checkpoint)
+        if members.alone or position.get("runs") == members.names:
+            return position
+    return {}
 
 
 def _report(search: Search) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ...folders import write_csv
-from ...show import (
+from ..folders import write_csv
+from ..show import (
     align_curves,
     bootstrap_interval,
     files_in,

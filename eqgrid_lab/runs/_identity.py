@@ -16,8 +16,8 @@ from beartype.door import is_bearable
 
 from agents import CheckpointError, checksum
 
-from ...base import IDENTITY, UsageError
-from ...settings import OF_THE_PROCESS, Experiment, to_table
+from ..base import IDENTITY, UsageError
+from ..settings import OF_THE_PROCESS, Experiment, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -26,10 +26,17 @@ from agents import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ...base import FILM_FILE, IDENTITY, Failures, read_metadata
-from ...folders import short_name, write_json
-from ...settings import command_of, dump, own_flags
-from ...show import draw_curve, film_episode, print_how_to_go_on, reached
+from ..base import FILM_FILE, IDENTITY, Failures, read_metadata
+from ..folders import short_name, write_json
+from ..settings import command_of, dump, own_flags
+from ..show import (
+    bootstrap_interval,
+    draw_curve,
+    film_episode,
+    interquartile_mean,
+    print_how_to_go_on,
+    reached,
+)
 from ._curriculum import summary
 from ._evaluator import Evaluator, frozen, team_returns
 from ._hooks import speed
@@ -227,3 +234,35 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
         return 1
     by_signal = run.process.exit_code if run.process.first else 0
     return STOP_CODES.get(stopped or "", by_signal)
+
+
+_OF_ALL = ("algorithm", "world", "layout", "dynamics", "env_steps")
+_OF_ALL += ("compile_seconds", "train_seconds", "eval_episodes", "optimum")
+_OF_EACH = ("eval_return_mean", "eval_return_std", "best_return_mean", "best_return_std")
+_OF_EACH += ("best_env_steps", "policy", "reached", "zero_shot", "stages")
+"""The entries of `result.json` that are the same for all seeds, and those that each seed has."""
+
+
+def result_of_all(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The results of several seeds together.
+
+    **Arguments:**
+
+    - `runs`, `results`: the runs, and the content of the `result.json` of each.
+    """
+    optimum, last = results[0]["optimum"], np.asarray([x["eval_return_mean"] for x in results])
+    low, high = bootstrap_interval(last)
+    iqm = float(interquartile_mean(last))
+    return {
+        **{key: results[0][key] for key in _OF_ALL},
+        "seeds": [run.config.seed for run in runs],
+        "eval_return_mean": float(last.mean()),
+        "eval_return_std": float(last.std()),
+        "eval_return_iqm": iqm,
+        "eval_return_interval": [float(low), float(high)],
+        "eval_fraction_of_optimum": iqm / optimum if optimum else None,
+        "runs": [
+            {"seed": run.config.seed, "folder": run.folder.name, **{x: own[x] for x in _OF_EACH}}
+            for run, own in zip(runs, results, strict=True)
+        ],
+    }

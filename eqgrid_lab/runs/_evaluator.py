@@ -65,6 +65,7 @@ class Evaluator:
     - `clock`: returns the seconds since the run started.
     - `rows`: the results of the evaluations so far; new ones are appended.
     - `totals`: as in `mean_totals`.
+    - `count`: counts the steps of the current stage, in a curriculum.
     """
 
     env: AbstractVectorEnv
@@ -72,6 +73,7 @@ class Evaluator:
     clock: Callable[[], float]
     rows: list[dict[str, float]] = dataclasses.field(default_factory=list)
     totals: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    count: Callable[[dict[str, float]], dict[str, float]] | None = None
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
         """Evaluates the policy after a block of updates, as the `measure` of `train`."""
@@ -95,6 +97,8 @@ class Evaluator:
         }
         for name, of_agents in mean_totals(episodes, self.totals).items():
             row[name] = float(of_agents.sum())
+        if self.count is not None:
+            row |= self.count(row)
         self.rows.append(row)
         return row
 

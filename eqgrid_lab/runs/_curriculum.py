@@ -11,9 +11,8 @@ from beartype.door import is_bearable
 from agents import PARTS, Part, StopTraining, TrainProgress
 from eqgrid.errors import did_you_mean
 
-from ...base import UsageError, as_usage_error
-from ...settings import Experiment, check, fill, read_toml
-from ._evaluator import Evaluator
+from ..base import UsageError, as_usage_error
+from ..settings import Experiment, check, fill, read_toml
 
 
 @final
@@ -100,30 +99,36 @@ class Stage:
 
 
 @final
-class StageEvaluator:
-    """An `Evaluator` for a curriculum, which adds the stage and its progress to each row."""
+class StageCount:
+    """Counts the steps of a stage, and the evaluations that have met its gate."""
 
-    def __init__(
-        self, evaluator: Evaluator, stage: Stage, number: int, begin: int, gate_passes: int = 0
-    ):
+    def __init__(self, stage: Stage, number: int, begin: int, gate_passes: int = 0):
         """**Arguments:**
 
-        - `evaluator`: plays the episodes.
         - `stage`, `number`: the stage, and its number from 1.
         - `begin`: the number of environment steps before the stage.
         - `gate_passes`: the number of consecutive evaluations that have met its gate so far.
         """
-        self.evaluator, self.stage, self.number = evaluator, stage, number
+        self.stage, self.number = stage, number
         self.begin, self.gate_passes = begin, gate_passes
 
-    def __call__(self, progress: TrainProgress) -> dict[str, float]:
-        row = self.evaluator(progress)
-        if self.stage.gate is not None:
-            self.gate_passes = self.gate_passes + 1 if self.stage.gate.holds(row) else 0
-        row["stage"] = self.number
-        row["stage_steps"] = progress.env_steps - self.begin
-        row["gate_passes"] = self.gate_passes
-        return row
+    def __call__(self, row: Mapping[str, float]) -> dict[str, float]:
+        """The stage and its progress after an evaluation.
+
+        A gate that is passed stays passed: one of several seeds may wait for the others.
+
+        **Arguments:**
+
+        - `row`: the row of the evaluation.
+        """
+        gate = self.stage.gate
+        if gate is not None and self.gate_passes < gate.evaluations:
+            self.gate_passes = self.gate_passes + 1 if gate.holds(row) else 0
+        return {
+            "stage": self.number,
+            "stage_steps": row["env_steps"] - self.begin,
+            "gate_passes": self.gate_passes,
+        }
 
 
 @final

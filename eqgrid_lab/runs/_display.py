@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingC
 
 from agents import TrainProgress
 
-from ...settings import Experiment, changed_by_world
-from ...show import return_text
+from ..settings import Experiment, changed_by_world
+from ..show import return_text
 from ._hooks import speed
 from ._run import Plan
 
@@ -154,23 +154,15 @@ class LogDisplay(Display):
 class Summed:
     """A hook that shows the summed steps of runs that are trained together."""
 
-    def __init__(self, display: Display, number: int, num_updates: int | None = None):
+    def __init__(self, display: Display, number: int):
         """**Arguments:**
 
         - `display`: the display to call.
         - `number`: the number of runs.
-        - `num_updates`: the number of updates to count towards, if not all of them.
         """
-        self.display, self.number, self.num_updates = display, number, num_updates
+        self.display, self.number = display, number
 
     def __call__(self, progress: TrainProgress) -> None:
-        num_updates = self.num_updates or progress.num_updates
-        steps_per_update = self.number * (progress.env_steps // progress.updates)
-        summed = dataclasses.replace(
-            progress,
-            num_updates=num_updates,
-            env_steps=self.number * progress.env_steps,
-            num_env_steps=steps_per_update * num_updates,
-            env_steps_before=self.number * progress.env_steps_before,
-        )
-        self.display(summed)
+        steps = ("env_steps", "num_env_steps", "env_steps_before")
+        summed = {name: self.number * getattr(progress, name) for name in steps}
+        self.display(dataclasses.replace(progress, **summed))

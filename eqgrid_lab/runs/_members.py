@@ -1,0 +1,587 @@
+"""The members of a run: one, several seeds, or points of a sweep, in one compiled program.
+
+Members differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward. Each
+has a folder of its own: `seed-3/` has the same files as a run with `--seed 3` alone, except for the
+film, which is drawn of the seed with the median return.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import functools
+import io
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+
+from agents import (
+    AbstractTrainState,
+    CheckpointError,
+    Hook,
+    StopTraining,
+    TrainProgress,
+    is_first,
+    pick_run,
+    restore,
+    save,
+    train,
+    transfer,
+    write_whole,
+)
+from agents.training import stack_runs
+
+from ..base import FILM_FILE, IDENTITY, Failures, is_complete
+from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
+from ..settings import dump, to_table
+from ..show import Labelled, Logger, median_seed, open_loggers
+from ._build import draw, run_once, stack_envs
+from ._conclusion import Conclusion, result_of_all
+from ._curriculum import EndOfStage, StageCount, stages
+from ._display import Summed, open_display
+from ._evaluator import Evaluator, EvaluatorOfMany
+from ._hooks import (
+    SAVE_SECONDS,
+    Checkpoints,
+    EarlyStop,
+    Forget,
+    Log,
+    OutOfTime,
+    profiled,
+    speed,
+)
+from ._identity import check_updates
+from ._report import draw_curves
+from ._run import Run
+
+ALL_PRUNED = "all points are pruned"
+_ALL_HAVE_ENDED = "all runs have ended"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """Runs that are trained together.
+
+    **Arguments:**
+
+    - `whole`: what the runs share: the stages, the process, and the folder for common files.
+    - `runs`: the runs, each with its settings, its folder and its history.
+    - `checkpoint`: the path of the checkpoint from which all of them resume.
+    - `state`: the state to start from; `None` for a new one. Where there are several runs, its
+        arrays have a leading axis of the runs.
+    """
+
+    whole: Run
+    runs: tuple[Run, ...]
+    checkpoint: Path
+    state: AbstractTrainState[Any] | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one run, whose arrays have no axis of runs."""
+        return len(self.runs) == 1
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the runs' folders, in the folder of the whole."""
+        return [run.folder.relative_to(self.whole.folder).as_posix() for run in self.runs]
+
+    def in_stage(self, number: int) -> "Members":
+        """The members in the stage of an index."""
+        runs = tuple(dataclasses.replace(run, number=number) for run in self.runs)
+        return dataclasses.replace(
+            self, whole=dataclasses.replace(self.whole, number=number), runs=runs
+        )
+
+    def start(self) -> AbstractTrainState[Any]:
+        """Initial training states of the current stage.
+
+        **Raises:** `OutOfMemory`.
+        """
+        number = self.whole.number
+        keys = [run.keys[0] for run in self.runs]
+        # The keys of the first stage are those of a run without a curriculum.
+        keys = [jax.random.fold_in(key, number) if number else key for key in keys]
+        init, env = draw(self.whole.config), self.whole.plan.train_env
+        if self.alone:
+            return run_once(init, env, keys[0])
+        return run_once(eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys))
+
+    def shapes(self) -> AbstractTrainState[Any]:
+        """The shapes and dtypes of the training states, for `restore`."""
+        init, env = draw(self.whole.config), self.whole.plan.train_env
+        if self.alone:
+            return eqx.filter_eval_shape(init, env, jax.random.key(0))
+        keys = jax.random.split(jax.random.key(0), len(self.runs))
+        return eqx.filter_eval_shape(eqx.filter_vmap(init, in_axes=(None, 0)), env, keys)
+
+    def resumed(self, position: Mapping[str, Any]) -> "Members":
+        """The members with the state of their checkpoint, and with the history of each run.
+
+        **Arguments:**
+
+        - `position`: the metadata of the checkpoint.
+
+        **Raises:** `CheckpointError` when the checkpoint is damaged or does not fit, and the errors
+        of `read_history`.
+        """
+        number = position.get("stage", 1) - 1
+        if number >= len(self.whole.stages):
+            raise CheckpointError(
+                f"The checkpoint {str(self.checkpoint)!r} is of stage {number + 1}, and the run "
+                f"has {len(self.whole.stages)}: begin a new run."
+            )
+        if len(self._rows(position)) != len(self.runs):
+            raise CheckpointError(
+                f"The checkpoint {str(self.checkpoint)!r} is not of {len(self.runs)} runs: begin a "
+                "new run."
+            )
+        members = self.in_stage(number)
+        state = restore(self.checkpoint, members.shapes())
+        check_updates(self.whole.folder, position, int(np.asarray(state.updates).flat[0]))
+        runs = tuple(
+            dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
+            for run in members.runs
+        )
+        whole = runs[0] if self.alone else members.whole
+        return dataclasses.replace(members, whole=whole, state=state, runs=runs)
+
+    @property
+    def have_all_files(self) -> bool:
+        """Whether the run, and each of its seeds, has written all its files."""
+        folder, film = self.whole.folder, self.whole.config.env.has_film
+        if self.alone:
+            return is_complete(folder, film)
+        names = ("result.json", "curve.png", "metrics.csv", *([FILM_FILE] if film else []))
+        files = [folder / name for name in names]
+        files += [run.folder / "policy.safetensors" for run in self.runs]
+        return all(path.exists() for path in files)
+
+    def rows_of_all(self) -> bytes:
+        """The rows of `metrics.csv` of all seeds together, from the history of each seed."""
+        rows = [
+            {"seed": str(run.config.seed), **row}
+            for run in self.runs
+            for row in csv.DictReader(io.StringIO(run.history.rows.decode(), newline=""))
+        ]
+        rows.sort(key=lambda row: int(row["update"]))  # a stable sort keeps the order of the seeds
+        return csv_bytes(rows)
+
+    def ended(self, position: Mapping[str, Any]) -> bool:
+        """Whether the current stage has ended at a checkpoint, with the metadata `position`."""
+        return all(self.whole.stage.ended(row) is not None for row in self._rows(position))
+
+    def _rows(self, position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The last evaluation of each run at a checkpoint."""
+        return position.get("members") or [position] * len(self.runs)
+
+    def open_folders(self, console: Console, of_each: str = "") -> None:
+        """Makes the folder of each run, with its settings and its logs so far.
+
+        For resumed runs, it also prints the number of steps so far.
+
+        **Arguments:**
+
+        - `console`: where it prints.
+        - `of_each`: the words for whose steps are meant, such as ` of each seed`.
+
+        **Raises:** `RunError` when a folder cannot be written.
+        """
+        if self.state is not None:
+            plan, updates = self.whole.plan, int(np.asarray(self.state.updates).flat[0])
+            end = plan.num_updates * plan.steps_per_update
+            console.print(
+                f"going on after {updates * plan.steps_per_update:,} steps{of_each}; annealed "
+                f"settings reach their end at step {end:,}",
+                highlight=False,
+            )
+        for run in self.runs:
+            with writing_into(run.folder):
+                run.folder.mkdir(exist_ok=True)
+                write_whole(run.folder / "config.toml", dump(run.settings).encode())
+                if self.state is not None:
+                    run.history.write_into(run.folder)
+            run.history.print_abandoned(console)
+
+    def train(
+        self,
+        console: Console,
+        failures: Failures,
+        position: Mapping[str, Any],
+        *,
+        log: Logger | None = None,
+        prune: Sequence[Any] | None = None,
+    ) -> "Trained":
+        """Trains all runs, one stage after another, to their end or until they are stopped.
+
+        **Arguments:**
+
+        - `console`: where the summed progress of all runs is shown.
+        - `failures`: collects the files that cannot be written.
+        - `position`: the metadata of the checkpoint that they resume from; empty for new runs.
+        - `log`: a logger for the rows of all runs, besides those in the folders of the runs.
+        - `prune`: the trials of a study to which the runs belong, in turn, if it prunes any.
+
+        **Returns:** the runs after training, in the last stage that they reached.
+
+        **Raises:** `NonFiniteLoss`, `OutOfMemory`, `Stopped` when a signal arrives before training
+        starts, and `RunError` when a log cannot be opened.
+        """
+        members, whole = self, self.whole
+        display, done, rows = open_display(console), None, self._rows(position)
+        with contextlib.ExitStack() as stack:
+            loggers = [stack.enter_context(_loggers(self, i, log)) for i in range(len(self.runs))]
+            profile = stack.enter_context(profiled(whole.folder, whole.config.profile))
+            steps = whole.plan.num_updates * whole.plan.steps_per_update
+            display.start(steps * len(self.runs))
+            stack.callback(display.stop)
+            while True:
+                stage, number = members.whole.stage, members.whole.number
+                _announce(members.whole, console)
+                evaluators = members._evaluators(rows)
+                # `keep` saves the latest state of several runs in one checkpoint.
+                seconds = SAVE_SECONDS if self.alone else np.inf
+                each = zip(members.runs, loggers, strict=True)
+                own = [_hooks(run, logs, failures, seconds) for run, logs in each]
+                keep = KeepState(members, evaluators, failures)
+                hooks = [
+                    OutOfTime(whole.process, whole.config.max_hours),
+                    *([] if self.alone else [Forget(whole.folder, failures)]),
+                    ForEach(own, evaluators),
+                    *([] if prune is None else [Prune(prune, evaluators)]),
+                    *([] if self.alone else [keep]),
+                    *profile,
+                    Summed(display, len(self.runs)),
+                ]
+                progress = members._train(evaluators, hooks, rows, done and done.progress)
+                if progress.metrics is not None and not self.alone:
+                    keep.save(progress)
+                trained = Trained(members, progress, evaluators, failures)
+                if done is not None and progress.updates == done.progress.updates:
+                    # Stopped before the first block of this stage, the run ends in the last one.
+                    stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
+                    return done._replace(progress=stopped)
+                if progress.measured:  # other processes get it from the first one
+                    rows = [progress.measured] if self.alone else [x.rows[-1] for x in evaluators]
+                reason = together(stage.ended(row) for row in rows)
+                if reason is None or progress.stopped not in (None, reason):
+                    return trained
+                console.print(
+                    f"stage {number + 1}: {reason}, after {progress.env_steps:,} steps",
+                    highlight=False,
+                )
+                done = trained._replace(progress=dataclasses.replace(progress, stopped=None))
+                ended = progress.updates == members.whole.plan.num_updates
+                if ended or members.whole.is_last_stage:
+                    return done
+                members = done.next_stage()
+                rows = [{"env_steps": progress.env_steps}] * len(self.runs)
+
+    def _evaluators(self, rows: Sequence[Mapping[str, Any]]) -> list[Evaluator]:
+        """The evaluator of each run in its current stage, with the rows of its history."""
+        plan, evaluators = self.whole.plan, []
+        for run, row in zip(self.runs, rows, strict=True):
+            count = None
+            if run.in_curriculum:
+                begin = row.get("env_steps", 0) - row.get("stage_steps", 0)
+                count = StageCount(run.stage, run.number + 1, begin, row.get("gate_passes", 0))
+            past = list(run.history.evaluations)
+            evaluators.append(
+                Evaluator(plan.eval_env, run.keys[1], run.seconds, past, plan.totals, count)
+            )
+        return evaluators
+
+    def _train(
+        self,
+        evaluators: Sequence[Evaluator],
+        hooks: Sequence[Hook],
+        rows: Sequence[Mapping[str, Any]],
+        before: TrainProgress | None,
+    ) -> TrainProgress:
+        """Trains one stage; no update is made if the stage has ended already."""
+        run, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
+        if not is_first():
+            state = self.shapes()  # the first process sends the state
+        else:
+            state = self.start() if self.state is None else self.state
+        over = all(run.stage.ended(row) is not None for row in rows)
+        learner, env, env_axes = run.config.learner(), plan.train_env, None
+        if not self.alone:
+            learner = stack_runs([config.learner().with_arrays() for config in configs])
+            env, env_axes = stack_envs(env, configs)
+        if before is None:
+            run.process.check()
+        measure = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
+        progress = train(
+            learner,
+            env,
+            state,
+            env_axes=env_axes,
+            num_updates=rows[0]["update"] if over else plan.num_updates,
+            updates_per_block=plan.updates_per_block,
+            mesh=plan.mesh,
+            # Of several processes, the first one evaluates and writes.
+            measure=measure if is_first() else None,
+            hooks=hooks if is_first() else [],
+            should_stop=run.process.stop_reason,
+            before=before,
+            donate=True,
+        )
+        run.process.training_ended()
+        return progress
+
+
+@final
+class Trained(NamedTuple):
+    """The members of a run after training.
+
+    - `members`: the runs.
+    - `progress`: the progress of all runs.
+    - `evaluators`: the evaluator of each run, with the results of its evaluations.
+    - `failures`: collects the files that cannot be written.
+    """
+
+    members: Members
+    progress: TrainProgress
+    evaluators: Sequence[Evaluator]
+    failures: Failures
+
+    def conclusion(self, run: int) -> Conclusion:
+        """The `Conclusion` of the run at an index."""
+        evaluator, alone = self.evaluators[run], self.members.alone
+        progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
+        return Conclusion(self.members.runs[run], progress, evaluator, self.failures, film=alone)
+
+    def conclude(self) -> dict[str, Any]:
+        """Evaluates all runs, and writes the results of each, and of all together.
+
+        **Returns:** the content of `result.json`.
+        """
+        whole, runs = self.members.whole, self.members.runs
+        results = [self.conclusion(i).conclude() for i in range(len(runs))]
+        if self.members.alone:
+            return results[0]
+        folder, env, middle = whole.folder, whole.config.env, median_seed(results)
+        result = result_of_all(runs, results)
+        result["steps_per_second"] = round(len(runs) * speed(self.progress), 1)
+        result["wall_seconds"] = round(whole.seconds(), 2)
+        result["film"] = results[middle]["seeds"][0] if env.has_film else None
+        with self.failures.writing(folder / "result.json"):
+            write_json(folder / "result.json", result)
+        if not whole.process.interrupted_again:
+            with self.failures.writing(folder / "curve.png"):
+                rows = [evaluator.rows for evaluator in self.evaluators]
+                title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
+                draw_curves(folder / "curve.png", rows, title, env.optimum)
+        if env.has_film and not whole.process.interrupted_again:
+            self.conclusion(middle).draw_film(folder / FILM_FILE)
+        return result
+
+    def next_stage(self) -> Members:
+        """The runs in their next stage, with the kept parts of their training states."""
+        runs = tuple(
+            dataclasses.replace(
+                run,
+                history=dataclasses.replace(
+                    run.history, evaluations=tuple(evaluator.rows), best_return=-np.inf
+                ),
+            )
+            for run, evaluator in zip(self.members.runs, self.evaluators, strict=True)
+        )
+        members = dataclasses.replace(self.members, runs=runs)
+        members = members.in_stage(members.whole.number + 1)
+        if not is_first():
+            return members
+        run, old = members.whole, self.progress.state
+        keep = functools.partial(transfer, env=run.plan.train_env, keep=run.stage.keep)
+        if not members.alone:
+            keep = eqx.filter_vmap(keep)
+        return dataclasses.replace(members, state=keep(old, members.start()))
+
+
+def together(reasons: Iterator[str | None] | Sequence[str | None]) -> str | None:
+    """The reason for which all runs end, or `None` if one of them has none."""
+    found = list(reasons)
+    if None in found:
+        return None
+    return found[0] if len({*found}) == 1 else _ALL_HAVE_ENDED
+
+
+def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
+    """The progress of one of several runs, with its own state, metrics and evaluations."""
+    return dataclasses.replace(
+        progress,
+        state=pick_run(progress.state, run),
+        metrics=jax.tree.map(lambda x: x[:, run], progress.metrics),
+        measured=evaluator.rows[-1],
+    )
+
+
+@final
+class ForEach:
+    """Calls the hooks of each run with its own progress, and stops when all runs have a reason to
+    stop.
+
+    Hooks write into the folder of a run, and end it at its target, when it has stopped improving,
+    or at the end of its stage.
+    """
+
+    def __init__(self, hooks: Sequence[Sequence[Hook]], evaluators: Sequence[Evaluator]):
+        """**Arguments:**
+
+        - `hooks`, `evaluators`: the hooks and the evaluator of each run.
+        """
+        self.hooks, self.evaluators = hooks, evaluators
+
+    def __call__(self, progress: TrainProgress) -> None:
+        reasons = []
+        for i, (hooks, evaluator) in enumerate(zip(self.hooks, self.evaluators, strict=True)):
+            own = progress if len(self.hooks) == 1 else _progress_of(progress, i, evaluator)
+            reasons.append(None)
+            for hook in hooks:
+                try:
+                    hook(own)
+                except StopTraining as stop:
+                    reasons[-1] = reasons[-1] or str(stop)
+        if (reason := together(reasons)) is not None:
+            raise StopTraining(reason)
+
+
+def _hooks(
+    run: Run, loggers: Sequence[Logger], failures: Failures, seconds: float
+) -> tuple[Hook, ...]:
+    """The hooks of one run in its current stage."""
+    config = run.config
+    number = run.number + 1 if run.in_curriculum else None
+    checkpoints = Checkpoints(
+        run.folder / "checkpoints",
+        failures,
+        run.history,
+        run.describe,
+        keep_every=config.checkpoint_every,
+        seconds=seconds,
+    )
+    rows = run.history.evaluations
+    early = EarlyStop(
+        [row["eval_return_mean"] for row in rows if row.get("stage") == number],
+        target=config.stop_at_return if run.is_last_stage else None,
+        patience=config.patience if run.is_last_stage else None,
+        max_kl=config.max_kl,
+    )
+    log = Log(loggers, failures, run.history.train_seconds, run.plan.totals)
+    return Forget(run.folder, failures), log, checkpoints, early, EndOfStage(run.stage)
+
+
+@final
+class KeepState:
+    """Saves the latest state of several runs in one checkpoint every few seconds."""
+
+    def __init__(self, members: Members, evaluators: Sequence[Evaluator], failures: Failures):
+        self.members, self.evaluators, self.failures = members, evaluators, failures
+        self.due = 0.0
+
+    def __call__(self, progress: TrainProgress) -> None:
+        if time.perf_counter() >= self.due:
+            self.save(progress)
+            self.due = time.perf_counter() + SAVE_SECONDS
+
+    def save(self, progress: TrainProgress) -> None:
+        """Writes the checkpoint now."""
+        members = self.members
+        about: dict[str, Any] = {"update": progress.updates, "env_steps": progress.env_steps}
+        about |= {"runs": members.names, IDENTITY: members.whole.identity}
+        if members.whole.in_curriculum:
+            rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
+            about |= {"stage": members.whole.number + 1, "members": rows}
+        with self.failures.writing(members.checkpoint):
+            save(members.checkpoint, progress.state, about)
+
+
+@final
+class Prune:
+    """Reports returns to the trials of a study, and stops when all of them are pruned.
+
+    Runs do not affect one another, so that trials which go on because of others are complete, and
+    as if they had been trained alone.
+    """
+
+    def __init__(self, trials: Sequence[Any], evaluators: Sequence[Evaluator]):
+        """**Arguments:**
+
+        - `trials`: the trials.
+        - `evaluators`: the evaluators of the runs, as many in turn for each trial.
+        """
+        self.trials, self.seeds = trials, len(evaluators) // len(trials)
+        self.evaluators = evaluators
+
+    def __call__(self, progress: TrainProgress) -> None:
+        for i, trial in enumerate(self.trials):
+            own = self.evaluators[i * self.seeds : (i + 1) * self.seeds]
+            mean = np.mean([x.rows[-1]["eval_return_mean"] for x in own])
+            trial.report(float(mean), progress.env_steps)
+        if all(trial.should_prune() for trial in self.trials):
+            raise StopTraining(ALL_PRUNED)
+
+
+def _announce(run: Run, console: Console) -> None:
+    if run.in_curriculum:
+        title = escape(f"{run.stage.name!r}: {run.stage.end}")
+        console.print(f"stage {run.number + 1} of {len(run.stages)}, {title}", highlight=False)
+
+
+@contextlib.contextmanager
+def _loggers(members: Members, number: int, shared: Logger | None) -> Iterator[list[Logger]]:
+    """Context manager that opens the loggers of a run in its folder, and closes them at the end.
+
+    **Arguments:**
+
+    - `members`, `number`: all runs, and the index of this one.
+    - `shared`: a log of all runs, which stays open.
+
+    **Raises:** `RunError` when a logger cannot be opened.
+    """
+    run, folder = members.runs[number], members.whole.folder
+    if not is_first():
+        yield []
+        return
+    loggers = open_loggers(
+        run.folder,
+        run.config.log,
+        csv_rows=run.history.rows,
+        json_rows=run.history.json_rows,
+        env_steps=run.history.env_steps,
+        settings=to_table(run.settings),
+        group=None if members.alone else folder.resolve().name,
+    )
+    label = [] if shared is None else [Labelled(shared, {"seed": run.config.seed})]
+    try:
+        yield [*loggers, *label]
+    finally:
+        for logger in loggers:
+            logger.close()
+
+
+def members_of(whole: Run) -> Members:
+    """The members of a run: itself, or a run for each of its seeds.
+
+    **Arguments:**
+
+    - `whole`: the run.
+    """
+    checkpoints, config = whole.folder / "checkpoints", whole.settings
+    if config.num_seeds == 1:
+        return Members(whole, (whole,), checkpoints / "last.safetensors")
+    runs = []
+    for seed in range(config.seed, config.seed + config.num_seeds):
+        own = dataclasses.replace(config, seed=seed, num_seeds=1, devices=1, out=None)
+        folder = whole.folder / f"seed-{seed}"
+        runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))
+    return Members(whole, tuple(runs), checkpoints / "seeds.safetensors")

@@ -1,0 +1,158 @@
+"""Seeds in stages of a curriculum, on several devices, and in Weights & Biases."""
+
+import csv
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from command_lines import call, call_and_hear
+
+from agents import StopTraining
+from eqgrid_lab.runs import Gate, Stage, StageCount, _members
+from eqgrid_lab.settings import page
+
+SMALL = (
+    *("--env.name", "goals", "--env.horizon", "20", "--num-envs", "4", "--width", "8"),
+    *("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"),
+    *("--eval-every", "128", "--eval-episodes", "4", "--final-episodes", "8"),
+    *("--total-steps", "640"),
+)
+STAGES = """
+[[stage]]
+steps = 256
+reset = ["optimizer"]
+
+[[stage]]
+gate = {metric = "eval_return_mean", at_least = -1.0}
+
+[[stage]]
+ppo = {learning_rate = 1e-3}
+"""
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def stages(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("stages.toml").write_text(STAGES)
+    return Path("stages.toml")
+
+
+@pytest.mark.slow
+def test_seeds_pass_the_stages_of_a_curriculum_as_each_does_alone(stages, capsys):
+    assert call(*SMALL, "--curriculum", stages, "--num-seeds", "2", "--out", "both") == 0
+    said = capsys.readouterr().out
+    assert "stage 2: its gate is passed, after 384 steps" in said
+    assert call(*SMALL, "--curriculum", stages, "--seed", "1", "--out", "alone") == 0
+    of_both, alone = rows(Path("both/seed-1")), rows(Path("alone"))
+    assert [row["stage"] for row in of_both] == ["1", "1", "2", "3", "3"]
+    names = ("update", "stage", "stage_steps", "gate_passes", "eval_return_mean", "entropy")
+    for one, other in zip(of_both, alone, strict=True):
+        for name in names:
+            assert float(one[name]) == pytest.approx(float(other[name]), rel=1e-3), name
+    result = json.loads(Path("both/result.json").read_text())
+    for run in result["runs"]:
+        assert [stage["env_steps"] for stage in run["stages"]] == [256, 384, 640]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, block, monkeypatch, capsys):
+    """Bit for bit, also where a stage has just ended."""
+    flags = (*SMALL, "--num-seeds", "2", "--curriculum", stages)
+    assert call(*flags, "--out", "whole") == 0
+    real, told = _members.train, []
+
+    def train(*args, hooks, should_stop, **kwargs):
+        def stop() -> str | None:
+            return "interrupted" if len(told) >= block else should_stop()
+
+        return real(*args, hooks=[*hooks, told.append], should_stop=stop, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_members, "train", train)
+        assert call(*flags, "--out", "parts") == 130
+    assert len(rows(Path("parts"))) == 2 * block
+    assert call("--resume", "parts") == 0, capsys.readouterr().err
+    for name in ("whole", "parts"):
+        own = [
+            {x: row[x] for x in ("seed", "env_steps", "stage", "gate_passes", "entropy")}
+            for row in rows(Path(name))
+        ]
+        assert own == [{x: row[x] for x in own[0]} for row in rows(Path("whole"))]
+
+
+def test_a_gate_that_is_passed_stays_passed():
+    stage = Stage("a", page("ippo")(), Gate("eval_return_mean", at_least=1.0, evaluations=2))
+    count = StageCount(stage, 1, 0)
+    means = (1.0, 0.0, 1.0, 1.0, 0.0)
+    passes = [count({"eval_return_mean": x, "env_steps": 8})["gate_passes"] for x in means]
+    assert passes == [1, 0, 1, 2, 2]
+    assert stage.ended({"gate_passes": 2}) == "its gate is passed"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "together"),
+    [
+        (["a"], "a"),
+        (["a", "a"], "a"),
+        (["a", None], None),
+        ([None], None),
+        (["a", "b"], "all runs have ended"),
+    ],
+)
+def test_runs_end_when_each_has_a_reason(reasons, together, monkeypatch):
+    def stop(reason):
+        def hook(_):
+            if reason is not None:
+                raise StopTraining(reason)
+
+        return hook
+
+    monkeypatch.setattr(_members, "_progress_of", lambda progress, *_: progress)
+    called = []
+    hooks = [[stop(reason), called.append] for reason in reasons]
+    each = _members.ForEach(hooks, [SimpleNamespace()] * len(reasons))
+    if together is None:
+        each(None)
+    else:
+        with pytest.raises(StopTraining, match=f"^{together}$"):
+            each(None)
+    assert len(called) == len(reasons), "all hooks of all runs are called"
+
+
+@pytest.mark.slow
+def test_each_seed_is_a_run_of_a_group(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    wandb = pytest.importorskip("wandb")
+
+    asked, real = [], wandb.init
+    monkeypatch.setattr(wandb, "init", lambda **given: asked.append(given) or real(**given))
+    assert call(*SMALL, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 0
+    assert [given["name"] for given in asked] == ["mine/seed-0", "mine/seed-1"]
+    assert {given["group"] for given in asked} == {"mine"}
+    for i in (0, 1):
+        assert list(Path(f"mine/seed-{i}").glob("wandb/wandb/offline-run-*/*.wandb"))
+        assert not math.isnan(float(rows(Path(f"mine/seed-{i}"))[-1]["eval_return_mean"]))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--num-seeds", "2", "--devices", "4"), "4 devices are asked for, but jax sees 1."),
+        (("--num-seeds", "2", "--max-kl", "1"), "--max-kl cannot be given with --num-seeds"),
+    ],
+)
+def test_what_seeds_cannot_do_is_one_sentence(flags, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, said = call_and_hear(capsys, *SMALL, *flags)
+    assert code == 2
+    assert words in said
+    assert said.count("\n") == 1
