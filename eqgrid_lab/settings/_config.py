@@ -119,8 +119,14 @@ def changed_by_world(config: Experiment) -> str:
     own = dict(flags(default_settings(type(config), config.env)))
     now = dict(flags(config))
     changed = {flag: x for flag, x in own.items() if x != plain[flag] and now[flag] == x}
-    words = {flag: as_given(flag, x).removeprefix(f"{flag} ") for flag, x in plain.items()}
-    return ", ".join(f"{as_given(x, changed[x])} (elsewhere {words[x]})" for x in changed)
+
+    def usual(flag: str) -> str:
+        value = plain[flag]
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return as_given(flag, value).removeprefix(f"{flag} ")
+
+    return ", ".join(f"{as_given(x, changed[x])} (elsewhere {usual(x)})" for x in changed)
 
 
 def _resumed(before: E, config: E) -> E:

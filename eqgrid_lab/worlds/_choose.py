@@ -44,13 +44,15 @@ def world_settings(
     - `named`: what the command line names; no other module of the user is imported.
     - `changes`: settings that differ from the defaults.
 
-    **Raises:** `UsageError` when there is no such world, it cannot be built, or its library is not
-    installed, and `NotNamed` for a world of the user that the command line does not name.
+    **Raises:** `UsageError` when there is no such world or setting, the world cannot be built, or
+    its library is not installed, and `NotNamed` for a world of the user that the command line does
+    not name.
     """
     if world is None or world == Kitchen.name:
         return Kitchen(**changes)
     if not isinstance(world, str):
-        return _settings(world.__name__, world, _OWN, changes)
+        name = getattr(world, "__name__", type(world).__name__)
+        return _settings(name, world, _OWN, changes)
     library, colon, title = world.partition(":")
     if colon and library in LIBRARIES:
         return _settings(world, foreign_constructor(LIBRARIES[library], title), FOREIGN, changes)
@@ -72,7 +74,11 @@ def _settings(
     """The settings of a world. Observations of a world of the user or of another library are
     normalised if they are real numbers.
     """
-    settings = settings_class(name, constructor, facts)(**changes)
+    kind = settings_class(name, constructor, facts)
+    known = [field.name for field in dataclasses.fields(kind)]
+    for setting in (x for x in changes if x not in known):
+        raise UsageError(f"{name} has no setting {setting!r:.60}{did_you_mean(setting, known)}")
+    settings = kind(**changes)
     if facts.is_stated or "normalize_observation" in changes:
         return settings
     return dataclasses.replace(settings, normalize_observation=settings.has_real_observations)

@@ -1,6 +1,7 @@
 """Command lines: flags that are repeated, switches, settings files, and the command of a resume."""
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import tyro
 
 from agents import shipped_policies
 from agents.files import expand_home
+from eqgrid import make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PolicyFlags
 from eqgrid_lab.runs._space import read_sweep
@@ -119,7 +121,7 @@ def test_help_describes_what_a_switch_turns_on(capsys):
 
 def test_changed_defaults_are_printed_as_they_are_given():
     words = changed_by_world(settings()).split(", ")
-    assert "--ppo.normalize-values (elsewhere --ppo.no-normalize-values)" in words
+    assert "--ppo.normalize-values (elsewhere off)" in words
     assert "--ppo.entropy-coefficient 0.05 (elsewhere 0.01)" in words
     given = [word for flag in words for word in flag.partition(" (")[0].split()]
     assert settings(*given) == settings()
@@ -163,6 +165,19 @@ def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, f
     write(tmp_path / "wide.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
     with pytest.raises(UsageError, match=f"^{flag} cannot change with --resume"):
         resume(started, *more)
+
+
+def test_a_setting_that_was_removed_is_refused_in_a_file(tmp_path):
+    file = write(tmp_path / "a.toml", "candidates = 4\n")
+    with pytest.raises(UsageError, match="has 'candidates', which was removed: leave it out"):
+        settings("--config", file)
+
+
+def test_a_world_in_python_has_known_settings():
+    with pytest.raises(UsageError, match="goals has no setting 'agents'; did you mean num_agents?"):
+        world_settings("goals", agents=3)
+    goals = functools.partial(make, "goals")
+    assert world_settings(goals).build(train=False).num_agents == make("goals").num_agents
 
 
 def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
