@@ -174,7 +174,7 @@ def test_a_setting_that_was_removed_is_refused_in_a_file(tmp_path):
 
 
 def test_a_world_in_python_has_known_settings():
-    with pytest.raises(UsageError, match="goals has no setting 'agents'; did you mean num_agents?"):
+    with pytest.raises(UsageError, match=r"no setting 'agents'; did you mean num_agents\?"):
         world_settings("goals", agents=3)
     goals = functools.partial(make, "goals")
     assert world_settings(goals).build(train=False).num_agents == make("goals").num_agents
