@@ -17,6 +17,7 @@ from eqgrid import (
     AbstractVectorEnv,
     AbstractWrapper,
     DesignPartners,
+    NormalizeObservation,
     Scheduled,
     Vectorize,
     WithPartner,
@@ -109,6 +110,7 @@ def _plan(stage: Stage) -> Plan:
         train_env = config.train_env()
         _check_partners_change(config, train_env)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
+        _check_normalized(train_env, eval_env)
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
         learner.check(train_env, policy)
@@ -184,6 +186,18 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
             "--partners.share changes nothing on this page, which learns without partners: let its "
             "train_env pass the world through self.with_partners, or leave out --partners and "
             "settings files with partners."
+        )
+
+
+def _check_normalized(train_env: AbstractVectorEnv, eval_env: AbstractVectorEnv) -> None:
+    """**Raises:** `UsageError` when evaluations could not use the statistics of training."""
+    if contains_wrapper(train_env, NormalizeObservation) != isinstance(
+        eval_env, NormalizeObservation
+    ):
+        raise UsageError(
+            "Evaluations use the observation statistics of training: let eval_env return "
+            "NormalizeObservation, with other wrappers inside of it, if and only if train_env has "
+            "one."
         )
 
 

@@ -126,6 +126,24 @@ def train(monkeypatch, experiment, *args):
         return _program.run_command_line(experiment, process)
 
 
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("line", ["return NormalizeObservation(envs) if", "envs = NormalizeObser"])
+def test_a_page_normalises_observations_in_training_and_in_evaluations(
+    tmp_path, monkeypatch, capsys, line
+):
+    assert TEXT.count(line) == 1
+    mine = tmp_path / "mine.py"
+    mine.write_text(TEXT.replace(line, line.replace("NormalizeObser", "NoNormalizeObser")))
+    head, class_ = mine.read_text().split("\n\n\n@dataclasses.dataclass", 1)
+    no = "def NoNormalizeObservation(envs):\n    return envs"
+    mine.write_text(f"{head}\n\n\n{no}\n\n\n@dataclasses.dataclass{class_}")
+    args = [*SMALL.split(), "--env.normalize-observation", "--total-steps", "128", "--out", "run"]
+    assert train(monkeypatch, load_page(mine), *args) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: Evaluations use the observation statistics of training")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("change", CHANGES)
