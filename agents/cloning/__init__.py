@@ -1,11 +1,14 @@
 """Behaviour cloning: policies that imitate recorded actions, such as those of people."""
 
-from ._behavior_cloning import (
+from ._cloning import (
     BehaviorCloning as BehaviorCloning,
+    Clones as Clones,
     CloningScore as CloningScore,
+    Demonstrations as Demonstrations,
+    Epoch as Epoch,
+    clone as clone,
     cross_entropy as cross_entropy,
+    demonstrations as demonstrations,
     logits as logits,
     score as score,
 )
-from ._clone import Clones as Clones, Epoch as Epoch, clone as clone
-from ._demonstrations import Demonstrations as Demonstrations, demonstrations as demonstrations

@@ -43,9 +43,7 @@ def stack_runs(trees: Sequence[T]) -> T:
 
     - `trees`: PyTrees that are equal except for their arrays; other leaves are those of the first.
     """
-    return jax.tree.map(
-        lambda *x: jax.numpy.stack(x) if eqx.is_array(x[0]) else x[0], trees[0], *trees[1:]
-    )
+    return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *trees)
 
 
 def pick_run(state: S, run: int) -> S:
@@ -138,32 +136,20 @@ def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
 
 
 def on_each_device(
-    function: Callable[..., Any],
-    tree: PyTree,
-    *others: Any,
-    axes: PyTree[int | None],
-    mesh: Mesh,
+    function: Callable[..., Any], arrays: PyTree, *others: Array, axes: PyTree, mesh: Mesh
 ) -> Any:
     """Calls a function on each device with its share of runs. Devices never wait for each other:
     the compiled program has no communication.
 
     **Arguments:**
 
-    - `function`: takes a PyTree and further arguments. Its two results have a first and a second
-        axis of runs.
-    - `tree`: the PyTree for it.
-    - `others`: the further arguments, which are the same on every device.
+    - `function`: takes a PyTree of arrays and further arrays. Its two results have a first and a
+        second axis of runs.
+    - `arrays`, `others`: the arguments; `others` are the same on every device.
     - `axes`, `mesh`: as in `place_runs`.
-
-    **Returns:** the two results, with all runs.
     """
-    arrays, rest = eqx.partition(tree, eqx.is_array)
-
-    def local(arrays: PyTree, *others: Any) -> Any:
-        return function(eqx.combine(arrays, rest), *others)
-
     return jax.shard_map(
-        local,
+        function,
         mesh=mesh,
         in_specs=(_specs(arrays, axes), *(PartitionSpec() for _ in others)),
         out_specs=(PartitionSpec(_AXIS), PartitionSpec(None, _AXIS)),
@@ -177,9 +163,8 @@ def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
 
     **Arguments:**
 
-    - `tree`: as in `replicate`.
+    - `tree`, `mesh`: as in `replicate`.
     - `axes`: for each leaf, 0 if its first axis is that of the runs, and `None` otherwise.
-    - `mesh`: as in `replicate`.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
     specs = _specs(arrays, axes)
@@ -189,8 +174,8 @@ def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
 
 def _specs(arrays: PyTree, axes: PyTree[int | None]) -> PyTree[PartitionSpec]:
     structure = jax.tree.structure(arrays)
-    each = structure.flatten_up_to(axes)
-    return structure.unflatten([PartitionSpec(*([] if x is None else [_AXIS])) for x in each])
+    specs = {None: PartitionSpec(), 0: PartitionSpec(_AXIS)}
+    return structure.unflatten([specs[axis] for axis in structure.flatten_up_to(axes)])
 
 
 def _place(x: PyTree, sharding: NamedSharding) -> PyTree:

@@ -97,10 +97,6 @@ class NonFiniteLoss(ArithmeticError):
         )
 
 
-def _never() -> None:
-    return None
-
-
 def train(
     algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
@@ -111,7 +107,7 @@ def train(
     mesh: Mesh | None = None,
     measure: Callable[[TrainProgress[S]], Mapping[str, float | int]] | None = None,
     hooks: Sequence[Hook] = (),
-    should_stop: Callable[[], str | None] = _never,
+    should_stop: Callable[[], str | None] = lambda: None,
     before: TrainProgress[S] | None = None,
     env_axes: Any = None,
     donate: bool = False,
@@ -317,16 +313,16 @@ def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S,
     if mesh is None or num_runs(state) is None:
         state, metrics = _make_updates(settings, state, count)
         return _spread(state, settings.env.num_envs, mesh), replicate(metrics, mesh)
-    arrays, rest = eqx.partition(state, eqx.is_array)
+    arrays, rest = eqx.partition((settings, state), eqx.is_array)
 
-    def block(inputs: PyTree, count: Int[Array, ""]) -> tuple[PyTree, Metrics]:
-        settings, arrays = inputs
-        state, metrics = _make_updates(settings, eqx.combine(arrays, rest), count)
+    def block(arrays: PyTree, count: Int[Array, ""]) -> tuple[PyTree, Metrics]:
+        settings, state = eqx.combine(arrays, rest)
+        state, metrics = _make_updates(settings, state, count)
         return eqx.filter(state, eqx.is_array), metrics
 
-    axes = _axes(settings, arrays)
-    arrays, metrics = on_each_device(block, (settings, arrays), count, axes=axes, mesh=mesh)
-    return eqx.combine(arrays, rest), metrics
+    axes = _axes(settings, state)
+    arrays, metrics = on_each_device(block, arrays, count, axes=axes, mesh=mesh)
+    return eqx.combine(arrays, rest[1]), metrics
 
 
 def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:

@@ -1,18 +1,92 @@
-"""Behaviour cloning: supervised learning of recorded actions."""
+"""Behaviour cloning: supervised learning of recorded actions, for several seeds at once."""
 
-from typing import Annotated, final
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from msgspec import Meta
 
 from eqgrid.typing import PyTree
 
 from ..policies import AbstractNetwork
-from ._demonstrations import Demonstrations
+
+
+@final
+class Demonstrations(eqx.Module):
+    """Sequences of consecutive steps of single agents, all of one length.
+
+    `demonstrations` makes them of recorded games.
+
+    **Arguments:**
+
+    - `observation`: what the agent observed before each step.
+    - `action`: the action that it took.
+    - `recorded`: false for steps that only fill up a shorter sequence.
+    """
+
+    observation: PyTree[Shaped[Array, "sequences time ..."]]
+    action: Int[Array, "sequences time"]
+    recorded: Bool[Array, "sequences time"]
+
+    @property
+    def num_sequences(self) -> int:
+        """The number of sequences."""
+        return len(self.action)
+
+    def take(self, numbers: Int[Array, " batch"]) -> "Demonstrations":
+        """The sequences at these indices."""
+        return jax.tree.map(lambda x: x[numbers], self)
+
+
+def demonstrations(
+    games: Sequence[
+        tuple[
+            PyTree[Shaped[Array | np.ndarray, "_ agents ..."]],
+            Int[Array | np.ndarray, "_ agents"],
+        ]
+    ],
+    length: int | None = None,
+) -> Demonstrations:
+    """Cuts recorded games into demonstrations. Every agent of a game is demonstrated by itself.
+
+    For example, `demonstrations([(observation, action)], length=1)` are single steps, as a policy
+    without memory learns from.
+
+    **Arguments:**
+
+    - `games`: for each game, the observations of all agents before each step, and their actions.
+    - `length`: the number of steps of a sequence; by default, that of the longest game. The last
+        sequence of an agent in a game is filled up.
+
+    **Raises:** `ValueError` when there is no game or the length is not positive.
+    """
+    if not games:
+        raise ValueError("Demonstrations need at least one game, but there is none.")
+    size = max(len(action) for _, action in games) if length is None else length
+    if size < 1:
+        raise ValueError(f"A demonstration needs a length of at least 1, but got {size}.")
+    recorded = [np.ones(np.shape(action), bool) for _, action in games]
+    cut = [
+        jax.tree.map(lambda x: _cut(np.asarray(x), size), (seen, action, known))
+        for (seen, action), known in zip(games, recorded, strict=True)
+    ]
+    return Demonstrations(*jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *cut))
+
+
+def _cut(
+    x: Shaped[np.ndarray, "steps agents ..."], length: int
+) -> Shaped[np.ndarray, "sequences time ..."]:
+    """Cuts the steps of each agent into sequences, of which the last is filled up with zeros."""
+    missing = -len(x) % length
+    full = np.pad(x, [(0, missing), *[(0, 0)] * (x.ndim - 1)])
+    by_agent = np.moveaxis(full, 1, 0)
+    return by_agent.reshape(-1, length, *x.shape[2:])
+
 
 _WITH_MEMORY = 100
 """The default length of a training sequence for a network with memory, in steps."""
@@ -161,3 +235,91 @@ def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
     right = predicted == shown.action
     known = shown.recorded
     return CloningScore(each.mean(where=known), right.mean(where=known), confusion)
+
+
+@final
+class Epoch(NamedTuple):
+    """The numbers of one epoch, for each run.
+
+    - `number`: the number of epochs so far.
+    - `loss`: the mean cross-entropy of the gradient steps, in nats.
+    - `held_out`: the score on the held-out games after the epoch.
+    """
+
+    number: int
+    loss: Float[np.ndarray, " runs"]
+    held_out: CloningScore
+
+
+@final
+class Clones(NamedTuple):
+    """The networks of all runs, each with a leading axis of the runs.
+
+    - `last`: after the last epoch.
+    - `best`: after the epoch with the lowest cross-entropy on the held-out games.
+    - `best_epoch`: that epoch, counted from 1.
+    """
+
+    last: AbstractNetwork
+    best: AbstractNetwork
+    best_epoch: Int[np.ndarray, " runs"]
+
+
+def clone(
+    learner: BehaviorCloning,
+    networks: AbstractNetwork,
+    keys: Shaped[PRNGKeyArray, " runs"],
+    shown: Demonstrations,
+    held_out: Demonstrations,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> Clones:
+    """Trains networks to imitate demonstrations. All runs are one compiled program.
+
+    **Arguments:**
+
+    - `learner`: the settings.
+    - `networks`: the untrained networks, with a leading axis of the runs.
+    - `keys`: a key for each run, for the order of the demonstrations.
+    - `shown`: the demonstrations to learn from.
+    - `held_out`: demonstrations of other people, on which every epoch is scored.
+    - `on_epoch`: called after each epoch.
+
+    **Returns:** the networks after the last and after the best epoch.
+    """
+    states = eqx.filter_vmap(learner.init)(networks, keys)
+    runs = len(keys)
+    lowest, best_epoch = np.full(runs, np.inf), np.zeros(runs, int)
+    best = states.network
+    for number in range(1, learner.num_epochs + 1):
+        states, loss, found = _epoch(learner, states, shown, held_out)
+        entropy = np.asarray(found.cross_entropy)
+        better = entropy < lowest
+        lowest, best_epoch = np.minimum(lowest, entropy), np.where(better, number, best_epoch)
+        best = _where(jnp.asarray(better), states.network, best)
+        on_epoch(Epoch(number, np.asarray(loss), found))
+    return Clones(states.network, best, best_epoch)
+
+
+@eqx.filter_jit
+def _epoch(
+    learner: BehaviorCloning, states: CloningState, shown: Demonstrations, held_out: Demonstrations
+) -> tuple[CloningState, Float[Array, " runs"], CloningScore]:
+    def one(state: CloningState) -> tuple[CloningState, Float[Array, ""], CloningScore]:
+        state, loss = learner.epoch(state, shown)
+        return state, loss, score(state.network, held_out)
+
+    return eqx.filter_vmap(one)(states)
+
+
+@eqx.filter_jit
+def _where(
+    better: Bool[Array, " runs"], network: AbstractNetwork, other: AbstractNetwork
+) -> AbstractNetwork:
+    """`network` in the runs where it is better, and `other` elsewhere."""
+    arrays, rest = eqx.partition(network, eqx.is_array)
+    chosen = jax.tree.map(
+        lambda x, y: jnp.where(better.reshape(-1, *[1] * (x.ndim - 1)), x, y),
+        arrays,
+        eqx.filter(other, eqx.is_array),
+    )
+    return eqx.combine(chosen, rest)
