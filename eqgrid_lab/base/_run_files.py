@@ -44,6 +44,7 @@ class _Metadata(TypedDict, total=False):
     eval_return_mean: float
     chosen_by: float
     checkpoint: str
+    ended: str
     runs: list[str]
     members: list[dict[str, float]]
     run: _Settings

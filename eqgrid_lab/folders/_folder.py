@@ -265,9 +265,13 @@ def names_in(folder: Path) -> set[str]:
 
 
 def _of_wandb(folder: Path) -> set[Path]:
-    """The files of Weights & Biases in the folder of a run; their names are not fixed."""
-    there = folder / "wandb"
-    return set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
+    """The files of Weights & Biases in the folders of a run and of its seeds; their names are not
+    fixed.
+    """
+    found = set[Path]()
+    for there in (part / "wandb" for part in (folder, *seed_folders(folder))):
+        found |= set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
+    return found
 
 
 def _tidy(folder: Path, known: set[Path]) -> None:
@@ -281,7 +285,10 @@ def _tidy(folder: Path, known: set[Path]) -> None:
     with contextlib.suppress(OSError):
         if not has_learned(folder):
             remove_run(folder)
-            for path in sorted(_of_wandb(folder) - known, reverse=True):  # files before folders
+            new = _of_wandb(folder) - known
+            for path in sorted(new, reverse=True):  # files before folders
                 (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
+            for path in new:
+                _remove_empty(path.parent, folder)
     with contextlib.suppress(OSError):
         (folder / "checkpoints").rmdir()

@@ -39,8 +39,8 @@ from ..show import (
 )
 from ._curriculum import summary
 from ._evaluator import Evaluator, frozen, team_returns
-from ._hooks import speed
-from ._run import STOP_CODES, Run
+from ._hooks import STOP_CODES, own_end, speed
+from ._run import Run
 
 
 @final
@@ -75,7 +75,10 @@ class Conclusion:
         folder, state = self.run.folder, self.progress.state
         last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
         last |= self.run.describe(state)
-        self._save("last", state, last)
+        # A run that is killed from here on is not trained any further when it is resumed.
+        end = own_end(self.progress.stopped, self.run.config.max_hours)
+        ended = {} if end is None else {"ended": end}
+        self._save("last", state, last | ended)
         settings = folder / "config.toml"
         if not os.path.exists(settings):  # it was removed during training
             with self.failures.writing(settings):
@@ -84,7 +87,7 @@ class Conclusion:
         with self.failures.writing(folder / "result.json"):
             write_json(folder / "result.json", result)
         last |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
-        self._save("last", state, last)
+        self._save("last", state, last | ended)
         with self.failures.writing(folder / "policy.safetensors"):
             self._save_policy(result["policy"], last)
         if not self.run.process.interrupted_again:

@@ -22,6 +22,8 @@ from ..base import Failures, Process, RunError
 from ..folders import History
 from ..show import Logger
 
+STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
+"""The exit codes of runs that were stopped by a signal, by the reason."""
 SAVE_SECONDS = 5.0
 """The minimum time between two checkpoints of the latest state, in seconds."""
 
@@ -163,9 +165,20 @@ class OutOfTime:
             raise StopTraining(out_of_time(self.max_hours))
 
 
-def out_of_time(max_hours: float | None) -> str | None:
-    """The reason with which `OutOfTime` stops a run; `None` without a limit."""
-    return None if max_hours is None else f"stopped after {max_hours:g} hours"
+def out_of_time(max_hours: float | None) -> str:
+    """The reason with which `OutOfTime` stops a run."""
+    return f"stopped after {max_hours or 0:g} hours"
+
+
+def own_end(stopped: str | None, max_hours: float | None) -> str | None:
+    """The reason for which a run ended early by itself, rather than by a signal or a time limit.
+
+    **Arguments:**
+
+    - `stopped`: the reason for which it was stopped, if any.
+    - `max_hours`: its time limit, if any.
+    """
+    return None if stopped in (*STOP_CODES, out_of_time(max_hours)) else stopped
 
 
 @final

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import io
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -38,7 +39,7 @@ from agents import (
 )
 from agents.training import stack_runs
 
-from ..base import FILM_FILE, IDENTITY, Failures, is_complete
+from ..base import FILM_FILE, IDENTITY, Failures, RunError, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
 from ..settings import dump, to_table
 from ..show import Labelled, Logger, median_seed, open_loggers
@@ -54,6 +55,7 @@ from ._hooks import (
     Forget,
     Log,
     OutOfTime,
+    own_end,
     profiled,
     speed,
 )
@@ -247,23 +249,18 @@ class Members:
                 stage, number = members.whole.stage, members.whole.number
                 _announce(members.whole, console)
                 evaluators = members._evaluators(rows)
-                # `keep` saves the latest state of several runs in one checkpoint.
-                seconds = SAVE_SECONDS if self.alone else np.inf
-                each = zip(members.runs, loggers, strict=True)
-                own = [_hooks(run, logs, failures, seconds) for run, logs in each]
-                keep = KeepState(members, evaluators, failures)
+                # The latest state of several runs is saved in one checkpoint.
+                keep = [] if self.alone else [KeepState(members, evaluators, failures)]
                 hooks = [
-                    OutOfTime(whole.process, whole.config.max_hours),
-                    *([] if self.alone else [Forget(whole.folder, failures)]),
-                    ForEach(own, evaluators),
+                    *members._hooks(evaluators, loggers, failures),
                     *([] if prune is None else [Prune(prune, evaluators)]),
-                    *([] if self.alone else [keep]),
-                    *profile,
-                    Summed(display, len(self.runs)),
+                    *(*keep, *profile, Summed(display, len(self.runs))),
+                    OutOfTime(whole.process, whole.config.max_hours),
                 ]
-                progress = members._train(evaluators, hooks, rows, done and done.progress)
-                if progress.metrics is not None and not self.alone:
-                    keep.save(progress)
+                ended = None if done or self.have_all_files else position.get("ended")
+                progress = members._train(evaluators, hooks, rows, ended, done and done.progress)
+                for hook in keep if progress.metrics is not None else ():
+                    hook.save(progress)
                 trained = Trained(members, progress, evaluators, failures)
                 if done is not None and progress.updates == done.progress.updates:
                     # Stopped before the first block of this stage, the run ends in the last one.
@@ -285,6 +282,19 @@ class Members:
                 members = done.next_stage()
                 rows = [{"env_steps": progress.env_steps}] * len(self.runs)
 
+    def _hooks(
+        self,
+        evaluators: Sequence[Evaluator],
+        loggers: Sequence[Sequence[Logger]],
+        failures: Failures,
+    ) -> list[Hook]:
+        """The hooks that write into the folders of the runs, and end them."""
+        seconds = SAVE_SECONDS if self.alone else np.inf
+        each = zip(self.runs, loggers, strict=True)
+        own = [_hooks(run, logs, failures, seconds) for run, logs in each]
+        together = [] if self.alone else [Forget(self.whole.folder, failures)]
+        return [*together, ForEach(own, evaluators)]
+
     def _evaluators(self, rows: Sequence[Mapping[str, Any]]) -> list[Evaluator]:
         """The evaluator of each run in its current stage, with the rows of its history."""
         plan, evaluators = self.whole.plan, []
@@ -304,15 +314,16 @@ class Members:
         evaluators: Sequence[Evaluator],
         hooks: Sequence[Hook],
         rows: Sequence[Mapping[str, Any]],
+        ended: str | None,
         before: TrainProgress | None,
     ) -> TrainProgress:
-        """Trains one stage; no update is made if the stage has ended already."""
+        """Trains one stage. No update is made if it, or the whole run, has `ended` already."""
         run, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
         if not is_first():
             state = self.shapes()  # the first process sends the state
         else:
             state = self.start() if self.state is None else self.state
-        over = all(run.stage.ended(row) is not None for row in rows)
+        over = ended is not None or all(run.stage.ended(row) is not None for row in rows)
         learner, env, env_axes = run.config.learner(), plan.train_env, None
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
@@ -336,7 +347,15 @@ class Members:
             donate=True,
         )
         run.process.training_ended()
-        return progress
+        if progress.stopped or not is_first():
+            return progress
+        for own, evaluator in zip(self.runs, evaluators, strict=True):
+            if not evaluator.rows:
+                raise RunError(
+                    f"The run {str(own.folder)!r} has made all its updates, but its metrics.csv "
+                    "has no evaluations: add a larger --total-steps, or begin a new run."
+                )
+        return dataclasses.replace(progress, stopped=ended)
 
 
 @final
@@ -501,6 +520,8 @@ class KeepState:
         if members.whole.in_curriculum:
             rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
             about |= {"stage": members.whole.number + 1, "members": rows}
+        if (end := own_end(progress.stopped, members.whole.config.max_hours)) is not None:
+            about["ended"] = end
         with self.failures.writing(members.checkpoint):
             save(members.checkpoint, progress.state, about)
 
@@ -526,7 +547,9 @@ class Prune:
         for i, trial in enumerate(self.trials):
             own = self.evaluators[i * self.seeds : (i + 1) * self.seeds]
             mean = np.mean([x.rows[-1]["eval_return_mean"] for x in own])
-            trial.report(float(mean), progress.env_steps)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a resumed trial may have reported this step
+                trial.report(float(mean), progress.env_steps)
         if all(trial.should_prune() for trial in self.trials):
             raise StopTraining(ALL_PRUNED)
 

@@ -31,10 +31,11 @@ from ..show import Csv, print_result, what_is_kept
 from ._conclusion import finish
 from ._curriculum import Stage, stages, with_curriculum
 from ._display import open_console, print_preparations
+from ._hooks import STOP_CODES
 from ._identity import check_same_run, digests
 from ._members import Members, members_of
 from ._report import print_seeds
-from ._run import STOP_CODES, Run, plan_stages
+from ._run import Run, plan_stages
 from ._sweep import run_sweep
 
 
@@ -172,7 +173,7 @@ def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
     except NonFiniteLoss as error:
         raise RunError(f"{_not_finite(error, members)} {what_is_kept(whole.folder)}") from error
     progress, stopped = trained.progress, trained.progress.stopped
-    if stopped and progress.metrics is None:
+    if stopped and progress.metrics is None and stopped != agreed.get("ended"):
         return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
     if stopped:
         steps = f"{progress.env_steps:,} steps{_of_each(members)}"

@@ -35,9 +35,6 @@ from ._evaluator import evaluated_metrics
 from ._identity import identity, run_digest
 from ._policies import check_trained_here, portable, written_out
 
-STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
-"""The exit codes of runs that were stopped by a signal, by the reason."""
-
 
 @final
 @dataclasses.dataclass(frozen=True)

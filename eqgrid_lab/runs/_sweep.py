@@ -47,11 +47,11 @@ from ..folders import MAX_RESULT_BYTES, cannot_be_written, locked
 from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
-from ._hooks import OutOfTime, out_of_time
+from ._hooks import OutOfTime, own_end
 from ._identity import digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
-from ._run import STOP_CODES, Plan, Run, plan_stages
+from ._run import Plan, Run, plan_stages
 from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
 
 
@@ -185,6 +185,10 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
             return study
     except OSError as error:
         raise cannot_be_written(folder, error) from error
+    except UsageError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # if it is new and empty
+        raise
 
 
 _OF_A_STUDY = {"run.lock", "journal.log", "journal.log.lock"}
@@ -232,6 +236,8 @@ def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> Any:
     except Exception as error:  # a damaged journal or a database may raise any exception
         where = re.sub(":[^:@/]*@", ":…@", sweep.storage or str(folder / "journal.log"))
         said = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
+        if sweep.storage is None and not isinstance(error, OSError | UsageError):
+            raise UsageError(f"The study in {where!r:.200} is damaged: {said:.300}.") from error
         raise UsageError(f"The study in {where!r:.200} cannot be opened: {said:.300}.") from error
     return study
 
@@ -260,6 +266,7 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
     a process which has ended left behind, or else new ones. `None` means that there are no more.
     """
     with locked(search.folder, seconds=60):
+        _remove_old_checkpoints(search)
         if points := _left_behind(search, stack):
             return points
         states = [x.state.name for x in search.study.get_trials(deepcopy=False)]
@@ -285,17 +292,30 @@ def _place(search: Search) -> str:
     return f"{platform.node()}:{search.folder.resolve()}"
 
 
+def _remove_old_checkpoints(search: Search) -> None:
+    """Removes the checkpoints of batches whose first point has ended."""
+    trials = search.study.get_trials(deepcopy=False)
+    for path in search.folder.glob("checkpoints/point-*.safetensors"):
+        number = int(path.stem.removeprefix("point-"))
+        if number >= len(trials) or trials[number].state.is_finished():
+            path.unlink(missing_ok=True)
+
+
 def _left_behind(search: Search, stack: contextlib.ExitStack) -> list[Point]:
     """Takes the points of a batch of a process that has ended: those under way whose folder nobody
     locks.
     """
     points, batch = [], None
     for trial in search.study.get_trials(deepcopy=False):
-        own = trial.user_attrs.get(_BATCH, "")
+        # A process may have been killed after it asked for a point. Nobody else asks in this folder
+        # now, since it is locked; in a database, another host may.
+        lost = "" if search.sweep.storage else f"{_place(search)}:{trial.number}"
+        own = trial.user_attrs.get(_BATCH, lost)
         if trial.state.name != "RUNNING" or not own.startswith(f"{_place(search)}:"):
             continue  # it has ended, or its folder is that of another host
         if batch not in (None, own):
             continue
+        search.study.sampler = _sampler(search.sweep, int(own.rpartition(":")[2]))
         point = _point(search, optuna("trial").Trial(search.study, trial._trial_id))
         if point is not None and _is_free(point, stack):
             # It may have ended after it was read, and before it was locked.
@@ -382,7 +402,8 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
     A point whose loss is not finite fails, and the others begin again. Where memory is too small,
     the points are trained in two halves.
     """
-    if not _position(_members(search, points, plans)):  # of a batch that was killed
+    members = _members(search, points, plans)
+    if members.alone or not _position(members):  # otherwise, a batch that was killed goes on
         points = [point for point in points if not _tell(search, point)]
     waiting = [list(points)] if points else []
     while waiting:
@@ -391,13 +412,14 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
             _train_together(search, together, plans)
         except NonFiniteLoss as error:
             point = together.pop((error.run or 0) // search.sweep.seeds)
+            others = "; the others begin again without it" if together else ""
             search.console.print(
-                f"point {point.number}: the loss of update {error.update} is not a finite number; "
-                "the others begin again without it",
+                f"point {point.number}: the loss of update {error.update} is not a finite number"
+                f"{others}",
                 highlight=False,
             )
             _tell_state(search, point.number, "FAIL")
-            waiting.insert(0, together)
+            waiting = [*([together] if together else []), *waiting]
         except OutOfMemory:
             half = len(together) // 2
             if half == 0:
@@ -421,17 +443,17 @@ def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, 
     prune = None if search.sweep.pruner == "none" else [point.trial for point in points]
     trained = members.train(search.console, search.failures, position, prune=prune)
     stopped = trained.progress.stopped
-    if stopped is not None and stopped in (*STOP_CODES, out_of_time(search.config.max_hours)):
+    if stopped != own_end(stopped, search.config.max_hours):
         raise StopTraining(stopped)
     for i in range(0 if stopped == ALL_PRUNED else len(members.runs)):
         trained.conclusion(i).conclude()
+    if search.process.interrupted_again:  # some pictures are missing, which are drawn next time
+        raise StopTraining(search.process.stop_reason())
     for point in points:
         if stopped == ALL_PRUNED:
             _tell_state(search, point.number, "PRUNED")
         else:
             _tell(search, point)
-    if not members.alone:
-        members.checkpoint.unlink(missing_ok=True)
 
 
 def _tell(search: Search, point: Point) -> bool:

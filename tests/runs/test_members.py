@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import signal
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -88,6 +90,37 @@ def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, block, monkeypa
         assert own == [{x: row[x] for x in own[0]} for row in rows(Path("whole"))]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [(), ("--num-seeds", "2")])
+def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
+    seeds, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    flags = (*SMALL, *seeds, "--stop-at-return", "-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(_members.Conclusion, "_result", lambda _: sys.exit(9))
+        with pytest.raises(SystemExit):
+            call(*flags, "--out", "mine")
+    assert not Path("mine/result.json").exists()
+    steps = [row["env_steps"] for row in rows(Path("mine"))]
+    assert {*steps} == {"128"}
+    assert call("--resume", "mine") == 0
+    assert "reached a return of -1 after 128 steps" in capsys.readouterr().out
+    assert [row["env_steps"] for row in rows(Path("mine"))] == steps
+    assert json.loads(Path("mine/result.json").read_text())["env_steps"] == 128
+
+
+@pytest.mark.slow
+def test_a_log_that_is_lost_at_the_end_is_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert call(*SMALL, "--out", "mine") == 0
+    Path("mine/metrics.csv").unlink()
+    assert call("--resume", "mine") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "has made all its updates, but its metrics.csv has no evaluations" in said
+
+
 def test_a_gate_that_is_passed_stays_passed():
     stage = Stage("a", page("ippo")(), Gate("eval_return_mean", at_least=1.0, evaluations=2))
     count = StageCount(stage, 1, 0)
@@ -141,6 +174,23 @@ def test_each_seed_is_a_run_of_a_group(tmp_path, monkeypatch):
     for i in (0, 1):
         assert list(Path(f"mine/seed-{i}").glob("wandb/wandb/offline-run-*/*.wandb"))
         assert not math.isnan(float(rows(Path(f"mine/seed-{i}"))[-1]["eval_return_mean"]))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_what_has_learned_nothing_leaves_no_logs_of_its_seeds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    pytest.importorskip("wandb")
+    real = _members.train
+
+    def train(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(_members, "train", train)
+    assert call(*SMALL, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 130
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

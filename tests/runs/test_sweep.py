@@ -191,12 +191,13 @@ def test_two_sweeps_of_one_name_in_a_database_are_told_apart(begin, tmp_path):
     (tmp_path / "mine").rename(tmp_path / "third host")
     with pytest.raises(UsageError, match="cannot be opened: it has another sweep with the name"):
         begin(_space.Sweep(space={"width": [8, 9]}, storage=storage))
-    assert not list((tmp_path / "mine").iterdir()), "a sweep with another storage can begin there"
+    assert not (tmp_path / "mine").exists(), "a sweep with another storage can begin there"
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("flags", "steps"), [((), 640), (("--stop-at-return", "-1"), 256)])
 def test_a_sweep_that_was_killed_in_its_final_evaluations_does_not_train_again(
-    call, tmp_path, monkeypatch
+    call, tmp_path, monkeypatch, flags, steps
 ):
     (tmp_path / "rates.toml").write_text('[space]\n"ppo.learning_rate" = [0.01, 0.001, 0.0001]')
     real, count = _members.Conclusion.conclude, itertools.count(1)
@@ -206,16 +207,16 @@ def test_a_sweep_that_was_killed_in_its_final_evaluations_does_not_train_again(
             raise KeyboardInterrupt
         return real(self)
 
-    sweep = (*SMALL, "--sweep", "rates.toml", "--out", "mine")
+    sweep = (*SMALL, *flags, "--sweep", "rates.toml", "--out", "mine")
     with monkeypatch.context() as patch:
         patch.setattr(_members.Conclusion, "conclude", conclude)
         with pytest.raises(KeyboardInterrupt):
             call(*sweep)
     assert len(list(Path("mine").glob("*/result.json"))) == 1
     code, said = call(*sweep)
-    assert (code, "going on after 640 steps of each" in said) == (0, True), said
+    assert (code, f"going on after {steps} steps of each" in said) == (0, True), said
     assert "3 of 3 points have ended" in said
-    assert len(rows(Path("mine/point-0002/metrics.csv"))) == 3
+    assert len(rows(Path("mine/point-0002/metrics.csv"))) == -(-steps // 256)
 
 
 def test_samplers_of_several_processes_draw_different_points(begin):
@@ -242,6 +243,43 @@ def test_points_that_contradict_themselves_are_left_out(begin):
     assert ("cnn", "features") not in tried
     assert set(ends(program).values()) == {"FAIL"}
     assert len(points) + len(ends(program)) == 12
+
+
+def test_a_loss_that_is_no_number_may_end_the_last_point(begin, monkeypatch):
+    trained, program = [], begin(_space.Sweep(space={"ppo.gamma": [0.9]}))
+
+    def train(program, points, plans):
+        trained.append(len(points))
+        raise NonFiniteLoss(7, "the entropy")
+
+    monkeypatch.setattr(_sweep, "_train_together", train)
+    with contextlib.ExitStack() as stack:
+        _sweep._train(program, _sweep._claim(program, stack), ())
+    assert trained == [1]
+    assert ends(program) == {0: "FAIL"}
+
+
+def test_what_was_asked_for_before_a_kill_is_taken_over(begin):
+    space = {"ppo.gamma": {"low": 0.9, "high": 0.99}}
+    sweep = _space.Sweep(sampler="random", num_points=2, at_once=2, space=space)
+    program = begin(sweep)
+    program.study.ask()
+    with contextlib.ExitStack() as stack:
+        points = _sweep._claim(program, stack)
+        assert [point.number for point in points] == [0]
+        assert 0.9 <= points[0].configs[0].ppo.gamma <= 0.99
+
+
+def test_checkpoints_of_points_that_have_ended_are_removed(begin):
+    program = begin()
+    program.study.tell(program.study.ask().number, 1.0)
+    checkpoints = program.folder / "checkpoints"
+    checkpoints.mkdir()
+    for name in ("point-0000", "point-0001"):
+        (checkpoints / f"{name}.safetensors").touch()
+    with contextlib.ExitStack() as stack:
+        _sweep._claim(program, stack)
+    assert [path.stem for path in checkpoints.iterdir()] == ["point-0001"]
 
 
 def test_a_loss_that_is_no_number_ends_its_point_alone(begin, monkeypatch):
@@ -321,13 +359,13 @@ def test_a_database_that_cannot_be_reached_is_one_sentence(call, tmp_path, stora
     code, said = call("--sweep", "sweep.toml", "--out", "mine")
     assert (code, said.count("\n")) == (2, 1), said
     assert f"The study in '{storage}' cannot be opened: " in said
-    assert not list((tmp_path / "mine").iterdir()), "the mended file can be used there"
+    assert not (tmp_path / "mine").exists(), "the mended file can be used there"
 
 
 def test_a_damaged_journal_is_one_sentence(begin, call, tmp_path):
     begin()
     (tmp_path / "mine" / "journal.log").write_text("{" * 99 + "\n" + "{}\n")
-    with pytest.raises(UsageError, match=r"The study in .*journal.log' cannot be opened: [^\n]*$"):
+    with pytest.raises(UsageError, match=r"The study in .*journal.log' is damaged: [^\n]*$"):
         begin()
 
 
