@@ -257,7 +257,7 @@ class Members:
                     *(*keep, *profile, Summed(display, len(self.runs))),
                     OutOfTime(whole.process, whole.config.max_hours),
                 ]
-                ended = None if done or self.have_all_files else position.get("ended")
+                ended = None if done else position.get("ended")
                 progress = members._train(evaluators, hooks, rows, ended, done and done.progress)
                 for hook in keep if progress.metrics is not None else ():
                     hook.save(progress)
@@ -276,8 +276,8 @@ class Members:
                     highlight=False,
                 )
                 done = trained._replace(progress=dataclasses.replace(progress, stopped=None))
-                ended = progress.updates == members.whole.plan.num_updates
-                if ended or members.whole.is_last_stage:
+                all_made = progress.updates == members.whole.plan.num_updates
+                if all_made or members.whole.is_last_stage:
                     return done
                 members = done.next_stage()
                 rows = [{"env_steps": progress.env_steps}] * len(self.runs)
@@ -292,8 +292,8 @@ class Members:
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, loggers, strict=True)
         own = [_hooks(run, logs, failures, seconds) for run, logs in each]
-        together = [] if self.alone else [Forget(self.whole.folder, failures)]
-        return [*together, ForEach(own, evaluators)]
+        common = [] if self.alone else [Forget(self.whole.folder, failures)]
+        return [*common, ForEach(own, evaluators)]
 
     def _evaluators(self, rows: Sequence[Mapping[str, Any]]) -> list[Evaluator]:
         """The evaluator of each run in its current stage, with the rows of its history."""

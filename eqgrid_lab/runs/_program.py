@@ -133,6 +133,8 @@ def _resume(members: Members) -> int:
         )
     if complete and whole.is_last_stage and members.ended(position):
         raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")
+    if complete:  # it ended early, and is meant to go on
+        position.pop("ended", None)
     if not members.alone:
         rows = dataclasses.replace(members.runs[0].history, rows=members.rows_of_all())
         history = dataclasses.replace(rows, json_rows=b"", abandoned=())

@@ -108,6 +108,8 @@ def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
     assert "reached a return of -1 after 128 steps" in capsys.readouterr().out
     assert [row["env_steps"] for row in rows(Path("mine"))] == steps
     assert json.loads(Path("mine/result.json").read_text())["env_steps"] == 128
+    assert call("--resume", "mine") == 0, "a complete run that ended early may go on"
+    assert {row["env_steps"] for row in rows(Path("mine"))} == {"128", "256"}
 
 
 @pytest.mark.slow

@@ -152,6 +152,28 @@ def test_processes_share_a_study_and_what_one_leaves_behind_is_taken_over(begin)
         assert _sweep._claim(other, second) is None
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_a_sweep_that_is_interrupted_in_its_final_evaluations_keeps_what_it_learned(
+    call, tmp_path, monkeypatch
+):
+    (tmp_path / "rates.toml").write_text('[space]\n"ppo.learning_rate" = [0.01, 0.0001]')
+    real = _members.Conclusion.conclude
+
+    def conclude(self):
+        signal.raise_signal(signal.SIGINT)
+        return real(self)
+
+    sweep = (*SMALL, "--sweep", "rates.toml", "--out", "mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(_members.Conclusion, "conclude", conclude)
+        code, said = call(*sweep)
+    assert (code, "to go on, give the same command again" in said) == (130, True), said
+    code, said = call(*sweep)
+    assert (code, "going on after 640 steps of each" in said) == (0, True), said
+    assert len(list(Path("mine").glob("*/curve.png"))) == 2
+
+
 def test_what_nobody_begins_is_adopted_and_a_batch_stays_together(begin):
     """Processes were killed after they had asked for points, or while they trained two batches."""
     sweep = _space.Sweep(space=GRID.space, at_once=2)
