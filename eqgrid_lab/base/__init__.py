@@ -33,6 +33,7 @@ from ._named import (
     is_own as is_own,
     said as said,
     settings_of as settings_of,
+    without_none as without_none,
 )
 from ._run_files import (
     ABANDONED as ABANDONED,

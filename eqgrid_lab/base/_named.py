@@ -209,7 +209,7 @@ def settings_of(
 def _hint_of(hint: Any, default: Any) -> Any:
     """The type of the flag of a parameter; `None` if it is none that a flag can have."""
     if _is_simple(hint):
-        return hint | None if default is None else hint
+        return hint | None if default is None else without_none(hint)
     if type(default) in (bool, int, float):  # no hint, or that of an array
         return float if type(default) is int and _has_floats(hint) else type(default)
     if type(default) is str and hint is inspect.Parameter.empty:
@@ -224,6 +224,21 @@ def _hint_of(hint: Any, default: Any) -> Any:
     if default is None:
         return simple[-1] | None if simple else None
     return next((x for x in simple if _is_of(default, x)), None)
+
+
+def without_none(hint: Any) -> Any:
+    """The type of a flag whose default is not `None`: files cannot store that, so it is no value.
+
+    **Arguments:**
+
+    - `hint`: a simple type, or one in `Annotated`.
+    """
+    if typing.get_origin(hint) is Annotated:
+        kind, *others = typing.get_args(hint)
+        return Annotated[without_none(kind), *others]
+    if typing.get_origin(hint) not in (Union, UnionType):
+        return hint
+    return next(x for x in typing.get_args(hint) if x is not NoneType)
 
 
 def _is_of(value: Any, hint: Any) -> bool:

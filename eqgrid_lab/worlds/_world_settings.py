@@ -32,9 +32,17 @@ from eqgrid.envs import imported
 from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, SplitLayouts, draw_layouts
 from eqgrid.typing import PyTree
 
-from ..base import PictureError, Setting, UsageError, check_storable, said, settings_of
+from ..base import (
+    PictureError,
+    Setting,
+    UsageError,
+    check_storable,
+    said,
+    settings_of,
+    without_none,
+)
 from ..show import caption
-from ._table import GENERATED, WORLDS, World
+from ._table import GENERATED, WORLDS, Values, World
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 """Length of an episode, in steps."""
@@ -347,9 +355,8 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     limited = [
         x._replace(
             hint=_within(x.hint, ranges[x.name]) if x.name in ranges else x.hint,
-            default=default.get(x.name, x.default),
         )
-        for x in found
+        for x in (_with_default(x, default) for x in found)
     ]
     fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
     if "horizon" not in names and not facts.is_stated:
@@ -408,6 +415,12 @@ def _with_words(setting: Setting, words: str) -> Setting:
     """A setting with one more sentence in its description."""
     kind, described = typing.get_args(setting.hint)
     return setting._replace(hint=_flag(kind, f"{described.help} {words}"))
+
+
+def _with_default(setting: Setting, defaults: Values) -> Setting:
+    if setting.name not in defaults:
+        return setting
+    return setting._replace(hint=without_none(setting.hint), default=defaults[setting.name])
 
 
 def _within(hint: Any, limits: Any) -> Any:

@@ -173,8 +173,14 @@ def test_a_setting_that_was_removed_is_refused_in_a_file(tmp_path):
         settings("--config", file)
 
 
+def test_none_is_a_value_only_where_it_is_the_default():
+    with pytest.raises(UsageError, match="num-agents must be a whole number, but is 'None'"):
+        settings("--env.name", "goals", "--env.num-agents", "None")
+    assert settings("--env.name", "harvest", "--env.num-agents", "None").env.num_agents is None
+
+
 def test_a_world_in_python_has_known_settings():
-    with pytest.raises(UsageError, match=r"no setting 'agents'; did you mean num_agents\?"):
+    with pytest.raises(UsageError, match=r"no setting 'agents'; did you mean num_agents"):
         world_settings("goals", agents=3)
     goals = functools.partial(make, "goals")
     assert world_settings(goals).build(train=False).num_agents == make("goals").num_agents

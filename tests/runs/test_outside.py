@@ -281,8 +281,11 @@ def test_what_is_wrong_is_said_in_one_sentence(name):
 
 
 def test_none_in_place_of_a_default_cannot_be_stored():
-    with pytest.raises(UsageError, match=r"--env\.best cannot be None, since a settings file"):
+    with pytest.raises(UsageError, match=r"--env\.best must be a whole number, but is 'None'"):
         parse("--env.name", "toy_race:limited", "--env.best", "None")
+    own = world_settings("toy_race:limited", Named(worlds=("toy_race:limited",)), best=None)
+    with pytest.raises(UsageError, match=r"--env\.best cannot be None, since a settings file"):
+        own.check()
     with pytest.raises(UsageError, match=r"--env\.length must be a whole number, but is"):
         parse(*RACE, "--env.length", "x")
 
