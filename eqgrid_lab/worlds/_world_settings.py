@@ -349,9 +349,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
     names, default = {x.name for x in found}, facts.defaults
     ranges = _RANGES if name in WORLDS else {}
-    if facts.generator is not None:
-        words = f'"{GENERATED}" draws another one in every episode: see --env.generated.'
-        found = [_with_words(x, words) if x.name == "layout" else x for x in found]
+    found = [_with_layouts(x, facts) if x.name == "layout" else x for x in found]
     limited = [
         x._replace(
             hint=_within(x.hint, ranges[x.name]) if x.name in ranges else x.hint,
@@ -411,10 +409,15 @@ def _flag(hint: Any, words: str) -> Any:
     return Annotated[hint, tyro.conf.arg(help=words)]
 
 
-def _with_words(setting: Setting, words: str) -> Setting:
-    """A setting with one more sentence in its description."""
+def _with_layouts(setting: Setting, facts: World) -> Setting:
+    """The setting of a layout, whose description says which layouts there are."""
     kind, described = typing.get_args(setting.hint)
-    return setting._replace(hint=_flag(kind, f"{described.help} {words}"))
+    known, words = () if facts.layouts is None else imported(facts.layouts), [described.help]
+    if not all(f'"{name}"' in described.help for name in known):
+        words.append(f"Known are {', '.join(known)}.")
+    if facts.generator is not None:
+        words.append(f'"{GENERATED}" draws another one in every episode: see --env.generated.')
+    return setting._replace(hint=_flag(kind, " ".join(words)))
 
 
 def _with_default(setting: Setting, defaults: Values) -> Setting:

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import sys
+import typing
 from pathlib import Path
 
 import equinox as eqx
@@ -104,6 +105,14 @@ def test_every_world_has_settings_of_its_own():
         assert config.optimum is None or config.optimum > 0
         assert config.facts.threshold > 0
         assert config.obstacle() is None
+
+
+@pytest.mark.parametrize("name", [x for x in WORLDS if x != "overcooked"])
+def test_its_layouts_are_named_in_the_help(name):
+    config = world_settings(name)
+    hint = typing.get_type_hints(type(config), include_extras=True).get("layout")
+    for layout in config.known_layouts:
+        assert layout in hint.__metadata__[0].help
 
 
 @pytest.mark.parametrize(("name", "hint"), [("goal", "did you mean goals"), ("chess", "Known are")])
