@@ -53,11 +53,11 @@ _Cells: TypeAlias = Annotated[int, Meta(ge=0, le=127)]
 _RANGES = {
     **dict.fromkeys(("size", "sight", "radius", "view", "view_radius", "sensor_range"), _Cells),
     **dict.fromkeys(("crossings", "obstacles", "rows", "rooms"), _Cells),
-    "num_food": Annotated[int, Meta(ge=1, le=1000)],
+    "num_food": Annotated[int, Meta(ge=1, le=100)],
     "horizon": Horizon,
     "num_agents": NumAgents,
 }
-"""The ranges of settings of eqgrid's own worlds that could fill the memory."""
+"""The ranges of settings of eqgrid's own worlds that could fill the memory, or compile for minutes."""
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
 NAME_OF_WORLD: Any = tyro.conf.arg(
