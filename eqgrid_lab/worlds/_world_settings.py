@@ -57,7 +57,7 @@ _RANGES = {
     "horizon": Horizon,
     "num_agents": NumAgents,
 }
-"""The ranges of settings of eqgrid's own worlds that could fill the memory, or compile for minutes."""
+"""The ranges of settings of eqgrid's own worlds that could fill the memory, or compile for long."""
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
 NAME_OF_WORLD: Any = tyro.conf.arg(
