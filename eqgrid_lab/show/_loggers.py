@@ -160,7 +160,7 @@ class WeightsAndBiases(Logger):
                 name=name,
                 group=group,
                 reinit="create_new",  # one process logs the runs of all seeds
-                dir=str(path),
+                dir=str(path.resolve()),  # its own process has a folder of its own
                 config=dict(settings),
                 settings=wandb.Settings(silent=True, console="off"),
             )

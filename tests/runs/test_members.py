@@ -174,7 +174,7 @@ def test_each_seed_is_a_run_of_a_group(tmp_path, monkeypatch):
     assert [given["name"] for given in asked] == ["mine/seed-0", "mine/seed-1"]
     assert {given["group"] for given in asked} == {"mine"}
     for i in (0, 1):
-        assert list(Path(f"mine/seed-{i}").glob("wandb/wandb/offline-run-*/*.wandb"))
+        assert list(Path(f"mine/seed-{i}/wandb").rglob("*.wandb"))
         assert not math.isnan(float(rows(Path(f"mine/seed-{i}"))[-1]["eval_return_mean"]))
 
 
