@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eqgrid_lab import Experiment
+from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
 from eqgrid_lab.runs import _program, _sweep
 from eqgrid_lab.settings import page
@@ -60,3 +61,10 @@ def exit_code(command: types.ModuleType) -> int:
     **Returns:** the exit code.
     """
     return exit_code_of(lambda: command.run(sys.argv[1:]), Process(), "--episodes")
+
+
+def progress_of_runs(**measured: float) -> TrainProgress:
+    """The progress of runs after a block, for hooks that look only at what was measured."""
+    progress = object.__new__(TrainProgress)  # without a state
+    vars(progress)["measured"] = measured
+    return progress

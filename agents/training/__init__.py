@@ -20,6 +20,7 @@ from ._train import (
     NonFiniteLoss as NonFiniteLoss,
     StopTraining as StopTraining,
     TrainProgress as TrainProgress,
+    call_hooks as call_hooks,
     init_train_state as init_train_state,
     scan_updates as scan_updates,
     train as train,

@@ -211,7 +211,7 @@ def train(
         state, progress = _advance(block, settings, state, progress, begin)
         if measure is not None:
             progress = dataclasses.replace(progress, measured=measure(progress))
-        progress = _call_hooks(hooks, progress)
+        progress = dataclasses.replace(progress, stopped=call_hooks(hooks, progress))
         progress = _agree(progress, should_stop(), mesh)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
 
@@ -491,15 +491,15 @@ def _count(number: int) -> Int[Array, ""]:
     return jnp.asarray(np.int32(number))  # from NumPy, since an `int` compiles a conversion
 
 
-def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress[S]) -> TrainProgress[S]:
-    """Calls every hook, also when one stops the run, and keeps the first reason to stop."""
+def call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | None:
+    """Calls every hook, also when one stops the run, and returns the first reason to stop."""
     reasons = []
     for hook in hooks:
         try:
             hook(progress)
         except StopTraining as stop:
             reasons.append(str(stop))
-    return dataclasses.replace(progress, stopped=next(iter(reasons), None))
+    return next(iter(reasons), None)
 
 
 def _agree(progress: TrainProgress[S], asked: str | None, mesh: Mesh | None) -> TrainProgress[S]:

@@ -1,9 +1,10 @@
 """The folders of runs and of results: creation, locking, and reading back."""
 
 from ._folder import (
-    cannot_be_written as cannot_be_written,
     folder_name as folder_name,
     locked as locked,
+    made_folder as made_folder,
+    names_in as names_in,
     open_folder as open_folder,
     short_name as short_name,
     writing_into as writing_into,

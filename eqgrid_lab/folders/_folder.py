@@ -247,12 +247,8 @@ def writing_into(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise cannot_be_written(folder, error) from error
-
-
-def cannot_be_written(folder: Path, error: OSError) -> RunError:
-    """The error to raise when a folder cannot be written."""
-    return RunError(f"The folder {str(folder)!r} cannot be written: {reason(error)}.")
+        why = reason(error)
+        raise RunError(f"The folder {str(folder)!r} cannot be written: {why}.") from error
 
 
 def names_in(folder: Path) -> set[str]:

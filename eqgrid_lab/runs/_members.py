@@ -20,6 +20,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray, Shaped
 from rich.console import Console
 from rich.markup import escape
 
@@ -37,7 +38,8 @@ from agents import (
     transfer,
     write_whole,
 )
-from agents.training import stack_runs
+from agents.training import call_hooks, stack_runs
+from eqgrid import AbstractVectorEnv
 
 from ..base import FILM_FILE, IDENTITY, Failures, RunError, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
@@ -103,27 +105,27 @@ class Members:
             self, whole=dataclasses.replace(self.whole, number=number), runs=runs
         )
 
-    def start(self) -> AbstractTrainState[Any]:
-        """Initial training states of the current stage.
-
-        **Raises:** `OutOfMemory`.
-        """
+    def _init(self) -> tuple[Any, AbstractVectorEnv, Shaped[PRNGKeyArray, "*runs"]]:
+        """The function that makes training states of the current stage, and its arguments."""
         number = self.whole.number
         keys = [run.keys[0] for run in self.runs]
         # The keys of the first stage are those of a run without a curriculum.
         keys = [jax.random.fold_in(key, number) if number else key for key in keys]
         init, env = draw(self.whole.config), self.whole.plan.train_env
         if self.alone:
-            return run_once(init, env, keys[0])
-        return run_once(eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys))
+            return init, env, keys[0]
+        return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
+
+    def start(self) -> AbstractTrainState[Any]:
+        """Initial training states of the current stage.
+
+        **Raises:** `OutOfMemory`.
+        """
+        return run_once(*self._init())
 
     def shapes(self) -> AbstractTrainState[Any]:
         """The shapes and dtypes of the training states, for `restore`."""
-        init, env = draw(self.whole.config), self.whole.plan.train_env
-        if self.alone:
-            return eqx.filter_eval_shape(init, env, jax.random.key(0))
-        keys = jax.random.split(jax.random.key(0), len(self.runs))
-        return eqx.filter_eval_shape(eqx.filter_vmap(init, in_axes=(None, 0)), env, keys)
+        return eqx.filter_eval_shape(*self._init())
 
     def resumed(self, position: Mapping[str, Any]) -> "Members":
         """The members with the state of their checkpoint, and with the history of each run.
@@ -179,7 +181,11 @@ class Members:
 
     def ended(self, position: Mapping[str, Any]) -> bool:
         """Whether the current stage has ended at a checkpoint, with the metadata `position`."""
-        return all(self.whole.stage.ended(row) is not None for row in self._rows(position))
+        return self._end_of_stage(self._rows(position)) is not None
+
+    def _end_of_stage(self, rows: Sequence[Mapping[str, Any]]) -> str | None:
+        """The reason for which the current stage has ended after these evaluations, if it has."""
+        return _common_reason([self.whole.stage.ended(row) for row in rows])
 
     def _rows(self, position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The last evaluation of each run at a checkpoint."""
@@ -246,7 +252,6 @@ class Members:
             display.start(steps * len(self.runs))
             stack.callback(display.stop)
             while True:
-                stage, number = members.whole.stage, members.whole.number
                 _announce(members.whole, console)
                 evaluators = members._evaluators(rows)
                 # The latest state of several runs is saved in one checkpoint.
@@ -268,13 +273,11 @@ class Members:
                     return done._replace(progress=stopped)
                 if progress.measured:  # other processes get it from the first one
                     rows = [progress.measured] if self.alone else [x.rows[-1] for x in evaluators]
-                reason = together(stage.ended(row) for row in rows)
+                reason = members._end_of_stage(rows)
                 if reason is None or progress.stopped not in (None, reason):
                     return trained
-                console.print(
-                    f"stage {number + 1}: {reason}, after {progress.env_steps:,} steps",
-                    highlight=False,
-                )
+                what = f"stage {members.whole.number + 1}: {reason}"
+                console.print(f"{what}, after {progress.env_steps:,} steps", highlight=False)
                 done = trained._replace(progress=dataclasses.replace(progress, stopped=None))
                 all_made = progress.updates == members.whole.plan.num_updates
                 if all_made or members.whole.is_last_stage:
@@ -323,7 +326,7 @@ class Members:
             state = self.shapes()  # the first process sends the state
         else:
             state = self.start() if self.state is None else self.state
-        over = ended is not None or all(run.stage.ended(row) is not None for row in rows)
+        over = ended is not None or self._end_of_stage(rows) is not None
         learner, env, env_axes = run.config.learner(), plan.train_env, None
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
@@ -426,12 +429,11 @@ class Trained(NamedTuple):
         return dataclasses.replace(members, state=keep(old, members.start()))
 
 
-def together(reasons: Iterator[str | None] | Sequence[str | None]) -> str | None:
+def _common_reason(reasons: Sequence[str | None]) -> str | None:
     """The reason for which all runs end, or `None` if one of them has none."""
-    found = list(reasons)
-    if None in found:
+    if None in reasons:
         return None
-    return found[0] if len({*found}) == 1 else _ALL_HAVE_ENDED
+    return reasons[0] if len({*reasons}) == 1 else _ALL_HAVE_ENDED
 
 
 def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> TrainProgress:
@@ -464,13 +466,8 @@ class ForEach:
         reasons = []
         for i, (hooks, evaluator) in enumerate(zip(self.hooks, self.evaluators, strict=True)):
             own = progress if len(self.hooks) == 1 else _progress_of(progress, i, evaluator)
-            reasons.append(None)
-            for hook in hooks:
-                try:
-                    hook(own)
-                except StopTraining as stop:
-                    reasons[-1] = reasons[-1] or str(stop)
-        if (reason := together(reasons)) is not None:
+            reasons.append(call_hooks(hooks, own))
+        if (reason := _common_reason(reasons)) is not None:
             raise StopTraining(reason)
 
 

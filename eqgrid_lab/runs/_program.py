@@ -140,8 +140,8 @@ def _resume(members: Members) -> int:
         history = dataclasses.replace(rows, json_rows=b"", abandoned=())
         members = dataclasses.replace(members, whole=dataclasses.replace(whole, history=history))
         history.write_into(folder)
-    write_whole(folder / "config.toml", dump(whole.settings).encode())
-    return _begin(members, position)
+        write_whole(folder / "config.toml", dump(whole.settings).encode())
+    return _begin(members, position)  # which writes into the folders of its members
 
 
 def _of_each(members: Members) -> str:

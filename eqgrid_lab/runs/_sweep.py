@@ -43,7 +43,7 @@ from ..base import (
     keep_compiled_programs,
     read_metadata,
 )
-from ..folders import MAX_RESULT_BYTES, cannot_be_written, locked
+from ..folders import MAX_RESULT_BYTES, locked, made_folder, names_in, writing_into
 from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
@@ -174,24 +174,16 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
         "config.toml": dump(config),
         SWEEP_FILE: json.dumps(table, indent=1, default=str) + "\n",
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder, seconds=60):
-            if {path.name for path in folder.iterdir()} - _OF_A_STUDY:
-                _check_same(folder, files)
-            study = _study(folder, sweep, files)
-            for name, text in files.items():
-                write_whole(folder / name, text.encode())
-            return study
-    except OSError as error:
-        raise cannot_be_written(folder, error) from error
-    except UsageError:
-        with contextlib.suppress(OSError):
-            folder.rmdir()  # if it is new and empty
-        raise
+    with made_folder(folder.name, folder), locked(folder, seconds=60), writing_into(folder):
+        if names_in(folder) - _OF_A_STUDY:
+            _check_same(folder, files)
+        study = _study(folder, sweep, files)
+        for name, text in files.items():
+            write_whole(folder / name, text.encode())
+        return study
 
 
-_OF_A_STUDY = {"run.lock", "journal.log", "journal.log.lock"}
+_OF_A_STUDY = {"journal.log", "journal.log.lock"}
 
 
 def _check_same(folder: Path, files: dict[str, str]) -> None:
@@ -266,10 +258,11 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
     a process which has ended left behind, or else new ones. `None` means that there are no more.
     """
     with locked(search.folder, seconds=60):
-        _remove_old_checkpoints(search)
-        if points := _left_behind(search, stack):
+        trials = search.study.get_trials(deepcopy=False)
+        _remove_old_checkpoints(search, trials)
+        if points := _left_behind(search, trials, stack):
             return points
-        states = [x.state.name for x in search.study.get_trials(deepcopy=False)]
+        states = [x.state.name for x in trials]
         begun = len(states) - states.count("WAITING")
         left = states.count("WAITING") if search.sweep.sampler == "grid" else search.sweep.size()
         number = min(left, search.sweep.size() - begun, search.sweep.at_once)
@@ -279,7 +272,7 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
             trial.set_user_attr(_BATCH, f"{_place(search)}:{begun}")
             point = _point(search, trial)
             if point is not None:
-                _is_free(point, stack)
+                _is_free(point.folder, stack)
                 points.append(point)
         return points if number > 0 else None
 
@@ -292,37 +285,36 @@ def _place(search: Search) -> str:
     return f"{platform.node()}:{search.folder.resolve()}"
 
 
-def _remove_old_checkpoints(search: Search) -> None:
+def _remove_old_checkpoints(search: Search, trials: Sequence[Any]) -> None:
     """Removes the checkpoints of batches whose first point has ended."""
-    trials = search.study.get_trials(deepcopy=False)
     for path in search.folder.glob("checkpoints/point-*.safetensors"):
         number = int(path.stem.removeprefix("point-"))
         if number >= len(trials) or trials[number].state.is_finished():
             path.unlink(missing_ok=True)
 
 
-def _left_behind(search: Search, stack: contextlib.ExitStack) -> list[Point]:
+def _left_behind(search: Search, trials: Sequence[Any], stack: contextlib.ExitStack) -> list[Point]:
     """Takes the points of a batch of a process that has ended: those under way whose folder nobody
     locks.
     """
     points, batch = [], None
-    for trial in search.study.get_trials(deepcopy=False):
+    for trial in trials:
         # A process may have been killed after it asked for a point. Nobody else asks in this folder
         # now, since it is locked; in a database, another host may.
         lost = "" if search.sweep.storage else f"{_place(search)}:{trial.number}"
         own = trial.user_attrs.get(_BATCH, lost)
         if trial.state.name != "RUNNING" or not own.startswith(f"{_place(search)}:"):
             continue  # it has ended, or its folder is that of another host
-        if batch not in (None, own):
+        if batch not in (None, own) or not _is_free(_folder(search, trial.number), stack):
+            continue
+        # It may have ended after it was read, and before it was locked.
+        if search.study.get_trials(deepcopy=False)[trial.number].state.name != "RUNNING":
             continue
         search.study.sampler = _sampler(search.sweep, int(own.rpartition(":")[2]))
         point = _point(search, optuna("trial").Trial(search.study, trial._trial_id))
-        if point is not None and _is_free(point, stack):
-            # It may have ended after it was read, and before it was locked.
-            now = search.study.get_trials(deepcopy=False)[point.number]
-            if now.state.name == "RUNNING":
-                points.append(point)
-                batch = own
+        if point is not None:
+            points.append(point)
+            batch = own
     return points
 
 
@@ -364,13 +356,12 @@ def _tell_state(search: Search, number: int, state: str, value: float | None = N
     search.study.tell(number, value, state=optuna("trial").TrialState[state])
 
 
-def _is_free(point: Point, stack: contextlib.ExitStack) -> bool:
+def _is_free(folder: Path, stack: contextlib.ExitStack) -> bool:
     """Locks the folder of a point, unless another process has locked it."""
     try:
-        point.folder.mkdir(exist_ok=True)
-        stack.enter_context(locked(point.folder))
-    except OSError as error:
-        raise cannot_be_written(point.folder, error) from error
+        with writing_into(folder):
+            folder.mkdir(exist_ok=True)
+        stack.enter_context(locked(folder))
     except UsageError:
         return False
     return True

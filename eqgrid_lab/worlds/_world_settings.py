@@ -350,12 +350,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     names, default = {x.name for x in found}, facts.defaults
     ranges = _RANGES if name in WORLDS else {}
     found = [_with_layouts(x, facts) if x.name == "layout" else x for x in found]
-    limited = [
-        x._replace(
-            hint=_within(x.hint, ranges[x.name]) if x.name in ranges else x.hint,
-        )
-        for x in (_with_default(x, default) for x in found)
-    ]
+    limited = [_within(_with_default(x, default), ranges) for x in found]
     fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
     if "horizon" not in names and not facts.is_stated:
         words = "Truncate episodes after this many steps; by default, as the world itself does."
@@ -426,12 +421,14 @@ def _with_default(setting: Setting, defaults: Values) -> Setting:
     return setting._replace(hint=without_none(setting.hint), default=defaults[setting.name])
 
 
-def _within(hint: Any, limits: Any) -> Any:
-    """The type of a flag; in a range, if it is a whole number, or one or `None`."""
-    kind, *others = typing.get_args(hint)
-    if int not in (kind, *typing.get_args(kind)):
-        return hint
-    return Annotated[limits | None if NoneType in typing.get_args(kind) else limits, *others]
+def _within(setting: Setting, ranges: Values) -> Setting:
+    """A setting in its range, if it has one and is a whole number, or one or `None`."""
+    kind, *others = typing.get_args(setting.hint)
+    if setting.name not in ranges or int not in (kind, *typing.get_args(kind)):
+        return setting
+    limits = ranges[setting.name]
+    limits = limits | None if NoneType in typing.get_args(kind) else limits
+    return setting._replace(hint=Annotated[limits, *others])
 
 
 @final

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, progress_of_runs
 
 from agents import StopTraining
 from eqgrid_lab.runs import Gate, Stage, StageCount, _members
@@ -155,10 +155,10 @@ def test_runs_end_when_each_has_a_reason(reasons, together, monkeypatch):
     hooks = [[stop(reason), called.append] for reason in reasons]
     each = _members.ForEach(hooks, [SimpleNamespace()] * len(reasons))
     if together is None:
-        each(None)
+        each(progress_of_runs())
     else:
         with pytest.raises(StopTraining, match=f"^{together}$"):
-            each(None)
+            each(progress_of_runs())
     assert len(called) == len(reasons), "all hooks of all runs are called"
 
 

@@ -6,11 +6,10 @@ import json
 import math
 import signal
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_lines import call
+from command_lines import call, progress_of_runs
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
@@ -183,14 +182,14 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
     ],
 )
 def test_runs_end_together(target, patience, returns, ends, monkeypatch):
-    progress = [SimpleNamespace(measured={"eval_return_mean": own[-1]}) for own in returns]
+    progress = [progress_of_runs(eval_return_mean=own[-1]) for own in returns]
     monkeypatch.setattr(_members, "_progress_of", lambda _, run, __: progress[run])
     stops = [[EarlyStop([*own[:-1]], target, patience, None)] for own in returns]
     hook = _members.ForEach(stops, [None] * len(returns))
     if not ends:
-        return hook(None)
+        return hook(progress[0])
     with pytest.raises(StopTraining):
-        hook(None)
+        hook(progress[0])
     return None
 
 
