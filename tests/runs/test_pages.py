@@ -155,22 +155,23 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
     assert train(monkeypatch, load_page(own), *more) == 0
     with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
         assert [row["env_steps"] for row in csv.DictReader(file)] == ["64", "128", "192"]
-    capsys.readouterr()
-    monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
-    assert exit_code(_evaluation) == 2
-    assert "by a custom page, 'mine.py': add --page and that file" in capsys.readouterr().err
     monkeypatch.setattr(
         "sys.argv",
         ["evaluate.py", "run", "--episodes", "2", "--no-film", "--page", "mine.py", "--out", "e"],
     )
     assert exit_code(_evaluation) == 0
     assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
-    shutil.copytree("run", "other")
-    monkeypatch.setattr(
-        "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
-    )
-    assert exit_code(_crossplay) == 0
-    if change in ("another world", "another network", "another critic input"):
+    if change == "another network":
+        capsys.readouterr()
+        monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
+        assert exit_code(_evaluation) == 2
+        assert "by a custom page, 'mine.py': add --page and that file" in capsys.readouterr().err
+        shutil.copytree("run", "other")
+        monkeypatch.setattr(
+            "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
+        )
+        assert exit_code(_crossplay) == 0
+    if change in ("another world", "another critic input"):
         partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
         assert train(monkeypatch, load_page(own), *args[:-2], *partners) == 0
 
