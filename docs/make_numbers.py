@@ -62,8 +62,10 @@ def markdown(name: str, table: dict[str, Any]) -> str:
     """A table of a file of numbers, as Markdown."""
     header, rows = table.get("header"), table.get("rows")
     if not isinstance(header, list) or not isinstance(rows, list):
-        raise Mistake(f"table {name} needs a `header` and `rows`, which is a list of lists.")
+        raise Mistake(f"table {name} needs a `header` and `rows`, which are lists.")
     lines = [header, *rows]
+    if any(not isinstance(row, list) for row in rows):
+        raise Mistake(f"table {name} has a row that is not a list.")
     if any(not isinstance(cell, str) for line in lines for cell in line):
         raise Mistake(f"table {name} has a cell that is not a string.")
     if any(len(line) != len(header) for line in rows):

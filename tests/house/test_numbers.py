@@ -101,6 +101,7 @@ def test_mistakes_of_pages_are_found(root, page, message):
         ("steps = 1", "`steps`, which is neither a text nor a section"),
         ('[values]\na = "1"\n[tables.a]\nheader = []', "both a value and a table that is named a"),
         ('[tables.a]\nheader = ["x"]', "needs a `header` and `rows`"),
+        ('[tables.a]\nheader = ["x"]\nrows = ["y"]', "a row that is not a list"),
         ('[tables.a]\nheader = ["x"]\nrows = [[1]]', "has a cell that is not a string"),
         ('[tables.a]\nheader = ["x"]\nrows = [["1", "2"]]', "more or fewer cells"),
         ('[tables.a]\nheader = ["x"]\nrows = []\nalign = "lr"', "one of l, c and r"),
