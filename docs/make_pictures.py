@@ -27,7 +27,7 @@ CELL, LABEL, GAP, HEIGHT = 190, 26, 8, 200
 def frame(video: str, number: int) -> Image.Image:
     """A frame of a video; its last frame if the video is shorter."""
     with Image.open(IMAGES / f"{video}.gif") as opened:
-        opened.seek(min(number, opened.n_frames - 1))
+        opened.seek(min(number, getattr(opened, "n_frames", 1) - 1))
         return opened.convert("RGB")
 
 

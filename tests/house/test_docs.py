@@ -36,6 +36,8 @@ from eqgrid_lab.worlds import WORLDS
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+LOGS = sorted((ROOT / "docs/log").glob("*.md"))
+"""Experiments and old decisions, with the commands and names of their dates."""
 SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 4"
 SMALL += " --final-episodes 8 --eval-every 128"
 """As in other tests, which find what was compiled for these."""
@@ -48,7 +50,19 @@ SMALLER = {
     "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
+    "crossplay.py": "--episodes 2",
+    "evaluate.py": "--episodes 2",
+    "partners.py": "--episodes 2",
+    "plan_policy.py": "--help",
+    "search_policy.py": "--help",
+    "kick_start.py": "--help",
+    "strangers.py": "--help",
+    "bc.py": "--help",
+    "human_games.py": "--help",
 }
+"""Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
+NOT_RUN = ("play.py", "play_load.py")
+"""Servers, which run until somebody ends them."""
 PEERS = ("--peers", "--jaxmarl")
 """What these flags name is not there when the tests are run."""
 
@@ -57,18 +71,30 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-def commands() -> list[str]:
+def commands(*pages: Path) -> list[str]:
+    """The commands of pages that run a script, each once, in order."""
     lines = [
-        line for page in PAGES for block in blocks(page, "bash") for line in block.splitlines()
+        line for page in pages for block in blocks(page, "bash") for line in block.splitlines()
     ]
-    parts = [part.strip() for line in lines for part in line.split("&&")]
-    return sorted({part for part in parts if re.match("python (experiments|benchmarks)/", part)})
+    parts = [part.strip() for line in lines for part in line.partition(" #")[0].split("&&")]
+    scripts = [x for x in parts if re.match(r"python (experiments|benchmarks)/", x)]
+    return list(dict.fromkeys(x for x in scripts if Path(x.split()[1]).name not in NOT_RUN))
 
 
 def split(flags: list[str]) -> list[list[str]]:
     """Flags, each with its values."""
     starts = [i for i, word in enumerate(flags) if i == 0 or word.startswith("--")]
     return [flags[i:j] for i, j in zip(starts, [*starts[1:], len(flags)], strict=False)]
+
+
+def make_runs(text: str, folder: Path) -> None:
+    """Makes the folders of runs that a text names, each with the policy of a kitchen."""
+    for name in set(re.findall(r"\bruns/([\w-]+)", text)):
+        policies = ROOT / "experiments/policies"
+        policy = policies / f"{name}.safetensors"
+        policy = policy if policy.exists() else policies / "cramped.safetensors"
+        (folder / "runs" / name).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(policy, folder / "runs" / name / "policy.safetensors")
 
 
 def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -90,17 +116,37 @@ def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.Comple
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 
 
+ONE_BY_ONE = """import runpy, sys
+blocks = sys.argv[1:]
+del sys.argv[1:]
+for block in blocks:
+    print("running", block, file=sys.stderr)
+    runpy.run_path(block, run_name="__main__")
+"""
+"""A program that runs each block alone; what blocks import is imported once."""
+
+
+def write_blocks(page: Path, folder: Path) -> list[str]:
+    """Writes the Python of a page into files: one for each block, and one for a tutorial."""
+    code = blocks(page, "python")
+    code = ["\n".join(code)] if page in TUTORIALS else code
+    names = [f"{page.stem.replace('-', '_')}_{number}.py" for number in range(1, len(code) + 1)]
+    for name, block in zip(names, code, strict=True):
+        (folder / name).write_text(block, encoding="utf-8")
+    return names
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
 def test_python_blocks_run(page, tmp_path, own_caches):
-    # One process for a page: later blocks may use what earlier ones made.
-    if page.name == "README.md":  # whose command trains a policy first
-        (tmp_path / "runs/ippo-cramped-0-20260101-120000").mkdir(parents=True)
-        trained = tmp_path / "runs/ippo-cramped-0-20260101-120000/policy.safetensors"
-        shutil.copyfile(ROOT / "experiments/policies/cramped.safetensors", trained)
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    out = run([script], tmp_path, own_caches)
+    """Each alone, since readers reach pages from a search."""
+    names = write_blocks(page, tmp_path)
+    text = "".join(blocks(page, "python"))
+    if 'glob("ippo-cramped-0-*")' in text:  # the README: its command names no folder
+        text += "runs/ippo-cramped-0-20260101-120000"
+    make_runs(text, tmp_path)
+    (tmp_path / "one_by_one.py").write_text(ONE_BY_ONE, encoding="utf-8")
+    out = run(["one_by_one.py", *names], tmp_path, own_caches)
     assert out.returncode == 0, out.stderr
 
 
@@ -108,7 +154,7 @@ def test_python_blocks_run(page, tmp_path, own_caches):
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
 def test_python_blocks_have_right_types(tmp_path):
     for text in (*PAGES, *TUTORIALS):
-        (tmp_path / f"{text.stem}.py").write_text("\n".join(blocks(text, "python")), "utf-8")
+        write_blocks(text, tmp_path)
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     done = subprocess.run(["basedpyright"], cwd=tmp_path, capture_output=True, text=True)
@@ -124,11 +170,9 @@ OWN = ("world", "actions", "network", "algorithm", "reset")
 def test_programs_of_users_are_clean_for_strict_checkers(tmp_path):
     """What a strict checker says of them is about jax, equinox or optax, and not about eqgrid."""
     for name in OWN:
-        text = ROOT / "docs" / f"your-own-{name}.md"
-        (tmp_path / f"{name}.py").write_text("\n".join(blocks(text, "python")), "utf-8")
+        write_blocks(ROOT / "docs" / f"your-own-{name}.md", tmp_path)
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
-    # A page is one script, in which later blocks import again.
-    settings |= {"reportDuplicateImport": False, "reportMissingTypeStubs": False}
+    settings |= {"reportMissingTypeStubs": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = ["basedpyright", "--outputjson"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -143,7 +187,7 @@ def test_programs_of_users_are_clean_for_strict_checkers(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize("command", sorted(commands(*PAGES)))
 def test_commands_run(command, tmp_path, own_caches, as_people_do):
     _, script, *flags = shlex.split(command)
     env = as_people_do if "cnn" in flags else own_caches
@@ -153,6 +197,7 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
     flags = [part for part in split(flags) if part[0] not in {*PEERS, *small}]  # lists are joined
     flags = [word for part in flags for word in part]
     flags = [str(ROOT / flag) if flag.startswith("experiments/") else flag for flag in flags]
+    make_runs(re.sub(r"--out \S+", "", command), tmp_path)
     out = run([ROOT / script, *flags, *small], tmp_path, env)
     assert out.returncode == 0, out.stderr
 
@@ -162,13 +207,12 @@ def test_commands_run(command, tmp_path, own_caches, as_people_do):
 def test_tutorials_run(page, tmp_path, own_caches):
     """What a reader types, in one folder: the commands, and then the programs."""
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
-    for command in "".join(blocks(page, "bash")).splitlines():
+    for command in commands(page):
         _, script, *flags = shlex.split(command)
         small = shlex.split(SMALL) if script == "experiments/ippo.py" else []
         out = run([ROOT / script, *flags, *small], tmp_path, own_caches)
         assert out.returncode == 0, out.stderr
-    (tmp_path / "page.py").write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    out = run(["page.py"], tmp_path, own_caches)
+    out = run(write_blocks(page, tmp_path), tmp_path, own_caches)
     assert out.returncode == 0, out.stderr
 
 
@@ -210,7 +254,22 @@ def test_flags_exist(capsys, monkeypatch):
         assert set(named) <= known, text.name
 
 
+LANGUAGES = {"bash", "bibtex", "html", "json", "py", "python", "text", "toml", "yaml"}
+
+
 @pytest.mark.parametrize("page", [*PAGES, *TUTORIALS], ids=lambda p: p.name)
+def test_blocks_have_languages(page):
+    """Shell blocks are `bash`, and output is `text`. Python that needs games of people is `py`."""
+    text = page.read_text(encoding="utf-8")
+    fences = re.findall(r"^ *```(.*)$", text, re.M)
+    assert {*fences[::2]} <= LANGUAGES
+    assert {*fences[1::2]} <= {""}
+    shell = r"^ *(\$ |pip |python |git |cd |eqgrid[- ]|[A-Z_]+=\S+ (python|eqgrid))"
+    typed = [x for block in blocks(page, "text") for x in block.splitlines() if re.match(shell, x)]
+    assert not typed
+
+
+@pytest.mark.parametrize("page", [*PAGES, *TUTORIALS, *LOGS], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     targets = re.findall(r"\]\(((?!https?:)[^)#]+)", prose)

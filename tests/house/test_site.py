@@ -8,7 +8,9 @@ from types import ModuleType
 
 import make_pictures
 import make_site
+import project_pages
 import pytest
+import reference_pages
 from PIL import Image
 
 from eqgrid import ENVIRONMENTS
@@ -26,19 +28,69 @@ def public(package: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("package", [x for x in make_site.PACKAGES if x != "eqgrid.interop"])
+@pytest.mark.parametrize("package", [x for x in reference_pages.PACKAGES if x != "eqgrid.interop"])
 def test_every_public_name_is_in_the_reference_once(package):
-    found = [name for module in make_site.modules(package) for name in module.names]
+    found = [name for module in reference_pages.modules(package) for name in module.names]
     assert len(found) == len(set(found))
     assert set(found) == public(package) - {"PyTree"}
 
 
-def test_pages_of_the_reference_are_in_the_navigation():
+def test_pages_of_packages_list_their_names():
+    pages = reference_pages.reference()
+    for package in reference_pages.PACKAGES:
+        names = [x for module in reference_pages.modules(package) for x in module.names]
+        listed = re.findall(r"^\| \[`(\w+)`\]", pages[package], re.M)
+        assert sorted(listed) == sorted(names)
+    assert "| [`CNN`](agents.policies.md#agents.CNN) | Convolutions" in pages["agents"]
+    assert "[`Overcooked`](eqgrid.envs.overcooked.md#eqgrid.envs.overcooked.O" in pages["eqgrid"]
+    entries = re.findall(r"^::: eqgrid\.(\w+)$", pages["eqgrid"], re.M)
+    assert entries[:2] == ["make", "AbstractEnv"]
+    assert entries[2] == "TimeStep"
+
+
+def test_entries_of_aliases_and_small_constants_show_values():
+    page = reference_pages.reference()["agents.ppo"]
+    shown = re.findall(r"^::: agents\.(\w+)\n    options:\n      show_attribute_values", page, re.M)
+    assert shown == ["Hyperparameter"]
+
+
+def test_summaries_are_first_sentences():
+    assert reference_pages.sentence("A map, e.g. of `a|b`.  More.\n\nAnd more.") == (
+        "A map, e.g. of `a\\|b`"
+    )
+    assert (
+        reference_pages.sentence("PPO (Schulman et al. 2017).\nMore.")
+        == "PPO (Schulman et al. 2017)"
+    )
+    assert reference_pages.sentence(None) == ""
+
+
+def test_all_pages_but_logs_are_in_the_navigation():
+    """Logs are linked from the pages whose numbers they explain, and are not searched."""
     settings = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     pages = re.findall(r'"([\w./-]+\.md)"', settings)
     assert len(pages) == len(set(pages))
     docs = {x.relative_to(ROOT / "docs").as_posix() for x in (ROOT / "docs").rglob("*.md")}
-    assert set(pages) == docs | {f"reference/{name}.md" for name in make_site.reference()}
+    made = {f"reference/{name}.md" for name in reference_pages.reference()}
+    made |= {f"{name}.md" for name in project_pages.PROJECT}
+    assert set(pages) == {x for x in docs if not x.startswith("log/")} | made
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs/log").glob("*.md")), ids=lambda x: x.stem.removeprefix("2026-11-")
+)
+def test_logs_are_linked_and_are_not_searched(page):
+    assert page.read_text("utf-8").startswith("---\nsearch:\n  exclude: true\n---\n")
+    users = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/tutorials").glob("*.md")]
+    assert any(f"log/{page.name}" in user.read_text("utf-8") for user in users)
+
+
+def test_pages_about_the_project_are_made_from_their_files():
+    pages = project_pages.project_pages()
+    assert {*pages} == {*project_pages.PROJECT}
+    assert "# Changelog\n" in pages["changelog"]
+    assert "  author  = {{The eqgrid authors}},\n" in pages["citation"]
+    assert "# License\n\neqgrid has the MIT License.\n" in pages["license"]
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +103,8 @@ def docstrings() -> dict[str, str]:
     loader.resolve_aliases()
     names = [
         f"{package}.{name}"
-        for package in make_site.PACKAGES
-        for module in make_site.modules(package)
+        for package in reference_pages.PACKAGES
+        for module in reference_pages.modules(package)
         for name in module.names
     ]
     found = {name: loader.modules_collection[name].docstring for name in names}
@@ -79,6 +131,22 @@ def test_examples_in_docstrings_run(docstrings, tmp_path, monkeypatch):
         exec(compile(code, name, "exec"), {})
 
 
+def test_links_between_pages_and_files_about_the_project():
+    address, page = "https://forge/a", ROOT / "docs/tutorials/1-train.md"
+    there = make_site.outward("[a](../../CHANGELOG.md#b) [c](../images/c.gif)", page, address)
+    assert there == "[a](../changelog.md#b) [c](../images/c.gif)"
+    made = "[a](docs/play.md#b) [c](SECURITY.md) [d](tests)"
+    back = make_site.outward(made, ROOT / "CHANGELOG.md", address, ROOT / "docs/changelog.md")
+    assert back == "[a](play.md#b) [c](security.md) [d](https://forge/a/tree/main/tests)"
+
+
+def test_flags_do_not_break():
+    page = "<pre><code>--a-b</code></pre> <code>python --a-b 3</code>"
+    assert make_site.unbroken(page) == (
+        '<pre><code>--a-b</code></pre> <code>python <span class="word">--a-b</span> 3</code>'
+    )
+
+
 def test_links_out_of_the_docs_lead_to_the_repository():
     page = ROOT / "docs/tutorials/1-train.md"
     text = "[a](../../experiments/ippo.py#top) [b](../play.md) [c](https://a.b/c) [d](../../tests)"
@@ -101,7 +169,7 @@ def test_notebooks_are_those_of_their_scripts(script):
     assert [x.source for x in made.cells] == [x.source for x in stored.cells]
     assert all("outputs" not in x or x.outputs == [] for x in stored.cells)
     settings = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
-    address = settings["project"]["extra"]["repository"]
+    address = settings["project"]["repo_url"]
     assert f'REPOSITORY = "{address}"' in script.read_text("utf-8")
 
 

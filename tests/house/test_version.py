@@ -25,7 +25,7 @@ def test_the_version_has_one_place():
 
 def test_the_repository_has_one_address():
     settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
-    address = settings["project"]["extra"]["repository"]
+    address = settings["project"]["repo_url"]
     folder = address.rpartition("/")[2]
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\ngit clone {address} && cd {folder}\n" in README
