@@ -1,8 +1,11 @@
 """The progress display of a run: a bar in a terminal, lines elsewhere."""
 
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from typing import Protocol, final
 
 from rich.console import Console
@@ -97,6 +100,31 @@ def is_live(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
+@contextlib.contextmanager
+def still(console: Console, doing: str, seconds: float = 10) -> Iterator[None]:
+    """Context manager that prints a line every few seconds, where the console shows no bar.
+
+    **Arguments:**
+
+    - `console`: the console.
+    - `doing`: what the code inside does, as the beginning of a line.
+    - `seconds`: the time between two lines.
+    """
+    done, begin = threading.Event(), time.perf_counter()
+
+    def print_lines() -> None:
+        while not done.wait(seconds):
+            passed = time.perf_counter() - begin
+            console.print(f"{doing}, {passed:.0f} s so far", highlight=False)
+
+    if not is_live(console):  # in a thread, since the main one waits for XLA
+        threading.Thread(target=print_lines, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
 @final
 class LiveBar(Display):
     """A progress bar, for a terminal."""
@@ -123,21 +151,29 @@ class LiveBar(Display):
 
 @final
 class LogDisplay(Display):
-    """Prints a line at regular intervals of progress, for a file or a pipe."""
+    """Prints a line at regular intervals of progress, and of time until training starts, for a file
+    or a pipe.
+    """
 
-    def __init__(self, console: Console, every: float = 0.05):
+    def __init__(self, console: Console, every: float = 0.05, seconds: float = 10):
         """**Arguments:**
 
         - `console`: the console.
         - `every`: the share of training between two lines.
+        - `seconds`: the time between two lines while the training loop compiles.
         """
-        self.console, self.every = console, every
-        self.next = 0.0
+        self.console, self.every, self.seconds = console, every, seconds
+        self.next, self.waiting = 0.0, contextlib.ExitStack()
 
     def start(self, total_steps: int) -> None:
         self.console.print("compiling the training loop")
+        self.waiting.enter_context(still(self.console, "compiling", self.seconds))
+
+    def stop(self) -> None:
+        self.waiting.close()
 
     def __call__(self, progress: TrainProgress) -> None:
+        self.waiting.close()
         done = progress.env_steps / progress.num_env_steps
         if done < self.next and progress.updates < progress.num_updates:
             return

@@ -30,7 +30,7 @@ from ..settings import Experiment, dump, parse
 from ..show import Csv, print_result, what_is_kept
 from ._conclusion import finish
 from ._curriculum import Stage, stages, with_curriculum
-from ._display import open_console, print_preparations
+from ._display import open_console, print_preparations, still
 from ._hooks import STOP_CODES
 from ._identity import check_same_run, digests
 from ._members import Members, members_of
@@ -182,7 +182,9 @@ def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
         console.print(f"{stopped} after {steps}", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
     show = print_result if members.alone else print_seeds
-    show(console, trained.conclude(), whole.folder)
+    with still(console, "evaluating"):
+        result = trained.conclude()
+    show(console, result, whole.folder)
     return finish(trained.members.whole, stopped, console, failures)
 
 

@@ -1,6 +1,7 @@
 """Returns are printed with as many digits as their scale needs."""
 
 import io
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_the_progress_of_a_run_in_a_world_of_small_returns():
     console = Console(file=io.StringIO(), width=200)
     LogDisplay(console)(progress)
     assert "return  0.964 " in console.file.getvalue()
+
+
+def test_a_run_that_compiles_for_long_prints_lines_until_training_starts():
+    console = Console(file=io.StringIO(), width=200)
+    display = LogDisplay(console, seconds=0.05)
+    display.start(512)
+    deadline = time.monotonic() + 60
+    while "compiling, 0 s so far" not in console.file.getvalue():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    display.stop()
+    time.sleep(0.2)  # the thread may be printing its last line
+    said = console.file.getvalue()
+    time.sleep(0.2)
+    assert console.file.getvalue() == said
 
 
 @pytest.mark.parametrize(
