@@ -1,10 +1,11 @@
-"""A wheel holds the pages of `experiments/`, their settings and policies as data of `agents`."""
+"""A wheel holds the scripts of `experiments/`, their settings and policies as data of `agents`."""
 
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PAGES = ("ippo.py", "mappo.py", "e3t.py", "body.py", "bc.py", "single_file_ppo.py")
+SCRIPTS = ("ippo.py", "mappo.py", "e3t.py", "body.py", "bc.py", "single_file_ppo.py")
+SCRIPTS += ("optimum.py", "best_response.py", "layouts.py", "heldout/strangers.py")
 DATA = ("configs", "curricula", "policies", "people", "studies", "heldout/kitchens.toml")
 DATA += ("heldout/people.toml", "heldout/people.best-responses.json")
 DATA += ("heldout/kitchens.best-responses.json", "heldout/policies")
@@ -14,5 +15,5 @@ class PagesHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":  # which reads them where they are
             return
-        for name in (*PAGES, *DATA):
+        for name in (*SCRIPTS, *DATA):
             build_data["force_include"][f"experiments/{name}"] = f"agents/shipped/{name}"

@@ -1,4 +1,4 @@
-"""The commands of an installed eqgrid that run its pages, or copy them to be edited."""
+"""The command `eqgrid`, and the commands that run the scripts of `experiments/`."""
 
 import runpy
 import shutil
@@ -10,29 +10,68 @@ from agents.files import shipped
 
 from .base import UsageError, run_command
 
-PAGES = ("ippo", "mappo", "e3t", "body", "bc", "single_file_ppo")
-_USAGE = f"eqgrid new PAGE FILE.py copies a page to be changed, one of {', '.join(PAGES)}."
+COPIED = ("ippo", "mappo", "e3t", "body", "bc", "single_file_ppo")
+"""The scripts that `eqgrid new` copies."""
+COMMANDS = {
+    "Train": {
+        "ippo": "Train agents with independent PPO.",
+        "mappo": "Train agents with multi-agent PPO, whose critics observe more than one agent.",
+        "e3t": "Train agents for partners that they have never met.",
+        "pqn-vdn": "Train agents by learning the value of a team's actions.",
+        "kick-start": "Train agents with PPO and a teacher.",
+        "body": "Train a MuJoCo body.",
+        "bc": "Train models of people, from their recorded games.",
+    },
+    "Evaluate": {
+        "evaluate": "Evaluate policies, alone or as a team.",
+        "crossplay": "Evaluate each pair of policies.",
+        "partners": "Evaluate policies with held-out partners.",
+        "strangers": "Train a method, and evaluate it with all held-out partners.",
+        "report": "Put many runs into one table and one plot.",
+        "human-games": "Describe recorded games of people, and replay policies in them.",
+    },
+    "Play": {
+        "play": "Play in the browser, or run a study.",
+        "export-page": "Write a page in which people play without a server.",
+    },
+    "Compute": {
+        "optimum": "Compute the best possible return of a kitchen, and a plan.",
+        "best-response": "Compute the best possible return with given partners.",
+        "plan-policy": "Train a network to act as an optimal plan.",
+        "search-policy": "Search for better episodes than a policy plays, and train a network.",
+        "layouts": "Generate layouts, and draw them.",
+    },
+}
+"""All other commands, without `eqgrid-`, each with its purpose."""
+SCRIPTS = {
+    **{name.replace("_", "-"): f"{name}.py" for name in COPIED if name != "single_file_ppo"},
+    **{name: f"{name.replace('-', '_')}.py" for name in ("optimum", "best-response", "layouts")},
+    **{
+        name: f"policies/{name.replace('-', '_')}.py"
+        for name in ("pqn-vdn", "kick-start", "plan-policy", "search-policy")
+    },
+    "strangers": "heldout/strangers.py",
+}
+"""The commands that run a script of `experiments/`, each with the path of the script."""
 
 
 def eqgrid() -> None:
-    """Copies a page to a new file: `eqgrid new ippo my_ippo.py`."""
-    run_command(copy_page, "nothing was written")
+    """Lists all commands, or copies a script to a new file: `eqgrid new ippo my_ippo.py`."""
+    run_command(_list_or_copy, "nothing was written")
 
 
-def copy_page(args: Sequence[str]) -> None:
-    """Copies a page to a new file.
-
-    **Arguments:**
-
-    - `args`: the command line: `new`, the name of a page, and the path of the new file.
-
-    **Raises:** `UsageError` for other arguments, and `OSError` when the file cannot be written.
-    """
+def _list_or_copy(args: Sequence[str]) -> None:
+    """**Raises:** `UsageError` for wrong arguments, and `OSError` when a file cannot be written."""
+    copies = f"eqgrid new SCRIPT FILE.py copies a script, one of {', '.join(COPIED)}."
     if tuple(args) in ((), ("-h",), ("--help",)):
-        print(_USAGE)
+        for topic, commands in COMMANDS.items():
+            print(f"{topic}:")
+            for name, purpose in commands.items():
+                print(f"  {f'eqgrid-{name}':<22}{purpose}")
+        print(f"\nEach command lists its flags with --help. {copies}")
         return
-    if len(args) != 3 or args[0] != "new" or args[1] not in PAGES:
-        raise UsageError(_USAGE)
+    if len(args) != 3 or args[0] != "new" or args[1] not in COPIED:
+        raise UsageError(copies)
     target = Path(args[2])
     if target.suffix != ".py" or target.exists():
         why = "exists" if target.exists() else "does not end in .py"
@@ -41,31 +80,7 @@ def copy_page(args: Sequence[str]) -> None:
     print(f"{target}: python {target} --help lists its flags.")
 
 
-def ippo() -> None:
-    """Runs the page of independent PPO."""
-    _run("ippo")
-
-
-def mappo() -> None:
-    """Runs the page of multi-agent PPO."""
-    _run("mappo")
-
-
-def e3t() -> None:
-    """Runs the page of E3T."""
-    _run("e3t")
-
-
-def body() -> None:
-    """Runs the page that trains a MuJoCo body."""
-    _run("body")
-
-
-def bc() -> None:
-    """Runs the page that clones people."""
-    _run("bc")
-
-
-def _run(page: str) -> None:
-    sys.argv[0] = str(shipped(f"{page}.py"))
+def run_script() -> None:
+    """Runs the script of `experiments/` after which the called command is named."""
+    sys.argv[0] = str(shipped(SCRIPTS[Path(sys.argv[0]).stem.removeprefix("eqgrid-")]))
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -86,6 +86,7 @@ def name_of(experiment: type[PolicySettings]) -> str:
     return experiment.__name__ if path is None else path.name
 
 
+@functools.cache
 def is_shipped(experiment: type[PolicySettings]) -> bool:
     """Whether the page of an experiment is one of eqgrid's or an exact copy.
 

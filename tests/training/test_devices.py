@@ -132,15 +132,10 @@ def test_a_command_line_uses_them_all(tmp_path):
         column = lines[0].split(",").index("entropy")
         returns.append([float(line.split(",")[column]) for line in lines[1:]])
     np.testing.assert_allclose(*returns, rtol=1e-4)
-    for wrong, says in (
-        (["--devices", "9"], "9 devices are asked for, but jax sees 8."),
-        (["--devices", "3"], "16 environments cannot be spread evenly over 3 devices; the nearest"),
-        (["--devices", "3", "--num-seeds", "4"], "4 seeds cannot be spread evenly over 3 devices"),
-    ):
-        done = run(*flags.split(), *wrong, "--out", "none")
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"error: {says}")
-        assert done.stderr.count("\n") == 1
+    done = run(*flags.split(), "--devices", "3", "--num-seeds", "4", "--out", "none")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: 4 seeds cannot be spread evenly over 3 devices")
+    assert done.stderr.count("\n") == 1
 
 
 def test_uneven_numbers_are_refused(key):
