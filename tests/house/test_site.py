@@ -1,7 +1,10 @@
 """The site: every public name is in the reference, with a docstring, and mistakes are found."""
 
 import importlib
+import json
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -211,3 +214,59 @@ def test_mistakes_of_a_site_are_found(tmp_path):
         "bad.html loads https://a.b/c.js from elsewhere",
         "bad.html loads https:the-forge from elsewhere",
     ]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built."""
+    pytest.importorskip("zensical", reason="needs the [docs] extra")
+    folder = tmp_path_factory.mktemp("built") / "site"
+    make_site.run(make_site.Build(folder))
+    return folder
+
+
+@pytest.mark.slow
+def test_pages_have_titles_and_a_header(site):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        if page.name != "404.html":
+            assert "eqgrid" in re.findall(r"<title>(.*?)</title>", text)[0], page
+        assert f'<span class="release__version">{settings["project"]["version"]}</span>' in text
+        assert "changelog.html" in text
+    play = (site / "play.html").read_text("utf-8")
+    assert "https://github.com/eqgrid/eqgrid/edit/main/docs/play.md" in play
+    reference = (site / "reference/eqgrid.html").read_text("utf-8")
+    assert "https://github.com/eqgrid/eqgrid/edit/main/eqgrid/__init__.py" in reference
+
+
+SEARCHES = {
+    "quickstart": "index.html#quickstart",
+    "install": "install.html",
+    "gpu": "install.html#gpu",
+    "changelog": "changelog.html",
+    "license": "license.html",
+    "custom environment": "your-own-world.html",
+    "citation": "citation.html",
+}
+"""What readers search for, and the first result."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node, for the script of the search")
+def test_searches_find_the_right_page_first(site):
+    command = ["node", str(Path(__file__).with_name("search.js")), str(site), *SEARCHES]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    found = {query: (*pages, "nothing")[0] for query, *pages in lines}
+    assert found == SEARCHES
+
+
+@pytest.mark.slow
+def test_logs_are_built_and_not_searched(site):
+    index = json.loads((site / "search.json").read_text("utf-8"))
+    assert not [x for x in index["items"] if x["location"].startswith("log/")]
+    assert {x.stem for x in (ROOT / "docs/log").glob("*.md")} == {
+        x.stem for x in (site / "log").glob("*.html")
+    }
