@@ -13,12 +13,13 @@
 # %% [markdown]
 # # A biped that learns to stand, to walk, and to stop
 #
-# A body of six joints, simulated by MuJoCo MJX, learns in three stages. Here you train the first
-# stage for some minutes, read what the stages are for, and film a policy of the last one, which
-# comes with eqgrid. It works with and without an accelerator.
+# A body with six joints, simulated by MuJoCo MJX, learns in three stages. This notebook trains the
+# first stage for a few minutes, explains the stages, and shows a bundled policy of the last stage.
+# A GPU is not needed.
 
 # %%
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -26,12 +27,13 @@ REPOSITORY = "https://github.com/eqgrid/eqgrid"
 if importlib.util.find_spec("eqgrid") is None or importlib.util.find_spec("mujoco") is None:
     where = f"eqgrid[mjx] @ git+{REPOSITORY}"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", where], check=True)
+os.environ["TTY_COMPATIBLE"] = "0"  # commands print lines instead of a progress bar
 
 # %% [markdown]
 # ## The body
 #
-# It moves in a vertical plane, with motors in hips, knees and ankles, which hold nothing up by
-# themselves. An action is six numbers from -1 to 1; a step is a fiftieth of a second.
+# The body moves in a vertical plane, with motors in hips, knees and ankles. An action is six
+# numbers from -1 to 1, and a step is 20 milliseconds. Without actions, the body falls.
 
 # %%
 import jax
@@ -51,9 +53,9 @@ plt.show()
 # %% [markdown]
 # ## The first stage: to stand
 #
-# A step pays up to 1 for an upright torso, and an episode of 500 steps is over after a fall. A
-# biped that does nothing falls within a second, and earns 38. After 200,000 steps of training,
-# which take one to four minutes on a CPU, it stands for ten seconds.
+# Each step gives a reward of up to 1 for an upright torso. An episode has 500 steps, and ends early
+# after a fall. A biped that does nothing falls within a second, with a return of 38. After 200,000
+# steps of training, it stands for ten seconds. Training takes one to four minutes on a CPU.
 
 # %%
 # !eqgrid-body --env.model biped --total-steps 200000 --out runs/stand --overwrite
@@ -67,18 +69,18 @@ display(Image("runs/stand/episode.gif"))
 # %% [markdown]
 # ## Why stages
 #
-# Walking to a goal and stopping there is hard to begin with: whoever falls after a second never
-# sees the goal. So the run has three stages with the same body, observations and actions, but
-# other rewards. A stage ends when evaluations have passed a gate often enough:
+# Walking to a goal and stopping there is hard to learn at once: a biped that falls after a second
+# never reaches the goal. The run has three stages with the same body, observations and actions, but
+# different rewards. A stage ends when enough evaluations have passed its gate, a mean return:
 #
-# | stage | what pays | gate |
+# | stage | reward | gate |
 # |---|---|---|
 # | balance | an upright torso | 400, twice in a row |
 # | locomotion | walking forward, up to 1 m/s | 300, twice in a row |
 # | reach a goal | walking to a flag 2 to 5 m ahead, or being there | 400, three times in a row |
 #
-# Parameters, optimiser and the moments of observations go on from stage to stage. The whole file
-# is a few lines:
+# Each stage starts with the parameters, the optimiser state and the observation statistics of the
+# stage before it. A file of a few lines defines the stages:
 
 # %%
 from agents import shipped_policies
@@ -92,7 +94,7 @@ print(curriculum.read_text())
 #
 # ## The last stage
 #
-# A policy that went through all of it comes with eqgrid. It walks to the flag, and stops:
+# A bundled policy was trained in all three stages. It walks to the flag, and stops:
 
 # %%
 import equinox as eqx
@@ -120,13 +122,13 @@ def episode(key):
 
 
 states, rewards = episode(jax.random.key(3))
-print("earned in eight seconds:", rewards.sum())
-film = unwrap(world).render_episode(unwrap_state(states))
-display(Image(data=film, format="gif"))
+print("return in eight seconds:", rewards.sum())
+video = unwrap(world).render_episode(unwrap_state(states))
+display(Image(data=video, format="gif"))
 
 # %% [markdown]
-# ## Where to go on
+# ## Next steps
 #
-# - `eqgrid-body --help` has all settings; `--env.model cartpole --env.task swing_up` is the other
-#   body.
-# - A MuJoCo model of your own becomes an environment with `MjxEnv`: see the page on bodies.
+# - `eqgrid-body --help` lists all settings. `--env.model cartpole --env.task swing_up` trains the
+#   other body.
+# - `MjxEnv` makes an environment from your own MuJoCo model. The page on bodies has an example.

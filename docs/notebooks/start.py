@@ -13,12 +13,13 @@
 # %% [markdown]
 # # eqgrid in five minutes
 #
-# You train two cooks for a minute, look at what they have learned, take a step by hand, write a
-# wrapper, let the cooks play with somebody else, and look into the files that a run leaves. It
-# works with and without an accelerator.
+# This notebook trains two agents, shows what they learned, steps an environment by hand, adds a
+# wrapper, tests the agents with another partner, and reads the files of the run. A GPU is not
+# needed.
 
 # %%
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -26,19 +27,20 @@ REPOSITORY = "https://github.com/eqgrid/eqgrid"
 if importlib.util.find_spec("eqgrid") is None:
     where = f"eqgrid @ git+{REPOSITORY}"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", where], check=True)
+os.environ["TTY_COMPATIBLE"] = "0"  # commands print lines instead of a progress bar
 
 # %% [markdown]
-# ## Train two cooks
+# ## Train two agents
 #
-# Two cooks share a kitchen. A soup of three onions is worth 20, and an episode has 400 steps. The
-# command below is the one that people type in a terminal; a million steps take about a minute,
-# compilation included.
+# Two agents share a kitchen. Each delivered soup of three onions gives a reward of 20, and an
+# episode has 400 steps. The next cell runs the command that trains agents in a terminal. One
+# million steps take one to two minutes on two CPU cores.
 
 # %%
 # !eqgrid-ippo --env.layout cramped --total-steps 1000000 --out runs/notebook --overwrite
 
 # %% [markdown]
-# The run has left a folder. Here are its curve and a film of one episode:
+# The run wrote a folder. It contains a learning curve and a video of one episode:
 
 # %%
 from IPython.display import Image, display
@@ -49,8 +51,9 @@ display(Image("runs/notebook/episode.gif"))
 # %% [markdown]
 # ## A step by hand
 #
-# An environment is a module without hidden state: `reset` and `step` return a state, and take one.
-# Cook 1 goes to the north, turns to the west, and takes an onion from the pile that it faces.
+# An environment is an Equinox module without hidden state: `reset` returns a state, and `step`
+# takes a state and returns the next one. Here, agent 0 moves north, turns west, and takes an onion
+# from the pile that it faces.
 
 # %%
 import equinox as eqx
@@ -78,7 +81,7 @@ for axis, shown, title in zip(axes, states, ("start", "north", "west", "interact
 plt.show()
 
 # %% [markdown]
-# What a cook sees is a vector of named numbers (or planes, with `observation="planes"`):
+# An observation of `"features"` is a vector of named numbers. Here are eight of them:
 
 # %%
 names = env.observation.names(env.layout)
@@ -88,8 +91,8 @@ for name, value in list(zip(names, observation[0], strict=True))[:8]:
 # %% [markdown]
 # ## A wrapper
 #
-# A wrapper holds an environment, and is one. This one makes floors slippery: now and then, an
-# action is replaced by a random one.
+# A wrapper contains an environment, and is itself an environment. This wrapper makes the floor
+# slippery: it replaces some actions by random ones.
 
 # %%
 from eqgrid import AbstractEnv, AbstractWrapper
@@ -105,10 +108,10 @@ class Slippery(AbstractWrapper):
         return self.env.reset(key)
 
     def step(self, key, state, action):
-        step_key, slip_key, draw_key = jax.random.split(key, 3)
+        step_key, slip_key, action_key = jax.random.split(key, 3)
         slips = jax.random.bernoulli(slip_key, self.probability, action.shape)
-        drawn = jax.random.randint(draw_key, action.shape, 0, self.action_space.n)
-        return self.env.step(step_key, state, jnp.where(slips, drawn, action))
+        sampled = jax.random.randint(action_key, action.shape, 0, self.action_space.n)
+        return self.env.step(step_key, state, jnp.where(slips, sampled, action))
 
     def observe(self, state):
         return self.env.observe(state)
@@ -117,31 +120,32 @@ class Slippery(AbstractWrapper):
 eqgrid.check_env(Slippery(env))  # raises an error if it breaks the protocol of environments
 
 # %% [markdown]
-# How well do the trained cooks work on slippery floors? `evaluate` plays complete episodes in
-# many environments at once:
+# How well do the trained agents work on a slippery floor? `evaluate` plays complete episodes in
+# many environments at once, and returns the return of each episode:
 
 # %%
 from agents import evaluate, load_policy
 from eqgrid import AutoReset, LogEpisodes, Vectorize
 
-cooks = load_policy("runs/notebook/policy.safetensors")
+policy = load_policy("runs/notebook/policy.safetensors")
 for probability in (0.0, 0.1, 0.3):
     world = env if probability == 0 else Slippery(env, probability)
-    result = evaluate(cooks, Vectorize(AutoReset(LogEpisodes(world)), 64), jax.random.key(1))
+    result = evaluate(policy, Vectorize(AutoReset(LogEpisodes(world)), 64), jax.random.key(1))
     print(f"{probability:.0%} of the actions are random: {result.episode_return.mean():.0f}")
 
 # %% [markdown]
 # ## Another partner
 #
-# The two cooks know each other. With somebody else they may earn less. Here one of them plays
-# with a scripted cook that follows shortest ways; in the second seat, the roles are exchanged.
+# The two agents learned together. With another partner, their return can be lower. Here, a
+# scripted agent that follows shortest paths replaces one of them, first in the second seat and
+# then in the first.
 
 # %%
 from agents import PolicyPartner
 from eqgrid import play
 from eqgrid.envs.overcooked import ScriptedCook
 
-trained, scripted = PolicyPartner(cooks), ScriptedCook("cramped", "greedy")
+trained, scripted = PolicyPartner(policy), ScriptedCook("cramped", "greedy")
 keys = jax.random.split(jax.random.key(2), 32)
 for name, team in {
     "trained, trained": (trained, trained),
@@ -152,10 +156,10 @@ for name, team in {
     print(f"{name:20} {games.episode_return[:, 0].mean():.0f}")
 
 # %% [markdown]
-# ## A look into the files
+# ## Files of a run
 #
-# A policy is one safetensors file: arrays with names, and a description in text. No code is run
-# when it is read.
+# A policy is one safetensors file, with named arrays and a description. Reading the file runs no
+# code.
 
 # %%
 from safetensors.numpy import load_file
@@ -167,12 +171,11 @@ for name, array in load_file("runs/notebook/policy.safetensors").items():
 print(sorted(read_metadata("runs/notebook/policy.safetensors")))
 
 # %% [markdown]
-# `runs/notebook/config.toml` has every setting, `metrics.csv` a row for each block of updates,
-# and `checkpoints/` the whole state of the run: `eqgrid-ippo --resume runs/notebook --total-steps
-# 4000000` goes on where it ended, to the bit.
+# `runs/notebook/config.toml` contains all settings, and `metrics.csv` a row for each block of
+# updates. `checkpoints/` contains the state of the run: `eqgrid-ippo --resume runs/notebook
+# --total-steps 4000000` continues it, with the same results as one run of four million steps.
 #
-# ## Where to go on
+# ## Next steps
 #
-# - The tutorials: wrappers in your own project, a world of your own, partners and people.
-# - `eqgrid new ippo mine.py` copies the page of the experiment, on which everything can be
-#   changed.
+# - The tutorials use wrappers in a project of your own, write a world, and train with partners.
+# - `eqgrid new ippo mine.py` copies the script of the experiment, so that you can change it.

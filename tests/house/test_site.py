@@ -1,7 +1,10 @@
 """The site: every public name is in the reference, with a docstring, and mistakes are found."""
 
 import importlib
+import json
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -163,11 +166,19 @@ def test_links_out_of_the_docs_lead_to_the_repository():
     "script", sorted((ROOT / "docs/notebooks").glob("*.py")), ids=lambda x: x.stem
 )
 def test_notebooks_are_those_of_their_scripts(script):
-    """jupytext --to ipynb docs/notebooks/*.py makes them."""
+    """python docs/make_notebooks.py makes them."""
     jupytext = pytest.importorskip("jupytext", reason="needs the [notebook] extra")
-    made, stored = jupytext.read(script), jupytext.read(script.with_suffix(".ipynb"))
+    file = script.with_suffix(".ipynb")
+    made, stored = jupytext.read(script), jupytext.read(file)
     assert [x.source for x in made.cells] == [x.source for x in stored.cells]
-    assert all("outputs" not in x or x.outputs == [] for x in stored.cells)
+    outputs = [x for cell in stored.cells for x in cell.get("outputs", [])]
+    if script.stem == "start":  # with its outputs, in which pictures are small
+        kinds = {kind for output in outputs for kind in output.get("data", ())}
+        assert {"image/png", "image/gif"} <= kinds
+        assert all(output.get("text", "").count("\n") < 50 for output in outputs)
+        assert file.stat().st_size < 200_000
+    else:
+        assert outputs == []
     settings = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
     address = settings["project"]["repo_url"]
     assert f'REPOSITORY = "{address}"' in script.read_text("utf-8")
@@ -203,3 +214,59 @@ def test_mistakes_of_a_site_are_found(tmp_path):
         "bad.html loads https://a.b/c.js from elsewhere",
         "bad.html loads https:the-forge from elsewhere",
     ]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built."""
+    pytest.importorskip("zensical", reason="needs the [docs] extra")
+    folder = tmp_path_factory.mktemp("built") / "site"
+    make_site.run(make_site.Build(folder))
+    return folder
+
+
+@pytest.mark.slow
+def test_pages_have_titles_and_a_header(site):
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        if page.name != "404.html":
+            assert "eqgrid" in re.findall(r"<title>(.*?)</title>", text)[0], page
+        assert f'<span class="release__version">{settings["project"]["version"]}</span>' in text
+        assert "changelog.html" in text
+    play = (site / "play.html").read_text("utf-8")
+    assert "https://github.com/eqgrid/eqgrid/edit/main/docs/play.md" in play
+    reference = (site / "reference/eqgrid.html").read_text("utf-8")
+    assert "https://github.com/eqgrid/eqgrid/edit/main/eqgrid/__init__.py" in reference
+
+
+SEARCHES = {
+    "quickstart": "index.html#quickstart",
+    "install": "install.html",
+    "gpu": "install.html#gpu",
+    "changelog": "changelog.html",
+    "license": "license.html",
+    "custom environment": "your-own-world.html",
+    "citation": "citation.html",
+}
+"""What readers search for, and the first result."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node, for the script of the search")
+def test_searches_find_the_right_page_first(site):
+    command = ["node", str(Path(__file__).with_name("search.js")), str(site), *SEARCHES]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    found = {query: (*pages, "nothing")[0] for query, *pages in lines}
+    assert found == SEARCHES
+
+
+@pytest.mark.slow
+def test_logs_are_built_and_not_searched(site):
+    index = json.loads((site / "search.json").read_text("utf-8"))
+    assert not [x for x in index["items"] if x["location"].startswith("log/")]
+    assert {x.stem for x in (ROOT / "docs/log").glob("*.md")} == {
+        x.stem for x in (site / "log").glob("*.html")
+    }
