@@ -43,7 +43,7 @@ def draw_results(file: Path) -> None:
         bars = axes.bar(lefts, heights, 0.34, color=COLORS[place], label=label)
         axes.bar_label(bars, padding=-18, fontsize=12, color="white")
     for x, cell in enumerate(best[1:]):
-        label = "best known" if x == 0 else None
+        label = "best known" if x == 0 else ""
         axes.hlines(number(cell), x - 0.42, x + 0.42, "#222222", linewidth=2, label=label)
     axes.set_xticks(range(len(kitchens)), kitchens, fontsize=12)
     axes.set_ylabel("return", fontsize=12)

@@ -159,7 +159,7 @@ QUICK += ["--ppo.num-minibatches", "2", "--env.horizon", "8"]
 def test_a_wheel_runs_the_world_of_a_page_with_the_commands_of_that_page(wheel, tmp_path):
     text = (ROOT / "docs" / "your-own-world.md").read_text(encoding="utf-8")
     (tmp_path / "park.py").write_text(block(text, "python"), encoding="utf-8")
-    for line in block(text, "text").splitlines():
+    for line in block(text, "bash").splitlines():
         program, *flags = shlex.split(line)
         small = QUICK if program in ("eqgrid-ippo", "eqgrid-mappo") else ["--episodes", "2"]
         if "--resume" in flags:
