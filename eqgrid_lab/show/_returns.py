@@ -209,5 +209,5 @@ def with_interval(mean: float, low: float, high: float) -> tuple[str, str]:
 
 
 def caption(score: float) -> str:
-    """The return so far, as on a picture: with at most two decimal places."""
-    return f"{round(score, 2) + 0.0:g}"  # the sum of -0.0 and 0.0 is 0.0
+    """The return so far, as on a picture: with at most two decimal places, such as `score 120`."""
+    return f"score {round(score, 2) + 0.0:g}"  # the sum of -0.0 and 0.0 is 0.0

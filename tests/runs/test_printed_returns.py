@@ -95,4 +95,4 @@ def test_a_run_that_compiles_for_long_prints_lines_until_training_starts():
     ("score", "text"), [(120.0, "120"), (1.43875, "1.44"), (-0.001, "0"), (1234.5, "1234.5")]
 )
 def test_a_score_on_a_picture_has_no_needless_digits(score, text):
-    assert caption(score) == text
+    assert caption(score) == f"score {text}"

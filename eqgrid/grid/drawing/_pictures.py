@@ -27,6 +27,10 @@ _FILM_COLOURS = 250
 _PALETTE_SAMPLES = 200_000
 _BAR = (52, 58, 70)
 _BAR_TEXT = (236, 239, 244)
+_TEXT_PIXELS = 14
+"""The smallest size of a caption that fits into the width of the picture."""
+_LAST_FRAME = 1500
+"""How long a film shows its last frame before it begins again, in milliseconds."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -154,7 +158,7 @@ def _mosaic(
 
 
 def _bar_pixels(cell_pixels: int) -> int:
-    return max(14, round(0.36 * cell_pixels))
+    return max(_TEXT_PIXELS + 8, round(0.36 * cell_pixels))
 
 
 def _fit(
@@ -176,7 +180,7 @@ def _bar(time: int, caption: str | None, cell_pixels: int, width: int) -> Image.
     image = Image.new("RGB", (width, height), _BAR)
     draw = ImageDraw.Draw(image)
     margin, middle = max(4, height // 3), height / 2
-    size = max(9, round(0.56 * height))
+    size = max(_TEXT_PIXELS, round(0.56 * height))
     step, font = _fit(f"step {time}", size, width - 2 * margin)
     draw.text((margin, middle), step, fill=_BAR_TEXT, font=font, anchor="lm")
     if caption:
@@ -220,12 +224,13 @@ def gif(
     """A GIF of worlds with a leading time axis; all leaves of the arguments are NumPy arrays."""
     frames = _frames(layout, worlds, cell_pixels, captions)
     file = io.BytesIO()
+    duration = max(1, round(100 / frames_per_second)) * 10
     frames[0].save(
         file,
         format="GIF",
         save_all=True,
         append_images=frames[1:],
-        duration=max(1, round(100 / frames_per_second)) * 10,
+        duration=[duration] * (len(frames) - 1) + [max(duration, _LAST_FRAME)],
         loop=0,
         optimize=True,
         palette=bytes(frames[0].getpalette() or []),

@@ -233,10 +233,10 @@ def _colour(model: MjModel, geom: int) -> tuple[int, int, int]:
 
 def _with_bar(image: Image.Image, left: str, right: str) -> Image.Image:
     """Adds a bar with two texts, left and right, below a picture."""
-    height = 20
+    height = 24
     whole = Image.new("RGB", (image.width, image.height + height), _BAR)
     whole.paste(image, (0, 0))
-    pen, font = ImageDraw.Draw(whole), ImageFont.load_default(size=12)
+    pen, font = ImageDraw.Draw(whole), ImageFont.load_default(size=14)
     middle = image.height + height / 2
     pen.text((8, middle), left, fill=_BAR_TEXT, font=font, anchor="lm")
     pen.text((image.width - 8, middle), right, fill=_BAR_TEXT, font=font, anchor="rm")
