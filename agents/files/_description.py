@@ -307,17 +307,16 @@ class _Builder:
             raise ValueError(
                 f"it has a {name!r:.60}, which eqgrid does not know{hint if self.keyword else ''}"
             )
-        make = self.classes[name]
-        stored: dict[str, Any] = {}
-        for key, value in _checked(name, arguments).items():
-            if value != _NOT_STORED:
-                stored[key] = self.value(value)
-            elif isinstance(make, type):
-                raise ValueError(
-                    f"its {name:.60} was built with a {key!r:.60} that is not in the file: pass "
-                    f"{self.keyword}={{{name!r:.60}: functools.partial({name:.60}, "
-                    f"{key:.60}=...)}} to load_policy"
-                )
+        make, pairs = self.classes[name], _checked(name, arguments).items()
+        missing = [key for key, value in pairs if value == _NOT_STORED]
+        if missing and isinstance(make, type):
+            keywords = ", ".join(f"{key:.60}=..." for key in missing[:5])
+            raise ValueError(
+                f"its {name:.60} was built with arguments that are not in the file: pass "
+                f"{self.keyword}={{{name!r:.60}: functools.partial({name:.60}, {keywords})}} to "
+                f"load_policy"
+            )
+        stored = {key: self.value(value) for key, value in pairs if key not in missing}
         # A GRU calls its encoder with its own width, but the encoder may have had another one.
         return lambda *args, **given: make(*args, **{**given, **stored})
 
