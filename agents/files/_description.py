@@ -93,8 +93,6 @@ _HEADS = _named(policies.CategoricalHead, policies.MultiCategoricalHead, policie
 CLASSES = _SPACES | _OBSERVATIONS | _NETWORKS | _TEAMS | _CRITIC_INPUTS | _HEADS
 """eqgrid's own classes, by their names in files."""
 
-_GIVEN = ("in_shape", "out_size", "final_scale", "key", "space")
-"""Arguments of networks and heads that follow from the rest, or that change only initial values."""
 _NOT_STORED: dict[str, Any] = {"not stored": {}}
 """Stands for an argument that a file cannot hold, such as a function, or that is no attribute."""
 _MISSING = object()
@@ -155,13 +153,18 @@ def _to_json(x: Any) -> Any:
     if not isinstance(x, eqx.Module):
         return _NOT_STORED
     name = next((name for name, kind in CLASSES.items() if kind is type(x)), type(x).__name__)
-    parameters = inspect.signature(type(x)).parameters
-    if isinstance(x, policies.AbstractNetwork) and "in_shape" not in parameters:
-        return {name: {}}  # a function of the user calls this constructor, with other arguments
+    parameters = list(inspect.signature(type(x)).parameters.values())
+    if isinstance(x, policies.AbstractNetwork):
+        if not any(x.name == "key" or x.kind is x.VAR_KEYWORD for x in parameters):
+            return {name: {}}  # a function of the user calls this constructor, with what it likes
+        parameters = parameters[2:]  # the shape of the input and the length of the output
+    elif isinstance(x, policies.AbstractActionHead):
+        parameters = parameters[1:]  # the action space
     arguments: dict[str, Any] = {}
-    for key, parameter in parameters.items():
-        if key in _GIVEN or parameter.kind is parameter.VAR_KEYWORD:
-            continue
+    for parameter in parameters:
+        key, kind = parameter.name, parameter.kind
+        if key in ("final_scale", "key") or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
+            continue  # they change only initial values
         value = getattr(x, key, _MISSING)
         described = _to_json(value)
         if described == _NOT_STORED and name in CLASSES:

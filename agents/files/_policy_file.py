@@ -121,8 +121,8 @@ def load_policy(
     - `which`: which checkpoint of the folder, as in `find_policy`.
     - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
-        hyperparameters in the file. These are the fields of the network that are arguments of its
-        constructor, and hold numbers, texts, truth values or tuples of these.
+        hyperparameters in the file. These are the arguments of its constructor that it keeps in
+        attributes of the same names: numbers, texts, tuples, networks and the shapes of arrays.
     - `heads`: your own action heads, by the names of their classes; each is called with the action
         space of one agent and the hyperparameters in the file.
     - `critic_inputs`: your own critic inputs, by the names of their classes; each is called with

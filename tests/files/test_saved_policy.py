@@ -182,17 +182,22 @@ class Blurred(AbstractCriticInput):
         return self.share * observation
 
 
+def own_parts(key, *, shared=True):
+    network, head = partial(Multiplied, widths=(4, 2), factor=3.0), partial(Hot, heat=5.0)
+    return policy_of(
+        clocks(1), key, network=network, critic_input=Blurred(0.5), head=head, shared=shared
+    )
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
-    parts = {
-        "network": partial(Multiplied, widths=(4, 2), factor=3.0),
-        "head": partial(Hot, heat=5.0),
-    }
-    policy = policy_of(clocks(1), key, critic_input=Blurred(0.5), shared=shared, **parts)
+    policy, known = own_parts(key, shared=shared), OWN
     save_policy(tmp_path / "a", policy)
-    known = {"networks": {"Multiplied": Multiplied}, "heads": {"Hot": Hot}}
-    known["critic_inputs"] = {"Blurred": Blurred}
-    assert eqx.tree_equal(load_policy(tmp_path / "a", **known), policy)
+    content = (tmp_path / "a").read_bytes()
+    loaded = load_policy(tmp_path / "a", **known)
+    assert eqx.tree_equal(loaded, policy)
+    save_policy(tmp_path / "a", loaded)
+    assert (tmp_path / "a").read_bytes() == content
     for missing, name in (
         ("networks", "Multiplied"),
         ("heads", "Hot"),
@@ -562,6 +567,10 @@ class Hot(AbstractActionHead):
         return agents.entropy(distribution)
 
 
+OWN = {"networks": {"Multiplied": Multiplied}, "heads": {"Hot": Hot}}
+OWN |= {"critic_inputs": {"Blurred": Blurred}}
+
+
 def endless_network(policy):
     mlp = MLP((4,), 3, width=2, depth=101, key=jax.random.key(0))
     return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
@@ -676,6 +685,42 @@ STRANGE = {
     "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
     "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }
+
+
+def part(name, **arguments):
+    """A description in format 1."""
+    return {"name": name, "arguments": arguments, "not_stored": []}
+
+
+CNN_1 = {"network": "CNN", "features": 3, "depth": 2, "width": 6, "activation": "relu"}
+CNN_1 |= {"precision": "float32"}
+OLD = {
+    "independent gru": {
+        "network": {"team": "IndependentParameters", "network": "GRU", "width": 6}
+        | {"encoder": CNN_1},
+        "critic_input": part("LocalObservation"),
+        "head": {"name": "CategoricalHead"},
+    },
+    "own": {
+        "network": {"team": "SharedParameters", "network": "custom"}
+        | part("Multiplied", widths=[4, 2], factor=3.0),
+        "critic_input": part("Blurred", share=0.5),
+        "head": part("Hot", heat=5.0),
+    },
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_policy_of_format_1_is_the_same_policy(name, key, tmp_path):
+    policy = own_parts(key) if name == "own" else POLICIES[name](key)
+    save_policy(tmp_path / "a", policy)
+    now, parts = read_metadata(tmp_path / "a")["policy"], dict(OLD[name])
+    network = parts.pop("network")
+    old = {x: now[x] for x in ("num_agents", "parameters", "versions", "normalization")} | parts
+    old |= {"format": "eqgrid policy 1", "actor": network, "critic": network}
+    old["action_space"] = {"kind": "discrete", **now["action_space"]["eqgrid.Discrete"]}
+    save(tmp_path / "a", policy, {"policy": {**old, "observation": now["observation"]["array"]}})
+    assert eqx.tree_equal(load_policy(tmp_path / "a", **OWN), policy)
 
 
 @pytest.mark.parametrize(("entries", "says"), STRANGE.values(), ids=STRANGE)
