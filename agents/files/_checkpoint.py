@@ -170,7 +170,7 @@ def is_newer(found: object, known: str) -> bool:
     **Arguments:**
 
     - `found`: the format of the file.
-    - `known`: the format of this version of eqgrid, such as `"eqgrid policy 1"`.
+    - `known`: the format of this version of eqgrid, such as `"eqgrid policy 2"`.
     """
     name, _, number = known.rpartition(" ")
     theirs = re.fullmatch(rf"{re.escape(name)} (\d{{1,9}})", str(found), re.ASCII)

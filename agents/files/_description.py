@@ -1,87 +1,104 @@
-"""The description of a policy in JSON: its classes, and the arguments that they were built with."""
+"""The description of a policy in its file: classes, and the arguments of their constructors.
+
+In JSON, a Module is an object with one entry, the name of its class with the arguments by name:
+`{"agents.MLP": {"width": 64, "depth": 2}}`. Names of eqgrid's classes begin with their package. The
+names of other classes are bare, so that a user's `MLP` is never taken for eqgrid's.
+"""
 
 import dataclasses
 import functools
 import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
-from eqgrid import (
-    AbstractSpace,
-    Box,
-    Discrete,
-    Masked,
-    MultiDiscrete,
-    ObservationAndState,
-    RunningMoments,
-    split_mask,
-)
+import eqgrid
 from eqgrid.typing import PyTree
 
-from ..policies import (
-    CNN,
-    GRU,
-    MLP,
-    AbstractActionHead,
-    AbstractCriticInput,
-    AbstractMultiAgentNetwork,
-    AbstractNetwork,
-    Activation,
-    ActorCritic,
-    AgentArrays,
-    CategoricalHead,
-    ClippedNormalHead,
-    GlobalState,
-    IndependentParameters,
-    JointObservation,
-    LocalObservation,
-    MultiCategoricalHead,
-    PredictingGRU,
-    Shapes,
-    SharedParameters,
-    TrainedPolicy,
-    check_mask,
-    head_for,
-)
+from .. import policies
 from ._checkpoint import check_schema
-from ._policy_schema import (
-    CNNTable,
-    CustomTable,
-    DiscreteTable,
-    GRUTable,
-    MultiDiscreteTable,
-    NetworkTable,
-    PartTable,
-    PolicyTable,
-    PredictingGRUTable,
-    SpaceTable,
-    TeamName,
-)
 
-FORMAT = "eqgrid policy 1"
+FORMAT = "eqgrid policy 2"
 
-_CRITIC_INPUTS: dict[str, Callable[..., AbstractCriticInput]] = {
-    kind.__name__: kind for kind in (LocalObservation, JointObservation, GlobalState)
-}
-_HEADS: dict[str, Callable[..., AbstractActionHead]] = {
-    head.__name__: head for head in (CategoricalHead, MultiCategoricalHead, ClippedNormalHead)
-}
-_OBSERVATIONS: dict[str, Callable[..., PyTree]] = {
-    "local_and_state": ObservationAndState,
-    "masked": Masked,
-    "dict": dict,
-}
-"""The containers of observations whose parts have names."""
+_Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
+_Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+_Arguments: TypeAlias = Annotated[dict[_Name, Any], Meta(max_length=100)]
+_Module: TypeAlias = Annotated[dict[_Name, _Arguments], Meta(min_length=1, max_length=1)]
 
 
-def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
+class NormalizationTable(Struct, forbid_unknown_fields=True):
+    """The settings of `NormalizeObservation`."""
+
+    epsilon: Annotated[float, Meta(ge=1.2e-38, le=1e30)]
+    clip: Annotated[float, Meta(gt=0, le=1e30)] | None
+
+
+class PolicyTable(Struct, forbid_unknown_fields=True):
+    """The whole description, with the observation of one agent. `parameters` and `moments` are the
+    prefixes of the names of the arrays of both.
+    """
+
+    format: Literal["eqgrid policy 2"]
+    num_agents: Annotated[int, Meta(ge=1, le=1000)]
+    observation: _Module | list[Any]
+    action_space: _Module
+    actor: _Module
+    critic: _Module
+    critic_input: _Module
+    head: _Module
+    normalization: NormalizationTable | None
+    parameters: str
+    moments: str
+    versions: Annotated[dict[_Name, _Name], Meta(max_length=20)]
+
+
+class ArrayTable(Struct, forbid_unknown_fields=True):
+    """The shape and the dtype of an array."""
+
+    shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**20)]], Meta(max_length=8)]
+    dtype: (
+        Literal["float32", "float16", "bfloat16", "bool"]
+        | Literal["int8", "int16", "int32", "uint8", "uint16", "uint32"]
+    )
+
+
+class OwnArguments(TypedDict, total=False):
+    """The bounds of the arguments of eqgrid's own classes."""
+
+    width: _Size
+    depth: Annotated[int, Meta(ge=0, le=100)]
+    features: _Size
+    activation: policies.Activation
+    precision: policies.Precision
+    n: _Size
+    ns: Annotated[list[_Size], Meta(min_length=1, max_length=1000)]
+
+
+def _named(*kinds: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {f"{kind.__module__.partition('.')[0]}.{kind.__name__}": kind for kind in kinds}
+
+
+_SPACES = _named(eqgrid.Discrete, eqgrid.MultiDiscrete, eqgrid.Box)
+_OBSERVATIONS = _named(eqgrid.Masked, eqgrid.ObservationAndState)
+_NETWORKS = _named(policies.MLP, policies.CNN, policies.GRU, policies.PredictingGRU)
+_TEAMS = _named(policies.SharedParameters, policies.IndependentParameters)
+_CRITIC_INPUTS = _named(policies.LocalObservation, policies.JointObservation, policies.GlobalState)
+_HEADS = _named(policies.CategoricalHead, policies.MultiCategoricalHead, policies.ClippedNormalHead)
+CLASSES = _SPACES | _OBSERVATIONS | _NETWORKS | _TEAMS | _CRITIC_INPUTS | _HEADS
+"""eqgrid's own classes, by their names in files."""
+
+_NOT_STORED: dict[str, Any] = {"not stored": {}}
+"""Stands for an argument that a file cannot hold, such as a function, or that is no attribute."""
+_MISSING = object()
+
+
+def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
     """The description of a policy for its file.
 
     **Arguments:**
@@ -91,296 +108,91 @@ def describe(policy: TrainedPolicy, parameters: str, moments: str) -> dict[str, 
 
     **Returns:** values that JSON can represent, in the schema of `PolicyTable`.
 
-    **Raises:** `ValueError` when a part of the policy has no name in the schema, or is larger than
-    the schema allows.
+    **Raises:** `ValueError` when the policy cannot be rebuilt from a description.
     """
-    actor_critic, normalization = policy.actor_critic, policy.normalization
+    actor_critic, space = policy.actor_critic, policy.action_space
+    normalization = policy.normalization
     description = {
         "format": FORMAT,
         "num_agents": policy.num_agents,
-        "observation": _observation_to_json(policy.observation),
-        "action_space": _space_to_json(policy.action_space),
+        "observation": _to_json(_one_agent(policy.observation)),
+        "action_space": _to_json(space),
         "actor": _team_to_json(actor_critic.actor),
         "critic": _team_to_json(actor_critic.critic),
-        "critic_input": _part_to_json(actor_critic.critic_input),
-        "head": _part_to_json(actor_critic.head),
-        "parameters": parameters,
+        "critic_input": _to_json(actor_critic.critic_input),
+        "head": _to_json(actor_critic.head),
         "normalization": normalization
         and {
-            "moments": moments,
             "epsilon": float(normalization.epsilon),
             "clip": float(normalization.clip) if jnp.isfinite(normalization.clip) else None,
         },
+        "parameters": parameters,
+        "moments": moments,
         "versions": {name: _version(name) for name in ("eqgrid", "jax", "equinox")},
     }
+    if isinstance(space, eqgrid.Box):  # a run's checkpoint does not have its arrays
+        bounds = {name: np.asarray(x).tolist() for name, x in vars(space).items()}
+        description["action_space"] = {"eqgrid.Box": {**bounds, "shape": list(space.shape)}}
     try:
-        check_schema(description, PolicyTable)
+        build_like(check_schema(description, PolicyTable), {}, {}, {}, like=actor_critic)
     except ValueError as error:
         raise ValueError(f"A file cannot hold this policy: {error}.") from error
     return description
 
 
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """The parts of policies that are not part of eqgrid, by the names of their classes.
-
-    **Arguments:**
-
-    - `networks`: each is called as `network(in_shape, out_size, final_scale=..., key=...)`.
-    - `heads`: each is called with the action space of one agent.
-    - `critic_inputs`: each is called without arguments.
-
-    Each also gets the arguments that the file stores, by name.
-    """
-
-    networks: Mapping[str, Callable[..., AbstractNetwork]]
-    heads: Mapping[str, Callable[..., AbstractActionHead]]
-    critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]]
-
-
-def build_like(
-    table: PolicyTable, parts: Parts, like: ActorCritic | None = None
-) -> tuple[ActorCritic, AbstractSpace, Shapes, PyTree[RunningMoments]]:
-    """Builds the policy that a file describes, with shapes in place of arrays.
-
-    **Arguments:**
-
-    - `table`: the description, as `describe` returned it.
-    - `parts`: the parts that are not part of eqgrid.
-    - `like`: an actor-critic that is used instead of building one from the description.
-
-    **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
-    and the moments of such observations.
-
-    **Raises:** `ValueError` with a clause when the parts do not fit together, or one is unknown.
-    """
-    space = _space_from_json(table.action_space)
-    observation = eqx.filter_eval_shape(
-        functools.partial(
-            _observation_from_json, msgspec.to_builtins(table.observation), table.num_agents
-        )
-    )
-    check_mask(space, observation)
-    seen, _ = split_mask(observation)
-    moments = eqx.filter_eval_shape(
-        lambda: jax.tree.map(lambda x: RunningMoments.empty(x.shape[1:]), seen)
-    )
-    if like is not None:
-        return like, space, observation, moments
-    named = {**_CRITIC_INPUTS, **parts.critic_inputs}
-    critic_input = _part(table.critic_input, named, "critic input", "critic_inputs")()
-    head_of = _part(table.head, {**_HEADS, **parts.heads}, "action head", "heads")
-    if table.head.name in _HEADS and table.head.name != type(head_for(space)).__name__:
-        kind = type(space).__name__
-        raise ValueError(f"its action head, {table.head.name}, is not for actions of a {kind}")
-    head = eqx.filter_eval_shape(head_of, space)
-    local = eqx.filter_eval_shape(critic_input.local, seen)
-    shown = eqx.filter_eval_shape(critic_input, seen)
-    actor = _team_from_json(table.actor, parts.networks, local, head.out_size(space))
-    critic = _team_from_json(table.critic, parts.networks, shown, 1)
-    return ActorCritic(actor, critic, critic_input, head), space, observation, moments
+def _to_json(x: Any) -> Any:
+    """Describes numbers, texts, tuples, dicts, the shapes of arrays, and Modules of these."""
+    if x is None or isinstance(x, bool | int | float | str):
+        return x
+    if type(x) in (tuple, list):
+        return [_to_json(entry) for entry in x]
+    if type(x) is dict:
+        return {"dict": {name: _to_json(entry) for name, entry in x.items()}}
+    if isinstance(x, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
+        return {"array": {"shape": list(x.shape), "dtype": str(x.dtype)}}
+    if not isinstance(x, eqx.Module):
+        return _NOT_STORED
+    name = next((name for name, kind in CLASSES.items() if kind is type(x)), type(x).__name__)
+    parameters = list(inspect.signature(type(x)).parameters.values())
+    if isinstance(x, policies.AbstractNetwork):
+        if not any(x.name == "key" or x.kind is x.VAR_KEYWORD for x in parameters):
+            return {name: {}}  # a function of the user calls this constructor, with what it likes
+        parameters = parameters[2:]  # the shape of the input and the length of the output
+    elif isinstance(x, policies.AbstractActionHead):
+        parameters = parameters[1:]  # the action space
+    arguments: dict[str, Any] = {}
+    for parameter in parameters:
+        key, kind = parameter.name, parameter.kind
+        if key in ("final_scale", "key") or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
+            continue  # they change only initial values
+        value = getattr(x, key, _MISSING)
+        described = _to_json(value)
+        if described == _NOT_STORED and name in CLASSES:
+            raise ValueError(
+                f"A file stores numbers, texts and tuples, but the {key} of {name} is "
+                f"{value!r:.60}: use one that has a name, or a class of your own."
+            )
+        if described != _NOT_STORED or value != parameter.default:
+            arguments[key] = described
+    return {name: _checked(name, arguments)}
 
 
-def _part_to_json(part: eqx.Module) -> dict[str, Any]:
-    return {
-        "name": type(part).__name__,
-        "arguments": _arguments(part),
-        "not_stored": _not_stored(part),
-    }
-
-
-def _part(
-    table: PartTable | CustomTable, known: Mapping[str, Callable], what: str, keyword: str
-) -> Callable[..., Any]:
-    """The constructor of a part, with the arguments that the file stores.
-
-    **Raises:** `ValueError` with a clause when no part has its name.
-    """
-    if table.name not in known:
-        raise ValueError(
-            f"its {what} is {table.name!r:.60}, which eqgrid does not know: pass "
-            f"{keyword}={{{table.name!r:.60}: ...}} to load_policy, with its class"
-        )
-    if table.not_stored and isinstance(known[table.name], type):
-        name = table.not_stored[0]
-        raise ValueError(
-            f"its {what} was built with another {name!r:.60} than the default, which a file cannot "
-            f"hold: pass {keyword}={{{table.name!r:.60}: functools.partial({table.name:.60}, "
-            f"{name:.60}=...)}} to load_policy"
-        )
-    pairs = table.arguments.items()
-    stored = {name: tuple(x) if isinstance(x, list) else x for name, x in pairs}
-    return functools.partial(known[table.name], **stored)
-
-
-def _arguments(part: eqx.Module) -> dict[str, Any]:
-    """The hyperparameters of a part: its fields that are arguments of its constructor, and hold
-    numbers, texts, truth values or tuples of these.
-    """
-    return {name: x for name, (x, _) in _given(part).items() if _is_plain(x)}
-
-
-def _not_stored(part: eqx.Module) -> list[str]:
-    """The arguments of a part that a file cannot hold, and that are not the defaults, such as
-    functions. Arrays, and Modules with arrays, are no hyperparameters.
-    """
-    return [
-        name
-        for name, (x, default) in _given(part).items()
-        if not _is_plain(x)
-        and x is not default
-        and not any(hasattr(leaf, "shape") for leaf in jax.tree.leaves(x))
-        and x != default
-    ]
-
-
-def _given(part: eqx.Module) -> dict[str, tuple[Any, Any]]:
-    """The fields of a part that are arguments of its constructor, with the default of each."""
-    parameters = inspect.signature(type(part)).parameters
-    names = {x.name for x in dataclasses.fields(part)} & parameters.keys() - set(_ARGUMENTS_OF_ALL)
-    return {name: (getattr(part, name), parameters[name].default) for name in sorted(names)}
-
-
-_ARGUMENTS_OF_ALL = ("in_shape", "out_size", "final_scale", "key", "space")
-
-
-def _is_plain(x: object) -> bool:
-    if isinstance(x, tuple):
-        return all(isinstance(entry, bool | int | float | str) for entry in x)
-    return x is None or isinstance(x, bool | int | float | str)
-
-
-def _space_to_json(space: AbstractSpace) -> dict[str, Any]:
-    if isinstance(space, Discrete):
-        return {"kind": "discrete", "n": space.n}
-    if isinstance(space, MultiDiscrete):
-        return {"kind": "multi_discrete", "ns": list(space.ns)}
-    if isinstance(space, Box):
-        bounds = {"low": np.asarray(space.low).tolist(), "high": np.asarray(space.high).tolist()}
-        shape, dtype = list(space.shape), str(space.low.dtype)
-        return {"kind": "box", "shape": shape, "dtype": dtype, **bounds}
+def _team_to_json(team: policies.AbstractMultiAgentNetwork) -> dict[str, Any]:
+    if isinstance(team, policies.SharedParameters):
+        return {"agents.SharedParameters": {"network": _to_json(team.network)}}
+    if isinstance(team, policies.IndependentParameters):
+        return {"agents.IndependentParameters": {"network": _to_json(_one_agent(team.networks))}}
     raise ValueError(
-        f"A file holds actions of a Discrete, a MultiDiscrete or a Box, not those of {space!r:.60}."
-    )
-
-
-def _space_from_json(table: SpaceTable) -> Discrete | MultiDiscrete | Box:
-    if isinstance(table, DiscreteTable):
-        return Discrete(table.n)
-    if isinstance(table, MultiDiscreteTable):
-        return MultiDiscrete(table.ns)
-    low, high = (np.asarray(bound, table.dtype) for bound in (table.low, table.high))
-    if low.shape != tuple(table.shape) or high.shape != tuple(table.shape):
-        raise ValueError(f"the bounds of its actions have other shapes than {table.shape}")
-    return Box(jnp.asarray(low), jnp.asarray(high), low.shape)
-
-
-def _team_to_json(team: AbstractMultiAgentNetwork) -> dict[str, Any]:
-    if isinstance(team, SharedParameters):
-        return {"team": "SharedParameters", **_network_to_json(team.network)}
-    if isinstance(team, IndependentParameters):
-        return {"team": "IndependentParameters", **_network_to_json(team.networks)}
-    raise ValueError(
-        f"A file holds {' or '.join(get_args(TeamName))}, but the policy has a "
+        f"A file holds SharedParameters or IndependentParameters, but the policy has a "
         f"{type(team).__name__}."
     )
 
 
-def _network_to_json(network: AbstractNetwork) -> dict[str, Any]:
-    """The arguments of a network's constructor, inferred from the last axes of its parameters,
-    which are those of one agent even if the parameters of several agents are stacked.
-    """
-    if isinstance(network, MLP):
-        layers = network.layers
-        width = layers[0].weight.shape[-2] if len(layers) > 1 else 1
-        return {"network": "MLP", "width": width, "depth": len(layers) - 1} | _choices(network)
-    if isinstance(network, CNN):
-        convolutions = network.convolutions
-        return {
-            "network": "CNN",
-            "features": convolutions[0].weight.shape[-4],
-            "depth": len(convolutions),
-            "width": network.head.layers[0].weight.shape[-2],
-        } | _choices(network)
-    if isinstance(network, PredictingGRU):
-        return {**_network_to_json(network.memory), "network": "PredictingGRU"}
-    if isinstance(network, GRU):
-        width, encoder = network.head.weight.shape[-1], _network_to_json(network.encoder)
-        return {"network": "GRU", "width": width, "encoder": encoder}
-    return {"network": "custom", **_part_to_json(network)}
-
-
-def _choices(network: MLP | CNN) -> dict[str, str]:
-    if isinstance(network.activation, str):
-        return {"activation": network.activation, "precision": network.precision}
-    raise ValueError(
-        f"A file stores the name of an activation, but {network.activation!r:.60} has none: use "
-        f"one of {', '.join(get_args(Activation))}, or a network class of your own."
+def _one_agent(tree: PyTree) -> PyTree:
+    """A tree with shapes in place of arrays, without the leading axis of the agents."""
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if hasattr(x, "shape") else x, tree
     )
-
-
-def _team_from_json(
-    table: NetworkTable,
-    networks: Mapping[str, Callable[..., AbstractNetwork]],
-    x: Shapes,
-    out_size: int,
-) -> AbstractMultiAgentNetwork:
-    num_agents = jax.tree.leaves(x)[0].shape[0]
-    make = functools.partial(
-        _network_from_json(table, networks),
-        jax.tree.map(lambda leaf: leaf.shape[1:], x),
-        out_size,
-        final_scale=1.0,
-    )
-
-    def build() -> AbstractMultiAgentNetwork:
-        network = make(key=jax.random.key(0))
-        if table.team == "SharedParameters":
-            return SharedParameters(network=network, num_agents=num_agents)
-        return IndependentParameters([network] * num_agents)
-
-    return eqx.filter_eval_shape(build)
-
-
-def _network_from_json(
-    table: NetworkTable, networks: Mapping[str, Callable[..., AbstractNetwork]]
-) -> Callable[..., AbstractNetwork]:
-    if isinstance(table, CustomTable):
-        return _part(table, networks, "network", "networks")
-    if isinstance(table, GRUTable):
-        encoder = _network_from_json(table.encoder, networks)
-        kind = PredictingGRU if isinstance(table, PredictingGRUTable) else GRU
-        return functools.partial(kind, width=table.width, encoder=encoder)
-    choices = msgspec.structs.asdict(table)
-    del choices["team"]
-    return functools.partial(CNN if isinstance(table, CNNTable) else MLP, **choices)
-
-
-def _observation_to_json(observation: Shapes) -> dict[str, Any]:
-    """The shape and the dtype of every array in the observation of one agent."""
-    if isinstance(observation, jax.ShapeDtypeStruct):
-        return {"shape": list(observation.shape[1:]), "dtype": str(observation.dtype)}
-    if type(observation) is tuple:
-        return {"tuple": [_observation_to_json(x) for x in observation]}
-    for kind, build in _OBSERVATIONS.items():
-        if type(observation) is build:
-            parts = observation if build is dict else vars(observation)
-            return {kind: {name: _observation_to_json(x) for name, x in parts.items()}}
-    raise ValueError(
-        f"A file holds observations that are arrays, or dicts and tuples of arrays, but the "
-        f"environment shows a {type(observation).__name__}."
-    )
-
-
-def _observation_from_json(table: dict[str, Any], num_agents: int) -> AgentArrays:
-    """An observation of zeros, from a table that was checked against `ObservationTable`."""
-    if "shape" in table:
-        return jnp.zeros((num_agents, *table["shape"]), table["dtype"])
-    read = functools.partial(_observation_from_json, num_agents=num_agents)
-    kind, parts = next(iter(table.items()))
-    if kind == "tuple":
-        return tuple(read(part) for part in parts)
-    return _OBSERVATIONS[kind](**{name: read(part) for name, part in parts.items()})
 
 
 def _version(name: str) -> str:
@@ -388,3 +200,150 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def build_like(
+    table: PolicyTable,
+    networks: Mapping[str, Callable[..., Any]],
+    heads: Mapping[str, Callable[..., Any]],
+    critic_inputs: Mapping[str, Callable[..., Any]],
+    like: policies.ActorCritic | None = None,
+) -> tuple[
+    policies.ActorCritic,
+    eqgrid.AbstractSpace,
+    policies.Shapes,
+    PyTree[eqgrid.RunningMoments],
+]:
+    """Builds the policy that a file describes, with shapes in place of arrays.
+
+    **Arguments:**
+
+    - `table`: the description, as `describe` returned it.
+    - `networks`, `heads`, `critic_inputs`: the user's classes, as in `load_policy`.
+    - `like`: an actor-critic that is used instead of building one from the description.
+
+    **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
+    and the moments of such observations.
+
+    **Raises:** `ValueError` with a clause when the parts do not fit together, or one is unknown.
+    """
+    space = _space(table.action_space)
+    batch = (table.num_agents,)
+
+    def build() -> tuple[policies.ActorCritic | None, PyTree, PyTree]:
+        observation = _Builder(_OBSERVATIONS, batch=batch).value(table.observation)
+        leaves = jax.tree.leaves(observation, is_leaf=lambda x: x is None)
+        if not leaves or not all(isinstance(x, jax.Array) for x in leaves):
+            raise ValueError("its observation has a part that is no array")
+        policies.check_mask(space, observation)
+        seen, _ = eqgrid.split_mask(observation)
+        moments = jax.tree.map(lambda x: eqgrid.RunningMoments.empty(x.shape[1:]), seen)
+        if like is not None:
+            return None, observation, moments
+        (name,) = table.head
+        if name in _HEADS and _HEADS[name] is not type(policies.head_for(space)):
+            kind = type(space).__name__
+            raise ValueError(f"its action head, {name}, is not for actions of a {kind}")
+        head = _Builder({**heads, **_HEADS}, "heads").constructor(table.head)(space)
+        inputs = _Builder({**critic_inputs, **_CRITIC_INPUTS}, "critic_inputs")
+        critic_input = inputs.constructor(table.critic_input)()
+        builder = _Builder({**networks, **_NETWORKS}, "networks")
+        team = functools.partial(_team, builder, table.num_agents)
+        actor = team(table.actor, critic_input.local(seen), head.out_size(space))
+        critic = team(table.critic, critic_input(seen), 1)
+        return policies.ActorCritic(actor, critic, critic_input, head), observation, moments
+
+    built, observation, moments = eqx.filter_eval_shape(build)
+    return built if like is None else like, space, observation, moments
+
+
+def _space(module: dict[str, Any]) -> eqgrid.AbstractSpace:
+    if "eqgrid.Box" not in module:
+        return eqx.filter_eval_shape(lambda: _Builder(_SPACES).constructor(module)())
+    box = module["eqgrid.Box"]
+    low, high = (np.asarray(box.get(name), float) for name in ("low", "high"))
+    if not list(low.shape) == list(high.shape) == box.get("shape"):
+        raise ValueError("the bounds of its actions have other shapes than its actions")
+    return eqgrid.Box(jnp.asarray(low, float), jnp.asarray(high, float), low.shape)
+
+
+def _team(
+    builder: "_Builder", num_agents: int, module: dict[str, Any], x: PyTree, out_size: int
+) -> policies.AbstractMultiAgentNetwork:
+    ((name, arguments),) = module.items()
+    if name not in _TEAMS or arguments.keys() != {"network"}:
+        raise ValueError(
+            f"its actor or critic is {name!r:.60}, and not the SharedParameters or "
+            f"IndependentParameters of a network"
+        )
+    in_shape = jax.tree.map(lambda leaf: leaf.shape[1:], x)
+    make = builder.constructor(arguments["network"])
+    network = make(in_shape, out_size, final_scale=1.0, key=jax.random.key(0))
+    if name == "agents.SharedParameters":
+        return policies.SharedParameters(network=network, num_agents=num_agents)
+    return policies.IndependentParameters([network] * num_agents)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Builder:
+    """Builds Modules of known classes, with zeros in place of arrays.
+
+    **Arguments:**
+
+    - `classes`: the classes by their names in files, or functions that call them.
+    - `keyword`: the argument of `load_policy` for further classes; empty if there is none.
+    - `batch`: the leading axes of all arrays.
+    """
+
+    classes: Mapping[str, Callable[..., Any]]
+    keyword: str = ""
+    batch: tuple[int, ...] = ()
+
+    def constructor(self, module: Any) -> Callable[..., Any]:
+        """The constructor of a Module, with the arguments in the file.
+
+        **Raises:** `ValueError` with a clause when its class is unknown, or an argument is missing.
+        """
+        ((name, arguments),) = check_schema(module, _Module).items()
+        if name not in self.classes:
+            hint = f": pass {self.keyword}={{{name!r:.60}: ...}} to load_policy, with this class"
+            raise ValueError(
+                f"it has a {name!r:.60}, which eqgrid does not know{hint if self.keyword else ''}"
+            )
+        make, pairs = self.classes[name], _checked(name, arguments).items()
+        missing = [key for key, value in pairs if value == _NOT_STORED]
+        if missing and isinstance(make, type):
+            keywords = ", ".join(f"{key:.60}=..." for key in missing[:5])
+            raise ValueError(
+                f"its {name:.60} was built with arguments that are not in the file: pass "
+                f"{self.keyword}={{{name!r:.60}: functools.partial({name:.60}, {keywords})}} to "
+                f"load_policy"
+            )
+        stored = {key: self.value(value) for key, value in pairs if key not in missing}
+        # A GRU calls its encoder with its own width, but the encoder may have had another one.
+        return lambda *args, **given: make(*args, **{**given, **stored})
+
+    def value(self, x: Any) -> Any:
+        """The value of an argument. A network stays a constructor, for the network around it."""
+        if (isinstance(x, str) and len(x) > 200) or (isinstance(x, list) and len(x) > 1000):
+            raise ValueError("it has a text or a list that is too long")
+        if isinstance(x, list):
+            return tuple(self.value(entry) for entry in x)
+        if not isinstance(x, dict):
+            return x
+        ((name, arguments),) = check_schema(x, _Module).items()
+        if name == "dict":
+            return {key: self.value(entry) for key, entry in arguments.items()}
+        if name == "array":
+            array = check_schema(arguments, ArrayTable)
+            return jnp.zeros((*self.batch, *array.shape), array.dtype)
+        make, kind = self.constructor(x), self.classes[name]
+        is_network = not isinstance(kind, type) or issubclass(kind, policies.AbstractNetwork)
+        return make if is_network else make()
+
+
+def _checked(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a class, which are within bounds if it is one of eqgrid's."""
+    if name in CLASSES:
+        check_schema(arguments, OwnArguments)
+    return arguments

@@ -40,9 +40,9 @@ from ._checkpoint import (
     read,
     save,
 )
-from ._description import FORMAT, Parts, build_like, describe
+from ._description import FORMAT, PolicyTable, build_like, describe
 from ._files import expand_home
-from ._policy_schema import PolicyTable
+from ._format_1 import FORMAT_1, upgrade
 from ._shipped import BUNDLED, shipped_policy
 
 POLICY_FILE = "policy.safetensors"
@@ -121,8 +121,8 @@ def load_policy(
     - `which`: which checkpoint of the folder, as in `find_policy`.
     - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
-        hyperparameters in the file. These are the fields of the network that are arguments of its
-        constructor, and hold numbers, texts, truth values or tuples of these.
+        hyperparameters in the file. These are the arguments of its constructor that it keeps in
+        attributes of the same names: numbers, texts, tuples, networks and the shapes of arrays.
     - `heads`: your own action heads, by the names of their classes; each is called with the action
         space of one agent and the hyperparameters in the file.
     - `critic_inputs`: your own critic inputs, by the names of their classes; each is called with
@@ -147,13 +147,16 @@ def load_policy(
     described = about["metadata"]["policy"]
     if isinstance(described, dict) and is_newer(described.get("format"), FORMAT):
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: it {NEWER}.")
-    parts = Parts(networks or {}, heads or {}, critic_inputs or {})
     try:
+        if isinstance(described, dict) and described.get("format") == FORMAT_1:
+            described = upgrade(described)
         table = check_schema(described, PolicyTable)
-        policy, space, observation, moments = build_like(table, parts, like)
+        policy, space, observation, moments = build_like(
+            table, networks or {}, heads or {}, critic_inputs or {}, like
+        )
         policy = _fill(about, data, table.parameters, policy, convert)
         normalization = table.normalization and Normalization(
-            _checked(_fill(about, data, table.normalization.moments, moments, convert)),
+            _checked(_fill(about, data, table.moments, moments, convert)),
             jnp.asarray(table.normalization.epsilon),
             jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
         )

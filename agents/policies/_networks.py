@@ -30,6 +30,9 @@ class AbstractNetwork(eqx.Module):
     """The network of one agent, for one step.
 
     The carry is the recurrent state of the network; that of a feed-forward network is `None`.
+
+    The hyperparameters of a constructor are also attributes of the same names, as in `eqx.nn.MLP`:
+    policy files store them.
     """
 
     @abc.abstractmethod
@@ -163,6 +166,8 @@ class MLP(AbstractNetwork):
     """
 
     layers: tuple[Dense, ...]
+    width: int = eqx.field(static=True)
+    depth: int = eqx.field(static=True)
     activation: Activation | Callable = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
@@ -190,6 +195,7 @@ class MLP(AbstractNetwork):
             Dense(before, after, scale=scale, key=key)
             for before, after, scale, key in zip(sizes[:-1], sizes[1:], scales, keys, strict=True)
         )
+        self.width, self.depth = width, depth
         self.activation, self.precision = _by_name(activation), precision
 
     def initial_carry(self) -> None:
@@ -226,6 +232,9 @@ class CNN(AbstractNetwork):
 
     convolutions: tuple[eqx.nn.Conv2d, ...]
     head: MLP
+    features: int = eqx.field(static=True)
+    depth: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
     activation: Activation | Callable = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
@@ -269,6 +278,7 @@ class CNN(AbstractNetwork):
             precision=precision,
             key=head_key,
         )
+        self.features, self.depth, self.width = features, depth, width
         self.activation, self.precision = _by_name(activation), precision
 
     def initial_carry(self) -> None:
@@ -333,6 +343,7 @@ class GRU(AbstractNetwork):
     encoder: AbstractNetwork
     cell: eqx.nn.GRUCell
     head: Dense
+    width: int = eqx.field(static=True)
 
     def __init__(
         self,
@@ -350,6 +361,7 @@ class GRU(AbstractNetwork):
         )
         self.cell = _gated_unit(width, cell_key)
         self.head = Dense(width, out_size, scale=final_scale, key=head_key)
+        self.width = width
 
     def initial_carry(self) -> Float[Array, " width"]:
         return jnp.zeros(self.cell.hidden_size, self.head.weight.dtype)
@@ -466,6 +478,16 @@ class PredictingGRU(AbstractNetwork):
             key=memory_key,
         )
         self.head = Dense(width + out_size, out_size, scale=final_scale, key=head_key)
+
+    @property
+    def encoder(self) -> AbstractNetwork:
+        """The encoder of the memory."""
+        return self.memory.encoder
+
+    @property
+    def width(self) -> int:
+        """The size of the carry."""
+        return self.memory.width
 
     def initial_carry(self) -> Float[Array, " width"]:
         return self.memory.initial_carry()

@@ -16,7 +16,6 @@ from ._policy_settings import PolicySettings
 from ._stored import (
     NOT_IN_FILE,
     PAGE,
-    REMOVED,
     TUNED,
     config_from,
     own_parts,
@@ -68,8 +67,6 @@ def load(
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
-        for key in (x for x in REMOVED if x in table):
-            raise UsageError(f"has {key!r}, which was removed: leave it out.")
         in_file = world_name_in(table) or experiment().env.name
         replaced = world not in (None, in_file)
         # The settings of worlds of other libraries have the same names.

@@ -26,8 +26,6 @@ T = TypeVar("T")
 NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 NOT_IN_FILE += ("sweep", "distributed")
 """Settings that no file has, since they are of one process."""
-REMOVED = ("candidates", "candidate_steps")
-"""Settings that are in the policy files that come with eqgrid, and have no effect any more."""
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
@@ -141,7 +139,7 @@ def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHI
     for an unknown key or a value of a wrong type, and `NotNamed`, which is one, for code of the
     user that the command line does not name.
     """
-    own = {key: x for key, x in table.items() if key not in ("algorithm", PAGE, *REMOVED)}
+    own = {key: x for key, x in table.items() if key not in ("algorithm", PAGE)}
     tuned = own.get("config") == TUNED
     if tuned:
         del own["config"]

@@ -17,7 +17,7 @@ from eqgrid_lab.runs import read_policy
 from eqgrid_lab.show import median_seed
 
 MODELS = json.loads(shipped("people/models.json").read_text())
-PROXIES = "89c00b117f7b48e5ef906c0e02ad981ad5e2e613d6888954c4ccdec531815440"
+PROXIES = "b15376063c89c3bcba6e623260ec1b79ba42fd96ce55958a2e958fc3891b4a9b"
 
 
 def models(kitchen, kind):

@@ -32,6 +32,7 @@ from agents import (
     Activation,
     ActorCritic,
     CheckpointError,
+    Dense,
     GlobalState,
     JointObservation,
     LocalObservation,
@@ -136,7 +137,7 @@ def test_what_was_saved_is_loaded(name, key, tmp_path):
     metadata = read_metadata(tmp_path / "a")
     assert metadata["note"] == "mine"
     assert metadata["policy"]["num_agents"] == 2
-    assert metadata["policy"]["action_space"] == {"kind": "discrete", "n": 6}
+    assert metadata["policy"]["action_space"] == {"eqgrid.Discrete": {"n": 6}}
     assert set(metadata["policy"]["versions"]) == {"eqgrid", "jax", "equinox"}
 
 
@@ -181,17 +182,22 @@ class Blurred(AbstractCriticInput):
         return self.share * observation
 
 
+def own_parts(key, *, shared=True):
+    network, head = partial(Multiplied, widths=(4, 2), factor=3.0), partial(Hot, heat=5.0)
+    return policy_of(
+        clocks(1), key, network=network, critic_input=Blurred(0.5), head=head, shared=shared
+    )
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
-    parts = {
-        "network": partial(Multiplied, widths=(4, 2), factor=3.0),
-        "head": partial(Hot, heat=5.0),
-    }
-    policy = policy_of(clocks(1), key, critic_input=Blurred(0.5), shared=shared, **parts)
+    policy, known = own_parts(key, shared=shared), OWN
     save_policy(tmp_path / "a", policy)
-    known = {"networks": {"Multiplied": Multiplied}, "heads": {"Hot": Hot}}
-    known["critic_inputs"] = {"Blurred": Blurred}
-    assert eqx.tree_equal(load_policy(tmp_path / "a", **known), policy)
+    content = (tmp_path / "a").read_bytes()
+    loaded = load_policy(tmp_path / "a", **known)
+    assert eqx.tree_equal(loaded, policy)
+    save_policy(tmp_path / "a", loaded)
+    assert (tmp_path / "a").read_bytes() == content
     for missing, name in (
         ("networks", "Multiplied"),
         ("heads", "Hot"),
@@ -203,31 +209,41 @@ def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
 
 @final
 class Waves(AbstractNetwork):
-    """A network with a hyperparameter that no file can hold: a function."""
+    """A network with hyperparameters that no file can hold: a function, and one that is no
+    attribute; with an encoder, and with an array that its constructor gets.
+    """
 
-    mlp: MLP
+    encoder: AbstractNetwork
+    head: Dense
+    scale: Array
     wave: Callable = eqx.field(static=True)
+    hidden_gain: float = eqx.field(static=True)
 
-    def __init__(self, in_shape, out_size, *, wave=jnp.sin, final_scale, key):
-        self.mlp, self.wave = MLP(in_shape, out_size, width=4, key=key), wave
+    def __init__(
+        self, in_shape, out_size, *, scale, encoder=MLP, wave=jnp.sin, gain=1.0, final_scale, key
+    ):
+        self.encoder = encoder(in_shape, 3, final_scale=final_scale, key=key)
+        self.head = Dense(3, out_size, scale=final_scale, key=key)
+        self.scale, self.wave, self.hidden_gain = scale, wave, gain
 
     def initial_carry(self):
         return None
 
     def __call__(self, x, carry):
-        return self.wave(self.mlp(x, carry)[0]), None
+        return self.wave(self.head(self.scale * self.encoder(x, carry)[0])), None
 
 
-def test_hyperparameters_that_no_file_holds_are_asked_for(key, tmp_path):
-    default = policy_of(clocks(1), key, network=Waves)
-    save_policy(tmp_path / "default", default)
-    assert eqx.tree_equal(load_policy(tmp_path / "default", networks={"Waves": Waves}), default)
-    other = partial(Waves, wave=jnp.cos)
-    policy = policy_of(clocks(1), key, network=other)
+@pytest.mark.parametrize("shared", [True, False])
+def test_hyperparameters_that_no_file_holds_are_asked_for(key, tmp_path, shared):
+    own = partial(Waves, gain=2.0, wave=jnp.cos)
+    encoder, scale = partial(Multiplied, widths=(4, 2)), jnp.arange(3.0)
+    network = partial(own, encoder=encoder, scale=scale)
+    policy = policy_of(clocks(1), key, network=network, shared=shared)
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match="built with another 'wave' than the default, which"):
-        load_policy(tmp_path / "a", networks={"Waves": Waves})
-    assert eqx.tree_equal(load_policy(tmp_path / "a", networks={"Waves": other}), policy)
+    names = {"Waves": Waves, "Multiplied": Multiplied}
+    with pytest.raises(CheckpointError, match=r"functools.partial\(Waves, gain=..., wave=...\)"):
+        load_policy(tmp_path / "a", networks=names)
+    assert eqx.tree_equal(load_policy(tmp_path / "a", networks={**names, "Waves": own}), policy)
 
 
 @final
@@ -367,9 +383,7 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
     env = clocks(1)
     policy = policy_of(env, key, network=GRU)
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(
-        CheckpointError, match=r"its network is 'GRU', which eqgrid does not know: pass"
-    ):
+    with pytest.raises(CheckpointError, match=r"it has a 'GRU', which eqgrid does not know: pass"):
         load_policy(tmp_path / "a")
     policy = load_policy(tmp_path / "a", networks={"GRU": GRU})
     observation, _ = Clock().reset(key)
@@ -494,7 +508,7 @@ def test_a_critic_input_of_ones_own_needs_the_program_that_built_it(key, tmp_pat
     policy = policy_of(clocks(1), key)
     policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, policy, Reader(None))
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match="its critic input is 'Reader', which eqgrid does"):
+    with pytest.raises(CheckpointError, match="it has a 'Reader', which eqgrid does"):
         load_policy(tmp_path / "a")
     like = eqx.filter_eval_shape(lambda: policy.actor_critic)
     assert eqx.tree_equal(load_policy(tmp_path / "a", like=like), policy)
@@ -553,6 +567,10 @@ class Hot(AbstractActionHead):
         return agents.entropy(distribution)
 
 
+OWN = {"networks": {"Multiplied": Multiplied}, "heads": {"Hot": Hot}}
+OWN |= {"critic_inputs": {"Blurred": Blurred}}
+
+
 def endless_network(policy):
     mlp = MLP((4,), 3, width=2, depth=101, key=jax.random.key(0))
     return eqx.tree_at(lambda p: p.actor_critic.actor.network, policy, mlp)
@@ -561,10 +579,13 @@ def endless_network(policy):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (endless_network, r"`int` <= 100 - at `\$.actor.depth`"),
+        (endless_network, r"`int` <= 100 - at `\$.depth`"),
         (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
-        (strange_space, "actions of a Discrete, a MultiDiscrete or a Box"),
-        (strange_activation, "use one of tanh, relu"),
+        (strange_space, "it has a 'Odd', which eqgrid does not know"),
+        (
+            strange_activation,
+            "the activation of agents.MLP is .*: use one that has a name, or a class",
+        ),
     ],
 )
 def test_what_has_no_name_is_not_saved(key, tmp_path, change, says):
@@ -577,89 +598,129 @@ def change_description(metadata, **entries):
     return {**metadata, "policy": {**metadata["policy"], **entries}}
 
 
-MLP_TABLE = {"team": "SharedParameters", "network": "MLP", "depth": 2, "activation": "tanh"}
-MLP_TABLE |= {"precision": "float32"}
-MEMORY = {"network": "GRU", "width": 4, "encoder": {}}
-WITHOUT_TEAM = {"network": "MLP", "width": 64} | {
-    x: MLP_TABLE[x] for x in ("depth", "activation", "precision")
-}
-BOUNDS = {"low": 0.0, "high": 1.0}
+MLP_TABLE = {"width": 64, "depth": 2, "activation": "tanh", "precision": "float32"}
+
+
+def actor(**arguments):
+    return {"actor": team({"agents.MLP": {**MLP_TABLE, **arguments}})}
+
+
+def team(network, name="agents.SharedParameters"):
+    return {name: {"network": network}}
+
+
+def array(**entries):
+    return {"observation": {"array": entries}}
+
+
+BOX = {"low": 0.0, "high": 1.0, "shape": [2**20] * 4}
 STRANGE = {
     "format": ({"format": "another 1"}, r"'another 1' - at `\$.format`"),
-    "newer format": ({"format": "eqgrid policy 2"}, "it was written by a newer version of eqgrid"),
+    "newer format": ({"format": "eqgrid policy 3"}, "it was written by a newer version of eqgrid"),
     "critic_input": (
-        {"critic_input": {"name": "os.system"}},
-        "its critic input is 'os.system', which eqgrid does not know: pass critic_inputs=",
+        {"critic_input": {"os.system": {}}},
+        "it has a 'os.system', which eqgrid does not know: pass critic_inputs=",
     ),
     "head": (
-        {"head": {"name": "os.system", "arguments": {"command": "true"}}},
-        "its action head is 'os.system', which eqgrid does not know: pass heads=",
+        {"head": {"os.system": {"command": "true"}}},
+        "it has a 'os.system', which eqgrid does not know: pass heads=",
     ),
     "head of other actions": (
-        {"head": {"name": "ClippedNormalHead"}},
-        "its action head, ClippedNormalHead, is not for actions of a Discrete",
+        {"head": {"agents.ClippedNormalHead": {}}},
+        "its action head, agents.ClippedNormalHead, is not for actions of a Discrete",
     ),
     "network": (
-        {"actor": {**MLP_TABLE, "width": 64, "network": "subprocess.Popen"}},
-        r"Invalid value 'subprocess.Popen' - at `\$.actor.network`",
+        {"actor": team({"subprocess.Popen": {"args": "true"}})},
+        "it has a 'subprocess.Popen', which eqgrid does not know: pass networks=",
     ),
-    "activation": (
-        {"actor": {**MLP_TABLE, "width": 64, "activation": "eval"}},
-        r"Invalid enum value 'eval' - at `\$.actor.activation`",
+    "a head as a network": (
+        {"actor": team({"agents.CategoricalHead": {}})},
+        "it has a 'agents.CategoricalHead', which eqgrid does not know",
     ),
-    "team": (
-        {"actor": {**MLP_TABLE, "width": 64, "team": "T"}},
-        r"Invalid enum value 'T' - at `\$.actor.team`",
+    "two networks": (
+        {"actor": team({"agents.MLP": {}, "agents.CNN": {}})},
+        "Expected `object` of length <= 1",
     ),
+    "activation": (actor(activation="eval"), r"Invalid enum value 'eval' - at `\$.activation`"),
+    "team": ({"actor": team({}, "T")}, "its actor or critic is 'T', and not the SharedParameters"),
     "width": (
-        {"actor": {**MLP_TABLE, "width": 32}},
+        actor(width=32),
         r"at .actor_critic.actor.network.layers\[0\].weight it holds float32\[64, 4\], but float32"
         r"\[32, 4\] is needed",
     ),
-    "huge": (
-        {"actor": {**MLP_TABLE, "width": 10**12}},
-        r"Expected `int` <= 1048576 - at `\$.actor.width`",
-    ),
-    "deep": (
-        {"actor": {**MLP_TABLE, "width": 64, "depth": 10**9}},
-        r"Expected `int` <= 100 - at `\$.actor.depth`",
-    ),
-    "no number": (
-        {"actor": {**MLP_TABLE, "width": "64"}},
-        r"Expected `int`, got `str` - at `\$.actor.width`",
-    ),
-    "missing": (
-        {"actor": {"team": "SharedParameters"}},
-        r"missing required field `network` - at `\$.actor`",
-    ),
-    "actions": (
-        {"action_space": {"kind": "cards"}},
-        r"Invalid value 'cards' - at `\$.action_space.kind`",
-    ),
+    "huge": (actor(width=10**12), r"Expected `int` <= 1048576 - at `\$.width`"),
+    "deep": (actor(depth=10**9), r"Expected `int` <= 100 - at `\$.depth`"),
+    "no number": (actor(width="64"), r"Expected `int`, got `str` - at `\$.width`"),
+    "unknown argument": (actor(size=3), "got an unexpected keyword argument 'size'"),
+    "not stored": (actor(width={"not stored": {}}), r"got `object` - at `\$.width`"),
+    "missing": ({"actor": {"agents.SharedParameters": {}}}, "and not the SharedParameters or"),
+    "actions": ({"action_space": {"cards": {}}}, "it has a 'cards', which eqgrid does not know"),
     "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
-    "dtype": (
-        {"observation": {"shape": [4], "dtype": "object"}},
-        r"Invalid enum value 'object' - at `\$.observation.dtype`",
-    ),
+    "dtype": (array(shape=[4], dtype="object"), r"Invalid enum value 'object' - at `\$.dtype`"),
     "memory": (
-        {"actor": {"team": "SharedParameters", "network": "GRU", "width": 4, "encoder": MEMORY}},
-        r"Invalid value 'GRU' - at `\$.actor.encoder.network`",
+        {"actor": team({"agents.GRU": {"width": 4, "encoder": {"agents.GRU": {}}}})},
+        "at .actor_critic.actor.network.* it holds",
     ),
     "nothing": ({"actor": None}, "got `null`"),
-    "nobody's": ({"critic": WITHOUT_TEAM}, "missing required field `team`"),
     "unknown": ({"more": 1}, "unknown field `more`"),
-    "no numbers": ({"observation": {"shape": [0], "dtype": "float32"}}, "cannot be used"),
-    "no observation": ({"observation": {"dict": {}}}, r"length >= 1 - at `\$.observation.dict`"),
-    "half an array": ({"observation": {"shape": [4]}}, "a shape and a dtype, or one table"),
-    "large actions": (
-        {"action_space": {"kind": "box", "shape": [2**20] * 4, "dtype": "float32", **BOUNDS}},
-        "the bounds of its actions have other shapes",
+    "no numbers": (array(shape=[0], dtype="float32"), "cannot be used"),
+    "no observation": (
+        {"observation": {"dict": {}}},
+        "its observation has a part that is no array",
     ),
-    "moments": ({"normalization": {"moments": ".m", "epsilon": -1.0}}, "`float` >= 1.2e-38"),
+    "no array": ({"observation": {"dict": {"x": 3}}}, "its observation has a part that is no arra"),
+    "half an array": (array(shape=[4]), "missing required field `dtype`"),
+    "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
+    "large actions": (
+        {"action_space": {"eqgrid.Box": BOX}},
+        "the bounds of its actions have",
+    ),
+    "large space": (
+        {"action_space": {"eqgrid.Discrete": {"n": {"array": {}}}}},
+        r"got `object` - at `\$.n`",
+    ),
+    "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
     "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
     "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
     "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
+    "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }
+
+
+def part(name, **arguments):
+    """A description in format 1."""
+    return {"name": name, "arguments": arguments, "not_stored": []}
+
+
+CNN_1 = {"network": "CNN", "features": 3, "depth": 2, "width": 6, "activation": "relu"}
+CNN_1 |= {"precision": "float32"}
+OLD = {
+    "independent gru": {
+        "network": {"team": "IndependentParameters", "network": "GRU", "width": 6}
+        | {"encoder": CNN_1},
+        "critic_input": part("LocalObservation"),
+        "head": {"name": "CategoricalHead"},
+    },
+    "own": {
+        "network": {"team": "SharedParameters", "network": "custom"}
+        | part("Multiplied", widths=[4, 2], factor=3.0),
+        "critic_input": part("Blurred", share=0.5),
+        "head": part("Hot", heat=5.0),
+    },
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_policy_of_format_1_is_the_same_policy(name, key, tmp_path):
+    policy = own_parts(key) if name == "own" else POLICIES[name](key)
+    save_policy(tmp_path / "a", policy)
+    now, parts = read_metadata(tmp_path / "a")["policy"], dict(OLD[name])
+    network = parts.pop("network")
+    old = {x: now[x] for x in ("num_agents", "parameters", "versions", "normalization")} | parts
+    old |= {"format": "eqgrid policy 1", "actor": network, "critic": network}
+    old["action_space"] = {"kind": "discrete", **now["action_space"]["eqgrid.Discrete"]}
+    save(tmp_path / "a", policy, {"policy": {**old, "observation": now["observation"]["array"]}})
+    assert eqx.tree_equal(load_policy(tmp_path / "a", **OWN), policy)
 
 
 @pytest.mark.parametrize(("entries", "says"), STRANGE.values(), ids=STRANGE)
@@ -744,8 +805,8 @@ def test_any_program_can_read_what_is_in_it(key, tmp_path):
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])
     about = json.loads(header["__metadata__"]["about"])["metadata"]["policy"]
-    assert about["observation"] == {"shape": [4], "dtype": "float32"}
-    assert about["actor"] == {**MLP_TABLE, "width": 64}
+    assert about["observation"] == {"array": {"shape": [4], "dtype": "float32"}}
+    assert about["actor"] == team({"agents.MLP": MLP_TABLE})
     assert header[".actor_critic.actor.network.layers[0].weight"]["shape"] == [64, 4]
 
 

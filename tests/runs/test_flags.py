@@ -167,12 +167,6 @@ def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, f
         resume(started, *more)
 
 
-def test_a_setting_that_was_removed_is_refused_in_a_file(tmp_path):
-    file = write(tmp_path / "a.toml", "candidates = 4\n")
-    with pytest.raises(UsageError, match="has 'candidates', which was removed: leave it out"):
-        settings("--config", file)
-
-
 def test_none_is_a_value_only_where_it_is_the_default():
     with pytest.raises(UsageError, match="num-agents must be a whole number, but is 'None'"):
         settings("--env.name", "goals", "--env.num-agents", "None")
