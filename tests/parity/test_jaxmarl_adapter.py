@@ -194,7 +194,9 @@ def test_the_command_line_knows_what_a_world_of_jaxmarl_is_like():
         world_settings("jaxmarl:MPE_simple_spred")
     pair = world_settings("jaxmarl:MPE_simple_speaker_listener_v4")
     assert (pair.has_images, pair.normalize_observation) == (False, True)
-    with pytest.raises(UsageError, match=r"storm_np cannot be used: The observation of .* is not a dict"):
+    with pytest.raises(
+        UsageError, match=r"storm_np cannot be used: The observation of .* is not a dict"
+    ):
         world_settings("jaxmarl:storm_np")
 
 
@@ -252,7 +254,7 @@ def test_what_does_not_fit_is_one_sentence(spread):
         from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"))
     with pytest.raises(ValueError, match="different kinds or bounds"):
         from_jaxmarl(Mixed(), pad=True)
-    with pytest.raises(ValueError, match="shows is no dict with an entry for each agent: put a wr"):
+    with pytest.raises(ValueError, match="is not a dict with an entry for each agent: put a wr"):
         from_jaxmarl(jaxmarl.make("storm_np"))
     with pytest.raises(ValueError, match="has no masks of allowed actions: set mask=False"):
         from_jaxmarl(spread, mask=True)

@@ -116,7 +116,7 @@ def test_what_does_not_fit_is_one_sentence(theirs):
         from_jumanji(theirs["tetris"])
     with pytest.raises(ValueError, match="a row for each"):
         from_jumanji(theirs["connector"])
-    with pytest.raises(ValueError, match="agents of Connector see must have a row for each"):
+    with pytest.raises(ValueError, match="agents of Connector must have a row for each"):
         from_jumanji(theirs["connector"], observe=lambda seen: seen.grid)
     with as_it_was_written():
         factory, small = JobShop(), JobShop(generator=jobs.RandomGenerator(2, 2, 2, 2))
