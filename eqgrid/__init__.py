@@ -21,13 +21,6 @@ from ._files import (
 )
 from ._functions import Partial as Partial, batched_cond as batched_cond
 from ._moments import RunningMoments as RunningMoments
-from ._observed import (
-    Masked as Masked,
-    ObservationAndState as ObservationAndState,
-    map_observation as map_observation,
-    sample_allowed as sample_allowed,
-    split_mask as split_mask,
-)
 from ._partner import (
     AbstractPartner as AbstractPartner,
     DelayedPartner as DelayedPartner,
@@ -43,6 +36,7 @@ from ._partner import (
 from ._play import (
     Game as Game,
     PlayState as PlayState,
+    Trajectories as Trajectories,
     play as play,
     play_step as play_step,
     record_play as record_play,
@@ -52,9 +46,13 @@ from ._spaces import (
     AbstractSpace as AbstractSpace,
     Box as Box,
     Discrete as Discrete,
+    Masked as Masked,
     MultiDiscrete as MultiDiscrete,
+    ObservationAndState as ObservationAndState,
+    map_observation as map_observation,
+    sample_allowed as sample_allowed,
+    split_mask as split_mask,
 )
-from ._trajectories import Trajectories as Trajectories
 from .envs import ENVIRONMENTS as ENVIRONMENTS, make as make
 from .envs.overcooked import Overcooked as Overcooked
 from .wrappers import (

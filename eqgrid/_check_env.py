@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,8 +11,7 @@ from jaxtyping import Bool, PRNGKeyArray
 
 from ._checks import check_state
 from ._env import AbstractEnv, TimeStep, unwrap, unwrap_state
-from ._observed import sample_allowed, split_mask
-from ._spaces import Box, Discrete, MultiDiscrete
+from ._spaces import Box, Discrete, MultiDiscrete, sample_allowed, split_mask
 from .typing import PyTree
 
 
@@ -44,10 +42,10 @@ def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
 
 
 def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
-    """The broken rules that show without running anything, from shapes and dtypes alone."""
+    """The broken rules that are visible without running anything, in shapes and dtypes."""
     name = type(env).__name__
     if not isinstance(env, AbstractEnv):
-        yield f"{name} is no AbstractEnv: inherit from it."
+        yield f"{name} is not an AbstractEnv: inherit from it."
         return
     if not isinstance(env.num_agents, int) or env.num_agents < 1:
         yield f"{name}.num_agents must be a whole number of at least 1, not {env.num_agents!r}."
@@ -93,10 +91,10 @@ def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
 
 
 def _faults_of_keys(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
-    """Whether a random key is used twice, as jax finds out when it traces.
+    """Whether a random key is used twice, which jax detects when it traces.
 
-    An environment may compute the same again and again from a key in its state, which is no fault;
-    so those with such keys are not checked.
+    An environment may use a key in its state several times on purpose, so environments with such
+    keys are not checked.
     """
     what = "reset"
     try:
@@ -114,7 +112,7 @@ def _faults_of_keys(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
             "jax.random.split."
         )
     except Exception:
-        return  # of another fault, which the further checks put into words, or raise again
+        return  # another fault, which the other checks report or raise again
 
 
 def _faults_of_start(env: AbstractEnv, observation: PyTree, state: PyTree) -> Iterator[str]:
@@ -128,7 +126,18 @@ def _faults_of_start(env: AbstractEnv, observation: PyTree, state: PyTree) -> It
     if any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(observation)):
         yield "Observations must not be float64, which networks do not have: use jnp.float32."
     yield from _not_by_agents(env, observation, "The observation of reset")
-    yield from _faults_of_mask(env, observation)
+    _, action_mask = split_mask(observation)
+    if action_mask is None:
+        return
+    space = env.action_space
+    if not isinstance(space, Discrete | MultiDiscrete):
+        kind = type(space).__name__
+        yield f"Only Discrete and MultiDiscrete actions can be masked, but these are of a {kind}."
+    elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, space.num_options), bool):
+        yield (
+            f"action_mask must be bool{[env.num_agents, space.num_options]}, a truth value for "
+            f"each action of each agent, but is {action_mask.dtype}{list(action_mask.shape)}."
+        )
 
 
 def _not_arrays(tree: PyTree, what: str) -> Iterator[str]:
@@ -156,12 +165,14 @@ def _faults_of_info(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
         )
 
 
-def _one_step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree, luck: int = 0) -> Any:
-    """One step in which every agent takes a random allowed action; another `luck` gives the
+def _one_step(
+    env: AbstractEnv, key: PRNGKeyArray, state: PyTree, key_offset: int = 0
+) -> tuple[TimeStep, PyTree]:
+    """One step in which every agent takes a random allowed action. Another `key_offset` gives the
     environment another key for the same actions.
     """
     action_key, step_key = jax.random.split(key)
-    step_key = jax.random.fold_in(step_key, luck) if luck else step_key
+    step_key = jax.random.fold_in(step_key, key_offset) if key_offset else step_key
     draw = functools.partial(sample_allowed, env.action_space, env.observe(state))
     keys = jax.random.split(action_key, env.num_agents)
     return env.step(step_key, state, jax.vmap(draw)(jnp.arange(env.num_agents), keys))
@@ -182,21 +193,6 @@ def _faults_of_space(space: object, name: str) -> Iterator[str]:
         yield "The bounds of a Box must be finite numbers."
 
 
-def _faults_of_mask(env: AbstractEnv, observation: PyTree) -> Iterator[str]:
-    _, action_mask = split_mask(observation)
-    if action_mask is None:
-        return
-    space = env.action_space
-    if not isinstance(space, Discrete | MultiDiscrete):
-        kind = type(space).__name__
-        yield f"Only Discrete and MultiDiscrete actions can be masked, but these are of a {kind}."
-    elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, space.num_options), bool):
-        yield (
-            f"action_mask must be bool{[env.num_agents, space.num_options]}, a truth value for "
-            f"each action of each agent, but is {action_mask.dtype}{list(action_mask.shape)}."
-        )
-
-
 def _all_forbidden(
     env: AbstractEnv, observation: PyTree, acts: Bool[np.ndarray, " agents"]
 ) -> Iterator[str]:
@@ -214,17 +210,17 @@ def _not_by_agents(env: AbstractEnv, observation: PyTree, what: str) -> Iterator
             yield f"{what} must lead with {env.num_agents} agents, but has the shape {leaf.shape}."
 
 
-def _form(tree: PyTree) -> Any:
+def _form(tree: PyTree) -> tuple[object, list[object]]:
     leaves, structure = jax.tree.flatten(tree)
     return structure, [(x.shape, x.dtype) if hasattr(x, "shape") else type(x) for x in leaves]
 
 
 def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[str]:
-    """The broken rules that random steps show; each step is taken twice with equal arguments."""
+    """The broken rules that appear in random steps, each of which is taken twice."""
     traces = []
 
     @eqx.filter_jit
-    def step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> Any:
+    def step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> tuple[TimeStep, PyTree, PyTree]:
         traces.append(None)
         timestep, after = _one_step(env, key, state)
         return timestep, after, env.observe(after)
@@ -281,9 +277,9 @@ def _resets_itself(
     fresh: PyTree,
     length: int,
 ) -> bool:
-    """Whether the step that ended an episode shows the beginning of another one: a counter of the
-    steps of the episode went back to 0, the final observation is no other one, and the observation
-    is that of a reset, or one that luck alone makes different, as where a reset is random.
+    """Whether the step that ended an episode has already begun another one: a counter of the steps
+    of the episode went back to 0, the final observation is the same as the observation, and the
+    observation equals that of a fresh reset, or changes with the key.
 
     **Arguments:**
 
@@ -293,7 +289,7 @@ def _resets_itself(
     - `fresh`: the observation of a reset.
     - `length`: the number of steps of the episode.
     """
-    # Wrappers have counters of their own, which may start anew.
+    # Wrappers have counters of their own, which may start again.
     pairs = zip(*(jax.tree.leaves(unwrap_state(x)) for x in (taken[1], after)), strict=True)
     back = [
         int(old) == length - 1 and int(new) == 0
@@ -303,7 +299,7 @@ def _resets_itself(
     shown = timestep.observation
     if length == 1 or not any(back) or not _equal(shown, timestep.final_observation):
         return False
-    other, _ = eqx.filter_jit(_one_step)(env, *_again(taken), luck=1)
+    other, _ = eqx.filter_jit(_one_step)(env, *_again(taken), key_offset=1)
     return _equal(shown, fresh) or not _equal(shown, other.observation)
 
 
@@ -315,11 +311,12 @@ def _not_finite(observation: PyTree) -> Iterator[str]:
 
 def _again(tree: PyTree) -> PyTree:
     """A copy of the tree whose PRNG keys are cloned, so that they may be used a second time."""
-    return jax.tree.map(lambda x: jax.random.clone(x) if _is_key(x) else x, tree)
 
+    def clone(x: PyTree) -> PyTree:
+        is_key = eqx.is_array(x) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        return jax.random.clone(x) if is_key else x
 
-def _is_key(x: Any) -> bool:
-    return eqx.is_array(x) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(clone, tree)
 
 
 def _equal(one: PyTree, other: PyTree) -> bool:

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,15 @@ from jaxtyping import Array, Shaped
 
 from .typing import PyTree
 
+Number: TypeAlias = Any
+"""A number or an array of shape `()`, or anything else, for which the checks raise errors."""
+
 MAX_STEPS = 2**30
 """The longest allowed episode, in steps, which are counted as 32-bit integers."""
 
 
 def as_number(
-    value: Any, kind: type[int] | type[float], holds: Callable[[Any], Any], needs: str
+    value: Number, kind: type[int] | type[float], holds: Callable[[Number], object], needs: str
 ) -> Shaped[Array, ""]:
     """Checks a scalar and returns it as an array leaf, so that it can differ within a batch.
 
@@ -40,36 +43,36 @@ def as_number(
     return jnp.asarray(value, kind)
 
 
-def is_known(*values: Any) -> bool:
+def is_known(*values: object) -> bool:
     """Whether the values are concrete: none of them is being traced."""
     return not any(isinstance(value, Tracer) for value in values)
 
 
 def as_probability(
-    value: Any, needs: str = "A probability must be between 0 and 1"
+    value: Number, needs: str = "A probability must be between 0 and 1"
 ) -> Shaped[Array, ""]:
     """A probability as an array leaf; see `as_number`."""
     return as_number(value, float, lambda x: 0 <= x <= 1, needs)
 
 
-def is_finite(value: Any) -> Any:
+def is_finite(value: Number) -> Number:
     """Whether a number is finite as a float32."""
     return abs(value) <= float(np.finfo(np.float32).max)
 
 
-def as_epsilon(value: Any, wrapper: str) -> Shaped[Array, ""]:
+def as_epsilon(value: Number, wrapper: str) -> Shaped[Array, ""]:
     """A wrapper's `epsilon`, which it adds to a variance, as an array leaf; see `as_number`."""
     smallest = float(np.finfo(np.float32).tiny)  # constant inputs are divided by sqrt(epsilon)
     holds = lambda x: x >= smallest and is_finite(x)  # noqa: E731
     return as_number(value, float, holds, f"{wrapper} needs an epsilon above 0")
 
 
-def as_clip(value: Any, wrapper: str) -> Shaped[Array, ""]:
+def as_clip(value: Number, wrapper: str) -> Shaped[Array, ""]:
     """A wrapper's `clip`, the largest magnitude of its output, or infinity; see `as_number`."""
     return as_number(value, float, lambda x: x > 0, f"{wrapper} needs a clip above 0")
 
 
-def as_count(value: Any, needs: str) -> int:
+def as_count(value: Number, needs: str) -> int:
     """Checks a count, an integer of at least 1 that decides a shape or a loop and so stays static.
 
     **Arguments:**
@@ -88,7 +91,7 @@ def as_count(value: Any, needs: str) -> int:
     return count
 
 
-def check_whole(**numbers: Any) -> None:
+def check_whole(**numbers: object) -> None:
     """Checks that arguments are integers before anything is computed with them.
 
     **Arguments:**
@@ -111,7 +114,7 @@ def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
 
     **Arguments:**
 
-    - `leading`: the number of agents, after that of environments if there are several.
+    - `leading`: the number of agents, preceded by the number of environments if there are several.
     - `arrays`: PyTrees of arrays, by their names in the message, such as `action=action`.
 
     **Raises:** `ValueError` with the name and the shape of the first one that does not fit.
@@ -125,24 +128,6 @@ def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
                 raise ValueError(f"`{name}` must lead with {wanted}, but has the shape {shape}.")
 
 
-def check_timestep(leading: tuple[int, ...], timestep: Any) -> None:
-    """Checks that everything in a timestep that belongs to agents leads with them, as in
-    `check_leading`, and that `truncated` does not.
-
-    **Raises:** `ValueError` with the name and the shape of the first array that does not fit.
-    """
-    check_leading(
-        leading,
-        observation=timestep.observation,
-        final_observation=timestep.final_observation,
-        reward=timestep.reward,
-        terminated=timestep.terminated,
-    )
-    shape = tuple(getattr(timestep.truncated, "shape", ()))
-    if shape != leading[:-1]:
-        raise ValueError(f"`truncated` must have the shape {leading[:-1]}, but has {shape}.")
-
-
 def check_state(env: object, state: PyTree) -> None:
     """Checks that a state has no Python scalars as leaves. They would become arrays in a loop, and
     a state must keep its structure from one step to the next.
@@ -153,6 +138,6 @@ def check_state(env: object, state: PyTree) -> None:
         if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
             place = jax.tree_util.keystr(where) or "its top"
             raise TypeError(
-                f"The state of {type(env).__name__} holds {leaf!r:.60} at {place}, which is no "
+                f"The state of {type(env).__name__} holds {leaf!r:.60} at {place}, which is not an "
                 "array: put jnp.asarray around it where the state is made."
             )

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
+from ._checks import check_leading
 from ._spaces import AbstractSpace
 from .typing import PyTree
 
@@ -27,9 +28,11 @@ class TimeStep(eqx.Module):
 
     - `observation`: the observation for the next action; every array leads with `agents`.
     - `reward`: one number per agent.
-    - `terminated`: whether each agent's task is over; the value of what follows is 0. It stays true
-        until the episode ends, which it does when all agents have terminated, or by truncation.
-    - `truncated`: whether the episode was cut (by a time limit); what follows still has a value.
+    - `terminated`: whether each agent's task is over; the value of the following steps is 0. It
+        stays true until the episode ends, which it does when all agents have terminated, or by
+        truncation.
+    - `truncated`: whether the episode was cut (by a time limit); the following steps still have a
+        value.
     - `info`: further arrays; the keys are the same in every step.
     - `final_observation`: the observation after the action, before any reset. It differs from
         `observation` only where the environment was reset, and defaults to the same array.
@@ -83,13 +86,31 @@ class TimeStep(eqx.Module):
         return jnp.where(active, self.reward, jnp.zeros_like(self.reward))
 
 
+def check_timestep(leading: tuple[int, ...], timestep: TimeStep) -> None:
+    """Checks that the arrays of agents in a timestep lead with an axis of agents, as in
+    `check_leading`, and that `truncated` has no such axis.
+
+    **Raises:** `ValueError` with the name and the shape of the first array that does not fit.
+    """
+    check_leading(
+        leading,
+        observation=timestep.observation,
+        final_observation=timestep.final_observation,
+        reward=timestep.reward,
+        terminated=timestep.terminated,
+    )
+    shape = tuple(getattr(timestep.truncated, "shape", ()))
+    if shape != leading[:-1]:
+        raise ValueError(f"`truncated` must have the shape {leading[:-1]}, but has {shape}.")
+
+
 class AbstractEnv(eqx.Module):
     """A single environment. Observations, actions and rewards lead with an `agents` axis.
 
     The shape and dtype of an observation come from `eqx.filter_eval_shape(env.reset, key)`.
     """
 
-    # A type checker takes an AbstractVar for an argument of `__init__`, whose type subclasses must
+    # Type checkers treat an AbstractVar as an argument of `__init__`, whose type subclasses must
     # not narrow.
     if TYPE_CHECKING:
         num_agents: int = eqx.field(init=False)
@@ -270,7 +291,7 @@ def info_entry(env: AbstractEnv, name: str, wrapper: str) -> jax.ShapeDtypeStruc
 def first_timestep(env: AbstractEnv, key: PRNGKeyArray) -> TimeStep:
     """The result of the first step of an episode, with random actions.
 
-    Under `eqx.filter_eval_shape` it gives the shapes of what an environment returns.
+    Under `eqx.filter_eval_shape`, it gives the shapes of the arrays in a timestep.
 
     **Arguments:**
 

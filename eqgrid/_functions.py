@@ -4,8 +4,8 @@
 work under `jax.vmap`.
 """
 
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -14,9 +14,11 @@ from jaxtyping import ArrayLike, Bool
 
 from .typing import PyTree
 
+_Result = TypeVar("_Result")
+
 
 @final
-class Partial:
+class Partial(Generic[_Result]):
     """A function with its first arguments given, such as `Partial(plane_of, "pot")`.
 
     `functools.partial` and closures are compared by identity, and closures cannot be pickled.
@@ -31,11 +33,11 @@ class Partial:
 
     __slots__ = ("arguments", "function")
 
-    def __init__(self, function: Callable[..., Any], *arguments: Any):
+    def __init__(self, function: Callable[..., _Result], *arguments: Hashable):
         self.function, self.arguments = function, arguments
 
-    def __call__(self, *rest: Any) -> Any:
-        """Calls the function with its first arguments, and then those that are given here."""
+    def __call__(self, *rest: object) -> _Result:
+        """Calls the function with its first arguments, followed by `rest`."""
         return self.function(*self.arguments, *rest)
 
     def __eq__(self, other: object) -> bool:
@@ -70,15 +72,15 @@ def batched_cond(
         shapes and dtypes. They must not close over traced arrays: pass those as operands.
     - `operands`: PyTrees; leaves that are not arrays are static.
 
-    **Returns:** what `true_fn` returns where `pred` is true, what `false_fn` returns elsewhere.
+    **Returns:** the output of `true_fn` where `pred` is true, of `false_fn` elsewhere.
     Reverse-mode differentiation is not supported, because of `jax.custom_batching.custom_vmap`.
     """
     arrays, rest = eqx.partition(operands, eqx.is_array)
 
-    def both(pred: Any, arrays: Any) -> Any:
+    def both(pred: PyTree, arrays: PyTree) -> PyTree:
         return select(pred, true_fn, false_fn, *eqx.combine(arrays, rest))
 
-    def skip(_: Any, arrays: Any) -> Any:
+    def skip(_: PyTree, arrays: PyTree) -> PyTree:
         return false_fn(*eqx.combine(arrays, rest))
 
     return _batched(both, skip)(jnp.asarray(pred), arrays)
@@ -96,15 +98,17 @@ def select(
     return jax.tree.map(lambda yes, no: jnp.where(pred, yes, no), yes, no)
 
 
-def _batched(both: Callable[..., Any], skip: Callable[..., Any]) -> Callable[..., Any]:
+def _batched(both: Callable[..., PyTree], skip: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """The conditional for functions that are already mapped by some number of `vmap`s."""
 
     @jax.custom_batching.custom_vmap
-    def call(pred: Any, arrays: Any) -> Any:
+    def call(pred: PyTree, arrays: PyTree) -> PyTree:
         return jax.lax.cond(pred.any(), both, skip, pred, arrays)
 
     @call.def_vmap
-    def _(axis_size: int, in_batched: list[Any], pred: Any, arrays: Any) -> tuple[Any, Any]:
+    def _(
+        axis_size: int, in_batched: list[PyTree], pred: PyTree, arrays: PyTree
+    ) -> tuple[PyTree, PyTree]:
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
         more = _batched(*(jax.vmap(branch, axes, axis_size=axis_size) for branch in (both, skip)))
         out = more(pred, arrays)

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 
 from ._checks import as_number, as_probability, check_whole
-from ._observed import sample_allowed
-from ._spaces import AbstractSpace
+from ._spaces import AbstractSpace, sample_allowed
 from .typing import PyTree
 
 
@@ -57,7 +56,7 @@ class AbstractPartner(eqx.Module):
 
         - `seen`: the observations, the state and the partner's seat before this step.
         - `carry`: the partner's memory: `initial_carry()` in the first step of an episode, then
-            what the previous call returned.
+            the carry that the previous call returned.
         - `key`: the source of randomness.
 
         **Returns:** the action of the agent in `seen.seat`, and the next carry.
@@ -149,7 +148,7 @@ class NoisyPartner(AbstractPartner):
     **Arguments:**
 
     - `partner`: the inner partner.
-    - `level`: the probability that an action is replaced by a uniformly sampled one, as that of a
+    - `level`: the probability that an action is replaced by a uniformly sampled one, as by a
         `RandomPartner`.
     - `action_space`: the action space of one agent.
 
@@ -227,7 +226,7 @@ class RecordedPartner(AbstractPartner):
 
     **Arguments:**
 
-    - `actions`: the actions of all agents; the partner plays those of its seat.
+    - `actions`: the actions of all agents; the partner takes the actions of its seat.
     - `then`: the action after the last recorded one.
 
     **Raises:** `ValueError` when there are no actions.
@@ -292,7 +291,7 @@ class OneOf(AbstractPartner):
             group[list(numbers)], row[list(numbers)] = i, np.arange(len(numbers))
         self.stacks = tuple(stack for stack, _ in stacks)
         self.group, self.row = jnp.asarray(group), jnp.asarray(row)
-        needs = f"OneOf needs a number from 0 to {len(partners) - 1}, which of its partners acts"
+        needs = f"OneOf needs the number of a partner, from 0 to {len(partners) - 1}"
         self.number = as_number(number, int, lambda x: 0 <= x < len(partners), needs)
 
     @property
@@ -305,8 +304,8 @@ class OneOf(AbstractPartner):
         return eqx.tree_at(lambda one_of: one_of.number, self, number)
 
     def alone(self, number: Int[Array, ""]) -> "OneOf":
-        """As `pick`, with the parameters of that partner alone. Where one partner acts in a whole
-        batch of games, only its actions are then computed.
+        """As `pick`, with only the parameters of that partner. If one partner acts in a whole batch
+        of games, only its actions are then computed.
         """
 
         def own(x: PyTree) -> PyTree:
@@ -320,7 +319,7 @@ class OneOf(AbstractPartner):
         )
 
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
-        """The initial memory for each structure; only that of the acting partner is used."""
+        """The initial memory for each structure; only the memory of the acting partner is used."""
         return tuple(_row(stack, self.row[self.number]).initial_carry() for stack in self.stacks)
 
     def __call__(
@@ -332,7 +331,7 @@ class OneOf(AbstractPartner):
 
 
 _FEW = 16
-"""Stacks of at most so many partners are all computed, and one action is selected. In a batch of
+"""In a stack of at most this many partners, all act, and one action is selected. In a batch of
 games this is faster than copying the parameters of the acting partner for every game.
 """
 
@@ -375,7 +374,12 @@ def stack_partners(
             groups.append([number])
         else:
             alike.append(number)
-    return [(_stacked([partners[i] for i in group]), tuple(group)) for group in groups]
+    stacks = []
+    for group in groups:
+        arrays, rest = zip(*(eqx.partition(partners[i], eqx.is_array) for i in group), strict=True)
+        stack = eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), rest[0])
+        stacks.append((stack, tuple(group)))
+    return stacks
 
 
 def _alike(one: AbstractPartner, other: AbstractPartner) -> bool:
@@ -385,14 +389,9 @@ def _alike(one: AbstractPartner, other: AbstractPartner) -> bool:
     return bool(eqx.tree_equal(*shapes)) and bool(eqx.tree_equal(*rest))
 
 
-def _stacked(partners: Sequence[AbstractPartner]) -> AbstractPartner:
-    arrays, rest = zip(*(eqx.partition(x, eqx.is_array) for x in partners), strict=True)
-    return eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), rest[0])
-
-
 def _row(stack: AbstractPartner, row: Int[Array, ""]) -> AbstractPartner:
-    """One partner of a stack. A row that is meant for another, larger stack is clipped: any partner
-    will do then, since its action is not used.
+    """One partner of a stack. A row of another, larger stack is clipped, since the action of this
+    partner is then not used.
     """
     return jax.tree.map(lambda x: _entry(x, row) if eqx.is_array(x) else x, stack)
 

@@ -1,18 +1,82 @@
-"""Episodes with one partner per agent: whole ones, and step by step."""
+"""Episodes with one partner per agent, whole or step by step, and the trajectories of episodes."""
 
 import functools
-from collections.abc import Sequence
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._env import AbstractEnv, unwrap_state
 from ._partner import AbstractPartner, act_as_team
-from ._trajectories import Trajectories
 from .typing import PyTree
+
+
+@final
+class Trajectories(eqx.Module):
+    """Several episodes, concatenated along the `steps` axis of each array.
+
+    **Arguments:**
+
+    - `state`: the state of the innermost environment (without wrapper states) before each step.
+    - `action`: the action of each agent in the step.
+    - `reward`: the reward of each agent for it; 0 once the agent has terminated, so that the sums
+        are the returns of the episodes.
+    - `terminated`, `truncated`: how the step ended, as in `TimeStep`.
+    - `length`: the number of steps of each episode.
+    - `observation`, `final_observation`: the observation of each agent before each step, and after
+        the last step of each episode; `None` where they were not recorded.
+    """
+
+    state: PyTree[Shaped[Array, "steps ..."]]
+    action: Shaped[Array, "steps agents ..."]
+    reward: Float[Array, "steps agents"]
+    terminated: Bool[Array, "steps agents"]
+    truncated: Bool[Array, " steps"]
+    length: Int[Array, " episodes"]
+    observation: PyTree[Shaped[Array, "steps agents ..."]] | None = None
+    final_observation: PyTree[Shaped[Array, "episodes agents ..."]] | None = None
+
+    @classmethod
+    def from_steps(
+        cls,
+        rows: Mapping[str, PyTree[Shaped[Array, "steps episodes ..."]]],
+        done: Bool[Array, "steps episodes"],
+        final_observation: PyTree[Shaped[Array, "steps episodes ..."]] | None = None,
+    ) -> "Trajectories":
+        """Builds trajectories from episodes that were played in parallel for the same number of
+        steps.
+
+        **Arguments:**
+
+        - `rows`: the fields that have a row for every step.
+        - `done`: whether the episode ended with the step. Later steps are left
+            out.
+        - `final_observation`: the observation after every step; only the one after the last step
+            of each episode is kept.
+
+        **Returns:** the episodes, in their order.
+
+        **Raises:** `ValueError` when an episode did not end.
+        """
+        ended = np.asarray(done)
+        if not ended.any(axis=0).all():
+            raise ValueError(
+                f"An episode did not end in {len(ended)} steps: put a TimeLimit into the "
+                f"environment, or raise max_steps."
+            )
+        length = ended.argmax(axis=0) + 1
+        episode = np.repeat(np.arange(len(length)), length)
+        step = np.arange(len(episode)) - np.repeat(np.cumsum(length) - length, length)
+        last = (length - 1, np.arange(len(length)))
+        return cls(
+            **jax.tree.map(lambda x: x[step, episode], dict(rows)),
+            length=jnp.asarray(length, jnp.int32),
+            final_observation=jax.tree.map(lambda x: x[last], final_observation),
+        )
 
 
 @final
@@ -42,7 +106,7 @@ class PlayState(eqx.Module):
     - `carries`: the memory of each partner.
     - `key`: the source of randomness of the remaining steps.
     - `active`: which agents act in the next step.
-    - `game`: what was played so far.
+    - `game`: the outcome so far.
     """
 
     env_state: PyTree
@@ -138,11 +202,11 @@ def _record(
     keys: Shaped[PRNGKeyArray, " episodes"],
     max_steps: int,
 ) -> tuple[dict[str, PyTree], Bool[Array, "steps episodes"]]:
-    """The fields of `Trajectories` that have a row for every step, and which steps were the last of
-    their episode.
+    """The fields of `Trajectories` that have a row for every step, and whether each step was the
+    last of its episode.
     """
 
-    def episode(key: PRNGKeyArray) -> Any:
+    def episode(key: PRNGKeyArray) -> tuple[dict[str, PyTree], Bool[Array, " steps"]]:
         arrays, rest = eqx.partition(start_play(env, team, key), eqx.is_array)
         step = functools.partial(_step, env, team, rest)
         return jax.lax.scan(lambda arrays, _: step(arrays), arrays, length=max_steps)[1]
@@ -151,15 +215,15 @@ def _record(
 
 
 def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyArray) -> PlayState:
-    """Starts a game that is played step by step, as when a person takes part in it:
+    """Starts a game that is played step by step, such as a game with a person:
 
         state = start_play(env, team, key)
         while not state.game.finished:
             state, row = play_step(env, team, state)
 
-    With the same key, it is the game that `play` plays.
+    With the same key, this game equals the one of `play`.
 
-    **Arguments:** those of `play`.
+    **Arguments:** as in `play`.
 
     **Returns:** the game before its first step.
 
@@ -167,8 +231,8 @@ def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyAr
     """
     if len(team) != env.num_agents:
         raise ValueError(
-            f"The environment has {env.num_agents} agents, so play needs a team of as many "
-            f"partners, but got {len(team)}."
+            f"The environment has {env.num_agents} agents, so play needs a team of "
+            f"{env.num_agents} partners, but got {len(team)}."
         )
     key, reset_key = jax.random.split(key)
     _, env_state = env.reset(reset_key)
@@ -185,8 +249,8 @@ def play_step(
     **Arguments:**
 
     - `env`: as in `play`.
-    - `team`: the partner that acts for each agent, which may be another one in every step. A
-        `StayPartner` acts for a person: its action is an array, so nothing is compiled anew.
+    - `team`: the partner that acts for each agent, which may differ from step to step. A
+        `StayPartner` acts for a person: its action is an array, so nothing is compiled again.
     - `state`: the game before the step.
 
     **Returns:** the game after the step, and the fields of `Trajectories` that have a row for every
@@ -213,7 +277,7 @@ def play_step(
 
 def _step(
     env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: PlayState, arrays: PlayState
-) -> tuple[Any, tuple[dict[str, PyTree], Bool[Array, ""]]]:
+) -> tuple[PlayState, tuple[dict[str, PyTree], Bool[Array, ""]]]:
     """As `play_step`, for the arrays of the game, and also returns whether it was the last step."""
     state, row = play_step(env, team, eqx.combine(arrays, rest))
     return eqx.filter(state, eqx.is_array), (row, state.game.finished)

@@ -1,7 +1,9 @@
-"""Action spaces of one agent: one or several discrete choices, or a `Box` of real numbers."""
+"""Action spaces of one agent, and observations with a second part: a mask of allowed actions, or
+the state of the world.
+"""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import equinox as eqx
@@ -11,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._checks import as_count, is_known
+from .typing import PyTree
 
 
 class AbstractSpace(eqx.Module):
@@ -62,8 +65,8 @@ class MultiDiscrete(AbstractSpace):
     """Several choices in one action, such as a move and a word to say: an array of integers, of
     which number `i` is one of `0, 1, ..., ns[i] - 1`.
 
-    An action mask (`Masked`) has `sum(ns)` entries for each agent: those of the first choice, then
-    those of the second, and so on.
+    An action mask (`Masked`) has `sum(ns)` entries for each agent: the options of the first choice,
+    then of the second, and so on.
 
     **Arguments:**
 
@@ -155,3 +158,89 @@ class Box(AbstractSpace):
 
     def contains(self, x: Float[Array, "*shape"]) -> Bool[Array, ""]:
         return jnp.all((self.low <= x) & (x <= self.high))
+
+
+@final
+class ObservationAndState(eqx.Module):
+    """The agents' observations, and the state that only their critics use in training.
+
+    - `local`: the observation of each agent.
+    - `state`: the state of the whole world, once per agent, possibly centred on that agent.
+    """
+
+    local: PyTree[Shaped[Array, "..."]]
+    state: PyTree[Shaped[Array, "..."]]
+
+
+@final
+class Masked(eqx.Module):
+    """An observation with an action mask.
+
+    Environments with `Discrete` or `MultiDiscrete` actions may return it from `reset`, `step` and
+    `observe`. Policies take `observation` as their input, and never sample a forbidden action.
+    Wrappers that change observations change `observation`, and leave the mask as it is.
+
+    **Arguments:**
+
+    - `observation`: the observation of each agent.
+    - `action_mask`: for each agent, which of its actions are allowed; at least one, unless the
+        agent has terminated. Where none is allowed, all are equally likely. With `MultiDiscrete`
+        actions, this holds for the options of each choice, which stand one after the other.
+    """
+
+    observation: PyTree[Shaped[Array | np.ndarray, "..."]]
+    action_mask: Bool[Array | np.ndarray, "*envs agents actions"]
+
+
+def split_mask(observation: PyTree) -> tuple[PyTree, PyTree]:
+    """The observation without its mask, and the mask: `None` if all actions are allowed."""
+    if isinstance(observation, Masked):
+        return observation.observation, observation.action_mask
+    return observation, None
+
+
+def map_observation(change: Callable[[PyTree], PyTree], observation: PyTree) -> PyTree:
+    """Applies `change` to the observation inside a `Masked`, if it is one, and keeps the mask."""
+    seen, action_mask = split_mask(observation)
+    return change(seen) if action_mask is None else Masked(change(seen), action_mask)
+
+
+def sample_allowed(
+    space: AbstractSpace,
+    observation: PyTree,
+    agent: int | Int[Array, ""],
+    key: PRNGKeyArray,
+    logits: Float[Array, " actions"] | None = None,
+) -> Shaped[Array, "..."]:
+    """Samples one action of one agent from its allowed actions.
+
+    **Arguments:**
+
+    - `space`: the action space of one agent.
+    - `observation`: the observations of all agents of one environment, with or without a mask.
+    - `agent`: the index of the agent.
+    - `key`: the source of randomness.
+    - `logits`: unnormalised log-probabilities of the actions of a `Discrete` space; all are equally
+        likely if it is `None`.
+    """
+    _, action_mask = split_mask(observation)
+    if logits is not None:
+        if action_mask is None:
+            return jax.random.categorical(key, logits)
+        return _sample_one(key, jnp.asarray(action_mask)[agent], logits)
+    if action_mask is None:
+        return space.sample(key)
+    allowed = jnp.asarray(action_mask)[agent]
+    if not isinstance(space, MultiDiscrete):
+        return _sample_one(key, allowed)
+    keys = jax.random.split(key, len(space.ns))
+    return jnp.stack(list(map(_sample_one, keys, space.split(allowed))))
+
+
+def _sample_one(
+    key: PRNGKeyArray,
+    allowed: Bool[Array, " options"],
+    logits: Float[Array, " options"] | float = 0.0,
+) -> Int[Array, ""]:
+    """Samples one of the allowed options, or any option if none is allowed."""
+    return jax.random.categorical(key, jnp.where(allowed | ~allowed.any(), logits, -jnp.inf))

@@ -44,7 +44,7 @@ _CLASSIC = {
     "Overcooked-CrampedRoom-LocalView-V0": "cramped",
     "Overcooked-CrampedRoom-SingleAgent-V0": "cramped",
 }
-_BENCHMARK: dict[str, dict[str, Any]] = {
+_BENCHMARK: dict[str, dict[str, object]] = {
     "CrampedRoomIndicator": {"layout": _INDICATOR, "negative_rewards": True},
     "GroundedCoordSimple": {"layout": "grounded_coord_simple", "negative_rewards": True},
     "GroundedCoordRing": {"layout": "grounded_coord_ring", "negative_rewards": True},
@@ -63,7 +63,7 @@ COGRID_IDS = (
 """The ids in the registry of CoGrid 0.3.2."""
 
 
-def from_cogrid(name: str) -> tuple[str, dict[str, Any], str]:
+def from_cogrid(name: str) -> tuple[str, dict[str, object], str]:
     """The environment of eqgrid that is most similar to one of `COGRID_IDS`.
 
     **Returns:** its name, its options, and a description of the differences from CoGrid's.
@@ -113,12 +113,12 @@ needs its own package and a line here; command lines then have it, too."""
 
 
 def imported(name: str) -> Any:
-    """What `MODULE:NAME` names, such as a value of `ENVIRONMENTS`. Its module is imported."""
+    """The object with this `MODULE:NAME`, such as a value of `ENVIRONMENTS`, after importing it."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
-def make(name: str, **options: Any) -> GridWorld:
+def make(name: str, **options: object) -> GridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
     ```python

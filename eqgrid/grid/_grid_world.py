@@ -12,8 +12,7 @@ from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, Shaped, 
 
 from .._checks import MAX_STEPS, as_number, check_leading
 from .._env import AbstractEnv, TimeStep
-from .._observed import Masked
-from .._spaces import Discrete, MultiDiscrete
+from .._spaces import Discrete, Masked, MultiDiscrete
 from ..typing import PyTree
 from ._actions import AbstractActionMask, Action, Actions, allowed_only, by_choice, words_of
 from ._layout import Layout, LayoutError, check_layout

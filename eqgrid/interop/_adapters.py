@@ -4,7 +4,6 @@ import importlib
 import importlib.metadata
 import re
 import warnings
-from typing import Any
 
 from ..errors import missing_library
 
@@ -57,36 +56,29 @@ TESTED = {
 """The oldest and the newest version of each library that the tests have been run with."""
 
 
-def __getattr__(name: str) -> Any:
-    """Imports an adapter, and with it its library, when it is first used.
+def __getattr__(name: str) -> object:
+    """Imports an adapter, and with it its library, when it is first used. It warns if the
+    version of the library is outside the range of tested versions.
 
     **Raises:** `ImportError` when a library that it needs is not installed.
     """
     if name not in _ADAPTERS:
         raise AttributeError(f"module {__package__!r} has no attribute {name!r}")
     for library in _NEEDED[_ADAPTERS[name]]:
-        _check_version(name, library)
+        try:
+            found = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError as error:
+            extra = _EXTRAS.get(library, "interop")
+            raise missing_library(f"{name} needs {library}", extra) from error
+        oldest, newest = TESTED[library]
+        numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+        if not oldest <= numbers <= newest:
+            warnings.warn(
+                f"{library} {found} is installed, but eqgrid was tested with {_dotted(oldest)} to "
+                f"{_dotted(newest)}.",
+                stacklevel=2,
+            )
     return getattr(importlib.import_module(_ADAPTERS[name], __package__), name)
-
-
-def _check_version(adapter: str, library: str) -> None:
-    """Warns if the version of a library is outside the range of tested versions.
-
-    **Raises:** `ImportError` when the library is not installed.
-    """
-    try:
-        found = importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError as error:
-        extra = _EXTRAS.get(library, "interop")
-        raise missing_library(f"{adapter} needs {library}", extra) from error
-    oldest, newest = TESTED[library]
-    numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
-    if not oldest <= numbers <= newest:
-        warnings.warn(
-            f"{library} {found} is installed, but eqgrid was tested with {_dotted(oldest)} to "
-            f"{_dotted(newest)}.",
-            stacklevel=3,
-        )
 
 
 def _dotted(version: tuple[int, int]) -> str:

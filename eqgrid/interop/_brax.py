@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+from typing import Protocol, TypeAlias, final, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ from .._spaces import AbstractSpace, Box
 from ..typing import PyTree
 from ._foreign import as_it_is, as_it_was_written, strongly_typed
 
-Observe: TypeAlias = Callable[[Any], PyTree]
+Observe: TypeAlias = Callable[[PyTree], PyTree]
 """A function from an observation of Brax to the observation of the agent."""
 
 _WRONG_WRAPPERS = ("AutoReset", "Vmap", "DomainRandomization")
@@ -24,9 +24,9 @@ _WRONG_WRAPPERS = ("AutoReset", "Vmap", "DomainRandomization")
 class BraxEnv(Protocol):
     """The interface that Brax and MuJoCo Playground share."""
 
-    def reset(self, rng: Any) -> Any: ...
+    def reset(self, rng: Array) -> PyTree: ...
 
-    def step(self, state: Any, action: Any) -> Any: ...
+    def step(self, state: PyTree, action: Array) -> PyTree: ...
 
     @property
     def action_size(self) -> int: ...
@@ -42,12 +42,31 @@ class FromBrax(AbstractEnv):
     num_agents: int = eqx.field(static=True, default=1)
 
     def __init__(self, env: BraxEnv, observe: Observe | None = None):
-        _check_plain(env)
+        inner: object = env
+        while inner is not None:
+            name = type(inner).__name__
+            if any(wrong in name for wrong in _WRONG_WRAPPERS):
+                raise ValueError(
+                    "from_brax(env) needs one environment, whose episodes end: leave out its "
+                    f"{name} (brax.envs.get_environment has none), and use "
+                    "Vectorize(AutoReset(env), num_envs)."
+                )
+            inner = vars(inner).get("env")
         self.env, self.num_agents = env, 1
         self.action_space = Box(-1.0, 1.0, (env.action_size,))
         with as_it_was_written():
             first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
-        self.seen = _default_observe(env, first.obs) if observe is None else observe
+        if observe is None:
+            observe = as_it_is
+            if hasattr(first.obs, "keys"):
+                if "state" not in first.obs:
+                    raise ValueError(
+                        f"The observation of {type(env).__name__} is a dict of "
+                        f"{', '.join(first.obs)}: choose what the agent observes with "
+                        "from_brax(env, observe=lambda observation: ...)."
+                    )
+                observe = operator.itemgetter("state")
+        self.seen = observe
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         with as_it_was_written():
@@ -93,8 +112,9 @@ def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
 
     - `env`: a single environment, such as `brax.envs.get_environment("ant")` or
         `mujoco_playground.registry.load("CartpoleBalance")`.
-    - `observe`: a function from an observation of Brax to that of the agent: one array, or a PyTree
-        of arrays. By default it is the whole observation, or the entry `"state"` of a dict.
+    - `observe`: a function from an observation of Brax to the observation of the agent: one array,
+        or a PyTree of arrays. By default it is the whole observation, or the entry `"state"` of a
+        dict.
 
     **Raises:** `ValueError` for a batch of environments, for an environment that resets itself, or
     when the observation is a dict without an entry `"state"`.
@@ -107,27 +127,3 @@ def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
         ```
     """
     return FromBrax(env, observe)
-
-
-def _check_plain(env: Any) -> None:
-    """**Raises:** `ValueError` for a batch of environments, or one that resets itself."""
-    while env is not None:
-        name = type(env).__name__
-        if any(wrong in name for wrong in _WRONG_WRAPPERS):
-            raise ValueError(
-                f"from_brax(env) needs one environment, whose episodes end: leave out its {name} "
-                "(brax.envs.get_environment has none), and use Vectorize(AutoReset(env), num_envs)."
-            )
-        env = vars(env).get("env")
-
-
-def _default_observe(env: Any, seen: Any) -> Observe:
-    """**Raises:** `ValueError` when there is no default for this observation."""
-    if not hasattr(seen, "keys"):
-        return as_it_is
-    if "state" in seen:
-        return operator.itemgetter("state")
-    raise ValueError(
-        f"The observation of {type(env).__name__} is a dict of {', '.join(seen)}: choose what "
-        "the agent observes with from_brax(env, observe=lambda observation: ...)."
-    )

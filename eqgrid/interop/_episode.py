@@ -1,4 +1,6 @@
-"""Stepping an episode from Python, for the adapters to PettingZoo and Gymnasium."""
+"""Spaces, actions, and stepping of an episode from Python, for the adapters to PettingZoo and
+Gymnasium, which share their spaces.
+"""
 
 import functools
 import os
@@ -10,14 +12,89 @@ import equinox as eqx
 import gymnasium
 import jax
 import numpy as np
-from jaxtyping import Array, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
+from .._spaces import Box, Discrete, MultiDiscrete
 from ..typing import PyTree
 from ..wrappers import TimeLimit
 from ._foreign import check_episodes
-from ._spaces import to_numpy
 from ._window import Window
+
+Space: TypeAlias = gymnasium.spaces.Space[Any]
+"""A space of Gymnasium."""
+
+Action: TypeAlias = Any
+"""An action, as `Space.sample` returns it."""
+
+Info: TypeAlias = dict[str, Any]
+"""The info, or the options, of Gymnasium."""
+
+
+def action_space(env: AbstractEnv) -> Space:
+    """The Gymnasium action space of one agent.
+
+    **Raises:** `ValueError` when Gymnasium has no such space.
+    """
+    space = env.action_space
+    if isinstance(space, Discrete):
+        return gymnasium.spaces.Discrete(space.n)
+    if isinstance(space, MultiDiscrete):
+        return gymnasium.spaces.MultiDiscrete(np.asarray(space.ns))
+    if isinstance(space, Box):
+        low, high = np.asarray(space.low), np.asarray(space.high)
+        return gymnasium.spaces.Box(low, high, dtype=low.dtype.type)
+    raise ValueError(
+        f"The actions are of a {type(space).__name__}, but must be Discrete, MultiDiscrete or a "
+        "Box for another library."
+    )
+
+
+def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
+    """The Gymnasium observation space of one agent. Integers are bounded by their dtype, booleans
+    by 0 and 1; floats are unbounded.
+
+    **Raises:** `ValueError` when an observation is not one array of a NumPy dtype.
+    """
+    shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
+    if not isinstance(shown, jax.ShapeDtypeStruct) or np.dtype(shown.dtype).kind not in "biuf":
+        what = getattr(shown, "dtype", type(shown).__name__)
+        raise ValueError(
+            f"The observation is of {what}, but must be one array of a NumPy dtype for another "
+            "library: choose such an observation when you build the environment."
+        )
+    shape, dtype = shown.shape[1:], np.dtype(shown.dtype)
+    if dtype.kind in "iu":
+        bounds[dtype.kind] = (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = bounds[dtype.kind]
+    return gymnasium.spaces.Box(low, high, shape, dtype.type)
+
+
+def read_action(space: Space, action: Action, who: str) -> Shaped[np.ndarray, "..."]:
+    """Converts an action to an array of the space's dtype.
+
+    **Arguments:**
+
+    - `space`: the space of the action.
+    - `action`: the action.
+    - `who`: the agent, for the error message.
+
+    **Raises:** `ValueError` when it is not in the space.
+    """
+    try:
+        array = np.asarray(action).astype(space.dtype, casting="same_kind")
+    except (TypeError, ValueError):
+        array = None
+    if array is None or not space.contains(array):
+        raise ValueError(f"{who} cannot do {action!r:.60}: give it an action of {space}.")
+    return array
+
+
+def to_numpy(tree: PyTree) -> PyTree:
+    """Copies every array to a writable NumPy array."""
+    return jax.tree.map(np.array, jax.device_get(tree))
+
 
 Arrays: TypeAlias = tuple[Shaped[Array, "..."], ...]
 
@@ -30,8 +107,8 @@ class Form:
     environment would take longer than its step.
     """
 
-    structure: Any
-    rest: tuple[Any, ...]
+    structure: PyTree
+    rest: tuple[object, ...]
     hashed: int
 
     def __hash__(self) -> int:
@@ -91,7 +168,7 @@ class Episode:
         self._running: tuple[Arrays, Form] | None = None
 
     def __getstate__(self) -> tuple[PyTree, PyTree]:
-        """What is pickled and copied: whole PyTrees, since a tree structure cannot be pickled."""
+        """Whole PyTrees for pickles and copies, since a tree structure cannot be pickled."""
         return _join(self._env), None if self._running is None else _join(self._running)
 
     def __setstate__(self, trees: tuple[PyTree, PyTree]) -> None:
@@ -138,7 +215,7 @@ class Episode:
 
 
 @eqx.filter_jit
-def _reset(arrays: Arrays, form: Form, number: Any) -> tuple[Shaped[Array, "..."], PyTree]:
+def _reset(arrays: Arrays, form: Form, number: ArrayLike) -> tuple[Shaped[Array, "..."], PyTree]:
     key, reset_key = jax.random.split(jax.random.key(number))
     observation, state = form.join(arrays).reset(reset_key)
     return observation, (key, state)
@@ -148,7 +225,7 @@ def _reset(arrays: Arrays, form: Form, number: Any) -> tuple[Shaped[Array, "..."
 # forms.
 @functools.partial(jax.jit, static_argnums=(1, 3))
 def _step(
-    arrays: Arrays, form: Form, running: Arrays, running_form: Form, action: Any
+    arrays: Arrays, form: Form, running: Arrays, running_form: Form, action: ArrayLike
 ) -> tuple[TimeStep, Arrays]:
     key, state = running_form.join(running)
     key, step_key = jax.random.split(key)
@@ -156,7 +233,9 @@ def _step(
     return timestep, split((key, state))[0]
 
 
-def read_timestep(timestep: TimeStep) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+def read_timestep(
+    timestep: TimeStep,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
     """Observation, reward, terminated, truncated and info, as NumPy arrays."""
     return to_numpy(
         (
@@ -191,11 +270,11 @@ class Screen:
         if mode is not None and mode not in self.modes:
             known = " or ".join(map(repr, [*self.modes, None]))
             raise ValueError(f"{self._name} does not support render_mode {mode!r}: choose {known}.")
-        # MJX environments define the duration of a step; films of grids play at the same speed.
+        # MJX environments define the duration of a step; videos of grids play at the same speed.
         self.frames_per_second = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> Info:
         """The `metadata` that Gymnasium and PettingZoo expect."""
         return {"render_modes": self.modes, "render_fps": self.frames_per_second}
 
@@ -223,7 +302,7 @@ class Screen:
             self._window = None
 
 
-def prepare(env: Any, usage: str, max_cycles: int | None) -> AbstractEnv:
+def prepare(env: object, usage: str, max_cycles: int | None) -> AbstractEnv:
     """Checks the environment of an adapter, and adds a time limit if there is one.
 
     **Arguments:**

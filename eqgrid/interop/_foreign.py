@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -19,8 +19,7 @@ from .._env import (
     first_timestep,
     unwrap,
 )
-from .._observed import split_mask
-from .._spaces import AbstractSpace, Box, Discrete
+from .._spaces import AbstractSpace, Box, Discrete, split_mask
 from ..typing import PyTree
 from ..wrappers import REPLACED, TAKEN, AbstractAutoReset, check_single_env, contains_wrapper
 
@@ -34,19 +33,21 @@ def as_it_was_written() -> Iterator[None]:
         yield
 
 
-def as_it_is(x: Any) -> Any:
+def as_it_is(x: PyTree) -> PyTree:
     """The observation itself, for adapters that show the observation of the other library."""
     return x
 
 
 def strongly_typed(world: PyTree) -> PyTree:
     """The same arrays without weak types, so that the dtypes of a state never change."""
-    return jax.tree.map(lambda x: x if eqx.is_array(x) and _is_key(x) else _strong(x), world)
 
+    def strong(x: PyTree) -> Array:
+        if eqx.is_array(x) and _is_key(x):
+            return x
+        array = jnp.asarray(x)
+        return jnp.asarray(array, array.dtype)
 
-def _strong(x: Any) -> Array:
-    array = jnp.asarray(x)
-    return jnp.asarray(array, array.dtype)
+    return jax.tree.map(strong, world)
 
 
 def _is_key(x: Array) -> bool:
@@ -58,7 +59,7 @@ def typed(key: PRNGKeyArray) -> PRNGKeyArray:
     return key if _is_key(key) else jax.random.wrap_key_data(key)
 
 
-def check_episodes(env: Any, usage: str) -> AbstractEnv:
+def check_episodes(env: object, usage: str) -> AbstractEnv:
     """Checks that an adapter is given a single environment whose episodes end.
 
     **Arguments:**
@@ -128,7 +129,7 @@ class Sight(NamedTuple):
     """The observation of one agent.
 
     - `shape`, `dtype`: the shape and dtype of the array.
-    - `low`, `high`: the bounds of its values: those of the dtype for integers and booleans,
+    - `low`, `high`: the bounds of its values: the range of the dtype for integers and booleans,
         infinite for floats.
     """
 
@@ -174,7 +175,7 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
     **Arguments:**
 
     - `env`: a single environment.
-    - `by_agent`: the names of such entries, in addition to those that eqgrid writes.
+    - `by_agent`: the names of such entries, in addition to the entries of eqgrid.
 
     **Returns:** all such names, also of the sums over an episode that `LogEpisodes` writes.
 
@@ -187,7 +188,7 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
             known = ", ".join(x for x in info if info[x].shape[:1] == (env.num_agents,)) or "none"
             raise ValueError(
                 f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
-                f"has this name: the entries with so many rows are {known}."
+                f"has this name: the entries with {env.num_agents} rows are {known}."
             )
     own: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())  # as of an `MjxEnv`
     named = {"shaped_reward", "events", REPLACED, TAKEN, *own, *by_agent}
@@ -213,15 +214,22 @@ def common_space(
         return spaces[0], None
     if not pad:
         raise ValueError(
-            f"The agents of {name} have different actions: say pad=True to give all of them the "
-            "largest action space, with a mask of the actions that each of them has."
+            f"The agents of {name} have different actions: set pad=True to give all of them the "
+            "largest action space, with a mask of the actions of each agent."
         )
     counts = [space.n for space in spaces if isinstance(space, Discrete)]
     if len(counts) == len(spaces):
         has = np.arange(max(counts))[None] < np.asarray(counts)[:, None]
         return Discrete(max(counts)), jnp.asarray(has)
     longest = max(spaces, key=_length)
-    if not all(_is_part(space, longest) for space in spaces):
+    fits = isinstance(longest, Box) and all(
+        isinstance(space, Box)
+        and _length(space) > 0
+        and np.array_equal(space.low, longest.low[: len(space.low)])
+        and np.array_equal(space.high, longest.high[: len(space.high)])
+        for space in spaces
+    )
+    if not fits:
         raise ValueError(
             f"The agents of {name} have actions of different kinds or bounds, which cannot be "
             "padded: use an environment in which all of them have the same."
@@ -230,16 +238,8 @@ def common_space(
 
 
 def _length(space: AbstractSpace) -> int:
-    """The number of numbers in an action; 0 if it is no vector."""
+    """The number of numbers in an action; 0 if it is not a vector."""
     return space.shape[0] if isinstance(space, Box) and len(space.shape) == 1 else 0
-
-
-def _is_part(space: AbstractSpace, longest: AbstractSpace) -> bool:
-    """Whether the bounds of a vector are the first bounds of a longer one."""
-    if not (isinstance(space, Box) and isinstance(longest, Box) and _length(space)):
-        return False
-    pairs = ((space.low, longest.low), (space.high, longest.high))
-    return all(np.array_equal(own, other[: len(own)]) for own, other in pairs)
 
 
 def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
@@ -258,7 +258,7 @@ def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Arr
     return action[: _length(space)] if _length(space) else action
 
 
-def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:
+def check_rows(rows: Sequence[PyTree], name: str, remedy: str, pad: bool) -> None:
     """Checks that the observations of all agents can be stacked in one array.
 
     **Arguments:**
@@ -276,7 +276,7 @@ def check_rows(rows: Sequence[Any], name: str, remedy: str, pad: bool) -> None:
         raise ValueError(f"The agents of {name} have observations of different dtypes.")
     if len({row.shape for row in rows}) > 1 and not pad:
         raise ValueError(
-            f"The agents of {name} see {', '.join(str(row.shape) for row in rows)}: say "
+            f"The agents of {name} see {', '.join(str(row.shape) for row in rows)}: set "
             "pad=True to pad them with zeros."
         )
     if pad and any(len(row.shape) != 1 for row in rows):

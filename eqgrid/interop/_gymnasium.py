@@ -1,7 +1,7 @@
 """The adapters to Gymnasium, for environments with one agent."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import gymnasium
 import jax
@@ -9,17 +9,27 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
-from jaxtyping import Bool, Shaped, UInt8
+from jaxtyping import Bool, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
 from ..wrappers import AbstractAutoReset, AutoReset, Vectorize, check_single_env, contains_wrapper
-from ._episode import Episode, Screen, prepare, read_timestep
+from ._episode import (
+    Action,
+    Episode,
+    Info,
+    Screen,
+    action_space,
+    observation_space,
+    prepare,
+    read_action,
+    read_timestep,
+    to_numpy,
+)
 from ._foreign import entries_by_agent
-from ._spaces import action_space, observation_space, read_action, to_numpy
 
 
 @final
-class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
+class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
     """An environment with one agent as a `gymnasium.Env`, made by `to_gymnasium`.
 
     - `world`: the wrapped environment of eqgrid.
@@ -31,17 +41,16 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
-        # Gymnasium uses the spec to build the environment again, as in its checks. A function as
-        # its entry point lets `spec.to_json()` raise a sentence: a world is not JSON.
+        # Gymnasium uses the spec to build the environment again, as in its checks. With a function
+        # as its entry point, `spec.to_json()` raises a readable error: a world is not JSON.
         name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
         arguments = {"env": world, "by_agent": by_agent}
-        creator: Any = to_gymnasium
-        self.spec = EnvSpec(name, entry_point=creator, kwargs=arguments)
+        self.spec = EnvSpec(name, entry_point=to_gymnasium, kwargs=arguments)  # pyright: ignore[reportArgumentType]
         self._over = True
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
         """Starts an episode.
 
         **Arguments:**
@@ -56,7 +65,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
         self._show()
         return observation[0], {}
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Action) -> tuple[np.ndarray, float, bool, bool, Info]:
         """Advances by one action.
 
         **Returns:** observation, reward, terminated, truncated and info. Entries of `TimeStep.info`
@@ -89,7 +98,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Any]):
 
 
 @final
-class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
+class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
     """A batch of environments with one agent as a `gymnasium.vector.VectorEnv`, made by
     `to_gymnasium_vector`.
 
@@ -108,8 +117,8 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         self.observation_space = batch_space(self.single_observation_space, world.num_envs)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: Info | None = None
+    ) -> tuple[np.ndarray, Info]:
         """Starts an episode in every environment.
 
         **Arguments:**
@@ -122,9 +131,7 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         super().reset(seed=seed)
         return self._episode.reset(self.np_random)[:, 0], {}
 
-    def step(
-        self, actions: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Action) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Advances every environment by one action. Where an episode ends, the next one starts in
         the same step.
 
@@ -143,7 +150,12 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         infos = {name: x[:, 0] if name in self._rows else x for name, x in info.items()}
         if ended.any():
             final = to_numpy(timestep.final_observation)[:, 0]
-            infos = _at_an_end(infos, final, ended)
+            seen = np.full(len(ended), None, dtype=object)
+            for i in np.flatnonzero(ended):
+                seen[i] = final[i]
+            ends = {"final_obs": seen, "final_info": _masked(infos, ended)}
+            marks = {f"_{name}": ended.copy() for name in ends}
+            infos = _masked(infos, ~ended) | ends | marks
         else:
             infos = _masked(infos, ~ended)
         return observation[:, 0], reward[:, 0].astype(float), terminated[:, 0], truncated, infos
@@ -154,14 +166,14 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Any, np.ndarray]):
         one = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(self.num_envs)]
         return tuple(self._screen.draw(state) for state in one)
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def close_extras(self, **kwargs: object) -> None:
         """Closes the window, if there is one."""
         self._screen.close()
 
 
-def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str, Any]:
-    """Adds a mask `_name` for each entry `name`, of the environments that have this entry, and sets
-    the entry to 0 in all others.
+def _masked(infos: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
+    """Adds a mask `_name` for each entry `name`, which marks the environments that have this entry,
+    and sets the entry to 0 in all others.
     """
     masked = {}
     for name, value in infos.items():
@@ -169,17 +181,6 @@ def _masked(infos: dict[str, Any], mask: Bool[np.ndarray, " envs"]) -> dict[str,
         masked[name] = np.where(there, value, np.zeros_like(value))
         masked[f"_{name}"] = mask.copy()
     return masked
-
-
-def _at_an_end(
-    infos: dict[str, Any], final: Shaped[np.ndarray, "envs ..."], ended: Bool[np.ndarray, " envs"]
-) -> dict[str, Any]:
-    """The infos of a step in which some episodes ended, in the format of Gymnasium."""
-    seen = np.full(len(ended), None, dtype=object)
-    for i in np.flatnonzero(ended):
-        seen[i] = final[i]
-    ends = {"final_obs": seen, "final_info": _masked(infos, ended)}
-    return _masked(infos, ~ended) | ends | {f"_{name}": ended.copy() for name in ends}
 
 
 def to_gymnasium(

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from gymnax.environments import environment, spaces
 from gymnax.wrappers.purerl import GymnaxWrapper
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, ArrayLike, Bool, Int, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete
@@ -55,12 +55,18 @@ class GymnaxEnv(environment.Environment):
         self.env, self._rows = env, entries_by_agent(env, by_agent)
         seen = sight(env, "gymnax")
         self._sees = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
-        self._does = _their_space(env.action_space)
+        space = env.action_space
+        if isinstance(space, Discrete):
+            self._does = spaces.Discrete(space.n)
+        elif isinstance(space, Box):
+            self._does = spaces.Box(space.low, space.high, space.low.shape)
+        else:
+            raise ValueError(f"gymnax has no {type(space).__name__}: use Discrete or Box actions.")
 
     @property
     def default_params(self) -> environment.EnvParams:
-        """Parameters without a time limit, so that only that of the wrapped environment applies.
-        Set another one with `replace(max_steps_in_episode=...)`.
+        """Parameters without a time limit, so that only the limit of the wrapped environment
+        applies. Set another one with `replace(max_steps_in_episode=...)`.
         """
         return environment.EnvParams(max_steps_in_episode=_NO_LIMIT)
 
@@ -72,8 +78,12 @@ class GymnaxEnv(environment.Environment):
         return observation[0], GymnaxState(world, jnp.array(0), never, never)
 
     def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, key: PRNGKeyArray, state: GymnaxState, action: Any, params: environment.EnvParams
-    ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[Any, Any]]:
+        self,
+        key: PRNGKeyArray,
+        state: GymnaxState,
+        action: ArrayLike,
+        params: environment.EnvParams,
+    ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[str, PyTree]]:
         """One step, without a reset. Before gymnax 1.0, `done` is also true for truncation."""
         action = jnp.asarray(action)[None]
         timestep, world = self.env.step(typed(key), state.world, action)
@@ -85,7 +95,7 @@ class GymnaxEnv(environment.Environment):
         return timestep.observation[0], state, timestep.reward[0], done, info
 
     def get_obs(
-        self, state: GymnaxState, params: Any = None, key: PRNGKeyArray | None = None
+        self, state: GymnaxState, params: PyTree = None, key: PRNGKeyArray | None = None
     ) -> Shaped[Array, "..."]:
         return self.env.observe(state.world)[0]
 
@@ -118,7 +128,7 @@ class GymnaxEnv(environment.Environment):
         return self._sees
 
 
-def to_gymnax(env: Any, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
+def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
     """Converts an environment with one agent to a gymnax environment.
 
     As usual in gymnax, `step` resets automatically. `info` has the entries of `TimeStep.info`, and
@@ -218,13 +228,13 @@ class FromGymnax(AbstractEnv):
         return jnp.asarray(done, bool).reshape(1)
 
 
-def from_gymnax(env: Any, params: PyTree | None = None) -> FromGymnax:
+def from_gymnax(env: object, params: PyTree | None = None) -> FromGymnax:
     """Converts a gymnax environment to an `AbstractEnv`.
 
     It calls `step_env`, which does not reset. An episode that reaches `max_steps_in_episode` is
-    truncated, so what follows still has a value. Before version 1.0, gymnax does not distinguish
-    truncation from termination; the adapter then computes the step a second time with a longer
-    limit, and the episode has terminated if it is still done. `info` is empty.
+    truncated, so the following steps still have a value. Before version 1.0, gymnax does not
+    distinguish truncation from termination; the adapter then computes the step a second time with a
+    longer limit, and the episode has terminated if it is still done. `info` is empty.
 
     **Arguments:**
 
@@ -254,20 +264,10 @@ def from_gymnax(env: Any, params: PyTree | None = None) -> FromGymnax:
     return FromGymnax(env, env.default_params if params is None else params)
 
 
-def _their_space(space: AbstractSpace) -> Any:
-    if isinstance(space, Discrete):
-        return spaces.Discrete(space.n)
-    if isinstance(space, Box):
-        return spaces.Box(space.low, space.high, space.low.shape)
-    raise ValueError(f"gymnax has no {type(space).__name__}: use Discrete or Box actions.")
-
-
-def _our_space(space: Any) -> AbstractSpace:
+def _our_space(space: object) -> AbstractSpace:
     """**Raises:** `ValueError` unless the space is `Discrete` or a bounded `Box`."""
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n))
     if isinstance(space, spaces.Box):
         return Box(space.low, space.high, tuple(space.shape))
-    raise ValueError(
-        f"Actions of a {type(space).__name__} are not known: only Discrete and Box are."
-    )
+    raise ValueError(f"Actions of a {type(space).__name__} are not supported: use Discrete or Box.")

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxmarl.environments import spaces
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep, unwrap
-from .._observed import Masked, split_mask
-from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
+from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
     as_it_was_written,
@@ -29,7 +29,7 @@ from ._foreign import (
     typed,
 )
 
-ByAgent: TypeAlias = dict[str, Any]
+ByAgent: TypeAlias = dict[str, PyTree]
 """A dict with one entry per agent: `agent_0`, `agent_1`, and so on."""
 
 
@@ -98,11 +98,11 @@ class JaxmarlEnv(MultiAgentEnv):
         return {agent: array[i] for i, agent in enumerate(self.agents)}
 
 
-def to_jaxmarl(env: Any, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
+def to_jaxmarl(env: object, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
     """Converts an environment to a JaxMARL environment.
 
     As usual in JaxMARL, `step` resets automatically. `infos` has the entries of `TimeStep.info`;
-    those that have a row for each agent become dicts by agent, so that JaxMARL's scripts for
+    entries with a row for each agent become dicts by agent, so that JaxMARL's scripts for
     Overcooked find `infos["shaped_reward"]["agent_0"]`. Agents that are done get no reward until
     all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
@@ -155,12 +155,22 @@ class FromJaxmarl(AbstractEnv):
             seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
         if not isinstance(seen, Mapping) or not set(env.agents) <= set(seen):
             raise ValueError(
-                f"What {env.name} shows is no dict with an entry for each agent: put a wrapper "
-                "around it whose reset and step_env give one."
+                f"The observation of {env.name} is not a dict with an entry for each agent: put "
+                "a wrapper around it whose reset and step_env return one."
             )
         check_rows([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
-        if mask:
-            _check_masks(env, self.own_spaces)
+        if not mask:
+            return
+        try:
+            with as_it_was_written():
+                allowed = jax.eval_shape(
+                    lambda key: env.get_avail_actions(env.reset(key)[1]), jax.random.key(0)
+                )
+        except NotImplementedError:
+            allowed = {}
+        found = [tuple(allowed[x].shape) if x in allowed else None for x in env.agents]
+        if found != [(x.n,) if isinstance(x, Discrete) else () for x in self.own_spaces]:
+            raise ValueError(f"{env.name} has no masks of allowed actions: set mask=False.")
 
     def reset(
         self, key: PRNGKeyArray
@@ -181,7 +191,10 @@ class FromJaxmarl(AbstractEnv):
         observation = self._observation(seen, world)
         reward = self._values(rewards, jnp.float32)
         over = jnp.asarray(dones["__all__"], bool).reshape(())
-        truncated = over & _time_is_up(self.env, world)
+        limit, time = getattr(self.env, "max_steps", None), getattr(world, "step", None)
+        truncated = jnp.zeros((), bool)
+        if limit is not None and time is not None:
+            truncated = over & (jnp.asarray(time).reshape(()) >= limit)
         terminated = (self._values(dones, bool) | over) & ~truncated
         info = {}
         if "shaped_reward" in infos:
@@ -205,8 +218,8 @@ class FromJaxmarl(AbstractEnv):
     def _stack(self, observations: Mapping[str, Array]) -> Shaped[Array, "agents ..."]:
         return stack([observations[agent] for agent in self.env.agents], self.pad)
 
-    def _values(self, by_agent: Mapping[str, Any], dtype: Any) -> Shaped[Array, " agents"]:
-        """One number per agent; those of JaxMARL are scalars, or arrays with one element."""
+    def _values(self, by_agent: Mapping[str, PyTree], dtype: DTypeLike) -> Shaped[Array, " agents"]:
+        """One number per agent, from scalars or arrays with one element."""
         return jnp.stack([jnp.asarray(by_agent[a], dtype).reshape(()) for a in self.env.agents])
 
 
@@ -215,15 +228,15 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -
 
     It calls `step_env`, which does not reset. JaxMARL does not distinguish truncation from
     termination: where all agents are done and the `step` of the state has reached `max_steps` of
-    the environment, the episode counts as truncated, so what follows still has a value. This
-    includes an episode that terminates in that very step.
+    the environment, the episode counts as truncated, so the following steps still have a value.
+    This includes an episode that terminates in that very step.
 
     **Arguments:**
 
     - `env`: such as `jaxmarl.make("MPE_simple_spread_v3")`. Each call of `jaxmarl.make` returns
         another environment, which is compiled again.
     - `pad`: whether observation vectors of different lengths are padded with zeros at the end, and
-        agents with fewer actions than others get masks of those that they have (vectors of
+        agents with fewer actions than others get masks of their actions (vectors of
         different lengths are padded, and the additional numbers ignored); otherwise such
         differences are an error.
     - `mask`: whether observations are `Masked` with the environment's `get_avail_actions`.
@@ -262,26 +275,6 @@ def _our_space(space: spaces.Space) -> AbstractSpace:
             jnp.asarray(space.low, float), jnp.asarray(space.high, float), tuple(space.shape)
         )
     raise ValueError(
-        f"Actions of a {type(space).__name__} are not known: use Discrete, MultiDiscrete or Box."
+        f"Actions of a {type(space).__name__} are not supported: use Discrete, MultiDiscrete or "
+        "Box."
     )
-
-
-def _check_masks(env: MultiAgentEnv, own_spaces: tuple[AbstractSpace, ...]) -> None:
-    """**Raises:** `ValueError` unless there are masks of the sizes of the action spaces."""
-    try:
-        with as_it_was_written():
-            allowed = jax.eval_shape(
-                lambda key: env.get_avail_actions(env.reset(key)[1]), jax.random.key(0)
-            )
-    except NotImplementedError:
-        allowed = {}
-    shapes = [tuple(allowed[agent].shape) if agent in allowed else None for agent in env.agents]
-    if shapes != [(space.n,) if isinstance(space, Discrete) else () for space in own_spaces]:
-        raise ValueError(f"{env.name} does not say which actions are allowed: say mask=False.")
-
-
-def _time_is_up(env: MultiAgentEnv, world: Any) -> Bool[Array, ""]:
-    limit, step = getattr(env, "max_steps", None), getattr(world, "step", None)
-    if limit is None or step is None:
-        return jnp.array(False)
-    return jnp.asarray(step).reshape(()) >= limit

@@ -1,18 +1,18 @@
 """The adapters to and from jaxnasium."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jaxnasium
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
-from .._observed import Masked
-from .._spaces import AbstractSpace, Box, Discrete, MultiDiscrete
+from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete
 from ..typing import PyTree
 from ._foreign import (
     Sight,
@@ -35,7 +35,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     """An environment of eqgrid as a jaxnasium environment, made by `to_jaxnasium`.
 
     With several agents, observations, actions and rewards are dicts with the keys `agent_0`,
-    `agent_1`, and so on. With one agent, they are not dicts but those of the agent.
+    `agent_1`, and so on. With one agent, they are not dicts.
     """
 
     env: AbstractEnv
@@ -43,13 +43,25 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     _multi_agent: bool = eqx.field(static=True)
     _rows: frozenset[str] = eqx.field(static=True)
     _sees: Sight = eqx.field(static=True)
-    _does: tuple[Any, ...] = eqx.field(static=True)
+    _does: tuple[PyTree, ...] = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
-        self._sees, self._does = sight(env, "jaxnasium"), _description(env.action_space)
+        self._sees, space = sight(env, "jaxnasium"), env.action_space
+        # The action space as plain numbers, which can be compared even while arrays are traced.
+        if isinstance(space, Discrete):
+            self._does = (space.n,)
+        elif isinstance(space, MultiDiscrete):
+            self._does = ("choices", space.ns)
+        elif isinstance(space, Box):
+            bounds = (np.asarray(bound).ravel().tolist() for bound in (space.low, space.high))
+            self._does = (*map(tuple, bounds), space.shape)
+        else:
+            raise ValueError(
+                f"jaxnasium has no {type(space).__name__}: use Discrete, MultiDiscrete or Box."
+            )
 
     def reset_env(self, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
         observation, state = self.env.reset(typed(key))
@@ -72,14 +84,21 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
 
     @property
     def action_space(self) -> PyTree[jaxnasium.Space]:
-        return self._for_everybody(_their_space(self._does))
+        does = self._does
+        if len(does) == 1:
+            return self._for_all_agents(jaxnasium.Discrete(*does))
+        if len(does) == 2:
+            return self._for_all_agents(jaxnasium.MultiDiscrete(np.asarray(does[1])))
+        low, high, shape = does
+        low, high = np.reshape(low, shape), np.reshape(high, shape)
+        return self._for_all_agents(jaxnasium.Box(low, high, shape))
 
     @property
     def observation_space(self) -> PyTree[jaxnasium.Space]:
         seen = self._sees
-        return self._for_everybody(jaxnasium.Box(seen.low, seen.high, seen.shape, seen.dtype))
+        return self._for_all_agents(jaxnasium.Box(seen.low, seen.high, seen.shape, seen.dtype))
 
-    def _for_everybody(self, space: jaxnasium.Space) -> PyTree[jaxnasium.Space]:
+    def _for_all_agents(self, space: jaxnasium.Space) -> PyTree[jaxnasium.Space]:
         return dict.fromkeys(self.agents, space) if self._multi_agent else space
 
     def _split(self, array: Shaped[Array, "agents ..."]) -> PyTree:
@@ -87,11 +106,11 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         return by_agent if self._multi_agent else array[0]
 
 
-def to_jaxnasium(env: Any, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
+def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
     """Converts an environment to a jaxnasium environment.
 
     As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`;
-    those that have a row for each agent become dicts by agent. Agents that are done get no reward
+    entries with a row for each agent become dicts by agent. Agents that are done get no reward
     until all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
@@ -194,19 +213,19 @@ class FromJaxnasium(AbstractEnv):
         observation = stack(rows, self.pad)
         return observation if self.own_actions is None else Masked(observation, self.own_actions)
 
-    def _values(self, given: PyTree, dtype: Any) -> Shaped[Array, " agents"]:
+    def _values(self, given: PyTree, dtype: DTypeLike) -> Shaped[Array, " agents"]:
         """One number per agent; a number for all agents is repeated."""
         if jax.tree.structure(given) != self.env.agent_structure:
             return jnp.full(self.num_agents, given, dtype)
         return jnp.stack([jnp.asarray(x, dtype).reshape(()) for x in jax.tree.leaves(given)])
 
 
-def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
+def from_jaxnasium(env: object, *, pad: bool = False) -> FromJaxnasium:
     """Converts a jaxnasium environment to an `AbstractEnv`.
 
     The agents are in the order of `jax.tree`. An agent that jaxnasium truncates before the others
-    continues here until the episodes of all agents are over. Action masks are dropped, and `info`
-    is empty.
+    continues in eqgrid until the episodes of all agents are over. Action masks are dropped, and
+    `info` is empty.
 
     A plain jaxnasium environment is stepped with `step_env`, which does not reset. Wrappers of
     jaxnasium, including those around environments of other libraries, have a `step` that resets:
@@ -217,7 +236,7 @@ def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
 
     - `env`: such as `jaxnasium.make("CartPole-v1")`.
     - `pad`: whether observation vectors of different lengths are padded with zeros at the end, and
-        agents with fewer actions than others get masks of those that they have (vectors of
+        agents with fewer actions than others get masks of their actions (vectors of
         different lengths are padded, and the additional numbers ignored); otherwise such
         differences are an error.
 
@@ -244,43 +263,17 @@ def from_jaxnasium(env: Any, *, pad: bool = False) -> FromJaxnasium:
     return FromJaxnasium(jaxnasium.remove_wrapper(env, jaxnasium.LogWrapper), pad)
 
 
-def _by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[Any]:
+def _by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[PyTree]:
     """The subtree of each agent."""
     return env.agent_structure.flatten_up_to(tree)
 
 
-def _without_mask(observation: Any) -> Any:
+def _without_mask(observation: PyTree) -> PyTree:
     seen = observation
     return seen.observation if isinstance(seen, jaxnasium.AgentObservation) else seen
 
 
-def _description(space: AbstractSpace) -> tuple[Any, ...]:
-    """A space as plain numbers, which can be compared even while arrays are being traced.
-
-    **Raises:** `ValueError` when jaxnasium has no such space.
-    """
-    if isinstance(space, Discrete):
-        return (space.n,)
-    if isinstance(space, MultiDiscrete):
-        return ("choices", space.ns)
-    if isinstance(space, Box):
-        bounds = (np.asarray(bound).ravel().tolist() for bound in (space.low, space.high))
-        return (*map(tuple, bounds), space.shape)
-    raise ValueError(
-        f"jaxnasium has no {type(space).__name__}: use Discrete, MultiDiscrete or Box."
-    )
-
-
-def _their_space(description: tuple[Any, ...]) -> jaxnasium.Space:
-    if len(description) == 1:
-        return jaxnasium.Discrete(*description)
-    if len(description) == 2:
-        return jaxnasium.MultiDiscrete(np.asarray(description[1]))
-    low, high, shape = description
-    return jaxnasium.Box(np.reshape(low, shape), np.reshape(high, shape), shape)
-
-
-def _our_space(space: Any) -> AbstractSpace:
+def _our_space(space: object) -> AbstractSpace:
     """**Raises:** `ValueError` unless the space is discrete or a bounded `Box`."""
     if isinstance(space, jaxnasium.Discrete):
         return Discrete(int(space.n))
@@ -289,6 +282,6 @@ def _our_space(space: Any) -> AbstractSpace:
     if isinstance(space, jaxnasium.Box):
         return Box(jnp.asarray(space.low, float), jnp.asarray(space.high, float), space.shape)
     raise ValueError(
-        f"Actions of a {type(space).__name__} are not known (Discrete, MultiDiscrete and Box): put "
-        "jaxnasium's FlattenActionSpaceWrapper around it, where it fits."
+        f"Actions of a {type(space).__name__} are not supported: use Discrete, MultiDiscrete or "
+        "Box, or put jaxnasium's FlattenActionSpaceWrapper around it, where it fits."
     )

@@ -2,24 +2,23 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
+from jaxtyping import Array, ArrayLike, Bool, PRNGKeyArray, Shaped
 from jumanji import specs
 from jumanji.env import Environment
 from jumanji.wrappers import AutoResetWrapper, VmapAutoResetWrapper, VmapWrapper, Wrapper
 
 from .._env import AbstractEnv, TimeStep
-from .._observed import Masked
-from .._spaces import AbstractSpace, Box, Discrete
+from .._spaces import AbstractSpace, Box, Discrete, Masked
 from ..typing import PyTree
 from ._foreign import as_it_is, as_it_was_written, strongly_typed
 
-Observe: TypeAlias = Callable[[Any], PyTree]
+Observe: TypeAlias = Callable[[PyTree], PyTree]
 """A function from an observation of jumanji to the observations of the agents."""
 
 _NOT_SEEN = ("action_mask", "step_count")
@@ -47,17 +46,34 @@ class FromJumanji(AbstractEnv):
     num_agents: int = eqx.field(static=True)
 
     def __init__(self, env: Environment, observe: Observe | None, mask: bool):
-        _check_plain(env)
+        inner = env
+        while isinstance(inner, Wrapper):
+            if isinstance(inner, AutoResetWrapper | VmapAutoResetWrapper | VmapWrapper):
+                raise ValueError(
+                    f"from_jumanji(env) needs one environment, whose episodes end: leave out its "
+                    f"{type(inner).__name__}, and use Vectorize(AutoReset(env), num_envs)."
+                )
+            inner = inner._env
         self.env, self.num_agents = env, getattr(env, "num_agents", 1)
         self.action_space, self.choices = _actions(env, self._several)
         with as_it_was_written():
             _, first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
         shown = first.observation
         self.seen = _whole_observation(env, shown, self._several) if observe is None else observe
-        _check_rows(env, jax.eval_shape(lambda x: self._rows(x), shown), self.num_agents)
+        for row in jax.tree.leaves(jax.eval_shape(lambda x: self._rows(x), shown)):
+            if row.shape[:1] != (self.num_agents,):
+                raise ValueError(
+                    f"An observation of the {self.num_agents} agents of {_name(env)} must have a "
+                    f"row for each, but has the shape {row.shape}: let observe stack the rows."
+                )
         self.mask = mask and hasattr(shown, "action_mask")
         if self.mask:
-            _check_mask(env, self.action_space, jax.eval_shape(lambda x: self._mask(x), shown))
+            shape, space = jax.eval_shape(lambda x: self._mask(x), shown).shape, self.action_space
+            if not isinstance(space, Discrete) or shape[1:] != (space.n,):
+                raise ValueError(
+                    f"The masks of {_name(env)} have the shape {shape}, which does not fit its "
+                    "actions: set mask=False."
+                )
 
     @property
     def _several(self) -> bool:
@@ -101,20 +117,20 @@ class FromJumanji(AbstractEnv):
             return jnp.stack(jnp.unravel_index(action[0], self.choices))
         return action[0].astype(self.env.action_spec.dtype)
 
-    def _observation(self, shown: Any) -> PyTree[Shaped[Array, "agents ..."]]:
+    def _observation(self, shown: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         rows = self._rows(shown)
         return Masked(rows, self._mask(shown)) if self.mask else rows
 
-    def _rows(self, shown: Any) -> PyTree[Shaped[Array, "agents ..."]]:
+    def _rows(self, shown: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         with as_it_was_written():
             rows = strongly_typed(self.seen(shown))
         return rows if self._several else jax.tree.map(lambda x: x[None], rows)
 
-    def _mask(self, shown: Any) -> Bool[Array, "agents actions"]:
+    def _mask(self, shown: PyTree) -> Bool[Array, "agents actions"]:
         mask = jnp.asarray(shown.action_mask, bool)
         return mask if self._several else mask.reshape(1, -1)
 
-    def _by_agent(self, numbers: Any) -> Shaped[Array, " agents"]:
+    def _by_agent(self, numbers: ArrayLike) -> Shaped[Array, " agents"]:
         """One number per agent; a number for all agents is repeated."""
         return jnp.broadcast_to(jnp.asarray(numbers), (self.num_agents,))
 
@@ -128,15 +144,16 @@ def from_jumanji(
     reward or discount applies to every agent. Several choices of one agent, such as the rotation
     and the column in Tetris, become one `Discrete` action, in the order of
     `numpy.ravel_multi_index`. An agent terminates where the discount is 0; an episode that ends
-    with another discount is truncated, so what follows still has a value.
+    with another discount is truncated, so the following steps still have a value.
 
     **Arguments:**
 
     - `env`: such as `jumanji.make("RobotWarehouse-v0")`. Each call of `jumanji.make` returns
         another environment, which is compiled again.
-    - `observe`: a function from an observation of jumanji to those of the agents: one array, or a
-        PyTree of arrays. With several agents, each array must lead with them. By default it returns
-        `agents_view` or, for one agent, the only array besides `action_mask` and `step_count`.
+    - `observe`: a function from an observation of jumanji to the observations of the agents: one
+        array, or a PyTree of arrays. With several agents, each array must lead with them. By
+        default it returns `agents_view` or, for one agent, the only array besides `action_mask` and
+        `step_count`.
     - `mask`: whether observations are `Masked` with jumanji's `action_mask`, where it has one.
 
     **Raises:** `ValueError` when there is no default for the observation, or when the action space
@@ -150,17 +167,6 @@ def from_jumanji(
         ```
     """
     return FromJumanji(env, observe, mask)
-
-
-def _check_plain(env: Environment) -> None:
-    """**Raises:** `ValueError` for a batch of environments, or one that resets itself."""
-    while isinstance(env, Wrapper):
-        if isinstance(env, AutoResetWrapper | VmapAutoResetWrapper | VmapWrapper):
-            raise ValueError(
-                f"from_jumanji(env) needs one environment, whose episodes end: leave out its "
-                f"{type(env).__name__}, and use Vectorize(AutoReset(env), num_envs)."
-            )
-        env = env._env
 
 
 def _actions(env: Environment, several: bool) -> tuple[AbstractSpace, tuple[int, ...] | None]:
@@ -182,18 +188,19 @@ def _actions(env: Environment, several: bool) -> tuple[AbstractSpace, tuple[int,
         low, high = (jnp.broadcast_to(x, spec.shape) for x in (spec.minimum, spec.maximum))
         return (Box(low[0], high[0], low.shape[1:]) if several else Box(low, high, low.shape)), None
     raise ValueError(
-        f"The actions of {_name(env)} are not known: an agent has one of up to {_MOST_ACTIONS:,} "
-        f"actions, equally many for each agent, or a bounded box of numbers, but there is {spec!r}."
+        f"The actions of {_name(env)} are not supported: an agent needs one of up to "
+        f"{_MOST_ACTIONS:,} actions, the same number for each agent, or a bounded box of numbers, "
+        f"not {spec!r}."
     )
 
 
-def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
+def _whole_observation(env: Environment, shown: PyTree, several: bool) -> Observe:
     """The default for `observe`.
 
     **Raises:** `ValueError` when there is none for this observation.
     """
     if eqx.is_array_like(shown) or isinstance(shown, jax.ShapeDtypeStruct):
-        fields: dict[str, Any] = {}
+        fields: dict[str, object] = {}
     else:
         fields = shown._asdict() if hasattr(shown, "_asdict") else vars(shown)
     rest = [name for name in fields if name not in _NOT_SEEN]
@@ -208,25 +215,6 @@ def _whole_observation(env: Environment, shown: Any, several: bool) -> Observe:
         "choose what an agent observes with from_jumanji(env, observe=lambda observation: ...)"
         + (", an array with a row for each agent." if several else ", one array.")
     )
-
-
-def _check_rows(env: Environment, rows: PyTree[jax.ShapeDtypeStruct], num_agents: int) -> None:
-    """**Raises:** `ValueError` unless all observations lead with the axis of agents."""
-    for row in jax.tree.leaves(rows):
-        if row.shape[:1] != (num_agents,):
-            raise ValueError(
-                f"What the {num_agents} agents of {_name(env)} see must have a row for each, but "
-                f"the shape is {row.shape}: let observe stack the rows."
-            )
-
-
-def _check_mask(env: Environment, space: AbstractSpace, mask: jax.ShapeDtypeStruct) -> None:
-    """**Raises:** `ValueError` unless a mask has one entry for each action."""
-    if not isinstance(space, Discrete) or mask.shape[1:] != (space.n,):
-        raise ValueError(
-            f"The masks of {_name(env)} have the shape {mask.shape}, which does not fit its "
-            "actions: say mask=False."
-        )
 
 
 def _name(env: Environment) -> str:

@@ -1,21 +1,23 @@
-"""Tables as Parquet files, which pandas, polars, DuckDB and other tools read."""
+"""Tables as Parquet files, for pandas, polars, DuckDB and other tools."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
 
-def to_parquet(table: Mapping[str, Any], types: Mapping[str, str] | None = None) -> bytes:
+def to_parquet(
+    table: Mapping[str, Iterable[object]], types: Mapping[str, str] | None = None
+) -> bytes:
     """The bytes of a Parquet file, with checksums.
 
     **Arguments:**
 
     - `table`: the columns in order, each a sequence of strings, numbers or booleans.
-    - `types`: the types of columns by PyArrow's names, such as `"int64"`; those of other columns
-        follow from their values.
+    - `types`: the types of columns by PyArrow's names, such as `"int64"`; the types of other
+        columns follow from their values.
     """
     own = {} if types is None else types
     columns = {
@@ -36,4 +38,4 @@ def from_parquet(content: bytes) -> dict[str, list[Any]]:
         file = parquet.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
         return file.read().to_pydict()
     except (pa.ArrowException, OSError) as error:
-        raise ValueError("It is damaged, or no Parquet file.") from error
+        raise ValueError("It is damaged, or not a Parquet file.") from error

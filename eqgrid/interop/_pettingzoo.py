@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, final
+from typing import TypeVar, final
 
 import gymnasium
 import numpy as np
@@ -11,13 +11,25 @@ from jaxtyping import Shaped, UInt8
 from pettingzoo import ParallelEnv
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
-from ._episode import Episode, Screen, prepare, read_timestep
+from ._episode import (
+    Action,
+    Episode,
+    Info,
+    Screen,
+    Space,
+    action_space,
+    observation_space,
+    prepare,
+    read_action,
+    read_timestep,
+)
 from ._foreign import entries_by_agent
-from ._spaces import action_space, observation_space, read_action
+
+_T = TypeVar("_T")
 
 
 @final
-class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
+class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
     """An environment as a PettingZoo `ParallelEnv`, made by `to_pettingzoo`.
 
     - `world`: the wrapped environment of eqgrid.
@@ -37,23 +49,24 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         # Each agent has its own copy of the spaces, so that they can be seeded separately.
         does, sees = action_space(world), observation_space(world)
         self.action_spaces = {name: copy.deepcopy(does) for name in self.possible_agents}
-        self.observation_spaces: dict[str, Any] = {
+        self.observation_spaces: dict[str, Space] = {
             name: copy.deepcopy(sees) for name in self.possible_agents
         }
-        self._idle = _some_action(self.action_spaces["agent_0"])
+        low = does.low if isinstance(does, gymnasium.spaces.Box) else 0
+        self._idle = np.asarray(low, does.dtype)  # for agents that are done
         self._random: np.random.Generator | None = None
 
-    def action_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+    def action_space(self, agent: str) -> Space:
         """The action space of an agent."""
         return self.action_spaces[agent]
 
-    def observation_space(self, agent: str) -> gymnasium.spaces.Space[Any]:
+    def observation_space(self, agent: str) -> Space:
         """The observation space of an agent."""
         return self.observation_spaces[agent]
 
     def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+        self, seed: int | None = None, options: Info | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Info]]:
         """Starts an episode.
 
         **Arguments:**
@@ -71,13 +84,13 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         return self._by_agent(self.agents, observation), {name: {} for name in self.agents}
 
     def step(
-        self, actions: Mapping[str, Any]
+        self, actions: Mapping[str, Action]
     ) -> tuple[
         dict[str, np.ndarray],
         dict[str, float],
         dict[str, bool],
         dict[str, bool],
-        dict[str, dict[str, Any]],
+        dict[str, Info],
     ]:
         """Advances by one action of every agent in `agents`. Agents that terminate in this step are
         in the returned dicts for the last time.
@@ -117,14 +130,14 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
         if self.render_mode == "human":
             self.render()
 
-    def _read(self, actions: Mapping[str, Any]) -> Shaped[np.ndarray, "agents ..."]:
+    def _read(self, actions: Mapping[str, Action]) -> Shaped[np.ndarray, "agents ..."]:
         """The actions of all agents, in order, with an arbitrary one for agents that are done."""
         missing = [name for name in self.agents if name not in actions]
         unknown = [name for name in actions if name not in self.action_spaces]
         if missing or unknown:
             raise ValueError(
                 f"step needs an action of each of {', '.join(self.agents)}, but got those of "
-                f"{', '.join(map(str, actions)) or 'nobody'}."
+                f"{', '.join(map(str, actions)) or 'none'}."
             )
         return np.stack(
             [
@@ -133,20 +146,15 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Any]):
             ]
         )
 
-    def _by_agent(self, names: Iterable[str], values: Any) -> dict[str, Any]:
-        everybody = dict(zip(self.possible_agents, values, strict=True))
-        return {name: everybody[name] for name in names}
+    def _by_agent(self, names: Iterable[str], values: Iterable[_T]) -> dict[str, _T]:
+        by_agent = dict(zip(self.possible_agents, values, strict=True))
+        return {name: by_agent[name] for name in names}
 
-    def _info_of(self, agent: int, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _info_of(self, agent: int, info: Info) -> Info:
         return {
             name: value[agent] if name in self._rows else value.copy()
             for name, value in info.items()
         }
-
-
-def _some_action(space: gymnasium.spaces.Space[Any]) -> Shaped[np.ndarray, "..."]:
-    low = space.low if isinstance(space, gymnasium.spaces.Box) else 0
-    return np.asarray(low, space.dtype)
 
 
 def to_pettingzoo(

@@ -2,12 +2,14 @@
 
 import importlib
 import warnings
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import UInt8
 
 from ..errors import missing_library
+
+_Matplotlib: TypeAlias = Any  # modules and objects of matplotlib, which is imported lazily
 
 
 @final
@@ -24,8 +26,8 @@ class Window:
 
     def __init__(self, title: str, frames_per_second: int):
         self._title, self._seconds = title, 1 / frames_per_second
-        self._figure: Any = None
-        self._image: Any = None
+        self._figure: _Matplotlib = None
+        self._image: _Matplotlib = None
         self._shown = True
 
     def show(self, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
@@ -45,7 +47,9 @@ class Window:
             _pyplot().close(self._figure)
             self._figure = None
 
-    def _open(self, pyplot: Any, picture: UInt8[np.ndarray, "rows columns 3"]) -> Any:
+    def _open(
+        self, pyplot: _Matplotlib, picture: UInt8[np.ndarray, "rows columns 3"]
+    ) -> _Matplotlib:
         height, width = picture.shape[:2]
         figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
         self._image = figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
@@ -61,7 +65,7 @@ class Window:
         return figure
 
 
-def _pyplot() -> Any:
+def _pyplot() -> _Matplotlib:
     """matplotlib's pyplot, which is imported only when a window is used.
 
     **Raises:** `ImportError` when matplotlib is not installed.

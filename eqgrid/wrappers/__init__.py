@@ -5,9 +5,15 @@ from ._append import (
     AppendTimeLeft as AppendTimeLeft,
     AppendTimeLeftState as AppendTimeLeftState,
 )
-from ._auto_reset import AbstractAutoReset as AbstractAutoReset, AutoReset as AutoReset
+from ._episode_ends import (
+    AbstractAutoReset as AbstractAutoReset,
+    AutoReset as AutoReset,
+    TimeLimit as TimeLimit,
+    TimeLimitState as TimeLimitState,
+)
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._nesting import (
+    Vectorize as Vectorize,
     check_single_env as check_single_env,
     check_vector_env as check_vector_env,
     contains_wrapper as contains_wrapper,
@@ -26,8 +32,6 @@ from ._shaped_reward import (
     ShapedReward as ShapedReward,
     ShapedRewardState as ShapedRewardState,
 )
-from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
-from ._vectorize import Vectorize as Vectorize
 from ._with_partner import (
     REPLACED as REPLACED,
     TAKEN as TAKEN,

@@ -1,7 +1,6 @@
 """Wrappers that append the agent's index or the remaining time to observations."""
 
 import dataclasses
-import functools
 from typing import final
 
 import equinox as eqx
@@ -11,9 +10,9 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
 
 from .._checks import MAX_STEPS, as_number
 from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
-from .._observed import map_observation, split_mask
+from .._spaces import map_observation, split_mask
 from ..typing import PyTree
-from ._auto_reset import AbstractAutoReset
+from ._episode_ends import AbstractAutoReset
 from ._nesting import check_single_env, contains_wrapper
 
 
@@ -82,14 +81,10 @@ class AppendAgentId(AbstractWrapper):
 def _append(
     observation: PyTree[Shaped[Array, "agents ..."]],
 ) -> PyTree[Shaped[Array, "agents ..."]]:
-    return map_observation(functools.partial(jax.tree.map, _append_leaf), observation)
+    def append(x: Shaped[Array, "agents ..."]) -> Shaped[Array, "agents ..."]:
+        return jax.vmap(append_vector)(x, jnp.eye(len(x), dtype=x.dtype))
 
-
-def _append_leaf(
-    leaf: Shaped[Array, "agents *middle features"],
-) -> Shaped[Array, "agents *middle features+agents"]:
-    identity = jnp.eye(leaf.shape[0], dtype=leaf.dtype)
-    return jax.vmap(append_vector)(leaf, identity)
+    return map_observation(lambda seen: jax.tree.map(append, seen), observation)
 
 
 @final

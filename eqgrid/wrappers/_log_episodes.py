@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from .._checks import check_timestep
 from .._env import (
     AbstractEnv,
     AbstractVectorEnv,
     AbstractWrapper,
     AbstractWrapperState,
     TimeStep,
+    check_timestep,
     info_entry,
 )
 from ..typing import PyTree
@@ -95,7 +95,9 @@ class LogEpisodes(AbstractWrapper):
     def empty_totals(self) -> dict[str, Shaped[Array, "..."]]:
         """**Returns:** zeros for every total, by name, with the shapes and dtypes of the sums."""
         return {
-            name: jnp.zeros(entry.shape, dtype=_sum_dtype(entry.dtype))
+            name: jnp.zeros(
+                entry.shape, entry.dtype if jnp.issubdtype(entry.dtype, jnp.inexact) else int
+            )
             for name, entry in zip(self.totals, self._entries, strict=True)
         }
 
@@ -136,8 +138,3 @@ class LogEpisodes(AbstractWrapper):
 
 def _keep_if(condition: Bool[Array, ""], value: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:
     return jnp.where(condition, value, jnp.zeros_like(value))
-
-
-def _sum_dtype(dtype: jnp.dtype) -> jnp.dtype:
-    """A dtype in which the sum of such numbers over an episode does not overflow."""
-    return dtype if jnp.issubdtype(dtype, jnp.inexact) else jnp.zeros((), dtype=int).dtype

@@ -1,6 +1,5 @@
 """Wrappers that normalise observations and rewards by running moments."""
 
-import functools
 from typing import final
 
 import equinox as eqx
@@ -17,7 +16,7 @@ from .._env import (
     TimeStep,
 )
 from .._moments import RunningMoments
-from .._observed import map_observation, split_mask
+from .._spaces import map_observation, split_mask
 from ..typing import PyTree
 from ._nesting import check_vector_env, contains_wrapper
 
@@ -25,7 +24,7 @@ from ._nesting import check_vector_env, contains_wrapper
 @final
 class NormalizeObservationState(AbstractWrapperState):
     """The moments with which the last observation was normalised, the last observation and final
-    observation as they were before (`None` unless `keep_raw`), and the inner state.
+    observation before normalisation (`None` unless `keep_raw`), and the inner state.
     """
 
     env_state: PyTree
@@ -40,12 +39,12 @@ class NormalizeObservation(AbstractVectorWrapper):
     There is one set of moments per array of the observation, of the shape of one agent's array,
     shared by all environments and agents. Each batch of observations is first added to the moments
     and then normalised with them. This includes the observations of `reset`, but not final
-    observations, nor those of agents that have terminated. Observations are not renormalised later,
-    so the policy and the learner use the same values. The result is floating-point, whatever the
-    dtype of the observation. The mask of a `Masked` observation is not changed.
+    observations, nor observations of agents that have terminated. Observations are not renormalised
+    later, so the policy and the learner use the same values. The result is floating-point, whatever
+    the dtype of the observation. The mask of a `Masked` observation stays the same.
 
-    A replay buffer stores observations as they were (`keep_raw` and `raw`), and normalises what it
-    samples with the moments of that time (`normalize`).
+    A replay buffer stores raw observations (`keep_raw` and `raw`), and normalises its samples with
+    the current moments (`normalize`).
 
     For evaluation, `freeze` the moments:
     `evaluation = NormalizeObservation(other_envs).freeze(state)` normalises with the moments in
@@ -63,9 +62,9 @@ class NormalizeObservation(AbstractVectorWrapper):
     - `env`: a vector environment.
     - `epsilon`: added to the variance.
     - `clip`: the largest magnitude; `jnp.inf` for no clipping.
-    - `moments`: the moments to start from in `reset`; those of no samples by default.
+    - `moments`: the moments to start from in `reset`; by default, the moments of no samples.
     - `frozen`: whether `moments` are never updated.
-    - `keep_raw`: whether the state keeps the last observations as they were, for `raw`.
+    - `keep_raw`: whether the state keeps the last raw observations, for `raw`.
 
     **Raises:** `ValueError` for a wrong nesting, if `frozen` without `moments`, or for a number out
     of range. Traced numbers are not checked.
@@ -104,8 +103,8 @@ class NormalizeObservation(AbstractVectorWrapper):
 
         **Arguments:**
 
-        - `state`: the state of any stack that contains a `NormalizeObservation`, such as that of
-            the training environments. The number of environments may differ.
+        - `state`: the state of any stack that contains a `NormalizeObservation`, such as the
+            state of the training environments. The number of environments may differ.
 
         **Returns:** a new wrapper, whose moments are array leaves. They are copied, so that the
         wrapper stays valid when `state` is donated to a compiled function.
@@ -127,8 +126,8 @@ class NormalizeObservation(AbstractVectorWrapper):
         **Arguments:**
 
         - `state`: the state of any stack that contains a `NormalizeObservation`.
-        - `observation`: observations as the environment returned them, such as a batch of stored
-            ones; their number may differ from that of the environments.
+        - `observation`: raw observations, such as a batch of stored ones; their number may differ
+            from the number of environments.
 
         **Returns:** the normalised observations.
 
@@ -139,7 +138,7 @@ class NormalizeObservation(AbstractVectorWrapper):
     def raw(
         self, state: PyTree
     ) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], PyTree[Shaped[Array, "envs agents ..."]]]:
-        """The last observations as they were before they were normalised.
+        """The last observations before normalisation.
 
         **Arguments:**
 
@@ -215,7 +214,13 @@ class NormalizeObservation(AbstractVectorWrapper):
     ) -> PyTree[RunningMoments]:
         if self.frozen:
             return moments
-        update = functools.partial(_update_leaf, counts.reshape(-1))
+
+        def update(
+            leaf: Shaped[Array, "envs agents *shape"], moments: RunningMoments
+        ) -> RunningMoments:
+            samples = leaf.astype(float).reshape(-1, *leaf.shape[2:])
+            return moments.update(samples, counts.reshape(-1))
+
         return jax.tree.map(update, split_mask(observation)[0], moments)
 
     def _normalize(
@@ -236,20 +241,12 @@ class NormalizeObservation(AbstractVectorWrapper):
 
 
 def _find(state: PyTree, method: str) -> NormalizeObservationState:
-    """The state of the `NormalizeObservation` in that of a stack of wrappers."""
+    """The state of the `NormalizeObservation` in the state of a stack of wrappers."""
     while isinstance(state, AbstractWrapperState):
         if isinstance(state, NormalizeObservationState):
             return state
         state = state.env_state
     raise ValueError(f"{method} needs the state of a NormalizeObservation; there is none in this.")
-
-
-def _update_leaf(
-    counts: Bool[Array, " samples"],
-    leaf: Shaped[Array, "envs agents *shape"],
-    moments: RunningMoments,
-) -> RunningMoments:
-    return moments.update(leaf.astype(float).reshape(-1, *leaf.shape[2:]), counts)
 
 
 @final

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -43,8 +43,8 @@ class LinearSchedule(eqx.Module):
 
     - `start`: the value at a count of 0.
     - `end`: the value from a count of `steps` on.
-    - `steps`: the length of the change, above 0; counted in steps of one environment where the
-        schedule is that of `ShapedReward`.
+    - `steps`: the length of the change, above 0; in `ShapedReward`, counted in steps of one
+        environment.
 
     **Raises:** `ValueError` when a number is not finite, or `steps` is not above 0. Traced numbers
     are not checked.
@@ -104,14 +104,14 @@ class Scheduled(AbstractWrapper):
     """
 
     env: AbstractEnv
-    where: Callable[[Any], Any] = eqx.field(static=True)
-    schedule: Callable[[Int[Array, ""]], Any]
+    where: Callable[[PyTree], PyTree] = eqx.field(static=True)
+    schedule: Callable[[Int[Array, ""]], ArrayLike]
 
     def __init__(
         self,
         env: AbstractEnv | AbstractVectorEnv,
-        where: Callable[[Any], Any],
-        schedule: Callable[[Int[Array, ""]], Any],
+        where: Callable[[PyTree], PyTree],
+        schedule: Callable[[Int[Array, ""]], ArrayLike],
     ):
         self.env = check_single_env(env, "Scheduled(env, where, schedule)")
         number = where(self.env)
@@ -181,13 +181,13 @@ class ShapedReward(AbstractWrapper):
     """
 
     env: AbstractEnv
-    schedule: Callable[[Int[Array, ""]], Any]
+    schedule: Callable[[Int[Array, ""]], ArrayLike]
     key: str = eqx.field(static=True)
 
     def __init__(
         self,
         env: AbstractEnv | AbstractVectorEnv,
-        schedule: Callable[[Int[Array, ""]], Any] | Real[ArrayLike, ""],
+        schedule: Callable[[Int[Array, ""]], ArrayLike] | Real[ArrayLike, ""],
         key: str = "shaped_reward",
     ):
         self.env = check_single_env(env, "ShapedReward(env, schedule)")
@@ -204,7 +204,10 @@ class ShapedReward(AbstractWrapper):
                 f"ShapedReward needs one float per agent in info[{key!r}], "
                 f"but finds {entry.dtype} of shape {entry.shape}."
             )
-        self.schedule = schedule if callable(schedule) else _Constant(_as_weight(schedule))
+        if not callable(schedule):
+            needs = "ShapedReward needs a schedule, or a finite number"
+            schedule = _Constant(as_number(schedule, float, is_finite, needs))
+        self.schedule = schedule
         self.key = key
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
@@ -224,11 +227,6 @@ class ShapedReward(AbstractWrapper):
 
     def observe(self, state: ShapedRewardState) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state.env_state)
-
-
-def _as_weight(weight: Real[ArrayLike, ""]) -> Float[Array, ""]:
-    needs = "ShapedReward needs a schedule, or a finite number"
-    return as_number(weight, float, is_finite, needs)
 
 
 @final

@@ -1,6 +1,7 @@
 """Wrappers that replace the actions of one agent by a partner's, and that design partners.
 
-`DesignPartners` selects partners from whom the most can be learned, by the variance of returns.
+`DesignPartners` selects the partners from which the learner can learn most, by the variance of
+returns.
 """
 
 import dataclasses
@@ -24,13 +25,11 @@ from .._env import (
     unwrap_state,
 )
 from .._moments import RunningMoments
-from .._observed import sample_allowed
 from .._partner import OneOf, Seen
-from .._spaces import Discrete
+from .._spaces import Discrete, sample_allowed
 from ..typing import PyTree
-from ._auto_reset import AbstractAutoReset
-from ._nesting import check_single_env, check_vector_env, contains_wrapper, iter_wrappers
-from ._vectorize import Vectorize
+from ._episode_ends import AbstractAutoReset
+from ._nesting import Vectorize, check_single_env, check_vector_env, contains_wrapper, iter_wrappers
 
 REPLACED = "replaced"
 """The key in `info` of a boolean per agent: whether a partner's action replaced its own."""
@@ -66,15 +65,15 @@ class WithPartnerState(AbstractWrapperState):
 class WithPartner(AbstractWrapper):
     """Lets a partner act for one agent, so that the other agents learn to play with it.
 
-    Each reset samples whether there is a partner in this episode, its seat, which of `partners` it
-    is, and its noise level. The action given for its seat is then replaced: `info[REPLACED]` marks
-    the agent whose action was, and `info[TAKEN]` has the actions that all agents took instead.
-    `agents.collect_rollout` excludes replaced actions from learning.
-    With policies of earlier runs as partners, this is the second stage of fictitious co-play
-    (Strouse et al. 2021, "Collaborating with Humans without Human Data"). Without `partners`, the
-    given action is kept except for the noise: the partner is then a mixture of the learner's own
-    policy and a random one, as in E3T (Yan et al. 2023, "An Efficient End-to-End Training Approach
-    for Zero-Shot Human-AI Coordination").
+    Each reset samples whether there is a partner in this episode, its seat, its index in
+    `partners`, and its noise level. The action given for its seat is then replaced:
+    `info[REPLACED]` marks this agent, and `info[TAKEN]` has the actions that all agents took.
+    `agents.collect_rollout` excludes replaced actions from learning. With policies of earlier runs
+    as partners, this is the second stage of fictitious co-play (Strouse et al. 2021, "Collaborating
+    with Humans without Human Data"). Without `partners`, the given action is kept except for the
+    noise: the partner is then a mixture of the learner's own policy and a random one, as in E3T
+    (Yan et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI
+    Coordination").
 
     ```python
     from eqgrid import OneOf, WithPartner, make
@@ -204,14 +203,14 @@ def sample_bias(key: PRNGKeyArray, num_actions: int) -> Float[Array, " actions"]
 
 @final
 class DesignPartnersState(AbstractWrapperState):
-    """The designs, what is known of them, and the inner state.
+    """The designs, the returns with each of them, and the inner state.
 
     **Arguments:**
 
     - `env_state`: the inner state.
     - `level`, `bias`: the noise level of each design, and the logits of its random actions.
     - `returns`: the moments of the returns of each design in this generation.
-    - `generation`: how often designs were replaced.
+    - `generation`: the number of times that designs were replaced.
     - `begun`: the generation in which the episode of each environment began.
     """
 
@@ -228,13 +227,13 @@ class DesignPartners(AbstractVectorWrapper):
     """Keeps those partners whose episodes vary most in their return, and replaces the others.
 
     A design is a noise level and a distribution of random actions: the partner is the learner's own
-    policy with so many of its actions replaced. Each design has an equal share of the environments.
-    When all designs have had `episodes` episodes, a generation ends: the half with the highest
-    variance of the return stays, and the other half is sampled anew, with a level that is uniform
-    from 0 to 1; ties are broken at random. Where the return varies, it depends on what the learner
-    does, so there is something to learn; with a partner that always or never lets the team succeed,
-    there is not. Episodes should be about equally long, since those that still run when a
-    generation ends do not count.
+    policy with this share of its actions replaced. Each design has an equal share of the
+    environments. When all designs have had `episodes` episodes, a generation ends: the half with
+    the highest variance of the return stays, and the other half is sampled anew, with a level that
+    is uniform from 0 to 1; ties are broken at random. Where the return varies, it depends on the
+    actions of the learner, which can then improve; with a partner that always or never lets the
+    team succeed, it cannot. Episodes should be about equally long, since unfinished episodes do not
+    count when a generation ends.
 
     This is the curriculum of Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised
     Partner Design Enables Robust Ad-hoc Teamwork"), with a selection by halves of our own.
@@ -250,7 +249,7 @@ class DesignPartners(AbstractVectorWrapper):
 
     - `env`: a vector environment with `WithPartner(..., biased=True)` and `LogEpisodes` inside.
     - `num_designs`: the number of designs, an even number that divides the environments.
-    - `episodes`: the number of episodes, at least 2, after which a design is judged.
+    - `episodes`: the number of episodes, at least 2, after which a design is evaluated.
 
     **Raises:** `ValueError` for a wrong nesting or a number out of range.
     """
@@ -263,7 +262,9 @@ class DesignPartners(AbstractVectorWrapper):
         self, env: AbstractEnv | AbstractVectorEnv, num_designs: int = 16, episodes: int = 8
     ):
         self.env = check_vector_env(env, "DesignPartners(env)")
-        inside = [x for x in _single_wrappers(self.env) if isinstance(x, WithPartner)]
+        batch = unwrap(self.env)
+        wrappers = iter_wrappers(batch.env) if isinstance(batch, Vectorize) else ()
+        inside = [x for x in wrappers if isinstance(x, WithPartner)]
         if not any(x.biased and x.partners is None for x in inside):
             raise ValueError(
                 "DesignPartners needs partners to design: put WithPartner(env, biased=True) "
@@ -341,7 +342,7 @@ class DesignPartners(AbstractVectorWrapper):
     def _sample(
         self, key: PRNGKeyArray
     ) -> tuple[Float[Array, " designs"], Float[Array, "designs actions"]]:
-        """As many new designs as there are."""
+        """New designs, `num_designs` of them."""
         level_key, bias_key = jax.random.split(key)
         assert isinstance(self.action_space, Discrete)
         keys = jax.random.split(bias_key, self.num_designs)
@@ -370,12 +371,6 @@ class DesignPartners(AbstractVectorWrapper):
     def _no_returns(self) -> RunningMoments:
         empty = RunningMoments.empty(())
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.num_designs,)), empty)
-
-
-def _single_wrappers(env: AbstractVectorEnv) -> list[object]:
-    """The wrappers of each single environment of a vector environment."""
-    batch = unwrap(env)
-    return list(iter_wrappers(batch.env)) if isinstance(batch, Vectorize) else []
 
 
 def _with_partner(state: PyTree) -> WithPartnerState:

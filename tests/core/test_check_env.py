@@ -155,7 +155,7 @@ class Broken(AbstractEnv):
 
 FAULTS = {
     "python view": "The observation of reset holds 0.5 at ['share']: put jnp.asarray around it.",
-    "python state": "The state of Broken holds 0 at .time, which is no array",
+    "python state": "The state of Broken holds 0 at .time, which is not an array",
     "python end": "The TimeStep of step holds False at .truncated: put jnp.asarray around it.",
     "two of three events": 'info["events"] must have the shape (3, 3), a column for each of',
     "no events": 'info["events"] must have the shape (3, 2), a column for each of event_names, but',
@@ -261,5 +261,5 @@ def test_agents_refuse_the_same_spaces(fault):
 
 
 def test_what_is_no_environment_is_said():
-    with unchecked(), pytest.raises(ValueError, match="is no AbstractEnv"):
+    with unchecked(), pytest.raises(ValueError, match="is not an AbstractEnv"):
         check_env("overcooked")

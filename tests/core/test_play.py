@@ -168,7 +168,7 @@ def test_a_game_may_be_cut(key):
 
 
 def test_everybody_needs_a_partner(key):
-    with pytest.raises(ValueError, match="has 2 agents, so play needs a team of as many"):
+    with pytest.raises(ValueError, match="has 2 agents, so play needs a team of 2 partners"):
         play(Clock(), (StayPartner(0),), key)
-    with pytest.raises(ValueError, match="has 2 agents, so play needs a team of as many"):
+    with pytest.raises(ValueError, match="has 2 agents, so play needs a team of 2 partners"):
         record_play(Clock(), (StayPartner(0),), key[None], max_steps=3)

@@ -284,7 +284,7 @@ def test_games_of_partners_are_counted(key):
 def test_what_cannot_be_counted_is_one_sentence(plan):
     env, game = plan
     with unchecked():
-        with pytest.raises(ValueError, match="give it the kitchen of the games"):
+        with pytest.raises(ValueError, match="needs the kitchen of the games"):
             behaviour(game, make("rescue"))
         for other in (Overcooked("ring", dynamics="interactive"), Overcooked("cramped")):
             with pytest.raises(ValueError, match="do not follow the rules of this kitchen"):

@@ -151,7 +151,7 @@ def test_only_the_chosen_kitchen_is_read(new):
         assert len(games_from_table(strange, kitchen="cramped_room")) == 2
         with pytest.raises(ValueError, match="unknown kitchen 'moon': give its layout"):
             games_from_table(strange)
-        with pytest.raises(ValueError, match="Row 105: the state is no JSON"):
+        with pytest.raises(ValueError, match="Row 105: the state is not JSON"):
             games_from_table(strange, layouts={"moon": PAID})
         with pytest.raises(ValueError, match="no games in 'ring': the kitchens here are cramped"):
             games_from_table(strange, kitchen="ring")
@@ -187,7 +187,7 @@ BAD = {
     "odd reward": (lambda t: changed(t, "reward", 3, float("nan")), "Row 3: the reward is no num"),
     "odd loop": (lambda t: changed(t, "cur_gameloop", 3, None), "Row 3: the cur_gameloop is no n"),
     "lost row": (lambda t: changed(t, "cur_gameloop", 4, 99), "lacks a row"),
-    "no text": (lambda t: changed(t, "state", 3, {"a": [1]}), "Row 3: the state is no text"),
+    "no text": (lambda t: changed(t, "state", 3, {"a": [1]}), "Row 3: the state is not a text"),
     "odd action": (lambda t: changed(t, "joint_action", 2, "[[0, 0], 'DANCE']"), "Row 2: the join"),
     "action list": (lambda t: changed(t, "joint_action", 2, [[0, 0]]), "Row 2: the joint_action"),
     "no layout": (lambda t: t | {"layout": ["7"] * 105}, "Row 0 has another grid than"),
@@ -277,12 +277,12 @@ FILES = {
     "games.txt": (b"", r"must end in \.csv"),
     "games.csv": (b'a,b\n"1', "damaged, or no CSV"),
     "rows.csv": (b"a,b\n1\n", "as many cells as the first"),
-    "latin.csv": (b"\xff", "It is no UTF-8"),
+    "latin.csv": (b"\xff", "It is not UTF-8"),
     "games.json": (b"{", "damaged, or no JSON"),
     "list.json": (b"[]", "a list of rows, or a list for each column"),
     "rows.json": (b'[{"a": 1}, {"b": 1}]', "a list of rows, or a list for each column"),
     "deep.json": (b"[" * 100_000, "damaged, or no JSON"),
-    "games.parquet": (b"PAR1", "damaged, or no Parquet"),
+    "games.parquet": (b"PAR1", "damaged, or not a Parquet"),
     "games.pickle": (b"", "It is damaged"),
     "list.pickle": (pickle.dumps([1]), "It has no table of pandas"),
     "other.csv": (b"a,b\n1,2\n", "The table has no column 'state'"),
@@ -358,7 +358,7 @@ def test_a_forged_pickle_is_refused_and_not_run(case, tmp_path):
     with pytest.raises(NotATable, match="which no table of pandas needs"):
         read_pickled_table(content)
     (tmp_path / "games.pickle").write_bytes(content)
-    with pytest.raises(ValueError, match="is refused: It asks for") as caught:
+    with pytest.raises(ValueError, match="is rejected: It asks for") as caught:
         read_games(tmp_path / "games.pickle")
     assert "\n" not in str(caught.value)
     assert not mark.exists()

@@ -106,7 +106,7 @@ def test_rows_of_any_order_and_of_one_kitchen_are_read(table):
 BAD = {
     "no column": (lambda t: {k: v for k, v in t.items() if k != "reward"}, "no column 'reward'"),
     "no rows": (lambda t: {name: [] for name in t}, "has no rows: there"),
-    "no JSON": (lambda t: changed(t, "state", 3, "{"), "Row 3: the state is no JSON"),
+    "no JSON": (lambda t: changed(t, "state", 3, "{"), "Row 3: the state is not JSON"),
     "no state": (lambda t: changed(t, "state", 3, "{}"), "Row 3: .* has no 'objects'"),
     "odd action": (
         lambda t: changed(t, "joint_action", 2, "[[0, 0], [1, 1]]"),
@@ -137,5 +137,5 @@ def test_what_the_reference_does_not_know_is_refused(table):
     with pytest.raises(ValueError, match="no rows with the layout_name 'ring'"):
         trajectories_from_reference(table, LAYOUT, layout_name="ring")
     unfair = eqx.tree_at(lambda x: x.reward, whole, whole.reward.at[3, 0].set(1.0))
-    with pytest.raises(ValueError, match="cooks are paid differently"):
+    with pytest.raises(ValueError, match="rewards of these cooks differ"):
         trajectories_to_reference(unfair, LAYOUT)

@@ -183,9 +183,9 @@ def test_a_missing_file_is_refused(name):
     ("text", "words"),
     [
         ("XXX\nX X\nXXX", "no start"),
-        ("{'grid': 'XXX'", "no Python dictionary"),
-        ("{'start_all_orders': []}", "no Python dictionary with a 'grid'"),
-        ("{'grid': __import__('os').getcwd()}", "no Python dictionary"),
+        ("{'grid': 'XXX'", "not a Python dictionary"),
+        ("{'start_all_orders': []}", "not a Python dictionary with a 'grid'"),
+        ("{'grid': __import__('os').getcwd()}", "not a Python dictionary"),
         ("{'grid': 'XXX\\nX X\\nXXX'}", "no start"),
         ("{'grid': 7}", "'grid' must be a text"),
         ("{'grid': 'XXX\\nX1X\\nXXX', 'start_all_orders': [{'ingredients': ['leek']}]}", "leek"),

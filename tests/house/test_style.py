@@ -124,8 +124,8 @@ PRIVATE = {
     "eqgrid.envs.overcooked.layouts": {"_layouts"},
     "eqgrid.envs.overcooked.people": {"_files"},
     "eqgrid.grid": {"_actions", "_layout"},
-    "eqgrid.interop": {"_foreign", "_spaces", "_window"},
-    "eqgrid.interop.mjx": {"_env", "_library"},
+    "eqgrid.interop": {"_episode", "_foreign", "_window"},
+    "eqgrid.interop.mjx": {"_env", "_state"},
     "eqgrid_lab": {"_pages"},
     "eqgrid_lab.base": {"_command", "_distributed", "_run_files"},
     "eqgrid_lab.commands": {

@@ -15,7 +15,7 @@ from rooms import WithRooms
 
 from eqgrid import LogEpisodes, interop, make
 from eqgrid.interop import _window
-from eqgrid.interop._spaces import observation_space
+from eqgrid.interop._episode import observation_space
 from eqgrid.interop._window import Window
 
 

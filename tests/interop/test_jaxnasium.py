@@ -147,7 +147,7 @@ def test_agents_with_fewer_actions_get_a_mask(key):
     timestep, _ = env.step(key, state, jnp.array([4, 4]))
     np.testing.assert_array_equal(timestep.reward, [2, 4])  # action 2 is the first agent's last
     assert eqx.tree_equal(timestep.observation.action_mask, seen.action_mask)
-    with pytest.raises(ValueError, match="have different actions: say pad=True"):
+    with pytest.raises(ValueError, match="have different actions: set pad=True"):
         from_jaxnasium(UnevenRace())
 
 
@@ -234,11 +234,11 @@ class Several(Race):
 
 
 def test_what_does_not_fit_is_one_sentence():
-    with pytest.raises(ValueError, match=r"see \(2,\), \(3,\): say pad=True"):
+    with pytest.raises(ValueError, match=r"see \(2,\), \(3,\): set pad=True"):
         from_jaxnasium(Race())
     with pytest.raises(ValueError, match="one array of them with jaxnasium's TransformObs"):
         from_jaxnasium(Several())
-    with pytest.raises(ValueError, match=r"of a Odd are not known.*FlattenAct"):
+    with pytest.raises(ValueError, match=r"of a Odd are not supported.*FlattenAct"):
         from_jaxnasium(Several(choices=2))
     with pytest.raises(ValueError, match="leave out the VecEnvWrapper"):
         from_jaxnasium(jaxnasium.VecEnvWrapper(jaxnasium.make("CartPole-v1")))

@@ -30,7 +30,7 @@ from eqgrid.interop.mjx import (
     body_positions,
 )
 from eqgrid.interop.mjx._env import load_model
-from eqgrid.interop.mjx._library import mujoco
+from eqgrid.interop.mjx._state import mujoco
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.settings import _config, page
 

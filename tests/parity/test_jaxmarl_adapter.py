@@ -194,7 +194,9 @@ def test_the_command_line_knows_what_a_world_of_jaxmarl_is_like():
         world_settings("jaxmarl:MPE_simple_spred")
     pair = world_settings("jaxmarl:MPE_simple_speaker_listener_v4")
     assert (pair.has_images, pair.normalize_observation) == (False, True)
-    with pytest.raises(UsageError, match=r"storm_np cannot be used: What .* shows is no dict"):
+    with pytest.raises(
+        UsageError, match=r"storm_np cannot be used: The observation of .* is not a dict"
+    ):
         world_settings("jaxmarl:storm_np")
 
 
@@ -246,15 +248,15 @@ class Mixed(type(jaxmarl.make("MPE_simple_spread_v3"))):
 
 
 def test_what_does_not_fit_is_one_sentence(spread):
-    with pytest.raises(ValueError, match=r"see \(\d+,\), \(\d+,\): say pad=True"):
+    with pytest.raises(ValueError, match=r"see \(\d+,\), \(\d+,\): set pad=True"):
         from_jaxmarl(jaxmarl.make("MPE_simple_push_v3"))
     with pytest.raises(ValueError, match="have different actions"):
         from_jaxmarl(jaxmarl.make("MPE_simple_speaker_listener_v4"))
     with pytest.raises(ValueError, match="different kinds or bounds"):
         from_jaxmarl(Mixed(), pad=True)
-    with pytest.raises(ValueError, match="shows is no dict with an entry for each agent: put a wr"):
+    with pytest.raises(ValueError, match="is not a dict with an entry for each agent: put a wr"):
         from_jaxmarl(jaxmarl.make("storm_np"))
-    with pytest.raises(ValueError, match="does not say which actions are allowed: say mask=False"):
+    with pytest.raises(ValueError, match="has no masks of allowed actions: set mask=False"):
         from_jaxmarl(spread, mask=True)
     with pytest.raises(ValueError, match="to_jaxmarl"):
         to_jaxmarl(Vectorize(AutoReset(TimeLimit(from_jaxmarl(spread), 5)), 2))

@@ -116,13 +116,13 @@ def test_what_does_not_fit_is_one_sentence(theirs):
         from_jumanji(theirs["tetris"])
     with pytest.raises(ValueError, match="a row for each"):
         from_jumanji(theirs["connector"])
-    with pytest.raises(ValueError, match="agents of Connector see must have a row for each"):
+    with pytest.raises(ValueError, match="agents of Connector must have a row for each"):
         from_jumanji(theirs["connector"], observe=lambda seen: seen.grid)
     with as_it_was_written():
         factory, small = JobShop(), JobShop(generator=jobs.RandomGenerator(2, 2, 2, 2))
-    with pytest.raises(ValueError, match="The actions of JobShop are not known"):
+    with pytest.raises(ValueError, match="The actions of JobShop are not supported"):
         from_jumanji(factory)
-    with pytest.raises(ValueError, match="does not fit its actions: say mask=False"):
+    with pytest.raises(ValueError, match="does not fit its actions: set mask=False"):
         from_jumanji(small, observe=lambda seen: seen.ops_machine_ids)
     with pytest.raises(ValueError, match="leave out its AutoResetWrapper"):
         from_jumanji(AutoResetWrapper(theirs["snake"]))

@@ -179,7 +179,7 @@ def test_states_may_hold_functions(key, lazy):
 def test_numbers_in_a_state_that_are_no_arrays_are_named(key, number):
     env = Tagged(more={"score": number})
     for build in (AutoReset, lambda env: Vectorize(env, 2), lambda e: Vectorize(AutoReset(e), 2)):
-        with pytest.raises(TypeError, match=r"Tagged holds .* at \['score'\], which is no array"):
+        with pytest.raises(TypeError, match=r"Tagged holds .* at \['score'\], which is not"):
             build(env).reset(key)
 
 

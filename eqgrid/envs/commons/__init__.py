@@ -1,7 +1,5 @@
-"""Harvest and Cleanup: worlds in which agents share what all of them use."""
+"""Harvest and Cleanup: worlds in which agents share a resource."""
 
-from ._cleanup import CLEANUP_ACTIONS as CLEANUP_ACTIONS, Cleanup as Cleanup
-from ._harvest import HARVEST_ACTIONS as HARVEST_ACTIONS, REGROWTH as REGROWTH, Harvest as Harvest
 from ._kinds import (
     CLEANING_BEAM as CLEANING_BEAM,
     KINDS as KINDS,
@@ -38,4 +36,11 @@ from ._views import (
     RIVER_PLANES as RIVER_PLANES,
     orchard_view as orchard_view,
     river_view as river_view,
+)
+from ._worlds import (
+    CLEANUP_ACTIONS as CLEANUP_ACTIONS,
+    HARVEST_ACTIONS as HARVEST_ACTIONS,
+    REGROWTH as REGROWTH,
+    Cleanup as Cleanup,
+    Harvest as Harvest,
 )

@@ -1,4 +1,4 @@
-"""The maps of the two worlds, and how layouts are read."""
+"""The maps of the two worlds, and the function that reads layouts."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,8 +44,9 @@ ORCHARDS = {
         #P1PPP2PPP3P#
         #############""",
 }
-"""The layouts of `Harvest` by name: `"open"` is that of Melting Pot's `commons_harvest__open`, in
-which the first two players first start between the patches; `"small"` is our own, for three agents.
+"""The layouts of `Harvest` by name: `"open"` is the map of Melting Pot's `commons_harvest__open`,
+in which the first two players first start between the patches; `"small"` is our own, for three
+agents.
 """
 
 RIVERS = {
@@ -83,8 +84,8 @@ RIVERS = {
         #BBBBBBBBBBB#
         #############""",
 }
-"""The layouts of `Cleanup` by name: `"river"` is that of Melting Pot's `clean_up`, and `"small"` is
-our own, for three agents.
+"""The layouts of `Cleanup` by name: `"river"` is the map of Melting Pot's `clean_up`, and `"small"`
+is our own, for three agents.
 """
 
 
@@ -97,7 +98,7 @@ def load_layout(
 
     - `layout`, `known`: as in `choose_text`.
     - `num_agents`: the number of agents; by default the number of digits in the text or, if there
-        is none, `NUM_AGENTS`, or as many as there are cells to start in.
+        are none, `NUM_AGENTS` or the number of cells to start in, whichever is smaller.
 
     **Raises:** `LayoutError` when the layout cannot be used, or has no room for the agents.
     """

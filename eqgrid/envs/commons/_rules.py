@@ -158,8 +158,7 @@ def _grow(
 
 @final
 class Pollute(AbstractPhase):
-    """The phase of `Cleanup` in which a clean cell of the river is polluted, which is drawn
-    uniformly among all of them.
+    """The phase of `Cleanup` that pollutes a clean cell of the river, sampled uniformly.
 
     Source: `DirtSpawner` of Melting Pot (`lua/levels/clean_up/components.lua`).
 
@@ -225,10 +224,10 @@ def cast(
     """The beams of agents, which are all fired at once.
 
     A beam is a bundle of rays in the direction that the agent faces. The middle one begins in front
-    of the agent. The others begin beside it, `1` to `radius` cells to its left and right, and are
-    as much shorter at their far end: with a length of 3 and a radius of 1, nine cells are covered.
+    of the agent. The others begin `1` to `radius` cells to its left and right, and are shorter by
+    the same number of cells: with a length of 3 and a radius of 1, the beam covers nine cells.
     A ray ends before a cell that cannot be entered, and in a cell in which it hits something. Where
-    a ray ends at once, those further out are not fired.
+    a ray ends at once, the rays further out are not fired.
 
     Source: `Grid::HitBeamActual` of DeepMind Lab2D, which is the engine of Melting Pot.
 
@@ -262,7 +261,7 @@ def _cast_ray(
     ahead: _Places,
     length: int,
 ) -> tuple[Shots, Bool[Array, " agents"]]:
-    """The shots with one more ray of each agent, and for whom it got past its first cell."""
+    """The shots with one more ray of each agent, and whether each ray got past its first cell."""
     lit, hit, hits, first = shots.lit, shots.hit, shots.hits, goes
     for number in range(length):
         goes &= step.is_free(place)
@@ -306,7 +305,7 @@ class BeamSize(eqx.Module):
     def next_wait(
         self, wait: Int16[Array, " agents"], fires: Bool[Array, " agents"], world: World
     ) -> Int16[Array, " agents"]:
-        """The steps that agents wait for their next shot; who is away does not count them."""
+        """The steps until each agent's next shot, which agents that are away do not count down."""
         less = jnp.where(is_active(world), jnp.maximum(wait - 1, 0), wait).astype(jnp.int16)
         return jnp.where(fires, self.cooldown, less)
 
@@ -318,8 +317,8 @@ class Hit:
 
 @final
 class Zap(AbstractPhase):
-    """The phase in which agents fire their zapping beam, which sends those that it hits away. It
-    fires for the agents that shoot, and `Hit` for those that are hit. All shoot at once.
+    """The phase in which agents fire their zapping beam, which sends the agents that it hits away.
+    It fires for the agents that shoot, and `Hit` for the agents that are hit. All shoot at once.
 
     It erases the beams of the step before.
 
@@ -360,7 +359,13 @@ class Clean(AbstractPhase):
     def __call__(self, step: Step) -> Step:
         world, tally = step.world, step.world.extra
         fires = step.uses(CLEAN) & (tally.clean_wait == 0)
-        shots = cast(step, fires, lambda x: _is_polluted(world, x), *self._reach)
+        shots = cast(
+            step,
+            fires,
+            lambda place: cells_at(world.cells.object, place, NOTHING) == POLLUTION,
+            self.beam.length,
+            self.beam.radius,
+        )
         objects = jnp.where(shots.hit, jnp.uint8(NOTHING), world.cells.object)
         beams = jnp.where(
             shots.lit & (world.cells.extra == 0), np.uint8(CLEANING_BEAM), world.cells.extra
@@ -368,11 +373,3 @@ class Clean(AbstractPhase):
         wait = self.beam.next_wait(tally.clean_wait, fires, step.before)
         world = retallied(with_cells(world, object=objects, extra=beams), clean_wait=wait)
         return step.then(world, Clean, shots.hits)
-
-    @property
-    def _reach(self) -> tuple[int, int]:
-        return self.beam.length, self.beam.radius
-
-
-def _is_polluted(world: World, place: _Places) -> Bool[Array, " agents"]:
-    return cells_at(world.cells.object, place, NOTHING) == POLLUTION

@@ -5,11 +5,11 @@ The measures are those of Perolat et al. (2017): efficiency, equality, sustainab
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int16, Int32, Real
+from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int16, Int32, Real, Shaped
 
 from ..._checks import as_number, is_finite
 from ..._functions import Partial
@@ -63,12 +63,12 @@ def with_tally(layout: Layout) -> Layout:
     )
 
 
-def retallied(world: World, **changes: Any) -> World:
+def retallied(world: World, **changes: Shaped[Array, "..."]) -> World:
     """The world with changes to its `Tally`."""
     return dataclasses.replace(world, extra=dataclasses.replace(world.extra, **changes))
 
 
-def with_cells(world: World, **changes: Any) -> World:
+def with_cells(world: World, **changes: Shaped[Array, "..."]) -> World:
     """The world with changes to its cells."""
     return dataclasses.replace(world, cells=dataclasses.replace(world.cells, **changes))
 
@@ -94,7 +94,7 @@ def efficiency(world: World) -> Float32[Array, ""]:
 
 def equality(world: World) -> Float32[Array, ""]:
     """1 minus the Gini coefficient of the numbers of apples that the agents have eaten: 1 when all
-    have as many, and `1 / agents` when one has them all; 0 as long as nobody has any.
+    have the same number, `1 / agents` when one has them all, and 0 before the first apple is eaten.
 
     Source: the equality metric of Perolat et al. (2017), with apples for returns.
     """
@@ -106,8 +106,8 @@ def equality(world: World) -> Float32[Array, ""]:
 
 
 def sustainability(world: World) -> Float32[Array, ""]:
-    """The mean number of the step, from 1, in which an agent has eaten an apple: the mean of each
-    agent, and of them the mean over the agents that have eaten any; 0 as long as nobody has.
+    """The mean number of the step, from 1, in which an agent has eaten an apple: first
+    the mean of each agent, then the mean over the agents that have eaten any; 0 if none has.
 
     Source: the sustainability metric of Perolat et al. (2017).
     """
@@ -131,18 +131,18 @@ MEASURES: dict[str, Measure] = {
     "sustainability": sustainability,
     "peace": peace,
 }
-"""The measures by name. In the last state of an episode they are those of the episode."""
+"""The measures by name. In the last state of an episode, they describe the whole episode."""
 
 
 def _share(
     part: Int32[Array, "*shape"], whole: Int32[Array, "*#shape"]
 ) -> Float32[Array, "*shape"]:
-    """A quotient, and 0 where there is nothing to divide by."""
+    """A quotient, and 0 where the divisor is 0."""
     return jnp.where(whole > 0, part / jnp.maximum(whole, 1), 0.0)
 
 
 def _change(measure: Measure, step: Step) -> Float32[Array, ""]:
-    """By how much a measure changes in a step. The sum over an episode, which `LogEpisodes`
+    """The change of a measure in a step. The sum over an episode, which `LogEpisodes`
     computes, is the measure of the episode.
     """
     return measure(step.world) - measure(step.before)

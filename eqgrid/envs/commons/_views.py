@@ -1,9 +1,10 @@
-"""What agents see: a window that is turned the way they face."""
+"""Observations: a window that is turned the way that the agent faces."""
 
 import numpy as np
 from jaxtyping import Array, Bool
 
-from ...grid import Direction, Egocentric, Planes, Sight, Views
+from ..._functions import Partial
+from ...grid import Direction, Egocentric, Planes, Sight, Views, faces, other_cell, tile_cell
 from ._kinds import CLEANING_BEAM, ZAP_BEAM
 
 ORCHARD_PLANES = (
@@ -17,8 +18,8 @@ ORCHARD_PLANES = (
     "zap_beam",
     "can_zap",
 )
-"""The planes of `Harvest`. Directions are relative: an agent sees itself facing north, and another
-one that comes towards it facing south. What is outside the grid is a wall. `can_zap` is 1 in all
+"""The planes of `Harvest`. Directions are relative: an agent sees itself facing north, and an
+agent that comes towards it facing south. Cells outside the grid are walls. `can_zap` is 1 in all
 cells of the grid when the agent could fire in the next step.
 """
 
@@ -42,7 +43,7 @@ def orchard_view(radius: int = 5) -> Egocentric:
         the last row but one. With the default, it sees 9 cells ahead, 1 behind, and 5 to each side,
         as in Melting Pot.
     """
-    return _window(Planes(_ORCHARD, radius, layers=(_zap_beam, _can_zap)))
+    return _window(Planes(_ORCHARD, radius, layers=_ZAP))
 
 
 def river_view(radius: int = 5) -> Egocentric:
@@ -52,8 +53,7 @@ def river_view(radius: int = 5) -> Egocentric:
 
     - `radius`: as in `orchard_view`.
     """
-    layers = (_zap_beam, _can_zap, _cleaning_beam, _can_clean)
-    return _window(Planes((*_ORCHARD, _river, _pollution), radius, layers=layers))
+    return _window(Planes((*_ORCHARD, *_RIVER), radius, layers=(*_ZAP, *_CLEAN)))
 
 
 def _window(planes: Planes) -> Egocentric:
@@ -64,52 +64,24 @@ def _wall(views: Views) -> np.ndarray:
     return views.is_tile("wall") | (views.tile < 0)
 
 
-def _orchard(views: Views) -> np.ndarray:
-    return views.is_tile("orchard")
+def _lying(name: str, views: Views) -> np.ndarray:
+    return views.variant(name, views.lying)
 
 
-def _apple(views: Views) -> np.ndarray:
-    return views.variant("apple", views.lying)
+def _beam(number: int, sight: Sight) -> Bool[Array, "height width"]:
+    return sight.cells.extra == number
 
 
-def _north(views: Views) -> np.ndarray:
-    return views.other & (views.direction == Direction.NORTH)
+def _can_fire(wait: str, sight: Sight) -> Bool[Array, ""]:
+    return getattr(sight.world.extra, wait)[sight.agent] == 0
 
 
-def _south(views: Views) -> np.ndarray:
-    return views.other & (views.direction == Direction.SOUTH)
-
-
-def _east(views: Views) -> np.ndarray:
-    return views.other & (views.direction == Direction.EAST)
-
-
-def _west(views: Views) -> np.ndarray:
-    return views.other & (views.direction == Direction.WEST)
-
-
-def _river(views: Views) -> np.ndarray:
-    return views.is_tile("river")
-
-
-def _pollution(views: Views) -> np.ndarray:
-    return views.variant("pollution", views.lying)
-
-
-_ORCHARD = (_wall, _orchard, _apple, _north, _south, _east, _west)
-
-
-def _zap_beam(sight: Sight) -> Bool[Array, "height width"]:
-    return sight.cells.extra == ZAP_BEAM
-
-
-def _cleaning_beam(sight: Sight) -> Bool[Array, "height width"]:
-    return sight.cells.extra == CLEANING_BEAM
-
-
-def _can_zap(sight: Sight) -> Bool[Array, ""]:
-    return sight.world.extra.zap_wait[sight.agent] == 0
-
-
-def _can_clean(sight: Sight) -> Bool[Array, ""]:
-    return sight.world.extra.clean_wait[sight.agent] == 0
+_ORCHARD = (
+    _wall,
+    Partial(tile_cell, "orchard"),
+    Partial(_lying, "apple"),
+    *(Partial(faces, other_cell, direction) for direction in Direction),
+)
+_RIVER = (Partial(tile_cell, "river"), Partial(_lying, "pollution"))
+_ZAP = (Partial(_beam, ZAP_BEAM), Partial(_can_fire, "zap_wait"))
+_CLEAN = (Partial(_beam, CLEANING_BEAM), Partial(_can_fire, "clean_wait"))

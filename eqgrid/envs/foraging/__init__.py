@@ -1,7 +1,12 @@
 """Level-based foraging: agents load food together."""
 
+from ._field import (
+    KINDS as KINDS,
+    MAX_LEVEL as MAX_LEVEL,
+    Levels as Levels,
+    Spawn as Spawn,
+)
 from ._foraging import ACTIONS as ACTIONS, Foraging as Foraging, from_id as from_id
-from ._kinds import KINDS as KINDS, MAX_LEVEL as MAX_LEVEL
 from ._rules import (
     LOAD as LOAD,
     Attempts as Attempts,
@@ -12,5 +17,4 @@ from ._rules import (
     NothingLeft as NothingLeft,
     find_attempts as find_attempts,
 )
-from ._spawn import Levels as Levels, Spawn as Spawn
 from ._views import GridView as GridView, VectorView as VectorView

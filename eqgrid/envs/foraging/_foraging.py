@@ -23,9 +23,8 @@ from ...grid import (
     choose_observation,
     empty_world,
 )
-from ._kinds import FLOOR, KINDS, MAX_LEVEL, WALL
+from ._field import FLOOR, KINDS, MAX_LEVEL, WALL, Levels, Spawn, lowest_of
 from ._rules import LOAD, Load, LoadEvents, LoadReward, LoneClaim, NothingLeft
-from ._spawn import Levels, Spawn, lowest_of
 from ._views import GridView, VectorView
 
 ACTIONS: tuple[Action, ...] = (
@@ -102,7 +101,17 @@ def Foraging(
     """
     rows, cols = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
     check_whole(size=(rows, cols), num_agents=num_agents, num_food=num_food)
-    _check_size(rows, cols, num_agents, num_food)
+    if min(rows, cols) < 3 or max(rows, cols) > _MAX_SIDE:
+        raise ValueError(
+            f"A field has 3 to {_MAX_SIDE} rows and columns, but the size is {(rows, cols)}."
+        )
+    if not 1 <= num_agents <= rows * cols:
+        raise ValueError(
+            f"A field of {rows} by {cols} cells has room for 1 to {rows * cols} agents, not "
+            f"{num_agents}."
+        )
+    if num_food < 1:
+        raise ValueError(f"There must be at least 1 food, not {num_food}.")
     of_food = (min_food_level, max_food_level)
     levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
     sight = max(rows, cols) if sight is None else sight
@@ -185,20 +194,6 @@ def _build_field(rows: int, cols: int, num_agents: int, levels: Levels) -> Layou
         extra=jnp.zeros((), jnp.int32),
     )
     return Layout(jnp.asarray(tiles), start, levels, KINDS)
-
-
-def _check_size(rows: int, cols: int, num_agents: int, num_food: int) -> None:
-    if min(rows, cols) < 3 or max(rows, cols) > _MAX_SIDE:
-        raise ValueError(
-            f"A field has 3 to {_MAX_SIDE} rows and columns, but the size is {(rows, cols)}."
-        )
-    if not 1 <= num_agents <= rows * cols:
-        raise ValueError(
-            f"A field of {rows} by {cols} cells has room for 1 to {rows * cols} agents, not "
-            f"{num_agents}."
-        )
-    if num_food < 1:
-        raise ValueError(f"There must be at least 1 food, not {num_food}.")
 
 
 def _check_levels(low: int, high: int, whose: str) -> None:

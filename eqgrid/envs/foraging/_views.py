@@ -1,16 +1,16 @@
 """The observations of lbforaging: a vector, or a window of the field. Walls are not observed."""
 
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int8, Int32, UInt8
 
 from ..._checks import check_whole
 from ...grid import NOTHING, AbstractObservation, Layout, World
-from ._kinds import FLOOR, MAX_LEVEL
+from ._field import FLOOR, MAX_LEVEL
 
 _NONE = (-1, -1, 0)
 _LEVELS = 256  # larger than any level
@@ -92,7 +92,7 @@ class VectorView(AbstractObservation):
         foods, entries = foods - shift, entries - shift
         place = entries[..., :2]
         seen = ((place >= 0) & (place <= 2 * self.sight)).all(axis=-1)
-        keep = jax.vmap(_keep)
+        keep = jax.vmap(_observed_first)
         return keep(foods, near & exists[None]), keep(entries, seen)
 
 
@@ -120,7 +120,7 @@ def _find_food(
     return jnp.where(exists[:, None], entries, np.asarray([_NONE], np.int32)), exists
 
 
-def _keep(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> Int32[Array, "n 3"]:
+def _observed_first(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> Int32[Array, "n 3"]:
     """Moves the observed entries to the front, in order, and pads the rest with `_NONE`."""
     nothing = np.asarray(_NONE, np.int32)
     before = np.tri(len(seen), k=-1, dtype=bool)
@@ -170,7 +170,9 @@ class GridView(AbstractObservation):
         food = jnp.where(agents > 0, np.uint8(0), food)
         return jnp.stack([agents, food, (windows == _EMPTY).astype(jnp.uint8)], axis=-1)
 
-    def _window(self, cells: UInt8[Array, "height width"], position: Any) -> Any:
+    def _window(
+        self, cells: UInt8[Array, "height width"], position: Int8[Array, "2"]
+    ) -> UInt8[Array, "rows cols"]:
         padded = jnp.pad(cells, self.sight - 1)  # the walls are one more row of padding
         start = tuple(position.astype(jnp.int32) - 1)
         return jax.lax.dynamic_slice(padded, start, (2 * self.sight + 1,) * 2)

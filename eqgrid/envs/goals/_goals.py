@@ -114,6 +114,8 @@ ROOMS = {
 ACTIONS: tuple[Action, ...] = (*MOVES, Stay())
 """North, south, east, west and stay, in this order."""
 
+_NO_AGENTS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))
+
 
 @final
 class RandomFlags(AbstractStart):
@@ -144,7 +146,7 @@ class Arrive(AbstractPhase):
 
     def __call__(self, step: Step) -> Step:
         world = step.world
-        codes = _under(world)
+        codes = jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
         fired = _is_mine(codes, jnp.arange(world.num_agents))
         if world.bodies.active is not None:
             fired &= world.bodies.active
@@ -154,11 +156,6 @@ class Arrive(AbstractPhase):
         )
         cells = dataclasses.replace(world.cells, object=left)
         return step.then(dataclasses.replace(world, cells=cells), Arrive, fired)
-
-
-def _under(world: World) -> UInt8[Array, " agents"]:
-    """The object code in the cell of each agent."""
-    return jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
 
 
 @final
@@ -224,12 +221,22 @@ def Goals(
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
+    if not isinstance(layout, Layout):
+        layout = Layout.parse(choose_text(layout, ROOMS), KINDS)
+    floor = [(int(row), int(col)) for row, col in np.argwhere(np.asarray(layout.tiles) == 0)]
+    wanted = layout.num_agents if num_agents is None else num_agents
+    check_whole(num_agents=wanted)
+    most = min(len(floor) // 2, len(AGENT_CHARACTERS))
+    if not 1 <= wanted <= most:
+        raise LayoutError(f"This layout has room for 1 to {most} agents and flags, not {wanted}.")
+    if wanted != layout.num_agents:
+        layout = Layout.parse(str(layout).translate(_NO_AGENTS), KINDS, starts=floor[:wanted])
     views = {
         "features": lambda: Features((OwnPosition(), WayToFlag(), Around(), Others())),
         "planes": lambda: Planes(layers=(flags_to_take,)),
     }
     return GridWorld(
-        _with_agents(layout, num_agents),
+        layout,
         actions=ACTIONS,
         phases=(Go(LocalCollision()), Arrive()),
         reward=WeightedEventReward({"arrival": 1.0}, ("arrival",)),
@@ -239,24 +246,6 @@ def Goals(
         starts=(RandomPositions(), RandomFlags(shared)),
         horizon=horizon,
     )
-
-
-def _with_agents(layout: str | Path | Layout, num_agents: int | None) -> Layout:
-    if not isinstance(layout, Layout):
-        text = choose_text(layout, ROOMS)
-        layout = Layout.parse(text, KINDS)
-    floor = [(int(row), int(col)) for row, col in np.argwhere(np.asarray(layout.tiles) == 0)]
-    wanted = layout.num_agents if num_agents is None else num_agents
-    check_whole(num_agents=wanted)
-    most = min(len(floor) // 2, len(AGENT_CHARACTERS))
-    if not 1 <= wanted <= most:
-        raise LayoutError(f"This layout has room for 1 to {most} agents and flags, not {wanted}.")
-    if wanted == layout.num_agents:
-        return layout
-    return Layout.parse(str(layout).translate(_NO_AGENTS), KINDS, starts=floor[:wanted])
-
-
-_NO_AGENTS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))
 
 
 @final

@@ -14,14 +14,6 @@ from ._minigrid import (
     MiniGrid as MiniGrid,
     build_room as build_room,
 )
-from ._missions import (
-    Arrive as Arrive,
-    Burn as Burn,
-    Collide as Collide,
-    FetchBall as FetchBall,
-    MissionOver as MissionOver,
-    PromptReward as PromptReward,
-)
 from ._observations import (
     PLANE_NAMES as PLANE_NAMES,
     Symbolic as Symbolic,
@@ -33,10 +25,16 @@ from ._rules import (
     RULES as RULES,
     TOGGLE as TOGGLE,
     AbstractObstacleDraw as AbstractObstacleDraw,
+    Arrive as Arrive,
+    Burn as Burn,
+    Collide as Collide,
     Drop as Drop,
+    FetchBall as FetchBall,
+    MissionOver as MissionOver,
     MoveObstacles as MoveObstacles,
     OpenBox as OpenBox,
     PickUp as PickUp,
+    PromptReward as PromptReward,
     Swing as Swing,
     UniformObstacleDraw as UniformObstacleDraw,
     Unlock as Unlock,

@@ -29,7 +29,6 @@ from ...grid import (
     empty_world,
 )
 from ._kinds import KINDS
-from ._missions import Arrive, Burn, Collide, FetchBall, MissionOver, PromptReward
 from ._observations import Symbolic, minigrid_planes
 from ._rules import (
     DROP,
@@ -37,8 +36,14 @@ from ._rules import (
     RULES,
     TOGGLE,
     AbstractObstacleDraw,
+    Arrive,
+    Burn,
+    Collide,
+    FetchBall,
+    MissionOver,
     MoveObstacles,
     PickUp,
+    PromptReward,
     Swing,
     UniformObstacleDraw,
     Unlock,
@@ -80,7 +85,7 @@ def build_room(name: str, options: Mapping[str, int | bool | None]) -> AbstractR
     **Arguments:**
 
     - `name`: a key of `ROOMS`.
-    - `options`: the options of the room; those that are `None` have their default.
+    - `options`: the options of the room; options that are `None` have their default.
 
     **Raises:** `LayoutError` when there is no such room or option, or an option is invalid.
     """
@@ -150,26 +155,26 @@ def MiniGrid(
     **Arguments:**
 
     - `layout`: the room: `"empty"`, `"fourrooms"`, `"doorkey"`, `"unlock"`, `"keycorridor"`,
-        `"lavacrossing"`, `"dynamicobstacles"`, `"multiroom"`, or an `AbstractRoom`, which has its
-        options already.
+        `"lavacrossing"`, `"dynamicobstacles"`, `"multiroom"`, or an `AbstractRoom` with its
+        options.
     - `num_agents`: the number of agents, at most 8.
     - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a room;
-        by default that of the reference.
+        by default as in the reference.
     - `crossings`: the number of rivers in `"lavacrossing"`.
     - `obstacles`: the number of balls in `"dynamicobstacles"`.
     - `rows`: the number of rows of rooms in `"keycorridor"`.
     - `rooms`: the number of rooms in `"multiroom"`.
     - `random_start`: whether agents start anywhere in `"empty"` and `"dynamicobstacles"`, instead
         of in the corner.
-    - `reward`: `"individual"`: an agent is paid for its own success, `1 - 0.9 * steps / horizon`,
+    - `reward`: `"individual"`: an agent gets `1 - 0.9 * steps / horizon` for its own success,
         and -1 for its own collision with an obstacle; `"shared"`: every agent that is not done gets
         the sum over all agents.
-    - `horizon`: the number of steps after which an episode is truncated; by default that of the
-        reference.
-    - `observation`: `"planes"` (`minigrid_planes`), `"symbolic"`, MiniGrid's own numbers
+    - `horizon`: the number of steps after which an episode is truncated; by default as in
+        the reference.
+    - `observation`: `"planes"` (`minigrid_planes`), `"symbolic"`, the numbers of MiniGrid
         (`Symbolic`), or an `AbstractObservation`.
     - `view`: the side of the window that an agent sees, an odd number of cells.
-    - `draw`: the distribution of where obstacles move; uniform by default.
+    - `draw`: the distribution of the moves of obstacles; uniform by default.
 
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
@@ -181,72 +186,55 @@ def MiniGrid(
         "rooms": rooms,
         "random_start": random_start or None,
     }
-    room = _room(layout, options)
+    if not isinstance(layout, AbstractRoom):
+        room = build_room(layout, options)
+    elif given := [name for name, value in options.items() if value is not None]:
+        raise LayoutError(f"A room has its options already: leave out {' and '.join(given)}.")
+    else:
+        room = layout
     check_whole(num_agents=num_agents, view=view)
     if not 1 <= num_agents <= MOST_AGENTS:
         raise LayoutError(f"A room has from 1 to {MOST_AGENTS} agents, not {num_agents}.")
     if reward not in ("shared", "individual"):
         raise ValueError(f"There is no reward {reward!r}: choose shared or individual.")
-    success, joint = _mission(room)
+    success, phases, events = _mission(room, UniformObstacleDraw() if draw is None else draw)
     steps = room.max_steps if horizon is None else horizon
     views = {
         "planes": lambda: minigrid_planes(view, see_through=room.see_through),
         "symbolic": lambda: Symbolic(view, see_through=room.see_through),
     }
+    # Everything in a room is placed at the start of an episode.
+    world = empty_world(KINDS, room.shape, np.zeros((num_agents, 2), np.int8))
+    blank = Layout(jnp.zeros(room.shape, jnp.uint8), world, None, KINDS)
+    if room.num_obstacles is not None:
+        blank = blank.with_start(extra=jnp.zeros((room.num_obstacles, 2), jnp.int8))
     return GridWorld(
-        _blank(room, num_agents),
+        blank,
         actions=ACTIONS if room.num_obstacles is None else ACTIONS[:3],
-        phases=_phases(room, success, UniformObstacleDraw() if draw is None else draw),
-        events=_events(room, success),
+        phases=phases,
+        events=events,
         reward=PromptReward(success, steps, shared=reward == "shared"),
-        ending=MissionOver(success, joint),
+        ending=MissionOver(success, joint=success is not Arrive),
         observation=choose_observation(observation, views),
         starts=(room,),
         horizon=steps,
     )
 
 
-def _room(layout: str | AbstractRoom, options: dict[str, int | bool | None]) -> AbstractRoom:
-    if not isinstance(layout, AbstractRoom):
-        return build_room(layout, options)
-    if given := [name for name, value in options.items() if value is not None]:
-        raise LayoutError(f"A room has its options already: leave out {' and '.join(given)}.")
-    return layout
-
-
-def _mission(room: AbstractRoom) -> tuple[type, bool]:
-    """The type of the rule that fulfils the mission, and whether it is one of all agents."""
-    if isinstance(room, UnlockRoom):
-        return Unlock, True
-    if isinstance(room, KeyCorridorRoom):
-        return FetchBall, True
-    return Arrive, False
-
-
-def _phases(
-    room: AbstractRoom, success: type, draw: AbstractObstacleDraw
-) -> tuple[AbstractPhase, ...]:
+def _mission(
+    room: AbstractRoom, draw: AbstractObstacleDraw
+) -> tuple[type, tuple[AbstractPhase, ...], RuleEvents]:
+    """The type of the rule that fulfils the mission of a room, the phases of a step, and the
+    events.
+    """
     go = Go(LocalCollision())
     if room.num_obstacles is not None:
-        return (MoveObstacles(draw), go, Arrive(), Collide())
-    missions = (FetchBall(),) if success is FetchBall else (Arrive(), Burn())
-    return (Interact(RULES), go, *missions)
-
-
-def _events(room: AbstractRoom, success: type) -> RuleEvents:
-    if room.num_obstacles is not None:
-        return RuleEvents(success=success, collision=Collide)
+        phases = (MoveObstacles(draw), go, Arrive(), Collide())
+        return Arrive, phases, RuleEvents(success=Arrive, collision=Collide)
     hands = {"pickup": PickUp, "unlocking": Unlock, "door": Swing}
-    if success is FetchBall:
-        return RuleEvents(success=success, **hands)
-    return RuleEvents(success=success, **hands, lava=Burn)
-
-
-def _blank(room: AbstractRoom, num_agents: int) -> Layout:
-    """A layout of the size of a room; everything in it is drawn at the start of an episode."""
-    world = empty_world(KINDS, room.shape, np.zeros((num_agents, 2), np.int8))
-    extra = None
-    if room.num_obstacles is not None:
-        extra = jnp.zeros((room.num_obstacles, 2), jnp.int8)
-    layout = Layout(jnp.zeros(room.shape, jnp.uint8), world, None, KINDS)
-    return layout if extra is None else layout.with_start(extra=extra)
+    if isinstance(room, KeyCorridorRoom):
+        phases = (Interact(RULES), go, FetchBall())
+        return FetchBall, phases, RuleEvents(success=FetchBall, **hands)
+    success = Unlock if isinstance(room, UnlockRoom) else Arrive
+    phases = (Interact(RULES), go, Arrive(), Burn())
+    return success, phases, RuleEvents(success=success, **hands, lava=Burn)

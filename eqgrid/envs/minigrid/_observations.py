@@ -1,4 +1,4 @@
-"""What agents see: the window in front of them, as MiniGrid's numbers or as planes."""
+"""Observations: the window in front of the agent, as MiniGrid's numbers or as planes."""
 
 import dataclasses
 from typing import final

@@ -1,7 +1,7 @@
-"""What agents do with objects, and obstacles that move.
+"""Interactions with objects, obstacles that move, missions and their rewards.
 
-They are those of `MiniGridEnv.step` and of `DynamicObstaclesEnv` in minigrid 3.2. At most one of
-the interactions fires in a turn.
+The rules are those of `MiniGridEnv.step` and of `DynamicObstaclesEnv` in minigrid 3.2. At most one
+of the interactions fires in a turn.
 """
 
 import abc
@@ -12,20 +12,38 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int8, PRNGKeyArray, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int8, Int32, PRNGKeyArray, Shaped, UInt8
 
 from ...grid import (
     NOTHING,
+    AbstractEnding,
     AbstractInteraction,
     AbstractPhase,
+    AbstractReward,
+    Forward,
     Outcome,
     Step,
     Turn,
     Use,
     cells_at,
+    direction_delta,
     occupied_cells,
 )
-from ._kinds import BALL, BOX, CLOSED, COLOURS, DOOR, KEY, LOCKED, OPEN, STATES, WALL, door_code
+from ._kinds import (
+    BALL,
+    BOX,
+    CLOSED,
+    COLOURS,
+    DOOR,
+    GOAL,
+    KEY,
+    LAVA,
+    LOCKED,
+    OPEN,
+    STATES,
+    WALL,
+    door_code,
+)
 
 PICKUP = Use("pickup")
 """Picks up the key, ball or box in front."""
@@ -91,7 +109,7 @@ class OpenBox(AbstractInteraction):
 
 
 RULES: tuple[AbstractInteraction, ...] = (PickUp(), Drop(), Unlock(), Swing(), OpenBox())
-"""The interaction rules of all rooms in which things can be used."""
+"""The interaction rules of all rooms without moving obstacles."""
 
 
 def is_door(codes: Shaped[Array, "*cells"]) -> Bool[Array, "*cells"]:
@@ -111,11 +129,11 @@ def is_ball(codes: Shaped[Array, "*cells"]) -> Bool[Array, "*cells"]:
 
 _AROUND = np.asarray([(row, col) for row in (-1, 0, 1) for col in (-1, 0, 1)], np.int8)
 STAYS = 4
-"""The number of the middle one of the nine cells around an obstacle, which is its own."""
+"""The number of the obstacle's own cell, the middle one of the nine cells around it."""
 
 
 class AbstractObstacleDraw(eqx.Module):
-    """The distribution of where an obstacle moves."""
+    """The distribution of the moves of an obstacle."""
 
     @abc.abstractmethod
     def __call__(
@@ -136,7 +154,7 @@ class UniformObstacleDraw(AbstractObstacleDraw):
     """Moves obstacles to one of the free cells around them, uniformly at random; an obstacle
     without one stays.
 
-    The reference gives up after 101 draws among all nine cells, so that there an obstacle with a
+    minigrid gives up after 101 draws among all nine cells, so that in minigrid an obstacle with a
     single free cell stays in 7 of a million steps.
     """
 
@@ -154,7 +172,7 @@ class MoveObstacles(AbstractPhase):
 
     **Arguments:**
 
-    - `draw`: the distribution of where they move.
+    - `draw`: the distribution of their moves.
     """
 
     draw: AbstractObstacleDraw
@@ -180,3 +198,95 @@ class MoveObstacles(AbstractPhase):
         objects, moved = jax.lax.scan(move, world.cells.object, (keys, numbers, places))
         cells = dataclasses.replace(world.cells, object=objects)
         return step.then(dataclasses.replace(world, cells=cells, extra=moved))
+
+
+@final
+class Arrive(AbstractPhase):
+    """Fires for agents that stand on a goal."""
+
+    def __call__(self, step: Step) -> Step:
+        return step.then(step.world, Arrive, _stand_on(step, GOAL))
+
+
+@final
+class Burn(AbstractPhase):
+    """Fires for agents that stand in lava."""
+
+    def __call__(self, step: Step) -> Step:
+        return step.then(step.world, Burn, _stand_on(step, LAVA))
+
+
+@final
+class Collide(AbstractPhase):
+    """Fires for agents that go forward although, before the step, something other than a goal was
+    in front of them: an obstacle, even if it has moved away by now, or a wall.
+    """
+
+    def __call__(self, step: Step) -> Step:
+        bodies, objects = step.before.bodies, step.before.cells.object
+        ahead = cells_at(objects, bodies.position + direction_delta(bodies.direction), WALL)
+        fired = step.chose(Forward()) & (ahead != NOTHING) & (ahead != GOAL)
+        return step.then(step.world, Collide, fired)
+
+
+@final
+class FetchBall(AbstractPhase):
+    """Fires for agents that pick up, and then hold, a ball."""
+
+    def __call__(self, step: Step) -> Step:
+        fired = step.chose(PICKUP) & is_ball(step.world.bodies.held)
+        return step.then(step.world, FetchBall, fired)
+
+
+def _stand_on(step: Step, code: int) -> Bool[Array, " agents"]:
+    """Which agents stand on an object."""
+    return cells_at(step.world.cells.object, step.world.bodies.position, NOTHING) == code
+
+
+@final
+class PromptReward(AbstractReward):
+    """A reward of `1 - 0.9 * steps / max_steps` for an agent whose mission is fulfilled, and of -1
+    for an agent that collides, as in MiniGrid.
+
+    **Arguments:**
+
+    - `success`: the type of the rule that fulfils the mission.
+    - `max_steps`: the length of an episode, in steps.
+    - `shared`: whether every agent gets the sum over all agents instead.
+    """
+
+    success: type = eqx.field(static=True)
+    max_steps: Int32[Array, ""]
+    shared: bool = eqx.field(static=True)
+
+    def __init__(self, success: type, max_steps: Int[ArrayLike, ""], *, shared: bool):
+        self.success, self.shared = success, shared
+        self.max_steps = jnp.asarray(max_steps, jnp.int32)
+
+    def __call__(self, step: Step) -> Float32[Array, " agents"]:
+        # One division of whole numbers is rounded once: the reference has more digits.
+        left = 10 * self.max_steps - 9 * step.world.time
+        worth = left.astype(jnp.float32) / (10 * self.max_steps).astype(jnp.float32)
+        own = jnp.where(step.by(self.success), worth, jnp.float32(0))
+        own = jnp.where(step.by(Collide), jnp.float32(-1), own)
+        return jnp.broadcast_to(own.sum(), own.shape) if self.shared else own
+
+
+@final
+class MissionOver(AbstractEnding):
+    """An agent's task is over when it has fulfilled its mission, or has failed.
+
+    **Arguments:**
+
+    - `success`: the type of the rule that fulfils the mission.
+    - `joint`: whether the mission is over for all agents when one agent fulfils it.
+    """
+
+    success: type = eqx.field(static=True)
+    joint: bool = eqx.field(static=True)
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        fulfilled = step.by(self.success)
+        if self.joint:
+            fulfilled = jnp.broadcast_to(fulfilled.any(), fulfilled.shape)
+        return fulfilled | step.by(Burn, Collide)

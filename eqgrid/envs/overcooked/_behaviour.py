@@ -1,4 +1,4 @@
-"""How cooks play: what each of them did in recorded games, as counts, shares and times."""
+"""Statistics of recorded games: counts, shares and times of the actions of each cook."""
 
 from typing import final
 
@@ -18,7 +18,7 @@ games of people, who took 6.7 steps in a second.
 """
 
 RETURN_STEPS, RETURN_OF_SOUP = 400, 20.0
-"""The units in which the return is given: that of 400 steps, with 20 for a soup."""
+"""The unit of the return: per 400 steps, with 20 for a soup."""
 
 _OF_ANOTHER = (
     "The games do not follow the rules of this kitchen: give behaviour the layout and the dynamics "
@@ -28,21 +28,21 @@ _OF_ANOTHER = (
 
 @final
 class Behaviour(eqx.Module):
-    """What cooks did in each of several games; `numbers` makes shares and rates of these counts.
+    """Counts of the actions of cooks in each of several games; `numbers` turns them into shares.
 
     Every move is exactly one of `walks`, `collisions`, `turns` and `bumps`.
 
     - `steps`: the number of steps of the game.
-    - `actions`: how often each of the `ACTIONS` was taken; a number that is none of them is a stay.
+    - `actions`: how often each of the `ACTIONS` was taken; any other number counts as a stay.
     - `useless`: interact actions after which no event of `EVENT_NAMES` has happened to the cook,
         which means that no rule fired.
     - `walks`: moves with which the cook has changed its position.
     - `collisions`: moves to a cell that can be entered, with which the cook has not changed its
-        position, since `JointCollision` lets nobody move: another cook stays in that cell or enters
-        it in the same step, or the two would swap cells. (With more than two cooks, those who are
-        only held up by a collision of others are counted, too.)
+        position because of `JointCollision`: another cook stays in that cell or enters it in the
+        same step, or the two would swap cells. (With more than two cooks, cooks that are only held
+        up by a collision of others are counted, too.)
     - `turns`, `bumps`: moves to a cell that cannot be entered, such as a counter or a pot, with
-        which the cook turned, and with which it did nothing, since it faced that cell already.
+        which the cook turned, and with which it did nothing, since it already faced that cell.
     - `stuck`: steps before which the cook has been in the same position and direction for at least
         `stuck_steps` steps in a row, this one included, whatever its actions were.
     - `longest_stuck`: the largest number of steps in a row with the same position and direction.
@@ -71,9 +71,9 @@ class Behaviour(eqx.Module):
 
         **Arguments:**
 
-        - `cook`: the cook that they are about; all cooks together by default.
+        - `cook`: one cook; all cooks together by default.
 
-        **Returns:** a number for each game by name, NaN where there is nothing to count:
+        **Returns:** a number for each game by name, NaN where the divisor is 0:
 
         - `return`: of the soups that were delivered, 20 for each, per 400 steps.
         - `stay`, `interact`, `north`, `south`, `east`, `west`: shares of the steps.
@@ -82,8 +82,8 @@ class Behaviour(eqx.Module):
         - `stuck`: the share of the steps; `longest_stuck`: the largest number of steps.
         - `walks`: the number of cells that a cook walks per step.
         - `cells`: the number of different cells in which a cook has been.
-        - `soup_share`: the share of the soups that this cook delivered; for all cooks, that of the
-            one who delivered most.
+        - `soup_share`: the share of the soups that this cook delivered; for all cooks, the
+            largest share of a cook.
         - `mean_gap`, `median_gap`: as above; for all cooks only.
         """
 
@@ -126,13 +126,14 @@ def behaviour(
     steps: int | None = None,
     stuck_steps: int = STUCK_STEPS,
 ) -> Behaviour:
-    """Counts what cooks did in each game, whoever they were: people, policies or scripts.
+    """Counts the actions of cooks in each game, for people, policies and scripts alike.
 
     Every recorded step is played again by the rules of the kitchen, from the state before it.
 
     **Arguments:**
 
-    - `trajectories`: the games, such as those of people, or of `record_play` or `record_episodes`.
+    - `trajectories`: the games, such as those of people, or the output of `record_play` or
+        `record_episodes`.
     - `env`: the kitchen that they were played in, `Overcooked(...)`, in any wrappers; its
         observation, horizon and starts have no effect.
     - `steps`: the number of steps of each game, from the first on, that are counted; all by
@@ -142,9 +143,16 @@ def behaviour(
     **Raises:** `ValueError` when the world is not a kitchen, there is no game, a number of steps is
     not positive, or the games do not follow the rules of the kitchen.
     """
-    kitchen = _kitchen(env)
+    kitchen = unwrap(env)
+    if not (isinstance(kitchen, GridWorld) and kitchen.layout.kinds == KINDS):
+        raise ValueError("behaviour needs the kitchen of the games, such as Overcooked().")
     _check(trajectories, kitchen, steps, stuck_steps)
-    length, world, action = _first_steps(trajectories, steps)
+    length = np.asarray(trajectories.length, np.int64)
+    world, action = trajectories.state, trajectories.action
+    if steps is not None:
+        first = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) < steps
+        world, action = jax.tree.map(lambda x: x[first], (world, action))
+        length = np.minimum(length, steps)
     start = np.cumsum(length) - length
     after, events, enters = _play_again(kitchen, world, action)
     _check_follows(world, after, start)
@@ -168,12 +176,16 @@ def behaviour(
         "stuck": standing >= stuck_steps,
         "soups": delivered,
     }
-    gaps = _gaps(delivered.sum(axis=1), length)
+    visited = np.zeros((len(length), kitchen.num_agents, *kitchen.shape), bool)
+    game = np.repeat(np.arange(len(length)), length)[:, None]
+    visited[game, np.arange(kitchen.num_agents), position[..., 0], position[..., 1]] = True
+    soups = np.split(delivered.sum(axis=1), np.cumsum(length)[:-1])
+    gaps = [np.diff(np.repeat(np.arange(len(x)), x)) for x in soups]
     return Behaviour(
         steps=length,
         **{name: np.add.reduceat(x.astype(np.int64), start) for name, x in counts.items()},
         longest_stuck=np.maximum.reduceat(standing, start),
-        cells=_count_cells(position, length, kitchen.shape),
+        cells=visited.sum(axis=(2, 3)),
         mean_gap=np.asarray([np.mean(x) if len(x) else np.nan for x in gaps]),
         median_gap=np.asarray([np.median(x) if len(x) else np.nan for x in gaps]),
     )
@@ -183,13 +195,6 @@ def _share(
     part: Float[np.ndarray, " games"], whole: Float[np.ndarray, " games"]
 ) -> Float[np.ndarray, " games"]:
     return np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole > 0)
-
-
-def _kitchen(env: AbstractEnv) -> GridWorld:
-    world = unwrap(env)
-    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
-        return world
-    raise ValueError("behaviour is about cooks: give it the kitchen of the games, Overcooked().")
 
 
 def _check(
@@ -203,18 +208,6 @@ def _check(
     for name, number in (("steps", steps), ("stuck_steps", stuck_steps)):
         if number is not None and number < 1:
             raise ValueError(f"behaviour needs {name} of at least 1, not {number}.")
-
-
-def _first_steps(
-    trajectories: Trajectories, steps: int | None
-) -> tuple[Int[np.ndarray, " games"], World, Int[Array, "steps agents"]]:
-    """The lengths of the games, and their states and actions, up to a number of steps."""
-    length = np.asarray(trajectories.length, np.int64)
-    played = (trajectories.state, trajectories.action)
-    if steps is None:
-        return length, *played
-    number = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    return np.minimum(length, steps), *jax.tree.map(lambda x: x[number < steps], played)
 
 
 @eqx.filter_jit
@@ -237,7 +230,7 @@ def _play_again(
 
 
 def _check_follows(world: World, after: World, start: Int[np.ndarray, " games"]) -> None:
-    """**Raises:** `ValueError` unless each state is that after the step before, within a game."""
+    """**Raises:** `ValueError` unless each state of a game follows from the state before it."""
     later = np.setdiff1d(np.arange(len(world.time)), start)
 
     def follows(before: Array, after: Array) -> bool:
@@ -253,29 +246,10 @@ def _steps_in_place(
     direction: Int[np.ndarray, "steps agents"],
     start: Int[np.ndarray, " games"],
 ) -> Int[np.ndarray, "steps agents"]:
-    """For how many steps, this one included, a cook has had this position and direction."""
+    """The number of steps, including this one, for which a cook has had its current pose."""
     pose = np.concatenate([position, direction[..., None]], axis=-1)
     new = np.ones(direction.shape, bool)
     new[1:] = (pose[1:] != pose[:-1]).any(axis=-1)
     new[start] = True
     number = np.arange(len(new))[:, None]
     return number - np.maximum.accumulate(np.where(new, number, 0)) + 1
-
-
-def _count_cells(
-    position: Int[np.ndarray, "steps agents 2"],
-    length: Int[np.ndarray, " games"],
-    shape: tuple[int, int],
-) -> Int[np.ndarray, "games agents"]:
-    game, agents = np.repeat(np.arange(len(length)), length), position.shape[1]
-    visited = np.zeros((len(length), agents, *shape), bool)
-    visited[game[:, None], np.arange(agents), position[..., 0], position[..., 1]] = True
-    return visited.sum(axis=(2, 3))
-
-
-def _gaps(
-    soups: Int[np.ndarray, " steps"], length: Int[np.ndarray, " games"]
-) -> list[Int[np.ndarray, " gaps"]]:
-    """The numbers of steps between the deliveries of each game."""
-    games = np.split(soups, np.cumsum(length)[:-1])
-    return [np.diff(np.repeat(np.arange(len(x)), x)) for x in games]

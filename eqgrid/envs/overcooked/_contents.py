@@ -1,9 +1,9 @@
-"""What tiles, hands and soups hold, and recipes."""
+"""Tiles, items, the contents of soups, and recipes."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from itertools import combinations_with_replacement
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -196,7 +196,7 @@ def _index(recipe: Recipe) -> tuple[int, int]:
     onions, tomatoes = recipe.count("onion"), recipe.count("tomato")
     if not 1 <= len(recipe) <= MAX_INGREDIENTS or onions + tomatoes != len(recipe):
         raise ValueError(
-            f"{recipe!r} is no recipe: name 1 to {MAX_INGREDIENTS} ingredients, each 'onion' or "
+            f"{recipe!r} is not a recipe: name 1 to {MAX_INGREDIENTS} ingredients, each 'onion' or "
             "'tomato'."
         )
     return onions, tomatoes
@@ -222,7 +222,10 @@ def _tabulate(
     return table
 
 
-def _check_finite(number: Any, what: str) -> None:
-    real = isinstance(number, float | int | np.integer) and not isinstance(number, bool)
-    if not (real and -_LARGEST <= number <= _LARGEST):
+def _check_finite(number: object, what: str) -> None:
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, float | int | np.integer)
+        or not -_LARGEST <= number <= _LARGEST
+    ):
         raise ValueError(f"{what} must be a finite number, but is {number!r:.60}.")

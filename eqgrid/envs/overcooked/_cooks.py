@@ -46,7 +46,7 @@ class HandsOff(AbstractPartner):
 
 
 CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
-"""What a `ScriptedCook` does: what is needed most, fill pots, or serve soups."""
+"""The tasks of a `ScriptedCook`: whatever is needed most, filling pots, or serving soups."""
 
 _TOLL = 4  # the cost of a cell that another cook occupies, in extra steps
 _LEAD = 10  # a dish is fetched when a soup will be ready in at most this many steps
@@ -75,11 +75,11 @@ class CookMemory(eqx.Module):
 class ScriptedCook(AbstractPartner):
     """A scripted partner that goes to the nearest station for its role along a shortest path.
 
-    It cooks soups of three onions, in the kitchen that it was built for, with both dynamics. Items
-    that it cannot use, or cannot bring to their place itself, it puts on a counter that another
-    cook can reach, if there is one. It fetches only what other cooks are not about to bring. If
-    another cook blocks its path, it goes around it, or makes a random move, so that two scripted
-    cooks do not wait for each other for ever.
+    It cooks soups of three onions, in the kitchen that it was built for, with both dynamics. If it
+    holds an item that it cannot use, or cannot bring to its place itself, it puts the item on a
+    counter that another cook can reach, if there is one. It fetches only what other cooks are not
+    about to bring. If another cook blocks its path, it goes around it, or makes a random move, so
+    that two scripted cooks do not wait for each other for ever.
 
     ```python
     import jax
@@ -140,7 +140,11 @@ class ScriptedCook(AbstractPartner):
         self, seen: Seen, carry: CookMemory, key: PRNGKeyArray
     ) -> tuple[Int[Array, ""], CookMemory]:
         world, seat = seen.state, seen.seat
-        same = jax.tree.map(_same, carry.bodies, world.bodies)
+        same = jax.tree.map(
+            lambda before, after: (before == after).reshape(len(before), -1).all(axis=-1),
+            carry.bodies,
+            world.bodies,
+        )
         idle = jnp.where(jax.tree.reduce(jnp.logical_and, same), carry.idle + 1, 0)
         errand = self._choose_errand(world, seat, idle)
         stuck = carry.walked & same.position[seat]
@@ -154,12 +158,40 @@ class ScriptedCook(AbstractPartner):
     ) -> "_Errand":
         look = _look(self, world, seat, idle)
         holds = item_of(world.bodies.held[seat])
-        errands = (
-            _with_nothing(self, look),
-            _with_onion(self, look),
-            _with_dish(self, look),
-            _first(((True, look.serving, True), (True, look.handover, True))),
+        brings_onions, brings_dishes = self.brings_onions, self.brings_dishes
+        with_nothing = _first(
+            (
+                (True, look.unlit, True),
+                (brings_dishes & look.serving.any(), look.soups, True),
+                (brings_dishes & look.lacks_dishes, look.dishes, True),
+                (brings_onions & look.lacks_onions, look.onions, True),
+                (brings_onions, look.onions, True),
+                (True, look.dishes, False),
+            )
         )
+        reaches_pots, has_to_switch = look.pots.any(), brings_dishes & look.lacks_dishes_now
+        with_onion = _first(
+            (
+                (True, look.hungry, True),
+                (~reaches_pots & (look.lacks_onions | has_to_switch), look.handover, True),
+                (reaches_pots & (has_to_switch | look.unlit.any()), look.handover, True),
+                (~brings_onions, look.handover, True),
+                (True, look.pots, False),
+                (True, look.handover, False),
+            )
+        )
+        with_dish = _first(
+            (
+                (True, look.ready, True),
+                (~reaches_pots | ~brings_dishes, look.handover, True),
+                (True, look.cooking, False),
+                (brings_onions | look.unlit.any(), look.handover, True),
+                (True, look.pots, False),
+                (True, look.handover, False),
+            )
+        )
+        with_soup = _first(((True, look.serving, True), (True, look.handover, True)))
+        errands = (with_nothing, with_onion, with_dish, with_soup)
         chosen = _Errand(look.handover, jnp.asarray(True))  # for items that the cook cannot use
         known = (Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP)
         for item, errand in zip(known, errands, strict=True):
@@ -214,9 +246,9 @@ class _Errand(eqx.Module):
 
 @final
 class _Look(eqx.Module):
-    """The state of the kitchen for one cook. All marked cells are ones that it can stand next to.
+    """The state of the kitchen for one cook. It can stand next to all marked cells.
 
-    - `onions`, `dishes`: where it can take one: dispensers, and counters with one on them.
+    - `onions`, `dishes`: dispensers of them, and counters with one on them.
     - `soups`: counters with a soup on them.
     - `serving`: serving hatches.
     - `handover`: empty counters that another cook can reach, too.
@@ -277,12 +309,16 @@ def _look(
     late = (ready | cooking).sum()
     soon = jnp.where(reaches_pots, (ready | (cooking & (clock <= _LEAD))).sum(), late)
     due = jnp.where(wanted == 0, late, soon)
+    others_reach = jnp.ones(tiles.shape, bool)  # if there is only one cook
+    if len(others) > 1:
+        regions = jnp.where(others, cook.regions[position], -2)
+        others_reach = next_to((cook.regions[None] == regions[:, None, None]).any(axis=0))
     return _Look(
         onions=mine & ((tiles == Tile.ONION_DISPENSER) | (taken_from & (lies == Item.ONION))),
         dishes=mine & ((tiles == Tile.DISH_DISPENSER) | (taken_from & (lies == Item.DISH))),
         soups=mine & counter & (lies == Item.SOUP),
         serving=mine & (tiles == Tile.SERVING),
-        handover=mine & counter & (lies == Item.NOTHING) & _beside_others(cook, position, others),
+        handover=mine & counter & (lies == Item.NOTHING) & others_reach,
         pots=mine & pot,
         hungry=mine & hungry,
         unlit=mine & pot & (clock == IDLE) & (size >= MAX_INGREDIENTS),
@@ -291,57 +327,6 @@ def _look(
         lacks_onions=wanted > onions + rivals[0],
         lacks_dishes=due > dishes + rivals_for_dish[0],
         lacks_dishes_now=due > dishes + rivals_for_dish[1],
-    )
-
-
-def _beside_others(
-    cook: ScriptedCook, position: tuple[Array, Array], others: Bool[Array, " agents"]
-) -> Bool[Array, "height width"]:
-    """The cells that other cooks can stand next to; all cells if there is only one cook."""
-    if len(others) == 1:
-        return jnp.ones(cook.tiles.shape, bool)
-    regions = jnp.where(others, cook.regions[position], -2)
-    return next_to((cook.regions[None] == regions[:, None, None]).any(axis=0))
-
-
-def _with_nothing(cook: ScriptedCook, look: _Look) -> _Errand:
-    to_serving = look.serving.any()
-    return _first(
-        (
-            (True, look.unlit, True),
-            (cook.brings_dishes & to_serving, look.soups, True),
-            (cook.brings_dishes & look.lacks_dishes, look.dishes, True),
-            (cook.brings_onions & look.lacks_onions, look.onions, True),
-            (cook.brings_onions, look.onions, True),
-            (True, look.dishes, False),
-        )
-    )
-
-
-def _with_onion(cook: ScriptedCook, look: _Look) -> _Errand:
-    reaches_pots, has_to_switch = look.pots.any(), cook.brings_dishes & look.lacks_dishes_now
-    return _first(
-        (
-            (True, look.hungry, True),
-            (~reaches_pots & (look.lacks_onions | has_to_switch), look.handover, True),
-            (reaches_pots & (has_to_switch | look.unlit.any()), look.handover, True),
-            (~cook.brings_onions, look.handover, True),
-            (True, look.pots, False),
-            (True, look.handover, False),
-        )
-    )
-
-
-def _with_dish(cook: ScriptedCook, look: _Look) -> _Errand:
-    return _first(
-        (
-            (True, look.ready, True),
-            (~look.pots.any() | ~cook.brings_dishes, look.handover, True),
-            (True, look.cooking, False),
-            (cook.brings_onions | look.unlit.any(), look.handover, True),
-            (True, look.pots, False),
-            (True, look.handover, False),
-        )
     )
 
 
@@ -354,7 +339,3 @@ def _first(
         chosen = jnp.asarray(wanted) & cells.any()
         targets, now = jnp.where(chosen, cells, targets), jnp.where(chosen, at_once, now)
     return _Errand(targets, now)
-
-
-def _same(before: Array, after: Array) -> Bool[Array, " agents"]:
-    return (before == after).reshape(len(before), -1).all(axis=-1)

@@ -1,4 +1,4 @@
-"""What cooks observe: features, and lossless planes.
+"""Observations of cooks: features, and lossless planes.
 
 `docs/features.md` lists all features. The 26 planes are those of Overcooked-AI's lossless state
 encoding, as columns of `Planes`.
@@ -45,8 +45,8 @@ EPISODE_UNIT = 400
 """Steps per unit of the time that is left: the default length of an episode."""
 
 LAST_STEPS = 40
-"""The steps before the end that features of the time tell apart more finely. While fewer are left,
-the last plane is 1.
+"""The number of steps before the end that features of the time resolve more finely. While fewer are
+left, the last plane is 1.
 """
 
 TIME_DIGITS = 9
@@ -103,9 +103,7 @@ class NearestOnCounters(AbstractFeature):
 
 @final
 class NumberOnCounters(AbstractFeature):
-    """How many counters have each item. `NearestOnCounters` does not tell whether there is a second
-    one.
-    """
+    """The number of counters with each item. `NearestOnCounters` only shows the nearest one."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("counters_with", [item.name.lower() for item in _LYING])

@@ -70,10 +70,10 @@ ACTIONS: tuple[Action, ...] = (*MOVES, Stay(), Use("interact"))
 """North, south, east, west, stay and interact."""
 
 STAY = 4
-"""The index of the action to stay; those of the moves equal their `Direction`."""
+"""The index of the action to stay; the index of a move equals its `Direction`."""
 
 INTERACT = 5
-"""The index of the action to interact with the cell that one faces."""
+"""The index of the action to interact with the faced cell."""
 
 RULES: tuple[AbstractInteraction, ...] = (
     PutDown(),
@@ -130,7 +130,7 @@ def Overcooked(
         cook with empty hands starts a pot with one to three ingredients.
     - `horizon`: the number of steps in an episode.
     - `observation`: `"planes"` or `"features96"`, both bitwise equal to those of Overcooked-AI,
-        `"features"`, `"timed_features"`, which have the time that is left besides, or an
+        `"features"`, `"timed_features"`, which add the time that is left, or an
         `AbstractObservation` of your own.
     - `starts`: random changes to the initial state, applied in this order; none by default.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook

@@ -1,4 +1,4 @@
-"""Interactions of cooks, cooking, events, and what is rewarded.
+"""Interactions of cooks, cooking, events and rewards.
 
 The interactions are those of Overcooked-AI (Carroll et al., "On the Utility of Learning about
 Humans for Human-AI Coordination", NeurIPS 2019). At most one of them fires in a turn. Pots change
@@ -10,7 +10,7 @@ from typing import final
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Bool, Float32
 
 from ...grid import (
     IDLE,
@@ -23,7 +23,6 @@ from ...grid import (
     Spot,
     Step,
     Turn,
-    World,
 )
 from ._contents import (
     DIGIT,
@@ -162,8 +161,8 @@ EVENT_NAMES = (
     "soup_plating",
     "soup_delivery",
 )
-"""The events that are counted for every cook. A pick-up is from a dispenser or a counter; that
-of a soup may also be from a pot, and is then also a plating. A drop is onto a counter. A
+"""The events that are counted for every cook. A pick-up is from a dispenser or a counter; a
+soup may also be picked up from a pot, which is then also a plating. A drop is onto a counter. A
 cooking start is by hand (`interactive` dynamics).
 """
 
@@ -197,8 +196,8 @@ def dish_is_useful(step: Step) -> Bool[Array, " agents"]:
     """Whether it would be useful for each cook to pick up a dish on its turn; false unless there
     are exactly two cooks.
 
-    It is if no dish lies on a counter, and fewer dishes are held than there are pots that are
-    ready, cooking or partly filled. Hands and counters are those at the cook's turn, pots those
+    It is useful if no dish lies on a counter, and fewer dishes are held than there are pots that
+    are ready, cooking or partly filled. Hands and counters are compared at the cook's turn, pots
     before the step. Source: `is_dish_pickup_useful` of Overcooked-AI.
     """
     if len(step.turns) != 2:
@@ -207,13 +206,12 @@ def dish_is_useful(step: Step) -> Bool[Array, " agents"]:
     amount = soup_size(cells.object)
     needs_dish = (cells.clock != IDLE) | (amount == 1) | (amount == 2)
     pots = ((step.layout.tiles == Tile.POT) & needs_dish).sum(dtype=jnp.int32)
-    return jnp.stack([_fewer_dishes_than(pots, world) for world in step.turns])
-
-
-def _fewer_dishes_than(number: Int32[Array, ""], world: World) -> Bool[Array, ""]:
-    on_counters = (world.cells.object == Item.DISH).any()
-    in_hands = (world.bodies.held == Item.DISH).sum(dtype=jnp.int32)
-    return ~on_counters & (in_hands < number)
+    useful = []
+    for world in step.turns:
+        on_counters = (world.cells.object == Item.DISH).any()
+        in_hands = (world.bodies.held == Item.DISH).sum(dtype=jnp.int32)
+        useful.append(~on_counters & (in_hands < pots))
+    return jnp.stack(useful)
 
 
 @final

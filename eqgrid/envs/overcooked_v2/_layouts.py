@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from ...errors import did_you_mean
 from ...grid import Layout, LayoutError, check_named
@@ -205,7 +204,7 @@ def load_layout(
 
     - `layout`: a name of `KITCHENS`, a text of more than one line, or a `Layout`, which is returned
         as it is.
-    - `recipes`: the recipes that may be ordered; by default those of the named kitchen.
+    - `recipes`: the recipes that may be ordered; by default the recipes of the named kitchen.
     - `num_ingredients`: as in `parse_kitchen`.
 
     **Raises:** `LayoutError` when there is no such kitchen, or the text is invalid.
@@ -266,10 +265,6 @@ def parse_kitchen(
     if recipes is None and "R" not in text and "L" not in text:
         raise LayoutError("Nothing shows the recipe: add an R or an L, or give the `recipes`.")
     recipes = all_recipes(piles) if recipes is None else recipes
-    return _build(text, recipes, number, used, starts)
-
-
-def _build(text: str, recipes: Sequence[Recipe], number: int, used: int, starts: Any) -> Layout:
     try:
         kinds = kitchen_kinds(number)
         menu = Menu(recipes, number, used)

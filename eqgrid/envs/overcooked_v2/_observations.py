@@ -1,4 +1,4 @@
-"""What cooks observe: features, and planes.
+"""Observations of cooks: features, and planes.
 
 The features are short enough for fast training with memory. The planes are those of JaxMARL's
 OvercookedV2, as columns of `Planes`.
@@ -65,8 +65,8 @@ def _is_soup(kinds: Kinds, code: UInt8[Array, "*things"]) -> Bool[Array, "*thing
 
 @final
 class HeldSoups(AbstractFeature):
-    """The amounts of ingredients in the soup that the cook holds, and in those of all others in
-    cyclic order after it, in units of a full pot.
+    """The amounts of ingredients in the soup that the cook holds, and in the soups of all others
+    in cyclic order after it, in units of a full pot.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -84,8 +84,8 @@ class HeldSoups(AbstractFeature):
 
 @final
 class FacedThing(AbstractFeature):
-    """What lies on the faced counter or is in the faced pot: a plate or a soup on one, a soup that
-    is done, one that is cooking, and the amounts of ingredients in units of a full pot.
+    """The object on the faced counter or in the faced pot: whether it is a plate or a soup on a
+    plate, a ready soup, or a cooking soup, and the amounts of ingredients in units of a full pot.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ class Served(AbstractFeature):
 
 
 def _most(sight: Sight, tiles: tuple[Tile, ...]) -> UInt8[Array, ""]:
-    """The largest code on some kinds of tiles; all signs that show something show the same."""
+    """The largest code on some kinds of tiles; all signs that show an object show the same one."""
     there = jnp.stack([sight.layout.tiles == tile for tile in tiles]).any(axis=0)
     return jnp.where(there, sight.cells.object, jnp.asarray(NOTHING, jnp.uint8)).max()
 
@@ -179,9 +179,9 @@ def _most(sight: Sight, tiles: tuple[Tile, ...]) -> UInt8[Array, ""]:
 def recipe_features(
     num_ingredients: int, radius: int | None = None, served: bool = False
 ) -> Features:
-    """A feature vector of about a hundred numbers for each cook, relative to it. It shows what
-    `recipe_planes` show in a window of the same radius, but of each kind the nearest thing alone,
-    and of pots the two nearest. `Features.names` lists all numbers.
+    """A feature vector of about a hundred numbers for each cook, relative to it. Compared
+    with `recipe_planes` of the same radius, it only shows the nearest thing of each kind, and the
+    nearest two pots. `Features.names` lists all numbers.
 
     **Arguments:**
 
@@ -214,7 +214,7 @@ def recipe_features(
 class PermutedFeatures(AbstractObservation):
     """Features in which the ingredients are permuted, differently for each cook.
 
-    In the numbers that are named after ingredient `i`, a cook observes those of ingredient
+    In the numbers that are named after ingredient `i`, a cook observes ingredient
     `extra[i]` of its body, as in `PermutedPlanes`.
 
     **Arguments:**
@@ -225,7 +225,7 @@ class PermutedFeatures(AbstractObservation):
     features: Features
 
     def names(self, layout: Layout) -> tuple[str, ...]:
-        """The name of every number, by what the cook takes it for."""
+        """The name of every number, with the ingredients as the cook sees them."""
         return self.features.names(layout)
 
     def __call__(
@@ -239,8 +239,8 @@ class PermutedFeatures(AbstractObservation):
 
 
 def _named_after(names: tuple[str, ...], ingredients: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """For each number, the ingredient in its name, and where the same number is of each ingredient.
-    Without an ingredient in the name, that is the number itself.
+    """For each number, the ingredient in its name, and the index of the same number for each
+    ingredient. Without an ingredient in the name, that is the index of the number itself.
     """
     words = [name.split("_") for name in names]
     named = [next((i for i, x in enumerate(ingredients) if x in own), None) for own in words]
@@ -319,10 +319,8 @@ def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, 
         *(Partial(tile_cell, f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
         *(Partial(_plates, things), Partial(_ready, things)),
         *(Partial(_amount, things, i) for i in range(num_ingredients)),
-        *(
-            _never,
-            _never,
-        ),  # a plate and a ready soup in the recipe: two empty planes of the reference
+        _never,  # JaxMARL has planes for a plate and a ready soup in the recipe, which are empty
+        _never,
         *(Partial(_amount, shown, i) for i in range(num_ingredients)),
         _time_left,
         *((_served,) if served else ()),
@@ -336,11 +334,11 @@ def recipe_planes(num_ingredients: int, radius: int | None = None, served: bool 
     |---|---|
     | 1 | the position of the cook itself |
     | 4 | the same by direction: north, south, east, west |
-    | 2 + n | what it holds: a plate, a ready soup, the amount of each ingredient |
+    | 2 + n | the held object: a plate, a ready soup, the amount of each ingredient |
     | 7 + n | the same for all other cooks |
     | 6 | counters, serving hatches, pots, indicators, buttons, piles of plates |
     | n | piles of each ingredient |
-    | 2 + n | what is on counters and in pots: a plate, a ready soup, the amount of each |
+    | 2 + n | on counters and in pots: a plate, a ready soup, the amount of each |
     | 2 + n | the recipe, on indicators and lit buttons: two empty planes, the amount of each |
     | 1 | steps until the soup in a pot is ready |
     | 1 | with `served`: serving hatches, if the right soup has just been delivered |
@@ -376,15 +374,10 @@ class PermutedPlanes(AbstractObservation):
         meant = world.bodies.extra.astype(jnp.int32)
         agents, ingredients = meant.shape
         source = jnp.broadcast_to(jnp.arange(seen.shape[-1])[None], (agents, seen.shape[-1]))
-        for first in _ingredient_blocks(ingredients):
+        # The first planes of the blocks with a plane for each ingredient.
+        piles = 2 * (_BODY + ingredients) + len(_SIGNS)
+        lying = piles + ingredients + 2
+        recipe = lying + ingredients + 2
+        for first in (_BODY, 2 * _BODY + ingredients, piles, lying, recipe):
             source = source.at[:, first : first + ingredients].set(first + meant)
         return jnp.take_along_axis(seen, source[:, None, None, :], axis=-1)
-
-
-def _ingredient_blocks(num_ingredients: int) -> list[int]:
-    """The index of the first plane of each block of planes for all ingredients."""
-    n = num_ingredients
-    own, other = _BODY, 2 * _BODY + n
-    piles = 2 * (_BODY + n) + len(_SIGNS)
-    lying = piles + n + 2
-    return [own, other, piles, lying, lying + n + 2]

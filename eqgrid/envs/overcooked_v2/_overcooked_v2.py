@@ -10,7 +10,6 @@ from jaxtyping import ArrayLike, Int, Real
 from ...grid import (
     AbstractInteraction,
     AbstractObservation,
-    AbstractPhase,
     AbstractStart,
     Action,
     Direction,
@@ -100,10 +99,10 @@ def OvercookedV2(
     shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
 ) -> GridWorld:
     """Builds an OvercookedV2 environment, in which cooks share a kitchen and deliver the soup that
-    is ordered, which only some of them may observe.
+    is ordered, which only some cooks may observe.
 
     Every cook has the six actions of `ACTIONS`; any other number means stay. All cooks get the same
-    reward, the sum of what all of them earned. Episodes do not terminate, but are truncated after
+    reward, the sum of the rewards of all cooks. Episodes do not terminate, but are truncated after
     `horizon` steps. Rules, rewards and planes are those of JaxMARL.
 
     ```python
@@ -115,12 +114,12 @@ def OvercookedV2(
     **Arguments:**
 
     - `layout`: the kitchen: one of 23 names, or a `Layout`; see `load_layout`.
-    - `recipes`: the recipes that may be ordered; by default those of the layout.
+    - `recipes`: the recipes that may be ordered; by default the recipes of the layout.
     - `view_radius`: the range of sight in cells, to every side; the whole kitchen by default.
     - `horizon`: the number of steps in an episode.
     - `start_by_hand`: whether a cook with empty hands starts a pot, instead of the third
         ingredient.
-    - `negative_rewards`: whether a wrong soup costs as much as the right one pays.
+    - `negative_rewards`: whether a wrong soup costs the same as the reward for the right one.
     - `sample_recipe_on_delivery`: whether a new recipe is sampled after the right soup.
     - `indicate_successful_delivery`: whether one more plane or number shows that the right soup has
         just been delivered.
@@ -128,7 +127,7 @@ def OvercookedV2(
     - `random_reset`: the same, and hands, pots and counters may also hold random objects.
     - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
         `PermuteIngredients`.
-    - `observation`: `"planes"`, which are those of JaxMARL (`recipe_planes`), `"features"`, with
+    - `observation`: `"planes"`, as in JaxMARL (`recipe_planes`), `"features"`, with
         which training is faster (`recipe_features`), or an `AbstractObservation`.
     - `starts`: further random changes to the initial state, applied last, in this order.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
@@ -137,47 +136,39 @@ def OvercookedV2(
     **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
     kitchen = load_layout(layout, recipes)
-    kitchen = _with_meanings(kitchen) if permuted_ingredients else kitchen
-    planes = view_radius, indicate_successful_delivery
-    random_start = _random_start(kitchen, random_positions, random_reset, start_by_hand)
-    return GridWorld(
-        kitchen,
-        actions=ACTIONS,
-        phases=_phases(start_by_hand, sample_recipe_on_delivery),
-        reward=_pay(negative_rewards),
-        shaping=WeightedEventReward(shaping, EVENT_NAMES),
-        events=KitchenEvents(),
-        observation=_choose_observation(kitchen, observation, *planes),
-        starts=(DrawRecipe(), *_permutation(kitchen, permuted_ingredients), *random_start, *starts),
-        horizon=horizon,
-    )
-
-
-def _phases(start_by_hand: bool, renews: bool) -> tuple[AbstractPhase, ...]:
-    pots = (
-        (AddIngredient(False), StartByHand())
-        if start_by_hand
-        else (AddIngredient(True), StartFull())
-    )
-    clocks = Tick((RunClocks(),))
-    return Go(LocalCollision()), Interact((*_RULES, *pots)), clocks, TakeOrder(renews)
-
-
-def _pay(negative_rewards: bool) -> WeightedEventReward:
+    permuted: tuple[AbstractStart, ...] = ()
+    if permuted_ingredients:
+        kitchen, permuted = _permute(kitchen, permuted_ingredients)
+    random_start: tuple[AbstractStart, ...] = ()
+    if random_reset:
+        random_start = (RandomKitchen(kitchen, full_only=not start_by_hand),)
+    elif random_positions:
+        random_start = (RandomPlaces(kitchen),)
+    add = AddIngredient(starts_full=not start_by_hand)
+    rules = (*_RULES, add, StartByHand() if start_by_hand else StartFull())
     pay = {
         "right_delivery": DELIVERY_REWARD,
         "wrong_delivery": -DELIVERY_REWARD if negative_rewards else 0.0,
         "button_press": -BUTTON_COST,
     }
-    return WeightedEventReward(pay, EVENT_NAMES, shared=True)
-
-
-def _random_start(
-    layout: Layout, positions: bool, everything: bool, start_by_hand: bool
-) -> tuple[AbstractStart, ...]:
-    if everything:
-        return (RandomKitchen(layout, full_only=not start_by_hand),)
-    return (RandomPlaces(layout),) if positions else ()
+    return GridWorld(
+        kitchen,
+        actions=ACTIONS,
+        phases=(
+            Go(LocalCollision()),
+            Interact(rules),
+            Tick((RunClocks(),)),
+            TakeOrder(sample_recipe_on_delivery),
+        ),
+        reward=WeightedEventReward(pay, EVENT_NAMES, shared=True),
+        shaping=WeightedEventReward(shaping, EVENT_NAMES),
+        events=KitchenEvents(),
+        observation=_choose_observation(
+            kitchen, observation, view_radius, indicate_successful_delivery
+        ),
+        starts=(DrawRecipe(), *permuted, *random_start, *starts),
+        horizon=horizon,
+    )
 
 
 def _choose_observation(
@@ -208,19 +199,19 @@ def _num_ingredients(layout: Layout) -> int:
     return contents_of(layout.kinds).first_soup - FIRST_INGREDIENT
 
 
-def _with_meanings(layout: Layout) -> Layout:
-    """The kitchen with a permutation of ingredients per cook in `Bodies.extra`: the identity."""
-    shape = (layout.num_agents, _num_ingredients(layout))
-    meant = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.uint8)[None], shape)
-    bodies = dataclasses.replace(layout.start.bodies, extra=meant)
-    return dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
-
-
-def _permutation(layout: Layout, names: Sequence[str]) -> tuple[AbstractStart, ...]:
+def _permute(layout: Layout, names: Sequence[str]) -> tuple[Layout, tuple[AbstractStart, ...]]:
+    """The kitchen with a permutation of ingredients per cook in `Bodies.extra`, which is the
+    identity, and the random start that permutes the named ingredients.
+    """
     known = list(INGREDIENTS)[: _num_ingredients(layout)]
     if not set(names) <= set(known) or len(set(names)) < len(names):
         raise ValueError(
             f"`permuted_ingredients` must be different ones of {', '.join(known)}, not "
             f"{', '.join(names)}."
         )
-    return (PermuteIngredients(tuple(known.index(name) for name in names)),) if names else ()
+    permuted = PermuteIngredients(tuple(known.index(name) for name in names))
+    shape = (layout.num_agents, len(known))
+    meant = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.uint8)[None], shape)
+    bodies = dataclasses.replace(layout.start.bodies, extra=meant)
+    start = dataclasses.replace(layout.start, bodies=bodies)
+    return dataclasses.replace(layout, start=start), (permuted,)

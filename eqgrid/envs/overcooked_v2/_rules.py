@@ -1,6 +1,6 @@
-"""Interactions of cooks, cooking, orders, and what is rewarded.
+"""Interactions of cooks, cooking, orders and rewards.
 
-They are those of OvercookedV2 (Gessler et al., "OvercookedV2: Rethinking Overcooked for Zero-Shot
+They follow OvercookedV2 (Gessler et al., "OvercookedV2: Rethinking Overcooked for Zero-Shot
 Coordination", ICLR 2025) in JaxMARL 0.2.0. At most one interaction fires in a turn. Pots and
 buttons change after the cooks have acted.
 """
@@ -33,12 +33,7 @@ from ...grid import (
     World,
     direction_delta,
 )
-from ._contents import INGREDIENTS, MAX_INGREDIENTS, PLATE, Contents, Tile, contents, contents_of
-
-
-def _emptied(turn: Turn) -> Cell:
-    """The faced cell without an object and without a running timer."""
-    return turn.cell_with(NOTHING, timer=jnp.asarray(IDLE, jnp.int16))
+from ._contents import INGREDIENTS, MAX_INGREDIENTS, PLATE, Tile, contents, contents_of
 
 
 def _faces_idle_pot(turn: Turn) -> Bool[Array, ""]:
@@ -127,7 +122,8 @@ class FillPlate(AbstractInteraction):
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == PLATE) & (turn.cell.clock == 0)
-        return Outcome(fired, _emptied(turn), turn.body_with(turn.cell.object))
+        emptied = turn.cell_with(NOTHING, timer=jnp.asarray(IDLE, jnp.int16))
+        return Outcome(fired, emptied, turn.body_with(turn.cell.object))
 
 
 @final
@@ -201,7 +197,8 @@ class Menu(eqx.Module):
 
         - `recipes`: the recipes that may be ordered.
         - `num_ingredients`: the number of ingredients among the kinds of the kitchen.
-        - `used_ingredients`: how many of them random initial states sample from; all by default.
+        - `used_ingredients`: the number of them that random initial states sample from; all by
+            default.
         - `cook_time`, `button_time`: the durations in steps.
 
         **Raises:** `ValueError` when there are no recipes, when a recipe occurs twice, does not
@@ -217,7 +214,7 @@ class Menu(eqx.Module):
         for recipe in recipes:
             if len(recipe) != MAX_INGREDIENTS or not set(recipe) <= set(names):
                 raise ValueError(
-                    f"{recipe!r} is no recipe: name {MAX_INGREDIENTS} ingredients, each of "
+                    f"{recipe!r} is not a recipe: name {MAX_INGREDIENTS} ingredients, each of "
                     f"{', '.join(names)}."
                 )
             codes.append(table.soup(tuple(names.index(name) for name in recipe)))
@@ -352,7 +349,15 @@ class KitchenEvents(AbstractEvents):
         table = contents_of(step.layout.kinds)
         gave, got = step.before.bodies.held, step.world.bodies.held
         recipe = step.before.extra.recipe
-        faced = jnp.stack([_faced(w, agent) for agent, w in enumerate(step.turns)])
+        objects = []  # in the cells that the agents faced on their turns
+        for agent, world in enumerate(step.turns):
+            bodies = world.bodies
+            target = bodies.position[agent] + direction_delta(bodies.direction[agent])
+            objects.append(world.cells.object[target[0], target[1]])
+        faced = jnp.stack(objects)
+        # An ingredient is wanted if the recipe has more of it than the soup.
+        amount = jnp.asarray(table.amount)
+        wanted = amount[jnp.broadcast_to(recipe, faced.shape), gave]
         picked = step.by(PickUp, Take)
         started = step.by(StartByHand, StartFull)
         potted, plated, right = step.by(AddIngredient), step.by(FillPlate), is_right_delivery(step)
@@ -363,7 +368,7 @@ class KitchenEvents(AbstractEvents):
             "soup_pickup": picked & (got >= table.first_soup),
             "drop": step.by(PutDown),
             "potting": potted,
-            "useful_potting": potted & _is_wanted(table, gave, faced, recipe),
+            "useful_potting": potted & (amount[faced, gave] < wanted),
             "cooking_start": started,
             "right_cooking_start": step.by(StartByHand) & (faced == recipe),
             "plating": plated,
@@ -375,28 +380,9 @@ class KitchenEvents(AbstractEvents):
         return tuple(happened[name] for name in self.names)
 
 
-def _faced(world: World, agent: int) -> UInt8[Array, ""]:
-    """The object in the cell that an agent faced on its turn."""
-    bodies = world.bodies
-    target = bodies.position[agent] + direction_delta(bodies.direction[agent])
-    return world.cells.object[target[0], target[1]]
-
-
-def _is_wanted(
-    table: Contents,
-    ingredient: UInt8[Array, " agents"],
-    soup: UInt8[Array, " agents"],
-    recipe: UInt8[Array, ""],
-) -> Bool[Array, " agents"]:
-    """Whether the recipe has more of an ingredient than the soup has."""
-    amount = jnp.asarray(table.amount)
-    wanted = amount[jnp.broadcast_to(recipe, soup.shape), ingredient]
-    return amount[soup, ingredient] < wanted
-
-
 def _plate_is_useful(step: Step) -> Bool[Array, " agents"]:
-    """Whether it would be useful for each cook to pick up a plate on its turn. Hands are those
-    before the step, everything else is as at the cook's turn.
+    """Whether it would be useful for each cook to pick up a plate on its turn. Hands are
+    compared before the step, everything else at the cook's turn.
     """
     held = (step.before.bodies.held == PLATE).sum(dtype=jnp.int32)
     pots = step.layout.tiles == Tile.POT

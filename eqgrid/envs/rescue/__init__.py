@@ -1,7 +1,12 @@
 """Search and rescue: a team of engineers and medics."""
 
-from ._contents import Role as Role, Thing as Thing, Tile as Tile, victims_left as victims_left
-from ._kinds import KINDS as KINDS
+from ._kinds import (
+    KINDS as KINDS,
+    Role as Role,
+    Thing as Thing,
+    Tile as Tile,
+    victims_left as victims_left,
+)
 from ._observations import (
     PLANE_NAMES as PLANE_NAMES,
     RolePlanes as RolePlanes,

@@ -1,4 +1,4 @@
-"""What rescuers observe: features, and planes."""
+"""Observations of rescuers: features, and planes."""
 
 import dataclasses
 from typing import final
@@ -39,8 +39,7 @@ from ...grid import (
     prefixed,
     tile_cell,
 )
-from ._contents import DOORS, KEYS, VICTIMS, Role, Thing
-from ._kinds import KINDS
+from ._kinds import DOORS, KEYS, KINDS, VICTIMS, Role, Thing
 
 NEAREST_VICTIMS = 2
 """The number of victims of each colour in the features, nearest first."""
@@ -51,7 +50,7 @@ _IN_THE_WAY = (Thing.RUBBLE, Thing.HIGH_RUBBLE, *DOORS, *KEYS)
 
 @final
 class Roles(AbstractFeature):
-    """The role of the rescuer and those of the others, one-hot."""
+    """The roles of the rescuer and of the others, one-hot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         who = ("own", *(f"other_{k}" for k in range(1, num_agents)))
@@ -67,7 +66,7 @@ def rescue_features() -> Features:
     doors and keys, and the features of all other rescuers.
 
     It covers the whole site, regardless of walls: the nearest two victims of each colour, and the
-    nearest one of everything else. Units are those of `Features`, and `Features.names` lists all
+    nearest one of everything else. Units are as in `Features`, and `Features.names` lists all
     features.
     """
     return Features(

@@ -52,7 +52,7 @@ SHAPING = {
     "red_leave": -0.3,
 }
 """The default shaping rewards for steps towards a rescue. Dropping an object, or leaving a red
-victim, costs what picking it up, or reaching it, has paid, so that cycles pay nothing.
+victim, costs the reward for picking it up, or reaching it, so that cycles pay nothing.
 """
 
 ACTIONS: tuple[Action, ...] = (Rotate("left"), Rotate("right"), Forward(), Stay(), PICKUP, TOGGLE)
@@ -103,7 +103,7 @@ def Rescue(
     - `radius`: the range of sight in cells for `"planes"`; the whole site if it is `None`.
     - `observation`: `"planes"` (`RolePlanes`), `"features"` (`rescue_features`), or an
         `AbstractObservation`.
-    - `roles`: `"medic"` or `"engineer"` for every rescuer; by default those of the layout.
+    - `roles`: `"medic"` or `"engineer"` for every rescuer; by default as in the layout.
     - `starts`: random changes to the initial state, applied in this order; none by default.
     - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
         rescuer that caused it.

@@ -1,7 +1,7 @@
-"""What rescuers do with rubble, fire and victims, and what is rewarded.
+"""Interactions of rescuers with rubble, doors, keys and victims, joint lifting, and rewards.
 
-They are eqgrid's own. At most one of the interactions of one rescuer fires in a turn; lifting is
-what rescuers do together in one step.
+The rules are eqgrid's own. At most one of the interactions of one rescuer fires in a turn; several
+rescuers lift a victim together in one step.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from ...grid import (
     World,
     direction_delta,
 )
-from ._contents import DOORS, KEY_OF_DOOR, Role, Thing, Tile, is_key, victims_left
+from ._kinds import DOORS, KEY_OF_DOOR, Role, Thing, Tile, is_key, victims_left
 
 PICKUP = Use("pickup")
 """Picks up an object, puts down the held one, or brings a held victim out of an exit."""
@@ -102,7 +102,7 @@ class Heal(AbstractInteraction):
 
 @final
 class Lift(AbstractPhase):
-    """The phase in which red victims are rescued: two or more rescuers with empty hands who face
+    """The phase in which red victims are rescued: two or more rescuers with empty hands that face
     the same red victim, and use any `Use` action in the same step, lift it out of the site.
 
     The rule is eqgrid's own.
@@ -137,7 +137,7 @@ EVENT_NAMES = (
     "red_reach",
     "red_leave",
 )
-"""The events that are counted for every rescuer. Lifting is counted for all who lift; a
+"""The events that are counted for every rescuer. Lifting is counted for all rescuers that lift; a
 clearing is one level of rubble; a drop is onto the floor. A rescuer reaches a red victim when
 it starts to face it with empty hands, and leaves it when it stops facing it without having
 lifted it.

@@ -25,8 +25,7 @@ from ...grid import (
     empty_world,
     next_to,
 )
-from ._contents import DOORS, KEYS, VICTIMS, Role, Thing, Tile, is_victim
-from ._kinds import KINDS
+from ._kinds import DOORS, KEYS, KINDS, VICTIMS, Role, Thing, Tile, is_victim
 from ._solvable import can_rescue
 
 RoleName: TypeAlias = Literal["medic", "engineer"]
@@ -73,7 +72,9 @@ def load_site(layout: str | Layout) -> Layout:
     """
     if isinstance(layout, Layout):
         if layout.kinds.objects[: len(KINDS.objects)] != KINDS.objects:
-            raise LayoutError("The layout is of another game: its kinds are not those of a site.")
+            raise LayoutError(
+                "The layout is of another game: its kinds differ from the kinds of a site."
+            )
         return layout if layout.start.bodies.extra is not None else with_roles(layout, None)
     check_named(layout, Layout)
     if "\n" in layout.strip():
@@ -222,15 +223,22 @@ class GeneratedSites(AbstractGenerator):
         ranges = (red, green, yellow, rubble, high_rubble, doors)
         check_whole(height=height, width=width, num_agents=num_agents, hall=hall)
         check_whole(**dict(zip(_RANGES, ranges, strict=True)))
-        _check_ranges(ranges)
-        _check_size(height, width, num_agents, hall, (*ranges, doors))
+        _check(height, width, num_agents, hall, ranges)
         self.height, self.width, self.num_agents = height, width, num_agents
         self.hall, self.loops = jnp.asarray(hall, jnp.int32), as_probability(loops)
         self.fewest, self.most = jnp.asarray(np.asarray(ranges, np.int32).T)
         start = empty_world(KINDS, (height, width), np.zeros((num_agents, 2), np.int8))
         walls = jnp.full((height, width), Tile.WALL, jnp.uint8)
         self.example = with_roles(Layout(walls, start, None, KINDS), roles)
-        _check_roles(self.example, yellow, red)
+        medics = np.asarray(self.example.start.bodies.extra) == Role.MEDIC
+        if yellow[1] and not medics.any():
+            raise LayoutError(
+                "Only a medic heals yellow victims: add one to the roles, or let yellow be (0, 0)."
+            )
+        if red[1] and num_agents < 2:
+            raise LayoutError(
+                "Only two rescuers lift a red victim: ask for two, or let red be (0, 0)."
+            )
         self.example = check_generator(
             self, "ask for larger sites, a larger hall, more loops, or fewer things"
         )
@@ -243,7 +251,10 @@ class GeneratedSites(AbstractGenerator):
         grids = chance[: 3 * cells].reshape(3, self.height, self.width)
         of_counts, of_colours = jnp.split(chance[3 * cells :], [ranges])
         floor = draw_maze(maze_key, self.height, self.width, self.loops)
-        row, col = _draw_exit(floor, grids[0])
+        # The exit is the border cell with the best score among the cells next to floor.
+        border = jnp.ones_like(floor).at[1:-1, 1:-1].set(False)
+        best = jnp.argmax(jnp.where(border & next_to(floor), grids[0], -1.0))
+        row, col = jnp.unravel_index(best, floor.shape)
         hall, gate = self._hall(row, col)
         floor |= hall
         tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.WALL))
@@ -267,7 +278,7 @@ class GeneratedSites(AbstractGenerator):
     def _hall(
         self, row: Int32[Array, ""], col: Int32[Array, ""]
     ) -> tuple[Bool[Array, "height width"], Bool[Array, "height width"]]:
-        """The cells of the hall at an exit, and the one of them that is next to the exit."""
+        """The cells of the hall at an exit, and the cell that is next to the exit."""
         rows, cols = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
         gate_row, gate_col = jnp.clip(row, 1, self.height - 2), jnp.clip(col, 1, self.width - 2)
         away = jnp.maximum(jnp.abs(rows - gate_row), jnp.abs(cols - gate_col))
@@ -278,19 +289,14 @@ class GeneratedSites(AbstractGenerator):
         position, objects = layout.start.bodies.position, layout.start.cells.object
         # If the hall has too few cells, a rescuer is placed in the first corner of the border.
         stands = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
-        things, doors, keys = (_count(objects, kinds) for kinds in (_THINGS, DOORS, KEYS))
+        things, doors, keys = (
+            (objects[None] == jnp.asarray(codes, jnp.uint8)[:, None, None]).sum(
+                axis=(-2, -1), dtype=jnp.int32
+            )
+            for codes in (_THINGS, DOORS, KEYS)
+        )
         enough = (jnp.append(things, doors.sum()) >= self.fewest).all() & (doors == keys).all()
         return stands & enough & is_victim(objects).any() & can_rescue(layout)
-
-
-def _draw_exit(
-    floor: Bool[Array, "height width"], score: Float[Array, "height width"]
-) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """The row and the column of the border cell with the best score among those next to floor."""
-    border = jnp.ones_like(floor).at[1:-1, 1:-1].set(False)
-    best = jnp.argmax(jnp.where(border & next_to(floor), score, -1.0))
-    row, col = jnp.unravel_index(best, floor.shape)
-    return row, col
 
 
 def _put_things(
@@ -331,12 +337,13 @@ def _fill(
     return jnp.where(places, numbers[which], jnp.uint8(Thing.NOTHING))
 
 
-def _count(objects: UInt8[Array, "height width"], kinds: Sequence[Thing]) -> Int32[Array, " kinds"]:
-    numbers = jnp.asarray(kinds, jnp.uint8)
-    return (objects[None] == numbers[:, None, None]).sum(axis=(-2, -1), dtype=jnp.int32)
-
-
-def _check_ranges(ranges: tuple[tuple[int, int], ...]) -> None:
+def _check(
+    height: int,
+    width: int,
+    num_agents: int,
+    hall: int,
+    ranges: tuple[tuple[int, int], ...],
+) -> None:
     check_ranges(dict(zip(_RANGES, ranges, strict=True)))
     if not any(most for _, most in ranges[:3]):
         raise LayoutError("A site needs a victim: let green, yellow or red be (1, 1) or more.")
@@ -345,34 +352,15 @@ def _check_ranges(ranges: tuple[tuple[int, int], ...]) -> None:
             f"There are doors of {len(DOORS)} colours, one of each: ask for {len(DOORS)} at most, "
             f"not {ranges[-1][1]}."
         )
-
-
-def _check_size(
-    height: int,
-    width: int,
-    num_agents: int,
-    hall: int,
-    ranges: tuple[tuple[int, int], ...],
-) -> None:
     if not (5 <= height <= 127 and 5 <= width <= 127):
         raise LayoutError(f"A site has 5 to 127 rows and columns, not {height} and {width}.")
     if num_agents < 1:
         raise LayoutError(f"A site needs at least 1 rescuer, not {num_agents}.")
     if hall < 1:
         raise LayoutError(f"A hall reaches at least 1 cell from the exit, not {hall}.")
-    room = (height - 2) * (width - 2) - 1  # without the cell next to the exit
-    if (needed := num_agents + sum(fewest for fewest, _ in ranges)) > room:
+    room = (height - 2) * (width - 2) - 1  # without the cell next to the exit; doors need keys
+    if (needed := num_agents + sum(fewest for fewest, _ in (*ranges, ranges[-1]))) > room:
         raise LayoutError(
             f"A site of {height} by {width} cells has room for {room} rescuers and things at most, "
             f"not for {needed}: ask for fewer, or for a larger site."
         )
-
-
-def _check_roles(layout: Layout, yellow: tuple[int, int], red: tuple[int, int]) -> None:
-    """Checks that the rescuers' roles and number suffice for yellow and red victims."""
-    if yellow[1] and not (np.asarray(layout.start.bodies.extra) == Role.MEDIC).any():
-        raise LayoutError(
-            "Only a medic heals yellow victims: add one to the roles, or let yellow be (0, 0)."
-        )
-    if red[1] and layout.num_agents < 2:
-        raise LayoutError("Only two rescuers lift a red victim: ask for two, or let red be (0, 0).")

@@ -5,11 +5,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, UInt8
+from jaxtyping import Array, Bool, Int, UInt8
 
 from ...grid import Layout, count_next_to, next_to, reach
-from ._contents import DOORS, KEY_OF_DOOR, VICTIMS, Role, Thing, Tile, is_victim
-from ._kinds import KINDS
+from ._kinds import DOORS, KEY_OF_DOOR, KINDS, VICTIMS, Role, Thing, Tile, is_victim
 
 
 def can_rescue(layout: Layout) -> Bool[Array, ""]:
@@ -28,7 +27,7 @@ def can_rescue(layout: Layout) -> Bool[Array, ""]:
     - a door, if the key of its colour is next to the area: a rescuer takes the key, opens the door,
         and puts the key back in its cell, so that all hands are empty again;
     - a red victim with two cells of the area next to it, if there are two rescuers: the first one
-        walks to that of the two cells that is farther away for the second one, who then takes a
+        walks to the cell that is farther away from the second one, which then takes a
         shortest path to the other cell, which cannot lead through the farther one. After the lift,
         the second one returns first.
 
@@ -49,16 +48,26 @@ def can_rescue(layout: Layout) -> Bool[Array, ""]:
     ready = gates.any() & (~homes | next_to(walked)).all()
     ready &= (start.bodies.held == Thing.NOTHING).all()
     roles = start.bodies.extra
+    medic, engineer = (roles == Role.MEDIC).any(), (roles == Role.ENGINEER).any()
     state = (start.cells.object, walked, jnp.asarray(True))
 
-    def go_on(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def remove(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         objects, walked, _ = state
-        gone = _removable(objects, count_next_to(walked), roles)
+        beside = count_next_to(walked)  # the cells of the area from which an object can be faced
+        gone = objects == Thing.GREEN_VICTIM
+        gone |= (objects == Thing.YELLOW_VICTIM) & medic
+        gone |= ((objects == Thing.RUBBLE) | (objects == Thing.HIGH_RUBBLE)) & engineer
+        if len(roles) > 1:
+            gone |= (objects == Thing.RED_VICTIM) & (beside > 1)
+        for door in DOORS:
+            key = ((objects == door + KEY_OF_DOOR) & (beside > 0)).any()
+            gone |= (objects == door) & key
+        gone &= beside > 0
         left = jnp.where(gone, jnp.uint8(Thing.NOTHING), objects)
         further = walked | (next_to(walked) & floor & _is_walkable(left))
         return left, further, gone.any() | (further != walked).any()
 
-    left, _, _ = jax.lax.while_loop(lambda state: state[2], go_on, state)
+    left, _, _ = jax.lax.while_loop(lambda state: state[2], remove, state)
     return ready & ~is_victim(left).any()
 
 
@@ -66,37 +75,19 @@ def _is_walkable(objects: UInt8[Array, "height width"]) -> Bool[Array, "height w
     return (objects == Thing.NOTHING) | (objects == Thing.OPEN_DOOR)
 
 
-def _removable(
-    objects: UInt8[Array, "height width"],
-    beside: Int32[Array, "height width"],
-    roles: UInt8[Array, " agents"],
-) -> Bool[Array, "height width"]:
-    """Which objects can be removed, if each can be faced from `beside` cells of the area."""
-    medic, engineer = (roles == Role.MEDIC).any(), (roles == Role.ENGINEER).any()
-    gone = objects == Thing.GREEN_VICTIM
-    gone |= (objects == Thing.YELLOW_VICTIM) & medic
-    gone |= ((objects == Thing.RUBBLE) | (objects == Thing.HIGH_RUBBLE)) & engineer
-    if len(roles) > 1:
-        gone |= (objects == Thing.RED_VICTIM) & (beside > 1)
-    for door in DOORS:
-        key = ((objects == door + KEY_OF_DOOR) & (beside > 0)).any()
-        gone |= (objects == door) & key
-    return gone & (beside > 0)
-
-
 _CLEARED = (Thing.RUBBLE, Thing.HIGH_RUBBLE)
 _STANDS_STILL = (Thing.YELLOW_VICTIM, Thing.RED_VICTIM, *_CLEARED, *DOORS)
 _WHY = {
-    Thing.GREEN_VICTIM: "nobody can carry the {} to an exit",
+    Thing.GREEN_VICTIM: "no rescuer can carry the {} to an exit",
     Thing.YELLOW_VICTIM: "no medic can heal the {}",
-    Thing.RED_VICTIM: "no two rescuers can stand beside the {}",
+    Thing.RED_VICTIM: "no two rescuers can stand next to the {}",
     **dict.fromkeys(_CLEARED, "no engineer can clear the {}"),
-    **dict.fromkeys(DOORS, "nobody can bring its key to the {}"),
+    **dict.fromkeys(DOORS, "no rescuer can bring its key to the {}"),
 }
 
 
 class _Team(NamedTuple):
-    """Rescuers who can walk to each other.
+    """Rescuers that can walk to each other.
 
     - `agents`: their indices.
     - `floor`: the cells that they can reach.
@@ -176,7 +167,7 @@ def _say(place: tuple[int, int], code: int) -> str:
 def _find_teams(
     free: Bool[np.ndarray, "height width"], positions: Int[np.ndarray, "agents 2"]
 ) -> list[_Team]:
-    """The groups of rescuers who can walk to each other, through objects that can be moved."""
+    """The groups of rescuers that can walk to each other, through objects that can be moved."""
     teams: list[_Team] = []
     for agent, position in enumerate(positions):
         for team in teams:

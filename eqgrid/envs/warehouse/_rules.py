@@ -1,4 +1,4 @@
-"""Driving, loading, requests, and what is rewarded."""
+"""Driving, loading, requests, and events."""
 
 import abc
 import dataclasses
@@ -126,7 +126,9 @@ class Deliver(AbstractPhase):
             place, standing = find_marked(objects == Load.SHELF, rank)
             row = jnp.where(happens, place[0], objects.shape[0])  # writes to this row are dropped
             objects = objects.at[row, place[1]].set(jnp.uint8(Load.REQUESTED), mode="drop")
-            becomes = happens & _is_ranked(held == Load.SHELF, rank - standing)
+            carried = held == Load.SHELF
+            ranked = jnp.cumsum(carried, dtype=jnp.int32) == rank - standing + 1
+            becomes = happens & carried & ranked
             held = jnp.where(becomes, jnp.uint8(Load.REQUESTED), held)
             held = jnp.where(there, jnp.uint8(Load.SHELF), held)
             delivers |= there
@@ -134,11 +136,6 @@ class Deliver(AbstractPhase):
         cells = dataclasses.replace(cells, object=objects)
         world = dataclasses.replace(step.world, cells=cells, bodies=bodies)
         return step.then(world, Deliver, delivers)
-
-
-def _is_ranked(marked: Bool[Array, " agents"], rank: Int32[Array, ""]) -> Bool[Array, " agents"]:
-    """Which of the marked robots has this rank among the marked ones."""
-    return marked & (jnp.cumsum(marked, dtype=jnp.int32) == rank + 1)
 
 
 _NONE = -1  # not an action, so the robot does nothing
@@ -175,12 +172,12 @@ class ChainCollision(AbstractCollision):
     with its chain; all others stay. For chains of equal length, the robot moves whose current cell
     comes first in the list of the current and the wanted cell of each robot, in their order. Four
     or more robots that follow each other in a cycle all move, and no other robot follows them; two
-    robots that want to swap cells stay, and so do those behind them.
+    robots that want to swap cells stay, and so do the robots behind them.
 
     Source: `Warehouse.step` of `rware` 2.0.0, which keeps the cycle or the longest path of each
     connected component of a graph of wanted moves. With four robots or more, the reference lets the
     order of a Python set decide between chains of equal length in some of these graphs (components
-    with less than half of the nodes); here it is always the order of the robots.
+    with less than half of the nodes); eqgrid always uses the order of the robots.
     """
 
     def __call__(
@@ -196,8 +193,14 @@ class ChainCollision(AbstractCollision):
         # follows[i, j]: i wants to enter the cell of j; rivals[i, j]: i and j want the same cell.
         follows = moves[:, None] & _equal(new, old)
         rivals = moves[:, None] & moves[None, :] & _equal(new, new)
-        length = _chain_lengths(follows)
-        rank = _ranks(follows)
+        # The longest chain behind each robot, including itself; meaningless in cycles.
+        length = jnp.ones(agents, jnp.int32)
+        for _ in range(agents - 1):
+            length = 1 + jnp.where(follows, length[:, None], 0).max(axis=0)
+        # The place of each robot's current cell in the list of current and wanted cells.
+        numbers = jnp.arange(agents, dtype=jnp.int32)
+        wanted = jnp.where(follows, 2 * numbers[:, None] + 1, 2 * agents).min(axis=0)
+        rank = jnp.minimum(2 * numbers, wanted)
         better = (length[None, :] > length[:, None]) | (
             (length[None, :] == length[:, None]) & (rank[None, :] < rank[:, None])
         )
@@ -214,23 +217,6 @@ def _equal(
     one: Int8[Array, "agents 2"], other: Int8[Array, "agents 2"]
 ) -> Bool[Array, "agents agents"]:
     return (one[:, None] == other[None, :]).all(axis=-1)
-
-
-def _chain_lengths(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agents"]:
-    """The number of robots in the longest chain behind each robot, including itself. For robots
-    in cycles it is meaningless.
-    """
-    length = jnp.ones(len(follows), jnp.int32)
-    for _ in range(len(follows) - 1):
-        length = 1 + jnp.where(follows, length[:, None], 0).max(axis=0)
-    return length
-
-
-def _ranks(follows: Bool[Array, "agents agents"]) -> Int32[Array, " agents"]:
-    """The position of each robot's current cell in the list of current and wanted cells."""
-    agents = jnp.arange(len(follows), dtype=jnp.int32)
-    wanted = jnp.where(follows, 2 * agents[:, None] + 1, 2 * len(follows)).min(axis=0)
-    return jnp.minimum(2 * agents, wanted)
 
 
 def _in_circle(follows: Bool[Array, "agents agents"]) -> Bool[Array, " agents"]:
@@ -252,7 +238,7 @@ def _compose(
 
 @final
 class ToggleLoad(AbstractPhase):
-    """The phase in which a robot without a shelf picks up the one in its cell, and a robot with a
+    """The phase in which a robot without a shelf picks up the shelf in its cell, and a robot with a
     shelf puts it down if it is on a rack; the latter is then no longer marked in `Bodies.extra` as
     having delivered.
 

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int8, Int32, UInt8
+from jaxtyping import Array, Float32, Int32, UInt8
 
 from ..._checks import check_whole
 from ...grid import AbstractObservation, Direction, Layout, World
@@ -70,7 +70,10 @@ class Sensors(AbstractObservation):
         bits = (_shelf_bits(world.cells.object) | _FACES).at[row, col].set(robots)
         # The walls around the warehouse are one row of padding.
         bits = jnp.pad(bits, self.radius - 1, constant_values=_FACES)
-        seen = _windows(bits, bodies.position, self.radius)[..., None]
+        side = (2 * self.radius + 1,) * 2
+        starts = bodies.position.astype(jnp.int32) - 1
+        seen = jnp.stack([jax.lax.dynamic_slice(bits, tuple(start), side) for start in starts])
+        seen = seen[..., None]
         seen = (seen >> np.arange(_NUMBERS, dtype=np.uint8)[None, None, None]) & np.uint8(1)
         own = [
             (bodies.position[:, ::-1] - jnp.int8(1)).astype(jnp.float32),
@@ -85,12 +88,3 @@ class Sensors(AbstractObservation):
 def _shelf_bits(load: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells"]:
     requested = jnp.where(load == Load.REQUESTED, _REQUESTED, np.uint8(0))
     return jnp.where(load == Load.NOTHING, np.uint8(0), _SHELF | requested)
-
-
-def _windows(
-    bits: UInt8[Array, "height width"], position: Int8[Array, "agents 2"], radius: int
-) -> UInt8[Array, "agents side side"]:
-    """The window around each robot, where the padding is one cell thinner than the radius."""
-    side = (2 * radius + 1,) * 2
-    starts = position.astype(jnp.int32) - 1
-    return jnp.stack([jax.lax.dynamic_slice(bits, tuple(start), side) for start in starts])

@@ -9,15 +9,12 @@ from jaxtyping import ArrayLike, Int, Real
 
 from ..._checks import check_whole
 from ...grid import (
-    AbstractEnding,
     AbstractObservation,
-    AbstractPhase,
     AbstractStart,
     Action,
     Forward,
     Go,
     GridWorld,
-    Layout,
     RandomDirections,
     Rotate,
     Stay,
@@ -90,10 +87,10 @@ def Warehouse(
 
     - `size`: `"tiny"`, `"small"`, `"medium"` or `"large"`, or a text; see `parse_warehouse`.
     - `num_agents`: the number of robots.
-    - `difficulty`: how many shelves are requested at any time: 2 (`"easy"`), 1 (`"normal"`) or 0.5
-        (`"hard"`) per robot.
-    - `num_requests`: the number of shelves that are requested at any time; by default that of the
-        difficulty.
+    - `difficulty`: the number of shelves that are requested at any time: 2 (`"easy"`), 1
+        (`"normal"`) or 0.5 (`"hard"`) per robot.
+    - `num_requests`: the number of shelves that are requested at any time; by default as in
+        `difficulty`.
     - `reward`: `"individual"`: 1 for the robot that delivers; `"shared"` (global in `rware`): 1 for
         every robot; `"two_stage"`: 0.5 for the robot that delivers, and 0.5 when it then puts a
         shelf on a rack.
@@ -118,10 +115,22 @@ def Warehouse(
     if num_requests is None:
         num_requests = int(DIFFICULTIES[difficulty] * num_agents)
     layout = load_warehouse(size, num_agents, num_requests)
-    phases, ending = _phases(UniformRequestDraw() if draw is None else draw), None
+    deliver = Deliver(UniformRequestDraw() if draw is None else draw)
+    go = Go(ChainCollision())
+    phases = (YieldToShelves(ACTIONS.index(Forward())), go, ToggleLoad(), deliver)
+    ending = None
     if max_quiet_steps is not None:
-        layout, ending = _count_quiet_steps(layout), _ending(max_quiet_steps)
+        if max_quiet_steps < 1:
+            raise ValueError(
+                f"`max_quiet_steps` must be at least 1 step, not {max_quiet_steps}; leave it out "
+                "for episodes that end by truncation only."
+            )
+        start = dataclasses.replace(layout.start, extra=jnp.zeros((), jnp.int32))
+        layout = dataclasses.replace(layout, start=start)
+        ending = NoDelivery(jnp.asarray(max_quiet_steps, jnp.int32))
         phases = (*phases, CountQuietSteps())
+    if starts is None:
+        starts = (RandomCells(), RandomDirections(), RandomRequests(num_requests))
     weights, shared = REWARDS[reward]
     return GridWorld(
         layout,
@@ -132,7 +141,7 @@ def Warehouse(
         events=WarehouseEvents(),
         ending=ending,
         observation=Sensors(sensor_range) if observation is None else observation,
-        starts=_starts(num_requests) if starts is None else starts,
+        starts=starts,
         horizon=horizon,
     )
 
@@ -140,27 +149,3 @@ def Warehouse(
 def _check_choice(what: str, choice: str, choices: Mapping[str, object]) -> None:
     if choice not in choices:
         raise ValueError(f"There is no {what} {choice!r}: choose {' or '.join(choices)}.")
-
-
-def _count_quiet_steps(layout: Layout) -> Layout:
-    start = dataclasses.replace(layout.start, extra=jnp.zeros((), jnp.int32))
-    return dataclasses.replace(layout, start=start)
-
-
-def _phases(draw: AbstractRequestDraw) -> tuple[AbstractPhase, ...]:
-    forward = ACTIONS.index(Forward())
-    return (YieldToShelves(forward), Go(ChainCollision()), ToggleLoad(), Deliver(draw))
-
-
-def _starts(num_requests: int) -> tuple[AbstractStart, ...]:
-    return (RandomCells(), RandomDirections(), RandomRequests(num_requests))
-
-
-def _ending(max_quiet_steps: int) -> AbstractEnding:
-    check_whole(max_quiet_steps=max_quiet_steps)
-    if max_quiet_steps < 1:
-        raise ValueError(
-            f"`max_quiet_steps` must be at least 1 step, not {max_quiet_steps}; leave it out for "
-            "episodes that end by truncation only."
-        )
-    return NoDelivery(jnp.asarray(max_quiet_steps, jnp.int32))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, Shaped
 
-from ..._observed import ObservationAndState
+from ..._spaces import ObservationAndState
 from ...typing import PyTree
 from .._layout import Layout
 from .._world import World

@@ -1,7 +1,6 @@
 """Environments from MuJoCo models, simulated by MJX."""
 
 from ._env import MjxEnv as MjxEnv
-from ._library import Model as Model
 from ._parts import (
     AbstractBodyEnding as AbstractBodyEnding,
     AbstractBodyMeasure as AbstractBodyMeasure,
@@ -15,4 +14,9 @@ from ._parts import (
     RandomGoal as RandomGoal,
     SetJoint as SetJoint,
 )
-from ._state import BodyState as BodyState, Motion as Motion, body_positions as body_positions
+from ._state import (
+    BodyState as BodyState,
+    Model as Model,
+    Motion as Motion,
+    body_positions as body_positions,
+)

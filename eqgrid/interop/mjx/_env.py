@@ -4,20 +4,18 @@ import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Shaped, UInt8
 
 from ..._checks import as_count
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
 from ...errors import missing_library
-from ._library import MjModel, mjx, mujoco
-from ._opengl import Renderer
 from ._parts import (
     AbstractBodyEnding,
     AbstractBodyMeasure,
@@ -25,7 +23,17 @@ from ._parts import (
     AbstractBodyStart,
     Coordinates,
 )
-from ._state import BodyState, Motion, any_promotion, read_state, write_state
+from ._state import (
+    BodyState,
+    MjModel,
+    Motion,
+    Renderer,
+    any_promotion,
+    mjx,
+    mujoco,
+    read_state,
+    write_state,
+)
 
 
 @final
@@ -85,9 +93,17 @@ class MjxEnv(AbstractEnv):
             raise ValueError(f"{min(twice)!r} is the name of a reward and of a measure: change it.")
         self.source = str(source)
         compiled = load_model(self.source)
-        self.model, self.data = _put(compiled)
+        try:
+            self.model = mjx.put_model(compiled, impl="jax")
+        except NotImplementedError as error:
+            raise ValueError(f"MJX cannot simulate the model: {error}") from error
+        self.data = mjx.make_data(compiled, impl="jax")
         self.num_agents = 1
-        self.action_space = _controls(compiled)
+        limited = np.asarray(compiled.actuator_ctrllimited, bool)
+        if free := [compiled.actuator(i).name or str(i) for i in np.flatnonzero(~limited)]:
+            raise ValueError(f"The actuator {free[0]!r} needs limits: give it a ctrlrange.")
+        low, high = jnp.asarray(compiled.actuator_ctrlrange.T, float)
+        self.action_space = Box(low, high, shape=(compiled.nu,))
         self.observation = Coordinates() if observation is None else observation
         self.starts, self.endings = tuple(starts), tuple(endings)
         self.substeps = as_count(substeps, "MjxEnv needs at least 1 substep")
@@ -114,7 +130,7 @@ class MjxEnv(AbstractEnv):
         assert isinstance(self.action_space, Box)
         control = jnp.clip(action[0], self.action_space.low, self.action_space.high)
         after = self._simulate(state, control)
-        finite = _is_finite(after)
+        finite = jnp.isfinite(after.qpos).all() & jnp.isfinite(after.qvel).all()
         after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, state)
         motion = Motion(state, after, control, self.seconds_per_step)
         paid = {name: term(self.model, motion) for name, term in self.rewards.items()}
@@ -182,7 +198,7 @@ class MjxEnv(AbstractEnv):
         return pictures.write_gif(frames, texts, stride * per_state)
 
     def _simulate(self, state: BodyState, control: Float[Array, " actuators"]) -> BodyState:
-        def step(_: Any, data: mjx.Data) -> mjx.Data:
+        def step(_: ArrayLike, data: mjx.Data) -> mjx.Data:
             return mjx.step(self.model, data)
 
         with any_promotion():
@@ -204,34 +220,8 @@ def load_model(source: str) -> MjModel:
         raise ValueError(f"MuJoCo cannot read the model: {said}") from error
 
 
-def _put(compiled: MjModel) -> tuple[mjx.Model, mjx.Data]:
-    """The MJX model, and the MJX data of its initial state."""
-    try:
-        model = mjx.put_model(compiled, impl="jax")
-    except NotImplementedError as error:
-        raise ValueError(f"MJX cannot simulate the model: {error}") from error
-    return model, mjx.make_data(compiled, impl="jax")
-
-
-def _controls(compiled: MjModel) -> Box:
-    """The action space: the control range of every actuator."""
-    free = [compiled.actuator(i).name or str(i) for i in np.flatnonzero(~_limited(compiled))]
-    if free:
-        raise ValueError(f"The actuator {free[0]!r} needs limits: give it a ctrlrange.")
-    low, high = jnp.asarray(compiled.actuator_ctrlrange.T, float)
-    return Box(low, high, shape=(compiled.nu,))
-
-
-def _limited(compiled: MjModel) -> Bool[np.ndarray, " actuators"]:
-    return np.asarray(compiled.actuator_ctrllimited, bool)
-
-
-def _is_finite(state: BodyState) -> Bool[Array, ""]:
-    return jnp.isfinite(state.qpos).all() & jnp.isfinite(state.qvel).all()
-
-
 def _pictures() -> ModuleType:
-    """The module that imports Pillow; it is imported only when a picture is drawn.
+    """The module that draws, which is imported only when a picture is drawn.
 
     **Raises:** `ImportError` when Pillow is not installed.
     """

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ._library import Model
-from ._state import BodyState, Motion
+from ._state import BodyState, Model, Motion
 
 
 class AbstractBodyStart(eqx.Module):

@@ -1,25 +1,77 @@
-"""Pictures and films of MuJoCo bodies, drawn with OpenGL where it works, or as a side view.
+"""Pictures and videos of MuJoCo bodies, drawn with OpenGL where it works, or as a side view.
 
-It imports Pillow and SciPy, so `_env` imports it only when a picture is drawn.
+OpenGL needs a driver that many machines lack, and a failing driver may end its process, so MuJoCo
+draws in a separate process. `_env` imports this module only when a picture is drawn, since it
+imports Pillow and SciPy.
 """
 
 import dataclasses
 import io
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Sequence
-from typing import Any, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw, ImageFont
 from scipy.spatial import ConvexHull
 
-from ._library import MjData, MjModel, mujoco
-from ._opengl import Renderer, draw_with_opengl
-from ._state import BodyState
+from ._state import BodyState, MjData, MjModel, Renderer, mujoco
+
+_WORKER = Path(__file__).parent / "_opengl_worker.py"
+_TIMEOUT = 120.0  # seconds
+
+
+def draw_with_opengl(
+    model: MjModel,
+    qpos: Float[np.ndarray, "frames positions"],
+    mocap_pos: Float[np.ndarray, "frames mocap 3"],
+    *,
+    pixels: tuple[int, int],
+    lookat: Sequence[Sequence[float]],
+    distance: float,
+) -> list[UInt8[np.ndarray, "rows columns 3"]] | None:
+    """Draws states with MuJoCo's renderer. The environment variable `MUJOCO_GL` selects the kind of
+    OpenGL; if it is not set, Linux uses `egl`, which needs no display.
+
+    **Arguments:**
+
+    - `model`, `qpos`, `mocap_pos`: the model and its states.
+    - `pixels`: the width and height of a picture.
+    - `lookat`: the point at the centre of each picture, in metres.
+    - `distance`: the distance of the camera in metres.
+
+    **Returns:** one picture per state, RGB, or `None` if OpenGL cannot be used.
+    """
+    env = dict(os.environ)
+    if sys.platform == "linux":
+        env.setdefault("MUJOCO_GL", "egl")
+    with tempfile.TemporaryDirectory() as folder:
+        asked, answered = Path(folder) / "asked.npz", Path(folder) / "answered.npy"
+        mujoco.mj_saveModel(model, str(Path(folder) / "model.mjb"))
+        np.savez(
+            asked, qpos=qpos, mocap_pos=mocap_pos, pixels=pixels, lookat=lookat, distance=distance
+        )
+        try:
+            subprocess.run(
+                [sys.executable, "-W", "ignore", str(_WORKER), folder],
+                env=env,
+                capture_output=True,
+                timeout=_TIMEOUT,
+            )
+            return list(np.load(answered))
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return None
+
 
 _SUPERSAMPLING = 3
-_COLOURS, _SAMPLED = 64, 8  # colours in a film's palette; frames from which they are chosen
+_COLOURS, _SAMPLED = 64, 8  # colours in the palette of a video; frames from which they are chosen
 _MARGIN = 0.15  # metres around the body
+_BAR_HEIGHT = 24
 _SKY, _INK, _BAR, _BAR_TEXT = (250, 250, 252), (90, 94, 102), (52, 58, 70), (236, 239, 244)
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 24, endpoint=False)) for f in (np.cos, np.sin)], 1)
 _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
@@ -28,7 +80,7 @@ _CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1
 @final
 @dataclasses.dataclass(frozen=True)
 class View:
-    """The part of the world that a film shows.
+    """The visible part of the world.
 
     **Arguments:**
 
@@ -61,10 +113,24 @@ def draw_frames(
     **Raises:** `RuntimeError` when `renderer` is `"opengl"` and OpenGL cannot be used.
     """
     qpos, mocap_pos = np.asarray(states.qpos, float), np.asarray(states.mocap_pos, float)
-    places = [_place(model, *numbers) for numbers in zip(qpos, mocap_pos, strict=True)]
+    places = []  # MuJoCo data with the positions of all geoms
+    for positions, mocap_positions in zip(qpos, mocap_pos, strict=True):
+        data = mujoco.MjData(model)
+        data.qpos[:], data.mocap_pos[:] = positions, mocap_positions
+        mujoco.mj_kinematics(model, data)
+        places.append(data)
     view = _view(model, places, width)
     if renderer != "side":
-        frames = draw_with_opengl(model, qpos, mocap_pos, **_camera(view))
+        # A perspective camera that is so far away that the view fits the picture.
+        middle = view.bottom + view.height / 2
+        frames = draw_with_opengl(
+            model,
+            qpos,
+            mocap_pos,
+            pixels=view.pixels,
+            lookat=[[x, 0.0, middle] for x in (view.left + view.width / 2).tolist()],
+            distance=view.height / 2 / np.tan(np.pi / 8),
+        )
         if frames is not None:
             return frames
         if renderer == "opengl":
@@ -85,7 +151,16 @@ def write_gif(
     - `texts`: the texts on the left and on the right below each picture.
     - `seconds`: the duration of a frame, at least 0.02; a GIF stores hundredths of a second.
     """
-    images = [_with_bar(Image.fromarray(x), *text) for x, text in zip(frames, texts, strict=True)]
+    images = []
+    for frame, (left, right) in zip(frames, texts, strict=True):
+        rows, columns = frame.shape[:2]
+        image = Image.new("RGB", (columns, rows + _BAR_HEIGHT), _BAR)
+        image.paste(Image.fromarray(frame), (0, 0))
+        pen, font = ImageDraw.Draw(image), ImageFont.load_default(size=14)
+        middle = rows + _BAR_HEIGHT / 2
+        pen.text((8, middle), left, fill=_BAR_TEXT, font=font, anchor="lm")
+        pen.text((columns - 8, middle), right, fill=_BAR_TEXT, font=font, anchor="rm")
+        images.append(image)
     some = images[:: max(1, len(images) // _SAMPLED)]
     sample = np.concatenate([np.asarray(image) for image in some])
     palette = Image.fromarray(sample).quantize(_COLOURS)
@@ -100,14 +175,6 @@ def write_gif(
         loop=0,
     )
     return file.getvalue()
-
-
-def _place(model: MjModel, qpos: Any, mocap_pos: Any) -> MjData:
-    """MuJoCo data with the positions of all geoms in a state."""
-    data = mujoco.MjData(model)
-    data.qpos[:], data.mocap_pos[:] = qpos, mocap_pos
-    mujoco.mj_kinematics(model, data)
-    return data
 
 
 def _view(model: MjModel, places: Sequence[MjData], width: int) -> View:
@@ -133,16 +200,6 @@ def _view(model: MjModel, places: Sequence[MjData], width: int) -> View:
     return View(lefts, float(bottom), float(across), float(height), pixels)
 
 
-def _camera(view: View) -> dict[str, Any]:
-    """The same view for a perspective camera, placed so far away that the view fits the picture."""
-    centres = view.left + view.width / 2
-    return {
-        "pixels": view.pixels,
-        "lookat": [[x, 0.0, view.bottom + view.height / 2] for x in centres.tolist()],
-        "distance": view.height / 2 / np.tan(np.pi / 8),
-    }
-
-
 def _planes(model: MjModel) -> list[int]:
     return np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE).tolist()
 
@@ -159,37 +216,27 @@ def _draw(
     scale = columns / view.width
     image = Image.new("RGB", (columns, rows), _SKY)
     pen = ImageDraw.Draw(image)
+    font = ImageFont.load_default(size=10 * _SUPERSAMPLING)
 
     def on_paper(points: Float[np.ndarray, "points 2"]) -> list[tuple[float, float]]:
         x, z = (points - [view.left[frame], view.bottom]).T * scale
         return list(zip(x.tolist(), (rows - z).tolist(), strict=True))
 
     for i in _planes(model):
-        _draw_floor(pen, on_paper, view, frame, data.geom_xpos[i, 2], _colour(model, i))
+        # The floor, with a mark at every metre.
+        z, left = data.geom_xpos[i, 2], view.left[frame]
+        right = left + view.width
+        corners = np.array([[left, z], [right, z], [right, view.bottom], [left, view.bottom]])
+        pen.polygon(on_paper(corners), fill=_colour(model, i))
+        pen.line(on_paper(corners[:2]), fill=_INK, width=_SUPERSAMPLING)
+        for metre in range(int(np.ceil(left)), int(np.floor(right)) + 1):
+            top, below = on_paper(np.array([[metre, z], [metre, z - 0.04]]))
+            pen.line([top, below], fill=_INK, width=_SUPERSAMPLING)
+            pen.text(below, f"{metre} m", fill=_INK, font=font, anchor="mt")
     for i in sorted(_outlined(model), key=lambda i: -data.geom_xpos[i, 1]):
-        corners = on_paper(_outline(model, data, i))
-        pen.polygon(corners, fill=_colour(model, i), outline=_INK, width=_SUPERSAMPLING)
+        hull = on_paper(_outline(model, data, i))
+        pen.polygon(hull, fill=_colour(model, i), outline=_INK, width=_SUPERSAMPLING)
     return np.asarray(image.resize(view.pixels, Image.Resampling.LANCZOS))
-
-
-def _draw_floor(
-    pen: ImageDraw.ImageDraw,
-    on_paper: Any,
-    view: View,
-    frame: int,
-    z: float,
-    colour: tuple[int, int, int],
-) -> None:
-    """Draws the floor with a mark at every metre."""
-    left, right = view.left[frame], view.left[frame] + view.width
-    corners = np.array([[left, z], [right, z], [right, view.bottom], [left, view.bottom]])
-    pen.polygon(on_paper(corners), fill=colour)
-    pen.line(on_paper(corners[:2]), fill=_INK, width=_SUPERSAMPLING)
-    font = ImageFont.load_default(size=10 * _SUPERSAMPLING)
-    for metre in range(int(np.ceil(left)), int(np.floor(right)) + 1):
-        top, below = on_paper(np.array([[metre, z], [metre, z - 0.04]]))
-        pen.line([top, below], fill=_INK, width=_SUPERSAMPLING)
-        pen.text(below, f"{metre} m", fill=_INK, font=font, anchor="mt")
 
 
 def _outline(model: MjModel, data: MjData, geom: int) -> Float[np.ndarray, "points 2"]:
@@ -229,15 +276,3 @@ def _ring(radius: float, z: float) -> Float[np.ndarray, "points 3"]:
 def _colour(model: MjModel, geom: int) -> tuple[int, int, int]:
     red, green, blue = (int(255 * x) for x in model.geom_rgba[geom, :3])
     return red, green, blue
-
-
-def _with_bar(image: Image.Image, left: str, right: str) -> Image.Image:
-    """Adds a bar with two texts, left and right, below a picture."""
-    height = 24
-    whole = Image.new("RGB", (image.width, image.height + height), _BAR)
-    whole.paste(image, (0, 0))
-    pen, font = ImageDraw.Draw(whole), ImageFont.load_default(size=14)
-    middle = image.height + height / 2
-    pen.text((8, middle), left, fill=_BAR_TEXT, font=font, anchor="lm")
-    pen.text((image.width - 8, middle), right, fill=_BAR_TEXT, font=font, anchor="rm")
-    return whole

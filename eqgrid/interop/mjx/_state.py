@@ -1,14 +1,36 @@
-"""The state of a MuJoCo body, and one step of it."""
+"""MuJoCo and MJX, the state of a body, and one step of it."""
 
 import contextlib
+import importlib
+import io
 from collections.abc import Iterator
-from typing import final
+from typing import Any, Literal, TypeAlias, final
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from ._library import mjx
+from ...errors import missing_library
+
+try:
+    # MJX prints which of its optional parts are missing, none of which is needed here.
+    with contextlib.redirect_stdout(io.StringIO()):
+        from mujoco import mjx as mjx
+        from mujoco.mjx import Model as Model
+except ImportError as error:
+    raise missing_library(f"MuJoCo bodies need MuJoCo MJX ({error})", "mjx") from error
+
+mujoco: Any = importlib.import_module("mujoco")
+"""The C simulator. It creates its names when it is imported, so type checkers cannot see them."""
+
+MjModel: TypeAlias = Any
+"""A model of the C simulator, `mujoco.MjModel`."""
+
+MjData: TypeAlias = Any
+"""The data of the C simulator, `mujoco.MjData`."""
+
+Renderer: TypeAlias = Literal["auto", "opengl", "side"]
+"""How to draw: with OpenGL, as a flat side view with Pillow, or with OpenGL where it works."""
 
 
 @final

@@ -23,9 +23,9 @@ class _Chain(eqx.Module):
     """A chain of rooms under construction, of which the first `count` are placed.
 
     - `tried`: how often the next room has been tried.
-    - `top`, `size`, `entry`: `(row, col)` of the upper left corner, of the size, and of the door
-        through which one enters, of each room.
-    - `wall`: the wall in which this door is.
+    - `top`, `size`, `entry`: `(row, col)` of the upper left corner, of the size, and of the
+        entrance door of each room.
+    - `wall`: the wall with this door.
     """
 
     key: PRNGKeyArray
@@ -102,7 +102,7 @@ class MultiRoom(AbstractRoom):
         return order[jnp.argsort(room, stable=True)[:count]]
 
     def _chain(self, key: PRNGKeyArray) -> _Chain:
-        """A chain of all rooms. Where the next room finds no place in 8 tries, it begins anew."""
+        """A chain of all rooms. Where the next room finds no place in 8 tries, it begins again."""
         zero = jnp.zeros((), jnp.int32)
         pairs = jnp.zeros((self.rooms, 2), jnp.int32)
         walls = jnp.full(self.rooms, _LEFT, jnp.int32)
@@ -157,16 +157,12 @@ class MultiRoom(AbstractRoom):
             objects = jnp.where(edge, jnp.uint8(WALL), objects)
             number = jnp.where(within & ~edge, room, number)
             if room > 0:
-                colour = _next_colour(uniform[room], colour)
+                # A colour other than the last one; at first, any colour.
+                several = jnp.where(colour == len(COLOURS), len(COLOURS), len(COLOURS) - 1)
+                other = jnp.floor(uniform[room] * several.astype(jnp.float32)).astype(jnp.int32)
+                colour = other + (other >= colour).astype(jnp.int32)
                 objects = put(objects, door_code(colour, CLOSED), *chain.entry[room])
         return objects, number
-
-
-def _next_colour(uniform: Array, last: Int32[Array, ""]) -> Int32[Array, ""]:
-    """A colour other than the last one; any colour if that is none."""
-    several = jnp.where(last == len(COLOURS), len(COLOURS), len(COLOURS) - 1)
-    colour = jnp.floor(uniform * several.astype(jnp.float32)).astype(jnp.int32)
-    return colour + (colour >= last).astype(jnp.int32)
 
 
 def _exit(

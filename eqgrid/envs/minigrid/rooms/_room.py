@@ -1,4 +1,4 @@
-"""Rooms: how each episode's grid is drawn, and what fits into it."""
+"""Rooms: the interface of their generators, and functions that place things in a grid."""
 
 import abc
 import dataclasses
@@ -37,8 +37,8 @@ class Drawn(eqx.Module):
     """The start of an episode.
 
     - `objects`: the code of the object in each cell.
-    - `position`, `direction`: those of the agents.
-    - `extra`: what `World.extra` holds.
+    - `position`, `direction`: the positions and directions of the agents.
+    - `extra`: the value of `World.extra`.
     """
 
     objects: UInt8[Array, "height width"]
@@ -48,7 +48,7 @@ class Drawn(eqx.Module):
 
 
 class AbstractRoom(AbstractStart):
-    """A room of MiniGrid, drawn anew in every episode."""
+    """A room of MiniGrid, sampled again in every episode."""
 
     @property
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class AbstractRoom(AbstractStart):
 
     @property
     def num_obstacles(self) -> int | None:
-        """The number of obstacles that move; `None` in rooms without."""
+        """The number of obstacles that move; `None` in rooms without obstacles."""
         return None
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""Rooms side by side with doors between them, as `RoomGrid` of minigrid 3.2 has them."""
+"""Rooms side by side with doors between them, as in `RoomGrid` of minigrid 3.2."""
 
 from typing import final
 

@@ -230,7 +230,7 @@ class CrossingRoom(AbstractSquareRoom):
         return Drawn(objects, position, jnp.full(num_agents, Direction.EAST, jnp.int8))
 
     def _limits(self, chosen: Bool[Array, " lines"]) -> Int32[Array, " limits"]:
-        """The walls and rivers in one direction, in order; what is missing is far away."""
+        """The walls and rivers in one direction, in order; missing ones are far away."""
         lines = jnp.asarray(np.asarray(self._lines, np.int32))
         rivers = jnp.sort(jnp.where(chosen, lines, _FAR))
         limits = jnp.concatenate([jnp.zeros(1, jnp.int32), rivers, jnp.full(1, _FAR, jnp.int32)])

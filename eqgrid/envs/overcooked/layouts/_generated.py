@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, UInt8
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
 from ...._checks import as_probability, check_whole
 from ....grid import (
@@ -93,8 +93,7 @@ class GeneratedKitchens(AbstractGenerator):
         smallest = (height, width) if smallest is None else smallest
         check_whole(height=height, width=width, num_agents=num_agents, smallest=smallest)
         check_whole(**dict(zip(_NAMES, ranges, strict=True)))
-        _check_size((height, width), smallest, num_agents, two_rooms)
-        _check_stations(ranges, smallest)
+        _check((height, width), smallest, num_agents, two_rooms, ranges)
         self.height, self.width, self.num_agents = height, width, num_agents
         self.smallest = jnp.asarray(smallest, jnp.int32)
         self.two_rooms, self.walls = as_probability(two_rooms), as_probability(walls)
@@ -118,7 +117,14 @@ class GeneratedKitchens(AbstractGenerator):
         floor = rooms.any(axis=0)
         tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.COUNTER))
         counts = _whole(of_stations, self.fewest, self.most)
-        tiles = _put_stations(tiles, next_to(floor) & ~floor, counts, grids[2])
+        # The places with the best scores get the stations, one kind after the other.
+        places = next_to(floor) & ~floor
+        ranked = jnp.where(places, grids[2], -1.0).reshape(-1)
+        rank = (ranked[:, None] < ranked[None, :]).sum(axis=1, dtype=jnp.int32)
+        rank = rank.reshape(places.shape)
+        kind = (rank[..., None] >= jnp.cumsum(counts)[None, None]).sum(axis=-1)
+        numbers = jnp.asarray([*_STATIONS, Tile.COUNTER], jnp.uint8)
+        tiles = jnp.where(places, numbers[kind], tiles)
         position = self._place_cooks(rooms, grids[3])
         bodies = dataclasses.replace(self.example.start.bodies, position=position.astype(jnp.int8))
         start = dataclasses.replace(self.example.start, bodies=bodies)
@@ -141,7 +147,8 @@ class GeneratedKitchens(AbstractGenerator):
         inside &= of_walls >= self.walls
         sides = jnp.stack([inside & (col < middle), inside & (col > middle)])
         halves = jnp.where(two, sides, inside[None])
-        return jax.vmap(_one_room, (0, None))(halves, score), two
+        # A room is the floor that is connected to its cell with the best score.
+        return jax.vmap(lambda half: reach(half, jnp.stack(_best(half, score))) & half)(halves), two
 
     def _place_cooks(
         self, rooms: Bool[Array, "2 height width"], score: Float[Array, "height width"]
@@ -159,7 +166,9 @@ class GeneratedKitchens(AbstractGenerator):
         stands = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
         meets = (position[:, None] == position[None]).all(axis=-1)
         apart = meets.sum() == self.num_agents
-        enough = (_count_stations(layout.tiles) >= self.fewest).all()
+        stations = jnp.asarray(_STATIONS, jnp.uint8)[:, None, None]
+        counts = (layout.tiles[None] == stations).sum(axis=(-2, -1), dtype=jnp.int32)
+        enough = (counts >= self.fewest).all()
         together = ~two_rooms | ~can_deliver_alone(layout)
         return stands & apart & enough & together & can_deliver(layout)
 
@@ -171,27 +180,6 @@ def _whole(
     return low + jnp.floor(chance * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
 
 
-def _put_stations(
-    tiles: UInt8[Array, "height width"],
-    places: Bool[Array, "height width"],
-    counts: Int32[Array, " stations"],
-    score: Float[Array, "height width"],
-) -> UInt8[Array, "height width"]:
-    """Puts stations into the places with the best scores; `counts` has the number of each kind."""
-    ranked = jnp.where(places, score, -1.0).reshape(-1)
-    rank = (ranked[:, None] < ranked[None, :]).sum(axis=1, dtype=jnp.int32).reshape(places.shape)
-    kind = (rank[..., None] >= jnp.cumsum(counts)[None, None]).sum(axis=-1)
-    numbers = jnp.asarray([*_STATIONS, Tile.COUNTER], jnp.uint8)
-    return jnp.where(places, numbers[kind], tiles)
-
-
-def _one_room(
-    floor: Bool[Array, "height width"], score: Float[Array, "height width"]
-) -> Bool[Array, "height width"]:
-    """The floor cells that are connected to the floor cell with the best score."""
-    return reach(floor, jnp.stack(_best(floor, score))) & floor
-
-
 def _best(
     cells: Bool[Array, "height width"], score: Float[Array, "height width"]
 ) -> tuple[Array, ...]:
@@ -199,13 +187,12 @@ def _best(
     return jnp.unravel_index(jnp.argmax(jnp.where(cells, score, -1.0)), cells.shape)
 
 
-def _count_stations(tiles: UInt8[Array, "height width"]) -> Int32[Array, " stations"]:
-    kinds = jnp.asarray(_STATIONS, jnp.uint8)
-    return (tiles[None] == kinds[:, None, None]).sum(axis=(-2, -1), dtype=jnp.int32)
-
-
-def _check_size(
-    size: tuple[int, int], smallest: tuple[int, int], num_agents: int, two_rooms: float | int
+def _check(
+    size: tuple[int, int],
+    smallest: tuple[int, int],
+    num_agents: int,
+    two_rooms: float | int,
+    ranges: tuple[tuple[int, int], ...],
 ) -> None:
     if num_agents < 1:
         raise LayoutError(f"A kitchen needs at least 1 cook, not {num_agents}.")
@@ -221,9 +208,6 @@ def _check_size(
         )
     if two_rooms and num_agents < 2:
         raise LayoutError("Two rooms need a cook in each: ask for at least 2 cooks.")
-
-
-def _check_stations(ranges: tuple[tuple[int, int], ...], smallest: tuple[int, int]) -> None:
     check_ranges(dict(zip(_NAMES, ranges, strict=True)))
     onions, tomatoes, *others = (most for _, most in ranges)
     if not (onions or tomatoes) or not all(others):

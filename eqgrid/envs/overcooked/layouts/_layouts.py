@@ -6,7 +6,7 @@ import functools
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,6 +19,10 @@ from ....grid import IDLE, Cell, Direction, Layout, LayoutError, World, check_na
 from .._contents import ALL_RECIPES, MAX_INGREDIENTS, Item, Recipe, Recipes, Tile, encode
 from .._kinds import KINDS
 
+Table: TypeAlias = dict[str, Any]
+"""The entries of a file, of any kind."""
+
+_Numbers: TypeAlias = Any  # a number or a dict by recipe, from a file; `Recipes` checks it
 _ONION_SOUP: Recipe = ("onion", "onion", "onion")
 
 KITCHENS = {
@@ -119,16 +123,16 @@ def load_layout(layout: str | Path | Layout) -> Layout:
 
 
 @functools.cache
-def reference_layouts() -> dict[str, dict[str, Any]]:
+def reference_layouts() -> dict[str, Table]:
     """The layouts of Overcooked-AI by name, as the tables in `layouts.toml`."""
     text = (Path(__file__).parent / "layouts.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
-def _from_table(table: dict[str, Any]) -> Layout:
+def _from_table(table: Table) -> Layout:
     """Builds a kitchen from a table of `layouts.toml`."""
-    recipes = _with_bonus(
-        table.get("bonus_factor", 2),
+    recipes = _recipes(
+        bonus_factor=table.get("bonus_factor", 2),
         orders=[_spelled(x) for x in table.get("orders", ())],
         bonus_orders=[_spelled(x) for x in table.get("bonus_orders", ())],
         values=_per_recipe(table.get("value", 20)),
@@ -155,7 +159,7 @@ def _spelled(letters: str) -> Recipe:
     return tuple({"o": "onion", "t": "tomato"}[letter] for letter in letters)
 
 
-def _per_recipe(numbers: Any) -> Any:
+def _per_recipe(numbers: _Numbers) -> _Numbers:
     """One number for all recipes, or a dict by recipe, also from numbers per ingredient."""
     if not isinstance(numbers, dict):
         return numbers
@@ -190,7 +194,7 @@ def _read_file(path: Path) -> Layout:
         text = read_regular_text(path)
     except UnicodeDecodeError as error:
         raise LayoutError(
-            f"The layout file {str(path)!r} cannot be read: it is no UTF-8."
+            f"The layout file {str(path)!r} cannot be read: it is not UTF-8."
         ) from error
     try:
         layout = _parse_text(text)
@@ -216,8 +220,8 @@ def parse_reference(text: str) -> Layout:
     **Raises:** `LayoutError` when the text is not such a file.
     """
     try:
-        # The reference evaluates these files; the only expression that is no literal is an
-        # infinity.
+        # Overcooked-AI evaluates these files; infinity is the only expression that is not a
+        # literal.
         entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
         grid = entries["grid"]
         if not isinstance(grid, str):
@@ -225,9 +229,17 @@ def parse_reference(text: str) -> Layout:
     except LayoutError:
         raise
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
-        raise LayoutError("it is no Python dictionary with a 'grid'.") from error
+        raise LayoutError("it is not a Python dictionary with a 'grid'.") from error
     try:
-        layout = parse_kitchen(grid, _reference_recipes(entries))
+        orders = [_names(recipe) for recipe in entries.get("start_all_orders") or []]
+        recipes = _recipes(
+            orders=orders,
+            bonus_orders=[_names(recipe) for recipe in entries.get("start_bonus_orders") or []],
+            values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
+            cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
+            bonus_factor=entries.get("order_bonus", 2),
+        )
+        layout = parse_kitchen(grid, recipes)
         if start_state := entries.get("start_state"):
             layout = dataclasses.replace(layout, start=_reference_start(layout, start_state))
     except LayoutError:
@@ -243,28 +255,24 @@ def _names(recipe: dict[str, Sequence[str]]) -> Recipe:
     return tuple(sorted(recipe["ingredients"]))
 
 
-def _with_bonus(factor: Any, **others: Any) -> Recipes:
+def _recipes(
+    orders: list[Recipe],
+    bonus_orders: list[Recipe],
+    values: _Numbers,
+    cook_times: _Numbers,
+    bonus_factor: _Numbers,
+) -> Recipes:
     """Recipes whose bonus factor may be infinite, which `Recipes` itself does not accept."""
-    if factor != np.inf:
-        return Recipes(bonus_factor=factor, **others)
+    if bonus_factor != np.inf:
+        return Recipes(orders, bonus_orders, values, cook_times, bonus_factor)
+    recipes = Recipes(orders, bonus_orders, values, cook_times)
     infinite = jnp.asarray(np.inf, jnp.float32)
-    return eqx.tree_at(lambda recipes: recipes.bonus_factor, Recipes(**others), infinite)
-
-
-def _reference_recipes(entries: dict[str, Any]) -> Recipes:
-    orders = [_names(recipe) for recipe in entries.get("start_all_orders") or []]
-    return _with_bonus(
-        entries.get("order_bonus", 2),
-        orders=orders,
-        bonus_orders=[_names(recipe) for recipe in entries.get("start_bonus_orders") or []],
-        values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
-        cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
-    )
+    return eqx.tree_at(lambda recipes: recipes.bonus_factor, recipes, infinite)
 
 
 def _reference_numbers(
-    entries: dict[str, Any], kind: str, per_recipe: str, for_all: str, orders: list[Recipe]
-) -> Any:
+    entries: Table, kind: str, per_recipe: str, for_all: str, orders: list[Recipe]
+) -> _Numbers:
     """One number for all recipes, or a dict by recipe; the reference has three ways for this."""
     if entries.get(for_all):
         return entries[for_all]
@@ -293,7 +301,7 @@ _TURNED = {
 }
 
 
-def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
+def _reference_start(layout: Layout, start_state: Table) -> World:
     """The world of a reference state, given as a dictionary with positions `(x, y)`."""
     tiles = np.asarray(layout.tiles)
     cells = layout.start.cells
@@ -308,13 +316,20 @@ def _reference_start(layout: Layout, start_state: dict[str, Any]) -> World:
         raise LayoutError("a start with full hands is not supported: put the objects on counters.")
     taken = set()
     positions = [_place(x["position"], tiles, taken, " ", "a cook") for x in players]
-    directions = [_direction(player["orientation"]) for player in players]
+    directions = []
+    for player in players:
+        if (orientation := tuple(player["orientation"])) not in _TURNED:
+            raise LayoutError(
+                f"its start has a cook that faces {player['orientation']!r:.60}: the directions "
+                f"are {', '.join(map(str, _TURNED))}."
+            )
+        directions.append(_TURNED[orientation])
     world = empty_world(KINDS, tiles.shape, np.asarray(positions, np.int8), directions)
     return dataclasses.replace(world, cells=cells)
 
 
 def _place(
-    position: Any,
+    position: Sequence[Any],
     tiles: UInt8[np.ndarray, "height width"],
     taken: set[tuple[int, int]],
     allowed: str,
@@ -327,7 +342,7 @@ def _place(
     height, width = tiles.shape
     col, row = position if len(position) == 2 else (-1, -1)
     if not (type(row) is type(col) is int and 0 <= row < height and 0 <= col < width):
-        raise LayoutError(f"its start has {what} at {position!r:.60}, which is no cell.")
+        raise LayoutError(f"its start has {what} at {position!r:.60}, which is not a cell.")
     found = KINDS.tiles[tiles[row, col]].char or ""
     if found not in allowed:
         raise LayoutError(f"its start has {what} at {position!r}, where the grid has {found!r}.")
@@ -337,16 +352,7 @@ def _place(
     return row, col
 
 
-def _direction(orientation: Any) -> Direction:
-    if tuple(orientation) not in _TURNED:
-        raise LayoutError(
-            f"its start has a cook that faces {orientation!r:.60}: the directions are "
-            f"{', '.join(map(str, _TURNED))}."
-        )
-    return _TURNED[tuple(orientation)]
-
-
-def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int]) -> Cell:
+def _put(layout: Layout, cells: Cell, holder: Table, at: tuple[int, int]) -> Cell:
     """Adds one object of a reference state to the cells."""
     names = [ingredient["name"] for ingredient in holder.get("_ingredients") or ()]
     onions, tomatoes = names.count("onion"), names.count("tomato")
@@ -357,17 +363,14 @@ def _put(layout: Layout, cells: Cell, holder: dict[str, Any], at: tuple[int, int
         raise LayoutError(f"its start has a soup of {len(names)} ingredients: 1 to 3 are possible.")
     code = encode(Item[holder["name"].upper()], jnp.asarray([onions, tomatoes]))
     timer = jnp.asarray(IDLE, jnp.int16)
-    if is_soup and in_pot and (tick := _tick(holder)) >= 0:
-        timer = jnp.maximum(layout.params.cook_time[onions, tomatoes] - tick, 0)
+    if is_soup and in_pot:
+        tick = holder["_cooking_tick"]
+        if type(tick) is not int or abs(tick) > 10_000:
+            raise LayoutError(f"its start has a soup that has cooked for {tick!r:.60} steps.")
+        if tick >= 0:
+            timer = jnp.maximum(layout.params.cook_time[onions, tomatoes] - tick, 0)
     return dataclasses.replace(
         cells,
         object=cells.object.at[at].set(code),
         timer=cells.clock.at[at].set(timer),
     )
-
-
-def _tick(holder: dict[str, Any]) -> int:
-    tick = holder["_cooking_tick"]
-    if type(tick) is not int or abs(tick) > 10_000:
-        raise LayoutError(f"its start has a soup that has cooked for {tick!r:.60} steps.")
-    return tick

@@ -29,7 +29,12 @@ def can_deliver(layout: Layout) -> Bool[Array, ""]:
     waiting = jnp.zeros_like(floor).at[position[:, 0], position[:, 1]].set(True)
     walks = jax.vmap(lambda start: reach(floor & ~waiting, start))(position)
     touched = jax.vmap(next_to)(walks)
-    return _has_all(layout, _hand_on(touched, layout.tiles == Tile.COUNTER)).any()
+    # Counters that two cooks can reach let them hand on all that either of them can reach.
+    counter = (layout.tiles == Tile.COUNTER)[None, None]
+    for _ in range(len(touched) - 1):
+        meets = (touched[:, None] & touched[None] & counter).any(axis=(-2, -1))
+        touched = (meets[..., None, None] & touched[None]).any(axis=1) | touched
+    return _has_all(layout, touched).any()
 
 
 def can_deliver_alone(layout: Layout) -> Bool[Array, ""]:
@@ -37,17 +42,6 @@ def can_deliver_alone(layout: Layout) -> Bool[Array, ""]:
     floor = layout.tiles == Tile.FLOOR
     walks = jax.vmap(lambda start: reach(floor, start))(layout.start.bodies.position)
     return _has_all(layout, jax.vmap(next_to)(walks)).any()
-
-
-def _hand_on(
-    touched: Bool[Array, "cooks height width"], counter: Bool[Array, "height width"]
-) -> Bool[Array, "cooks height width"]:
-    """The cells that each cook can reach, or from which others can hand items over to it."""
-    cooks = touched.shape[0]
-    for _ in range(cooks - 1):
-        meets = (touched[:, None] & touched[None] & counter[None, None]).any(axis=(-2, -1))
-        touched = (meets[..., None, None] & touched[None]).any(axis=1) | touched
-    return touched
 
 
 def _has_all(layout: Layout, touched: Bool[Array, "cooks height width"]) -> Bool[Array, " cooks"]:
@@ -89,7 +83,13 @@ def find_obstacle(layout: Layout, dynamics: str) -> str | None:
     held = np.minimum(np.asarray(layout.start.bodies.held), Item.SOUP)
     if Item.SOUP in things or Item.SOUP in held:
         return None  # it may be ready, and then only needs to be delivered
-    recipes = _paying_recipes(layout, dynamics)
+    pays = np.asarray(layout.params.ordered) & (np.asarray(layout.params.value) > 0)
+    recipes = [
+        recipe
+        for recipe in ALL_RECIPES
+        if pays[recipe.count("onion"), recipe.count("tomato")]
+        and (dynamics != "classic" or len(recipe) == MAX_INGREDIENTS)
+    ]
     if not recipes:
         return "No soup can be delivered: there is no order that pays and can be cooked."
     lacks = [
@@ -100,16 +100,6 @@ def find_obstacle(layout: Layout, dynamics: str) -> str | None:
     if not fewest:
         return None
     return f"No soup can be delivered: the cooks cannot reach {' and '.join(fewest)}."
-
-
-def _paying_recipes(layout: Layout, dynamics: str) -> list[tuple[str, ...]]:
-    pays = np.asarray(layout.params.ordered) & (np.asarray(layout.params.value) > 0)
-    return [
-        recipe
-        for recipe in ALL_RECIPES
-        if pays[recipe.count("onion"), recipe.count("tomato")]
-        and (dynamics != "classic" or len(recipe) == MAX_INGREDIENTS)
-    ]
 
 
 def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height width"]]]:

@@ -1,10 +1,10 @@
 """Tables of recorded games in files, and the files of an installed Overcooked-AI.
 
-A table of pandas may be pickled. A pickle is a program: it names functions, and has them called. It
-is read here without pandas, and without running any of its code: every name that a table of pandas
-may use stands for a note of how it was called, and no other name is accepted. What pandas and NumPy
-would build of these notes is then read off them. Source of the names: the pickles of overcooked-ai
-1.1.0 and of Overcooked-AI's repository, and those that pandas 3.1 writes.
+A table of pandas may be pickled. A pickle is a program that names functions and calls them. This
+module reads it without pandas, and without running any of its code: it replaces every function that
+a table of pandas may use by a note of its arguments, accepts no other names, and then computes the
+columns from these notes. Source of the names: the pickles of overcooked-ai 1.1.0, of
+Overcooked-AI's repository, and of pandas 3.1.
 """
 
 import csv
@@ -18,7 +18,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Shaped
@@ -46,11 +46,13 @@ _NAMES = {
 _DAMAGED = (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError)
 _DAMAGED += (LookupError, OverflowError, MemoryError)
 
-Column = list[Any]
+_Pickled: TypeAlias = Any  # an object in a pickle, which may be of any kind
+Column: TypeAlias = list[Any]
+"""The texts, numbers or booleans in a column of a table."""
 
 
 class NotATable(ValueError):
-    """A file is no pickled table of pandas, and not merely damaged."""
+    """Raised for a file that is not a pickled table of pandas, rather than a damaged one."""
 
 
 def read_pickled_table(content: bytes) -> dict[str, Column]:
@@ -80,10 +82,11 @@ def read_pickled_table(content: bytes) -> dict[str, Column]:
 
 
 def _check_places(content: bytes) -> None:
-    """Checks where a pickle keeps what it uses again. The unpickler makes room for all places below
-    the largest one, so a few damaged bytes could take all memory of the machine.
+    """Checks the numbers of the places in which a pickle stores objects for later use. The
+    unpickler allocates all places below the largest one, so a few damaged bytes could take all
+    memory.
 
-    **Raises:** `ValueError` for a place that no pickle of this size needs, and for other damage.
+    **Raises:** `ValueError` for a number that no pickle of this size needs, and for other damage.
     """
     with warnings.catch_warnings():  # of texts with damaged escapes
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -94,18 +97,18 @@ def _check_places(content: bytes) -> None:
 
 
 class _Note:
-    """A name in a pickle, with what it was called with. It does nothing."""
+    """A name in a pickle, with its arguments and its state. It does nothing."""
 
     name = ""
-    arguments: tuple[Any, ...] = ()
-    state: Any = None
+    arguments: tuple[_Pickled, ...] = ()
+    state: _Pickled = None
 
-    def __new__(cls, *arguments: Any) -> "_Note":
+    def __new__(cls, *arguments: _Pickled) -> "_Note":
         note = object.__new__(cls)
         note.arguments = arguments
         return note
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: _Pickled) -> None:
         self.state = state
 
 
@@ -130,14 +133,11 @@ def _columns(manager: _Note) -> Iterator[tuple[str, Column]]:
     names = [str(name) for name in _values(axis)]
     for block in blocks:
         values, place, _ = block.arguments
-        yield from _named(_chosen(names, place), values)
-
-
-def _chosen(names: list[str], place: Any) -> list[str]:
-    """The names at places that are given as a slice, or as an array."""
-    if isinstance(place, _Note) and place.name == "slice":
-        return names[slice(*place.arguments)]
-    return [names[number] for number in _values(place)]
+        if isinstance(place, _Note) and place.name == "slice":
+            chosen = names[slice(*place.arguments)]
+        else:
+            chosen = [names[number] for number in _values(place)]
+        yield from _named(chosen, values)
 
 
 def _named(names: Iterable[str], block: _Note) -> Iterator[tuple[str, Column]]:
@@ -174,7 +174,7 @@ def _read(note: _Note) -> Shaped[np.ndarray, "..."] | None:
 
 
 def _array(
-    content: Any, dtype: _Note, shape: tuple[int, ...], order: Any
+    content: _Pickled, dtype: _Note, shape: tuple[int, ...], order: Literal["C", "F"]
 ) -> Shaped[np.ndarray, "..."] | None:
     code = str(dtype.arguments[0])
     if code in ("O", "O8"):
@@ -187,15 +187,15 @@ def _array(
     return np.frombuffer(_bytes(content), sign + code).reshape(shape, order=order)
 
 
-def _bytes(content: Any) -> bytes:
+def _bytes(content: _Pickled) -> bytes:
     if isinstance(content, _Note) and content.name in ("bytearray", "py_buffer"):
         return _bytes(content.arguments[0]) if content.arguments else b""
     return bytes(content) if isinstance(content, bytes | bytearray) else b""
 
 
 def _read_texts(note: _Note) -> Shaped[np.ndarray, " rows"]:
-    """The texts of an array of Arrow, in chunks or whole: a buffer that marks what is there, one
-    with the end of each text, and one with all texts. Source: the Arrow columnar format.
+    """The texts of an array of Arrow, in chunks or whole: a buffer that marks the existing texts,
+    one with the end of each text, and one with all texts. Source: the Arrow columnar format.
     """
     if note.name == "chunked_array":
         return np.concatenate([_read_texts(chunk) for chunk in note.arguments[0]])
@@ -214,14 +214,14 @@ def _read_texts(note: _Note) -> Shaped[np.ndarray, " rows"]:
 
 
 Split = Literal["train", "test"]
-Table = Mapping[str, list[Any]]
+Table = Mapping[str, Column]
 SPLITS: tuple[Split, ...] = ("train", "test")
 _SUFFIXES = (".csv", ".json", ".parquet", ".pickle", ".pkl")
 
 
 def installed_file(split: Split) -> Path:
-    """The file with one half of the games of 2019, in the installed `overcooked-ai`, which is not
-    imported.
+    """The file with one half of the games of 2019, in the installed `overcooked-ai`, without
+    importing it.
 
     **Raises:** `ImportError` when it is not installed, and `ValueError` when it has no such file.
     """
@@ -257,23 +257,19 @@ def read_file(path: str | Path) -> Table:
             f"The file {str(path)!r:.200} cannot be read: {error.strerror}."
         ) from error
     try:
-        return _read_table(path.suffix, content)
+        if path.suffix == ".parquet":
+            return interop.from_parquet(content)
+        if path.suffix in (".pickle", ".pkl"):
+            return read_pickled_table(content)
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError("It is not UTF-8.") from error
+        return _from_csv(text) if path.suffix == ".csv" else _from_json(text)
     except NotATable as error:
-        raise ValueError(f"The file {str(path)!r:.200} is refused: {error}") from error
+        raise ValueError(f"The file {str(path)!r:.200} is rejected: {error}") from error
     except ValueError as error:
         raise ValueError(f"The file {str(path)!r:.200} cannot be read: {error}") from error
-
-
-def _read_table(suffix: str, content: bytes) -> Table:
-    if suffix == ".parquet":
-        return interop.from_parquet(content)
-    if suffix in (".pickle", ".pkl"):
-        return read_pickled_table(content)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError("It is no UTF-8.") from error
-    return _from_csv(text) if suffix == ".csv" else _from_json(text)
 
 
 def _from_csv(text: str) -> Table:

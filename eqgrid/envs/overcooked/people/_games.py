@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -15,7 +15,8 @@ from ....grid import Layout, World
 from .._contents import Recipe, Recipes
 from ..layouts import KITCHENS, REFERENCE_NAMES, load_layout, parse_kitchen, reference_layouts
 from ..reference import (
-    Steps,
+    Columns,
+    Json,
     count_steps,
     is_of_kitchen,
     parse,
@@ -30,9 +31,7 @@ from ._files import SPLITS, Split, installed_file, read_file
 _NAMES_OF_2019 = {"random0": "forced", "random1": "ring", "random3": "circuit"}
 _ORDERS_OF_2019: tuple[Recipe, ...] = (("onion",) * 3,)
 _VALUE_OF_2019 = 5.0
-"""What a soup pays in the games of 2019."""
-
-_Columns = Mapping[str, Sequence[Any]]
+"""The reward for a soup in the games of 2019."""
 
 
 @final
@@ -46,12 +45,13 @@ class HumanGame(eqx.Module):
     - `state`: the state before each step.
     - `final_state`: the state after the last step, where it was recorded.
     - `action`: the action of each cook in the step.
-    - `reward`: the reward of each cook for it, which is that of the team.
+    - `reward`: the team's reward for the step, for each cook.
     - `time`: the seconds since the game began, as recorded with each step; games of agents that
         `trajectories_to_reference` wrote count steps instead.
     - `split`: `"train"` or `"test"`, for the halves of Carroll et al. (NeurIPS 2019).
-    - `trial`: a name of the game, which no other game of its table has.
-    - `players`: a name for who had each seat. In 2019, a pair of people played several kitchens.
+    - `trial`: the name of the game, unique within its table.
+    - `players`: the name of the player in each seat. In 2019, a pair of people played several
+        kitchens.
     - `human`: whether a person had each seat.
     """
 
@@ -82,14 +82,14 @@ def human_games(
     Center for Human-Compatible AI about rights to the data.
 
     Source: Carroll et al. (NeurIPS 2019), "On the Utility of Learning about Humans for Human-AI
-    Coordination", whose two halves of the data were chosen by them: models of people are made of
-    the train half, and judged with models of the test half.
+    Coordination", who split the data into two halves: models of people are trained on the train
+    half, and evaluated with models of the test half.
 
     **Arguments:**
 
     - `split`: `"train"`, `"test"`, or both by default.
     - `kitchen`: the name of one kitchen, here or in Overcooked-AI; all by default.
-    - `path`: a file with other games, as for `read_games`; `split` is then only noted in them.
+    - `path`: a file with other games, as for `read_games`; `split` then only labels them.
     - `layouts`: as for `read_games`.
 
     **Returns:** the games in the order of the tables, kitchen by kitchen.
@@ -134,7 +134,7 @@ def read_games(
 
 
 def games_from_table(
-    table: Mapping[str, Any],
+    table: Mapping[str, Json],
     *,
     split: Split | None = None,
     kitchen: str | None = None,
@@ -146,9 +146,9 @@ def games_from_table(
 
     - `table`: a sequence for each column, such as a `DataFrame` of pandas. The columns `state`,
         `joint_action`, `reward`, `time_elapsed`, `cur_gameloop`, `layout`, `layout_name` and
-        `trial_id` are required; those of 2019 have `run` and `workerid_num` in place of the last.
-        `player_0_id` and `player_0_is_human` say who had the first seat, and so on.
-    - `split`: which half of the data this is, if it is one.
+        `trial_id` are required; tables of 2019 have `run` and `workerid_num` instead of `trial_id`.
+        `player_0_id` and `player_0_is_human` describe the player in the first seat, and so on.
+    - `split`: the half of the data, if it is one.
     - `kitchen`, `layouts`: as for `read_games`.
 
     **Raises:** `ValueError` as `read_games`.
@@ -175,7 +175,7 @@ def games_from_table(
 
 
 def trajectories_from_games(games: Sequence[HumanGame]) -> Trajectories:
-    """Joins games in one kitchen, to be used as `trajectories_from_reference` returns episodes.
+    """Joins games in one kitchen, in the format of `trajectories_from_reference`.
 
     Every game is an episode, which counts as truncated after its last step.
 
@@ -192,7 +192,7 @@ def trajectories_from_games(games: Sequence[HumanGame]) -> Trajectories:
         if not np.array_equal(own, tiles[0]) or game.action.shape[1] != games[0].action.shape[1]:
             raise ValueError(
                 f"These are games in different kitchens, {games[0].kitchen} and {game.kitchen}: "
-                "choose those in one."
+                "choose games in one kitchen."
             )
     length = np.asarray([len(game.action) for game in games])
     reward = jnp.concatenate([game.reward for game in games])
@@ -214,7 +214,7 @@ def _kitchen_of(name: str) -> str:
 def _games_of(
     name: str,
     rows: Sequence[int],
-    columns: _Columns,
+    columns: Columns,
     split: Split | None,
     layouts: Mapping[str, Layout],
 ) -> list[HumanGame]:
@@ -222,7 +222,12 @@ def _games_of(
     layout = _layout_of(name, rows, columns, layouts)
     steps = read_steps(columns, rows, layout)
     ends = np.cumsum(steps.length)
-    final = _final_states(columns, steps, layout)
+    final = None
+    if "next_state" in columns:  # only in the tables of 2019
+        last = [int(row) for row in steps.rows[ends - 1]]
+        final = read_states(columns["next_state"], last, layout)
+        time = np.where(final.time == 0, steps.length, final.time).astype(np.int32)
+        final = eqx.tree_at(lambda world: world.time, final, time)
     games = []
     for number, (length, end) in enumerate(zip(steps.length, ends, strict=True)):
         own = slice(end - length, end)
@@ -255,19 +260,9 @@ def _take(world: World, which: int | slice) -> World:
     return jax.tree.map(lambda x: jnp.asarray(x[which]), world)
 
 
-def _final_states(columns: _Columns, steps: Steps, layout: Layout) -> World | None:
-    """The state after the last step of each game, which only the tables of 2019 have."""
-    if "next_state" not in columns:
-        return None
-    last = [int(row) for row in steps.rows[np.cumsum(steps.length) - 1]]
-    final = read_states(columns["next_state"], last, layout)
-    time = np.where(final.time == 0, steps.length, final.time).astype(np.int32)
-    return eqx.tree_at(lambda world: world.time, final, time)
-
-
-def _player(columns: _Columns, row: int, seat: int) -> str:
-    """Who had a seat. In 2019, a pair has a number, and the first of them leads: see
-    `human_data_forward_compat.py` of Overcooked-AI.
+def _player(columns: Columns, row: int, seat: int) -> str:
+    """The name of the player in a seat. In 2019, a pair has a number, and the first player leads:
+    see `human_data_forward_compat.py` of Overcooked-AI.
     """
     if f"player_{seat}_id" in columns:
         return str(columns[f"player_{seat}_id"][row])
@@ -276,18 +271,18 @@ def _player(columns: _Columns, row: int, seat: int) -> str:
     return f"{columns['trial_id'][row]}/{seat}"
 
 
-def _is_human(columns: _Columns, row: int, seat: int) -> bool:
-    """Whether a person had a seat; also where no column says otherwise."""
+def _is_human(columns: Columns, row: int, seat: int) -> bool:
+    """Whether a person had a seat, which is the default without a column for it."""
     told = columns.get(f"player_{seat}_is_human")
     return told is None or str(told[row]).lower() in ("true", "1")
 
 
 def _layout_of(
-    name: str, rows: Sequence[int], columns: _Columns, layouts: Mapping[str, Layout]
+    name: str, rows: Sequence[int], columns: Columns, layouts: Mapping[str, Layout]
 ) -> Layout:
     """The kitchen of the rows with a name.
 
-    **Raises:** `ValueError` when it is unknown, or another one than the rows say.
+    **Raises:** `ValueError` when it is unknown, or differs from the grid in the rows.
     """
     kitchen, first = _kitchen_of(name), rows[0]
     if name in layouts:
@@ -297,7 +292,7 @@ def _layout_of(
     else:
         raise ValueError(
             f"The table has games in the unknown kitchen {name!r:.60}: give its layout as "
-            f"layouts={{{name!r:.60}: ...}}, or choose those in another with kitchen."
+            f"layouts={{{name!r:.60}: ...}}, or choose another kitchen with kitchen."
         )
     for text, row in {columns["layout"][row]: row for row in reversed(rows)}.items():
         if not is_of_kitchen(text, row, layout):
@@ -305,19 +300,13 @@ def _layout_of(
                 f"Row {row} has another grid than the kitchen {name!r:.60}: give its layout as "
                 f"layouts={{{name!r:.60}: ...}}."
             )
-    if name in layouts or not _is_of_2019(columns, first):
+    # In the tables of 2019, the rows of a grid are texts.
+    of_2019 = isinstance(parse(columns["layout"][first], first, "layout")[0], str)
+    if name in layouts or not of_2019:
         return layout
     grid = "\n".join(read_grid(columns["layout"][first], first))
-    return parse_kitchen(grid, Recipes(_orders(columns, first), values=_VALUE_OF_2019))
-
-
-def _is_of_2019(columns: _Columns, row: int) -> bool:
-    """Whether a game is of 2019, whose tables have the rows of a grid as texts."""
-    return isinstance(parse(columns["layout"][row], row, "layout")[0], str)
-
-
-def _orders(columns: _Columns, row: int) -> Sequence[Recipe]:
-    """The orders of a game of 2019, which later conversions of its table write into the states."""
-    state = parse(columns["state"][row], row, "state")
-    orders = state.get("all_orders") if isinstance(state, dict) else None
-    return [tuple(sorted(x["ingredients"])) for x in orders] if orders else _ORDERS_OF_2019
+    # Later conversions of these tables write the orders into the states.
+    state = parse(columns["state"][first], first, "state")
+    found = state.get("all_orders") if isinstance(state, dict) else None
+    orders = [tuple(sorted(x["ingredients"])) for x in found] if found else _ORDERS_OF_2019
+    return parse_kitchen(grid, Recipes(orders, values=_VALUE_OF_2019))

@@ -53,7 +53,7 @@ class Layers:
 class StepsNeeded:
     """The values of all joint states with any number of steps to go, in memory: for each unit of
     return, the fewest steps in which a state is worth it. A state is not worth less with more steps
-    to go, so these few numbers say as much as a value for each number of steps.
+    to go, so these few numbers are equivalent to a value for each number of steps.
     """
 
     def __init__(self, model: JointModel):
@@ -95,7 +95,7 @@ def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
     if spacing > _LONGEST:
         needed = model.num_states * (horizon / _LONGEST + 1) / 2**30
         raise ValueError(
-            f"The search needs {needed:.1f} GiB on the disk for what it keeps, and may take "
+            f"The search needs {needed:.1f} GiB on the disk for its layers, and may use "
             f"{disk / 2**30:.1f}: allow it more, or use fewer counters."
         )
     return spacing
@@ -172,7 +172,7 @@ def _back_up_all(
     spare: _Rows,
     discount: np.float32 | None = None,
 ) -> None:
-    """Computes the values of all states; the arguments are those of `_back_up`."""
+    """Computes the values of all states; see `_back_up` for the arguments."""
     for pair, moves in enumerate(model.second_moves):
         _best_of(after, moves, stage[pair])
     for pair in range(model.num_pairs):
@@ -287,7 +287,10 @@ def _segment(
         front = _advance(model, fronts[-1])
         if top is not None and most is not None:
             # A state is not worth more with fewer steps to go, so values from above are bounds.
-            front = _select(front, front.earned + _look_up(top, front.key) >= most)
+            kept = front.earned + _look_up(top, front.key) >= most
+            front = _Front(
+                *(x[kept] for x in (front.key, front.earned, front.parent, front.action))
+            )
         fronts.append(front)
     last = fronts[-1]
     total = last.earned + (0 if end is None else _look_up(end, last.key))
@@ -301,10 +304,6 @@ def _segment(
 
 def _look_up(values: Values, key: Int[np.ndarray, " states"]) -> Int[np.ndarray, " states"]:
     return values.reshape(-1)[key].astype(np.int64)
-
-
-def _select(front: _Front, kept: np.ndarray) -> _Front:
-    return _Front(front.key[kept], front.earned[kept], front.parent[kept], front.action[kept])
 
 
 def _advance(model: JointModel, front: _Front) -> _Front:

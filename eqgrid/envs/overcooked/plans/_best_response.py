@@ -9,7 +9,7 @@ actions of the partner: `V(n, s) = max_a sum_b p(b | n, s) (r(s, a, b) + V(n - 1
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, TypeAlias, final
+from typing import IO, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -48,7 +48,9 @@ def tabulate(
     **Raises:** `ValueError` if `model` is not whole.
     """
     if not model.whole:
-        raise ValueError("A partner may tell states apart that are one here: use whole=True.")
+        raise ValueError(
+            "The partner may act differently in states that this model merges: use whole=True."
+        )
     found = np.empty((model.num_pairs, _ACTIONS, model.num_objects), np.float32)
     for pair in range(model.num_pairs):
         for begin in range(0, model.num_objects, _BATCH):
@@ -63,14 +65,14 @@ def tabulate(
 
 @eqx.filter_jit
 def _ask(
-    chances: Callable[[World], Float[Array, " actions"]], worlds: Any
+    chances: Callable[[World], Float[Array, " actions"]], worlds: World
 ) -> Float[Array, "worlds actions"]:
     return jax.vmap(chances)(jax.tree.map(jnp.asarray, worlds))
 
 
 @final
 class BestResponse:
-    """The best possible return with a partner, and the actions that earn it.
+    """The best possible return with a partner, and the actions with this return.
 
     **Arguments:**
 
@@ -86,9 +88,9 @@ class BestResponse:
         self.model, self.seat = model, seat
         self._file, self._steps = file, 0
         plans = [model.outcomes(pair) for pair in range(model.num_pairs)]
-        # Which outcome each own action has with each of the partner's.
+        # The outcome of each own action with each action of the partner.
         self._plans = [(rows, which if seat == 0 else which.T) for rows, which in plans]
-        stay = model.step(0, (0, 0))[1]  # what time does to the objects, which poses do not change
+        stay = model.step(0, (0, 0))[1]  # the effect of time on the objects, equal for all poses
         self._time = stay
         self._shape = (model.num_pairs, model.num_objects)
         self.values = np.zeros(self._shape, np.float32)
@@ -116,8 +118,8 @@ class BestResponse:
             state, or for all states.
         - `horizon`: the number of steps of an episode.
         - `report`: a callback that is called after each step with the number of steps to go.
-        - `threads`: how many rows of states are computed at the same time.
-        - `own`: the action probabilities of a cook who acts in place of the response.
+        - `threads`: the number of rows of states that are computed at the same time.
+        - `own`: the action probabilities of a cook that acts instead of the response.
 
         **Returns:** the largest expected return of the team from the initial state.
 
@@ -132,7 +134,10 @@ class BestResponse:
                 _look_up(after, self._time, 1.0, self._ticked)
 
                 def one(
-                    pair: int, now: Any = now, drawn: Any = drawn, before: Any = before
+                    pair: int,
+                    now: np.ndarray = now,
+                    drawn: np.ndarray | None = drawn,
+                    before: np.ndarray = before,
                 ) -> None:
                     partner = now[pair] if now.ndim > 1 else now
                     if drawn is None:
@@ -158,7 +163,7 @@ class BestResponse:
         - `steps`: the number of steps to go.
         - `states`: the joint states, as `JointModel.locate_all` returns them.
 
-        **Raises:** `ValueError` when no file was given, or it has not this many steps.
+        **Raises:** `ValueError` when no file was given, or it has fewer steps.
         """
         if self._file is None or not 1 <= steps <= self._steps:
             raise ValueError("The actions were not kept: give a file, and solve for more steps.")
@@ -197,7 +202,7 @@ class BestResponse:
     def _totals(
         self, pair: int, chances: Float[np.ndarray, "actions *objects"]
     ) -> Iterator[tuple[int, Float32[np.ndarray, " objects"]]]:
-        """Each own action with its expected value; the array is written over by the next one."""
+        """Each own action with its expected value, in an array that the next one overwrites."""
         rows, which = self._plans[pair]
         values = [self._values_after(row) for row in rows]
         total, part = np.empty((2, self.model.num_objects), np.float32)
@@ -222,7 +227,7 @@ def _look_up(
     unit: float,
     out: Float32[np.ndarray, "pairs objects"],
 ) -> None:
-    """The values after a step, plus what it pays, for rows of states."""
+    """The values after a step, plus its reward, for rows of states."""
     for own, into in zip(after, out, strict=True):
         blocks = into.reshape(-1, table.block)
         np.take(own.reshape(-1, table.block), table.next, axis=0, out=blocks, mode="clip")

@@ -1,8 +1,8 @@
 """A kitchen with two cooks as a finite decision process over joint states.
 
-A joint state is a pair of poses and a set of objects: what both cooks hold, and the contents of the
-pots and of some counters. All transitions are computed by stepping the environment, so no rule is
-implemented twice.
+A joint state is a pair of poses and a set of objects: the items that both cooks hold, and the
+contents of the pots and of some counters. All transitions are computed by stepping the environment,
+so no rule is implemented twice.
 
 A cook's direction matters only through the cell that it faces, and a move sets the direction
 whatever it was. So all directions that face nothing useful (floor, a wall, a counter that is not in
@@ -33,7 +33,7 @@ _WHO = ((False, False), (False, True), (True, False), (True, True))
 @final
 @dataclasses.dataclass(frozen=True)
 class Faced:
-    """The relevant part of what a cook faces.
+    """The relevant part of the cell that a cook faces.
 
     - `tile`: the kind of tile; `Tile.FLOOR` stands for everything that is not useful.
     - `cell`: the index of the cell among those whose contents are part of the state; -1 for other
@@ -94,10 +94,10 @@ class Choice:
 @final
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What one or more joint actions lead to from a pair of poses.
+    """The outcome of one or more joint actions from a pair of poses.
 
     - `pair`: the next pair of poses.
-    - `table`: what happens to the objects.
+    - `table`: the transitions of the objects.
     - `action`: the first of these joint actions, as `6 * first + second`.
     """
 
@@ -135,8 +135,8 @@ class JointModel:
     - `relaxed`: whether to relax the rules, for an upper bound on the return. All other counters
         then accept any item, pay for a soup at once, and give an onion, a tomato or a dish at any
         time. Every plan in the kitchen is possible in this model with at least the same return: a
-        cook that would pick up a soup from such a counter has already been paid for it and goes on
-        with empty hands, and any other item can be taken there.
+        cook that would pick up a soup from such a counter has already been paid for it and
+        continues with empty hands, and any other item can be taken there.
     - `whole`: whether to keep apart all states that a partner may tell apart: all directions, and
         soups of the same value.
     - `max_bytes`: the memory that the model and a search in it may take.
@@ -199,15 +199,15 @@ class JointModel:
         objects = np.asarray(self.env.layout.start.cells.object)
         if relaxed and any(objects[place] != Item.NOTHING for place in {*known} - {*counters}):
             raise ValueError(
-                "There is no upper bound where something lies on a counter at the start: name that "
-                "counter as one in use."
+                "There is no upper bound if something lies on a counter at the start: add that "
+                "counter to the counters in use."
             )
         for row, col in counters:
             if (row, col) not in known:
                 cells = " ".join(f"{row},{col}" for row, col in known)
                 raise ValueError(
                     f"There is no counter in row {row}, column {col} that a cook can reach: "
-                    f"those that can be reached are {cells or 'none'}."
+                    f"the counters within reach are {cells or 'none'}."
                 )
 
     def _check_size(self, max_bytes: float | int) -> None:
@@ -228,7 +228,7 @@ class JointModel:
         unit = math.gcd(*(int(x) for x in paid)) or 1
         if max(paid, default=0) / unit > 50:
             raise ValueError(
-                "Soups pay too differently for the search: the largest pay may be at most 50 "
+                "The values of soups differ too much for the search: the largest may be at most 50 "
                 f"times {unit}, the greatest common divisor of all."
             )
         return float(unit)
@@ -317,7 +317,7 @@ class JointModel:
         return Choice(interacts, tuple(pairs), tuple(pairs.values()), tables, sources, staged)
 
     def step(self, pair: int, actions: tuple[int, int]) -> tuple[int, Table]:
-        """The pair of poses after a joint action, and what happens to the objects."""
+        """The pair of poses after a joint action, and the transitions of the objects."""
         still = [STAY if action == INTERACT else action for action in actions]
         faces = [
             self._faced[cook][pose] if action == INTERACT else _NOTHING
@@ -326,8 +326,8 @@ class JointModel:
         return self.led[pair][still[0], still[1]], self._find_tables((faces[0], faces[1]))[0]
 
     def outcomes(self, pair: int) -> tuple[list[Outcome], Int[np.ndarray, "first second"]]:
-        """The distinct outcomes of all joint actions from a pair of poses, and which of them each
-        joint action has. An interaction with nothing of use is that of staying.
+        """The distinct outcomes of all joint actions from a pair of poses, and the index of the
+        outcome of each joint action. An interaction with nothing of use equals staying.
         """
         known: dict[tuple[int, int], int] = {}
         found: list[Outcome] = []
@@ -351,8 +351,8 @@ class JointModel:
         return self._pair[first, self._number[1][other_row, other_col, other_way]]
 
     def _find_tables(self, faces: tuple[Faced, Faced]) -> tuple[Table, ...]:
-        """The transitions of the objects when cooks interact with what they face. There is one
-        table for each item that a relaxed counter may give.
+        """The transitions of the objects when cooks interact with the cells that they face. There
+        is one table for each item that a relaxed counter may give.
         """
         if faces not in self._tables:
             gifts = [self._gifts if face.is_relaxed else [0] for face in faces]
@@ -417,7 +417,7 @@ class JointModel:
     # States.
 
     def locate(self, world: World) -> tuple[int, int]:
-        """The index of the pair of poses, and that of the set of objects, in a state of `env`."""
+        """The indices of the pair of poses and of the set of objects in a state of `env`."""
         bodies, cells = world.bodies, world.cells
         poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[:, None]], axis=1)
         held, objects, clock = (np.asarray(x) for x in (bodies.held, cells.object, cells.clock))
@@ -474,7 +474,7 @@ class JointModel:
         return Case((self.poses[0][i], self.poses[1][j]), hands, cells, actions)
 
     def check(self, number: int = _CHECKED, seed: int = 0) -> None:
-        """Compares randomly sampled transitions with those of the environment.
+        """Compares randomly sampled transitions with the environment.
 
         **Raises:** `RuntimeError` when any of them differs.
         """

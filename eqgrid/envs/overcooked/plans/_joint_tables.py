@@ -1,4 +1,4 @@
-"""Tables of what one or two cooks do to the cells that they face, filled by the environment."""
+"""Tables of the interactions of one or two cooks with cells, filled by the environment."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,32 +74,29 @@ def _step_all(
 
 def ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
     """Steps the environment once from each case. Other cells have their initial contents."""
-    batches = [_ask(env, cases[i : i + _BATCH]) for i in range(0, len(cases), _BATCH)]
-    names = [field.name for field in dataclasses.fields(Answers)]
-    return Answers(*(np.concatenate([getattr(x, name) for x in batches]) for name in names))
-
-
-def _ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
-    start, number = env.layout.start, len(cases)
-    padded = [*cases, *[cases[-1]] * (_BATCH - number)]  # so that only one size is compiled
-    poses = np.asarray([case.poses for case in padded], np.int8)
-    objects = np.repeat(np.asarray(start.cells.object)[None], _BATCH, axis=0)
-    timers = np.repeat(np.asarray(start.cells.clock)[None], _BATCH, axis=0)
-    for i, case in enumerate(cases):
-        for place, (code, timer) in case.cells.items():
-            objects[(i, *place)], timers[(i, *place)] = code, timer
-    world, reward = _step_all(
-        env,
-        jnp.asarray(poses[:, :, :2]),
-        jnp.asarray(poses[:, :, 2]),
-        jnp.asarray([case.hands for case in padded], jnp.uint8),
-        Cell(jnp.asarray(objects), jnp.asarray(timers)),
-        jnp.asarray([case.actions for case in padded], jnp.int32),
-    )
-    bodies = world.bodies
-    turned = np.concatenate([bodies.position, np.asarray(bodies.direction)[..., None]], axis=-1)
-    told = (turned, bodies.held, world.cells.object, world.cells.clock, reward)
-    return Answers(*(np.asarray(x)[:number] for x in told))
+    start, batches = env.layout.start, []
+    for begin in range(0, len(cases), _BATCH):
+        batch = cases[begin : begin + _BATCH]
+        padded = [*batch, *[batch[-1]] * (_BATCH - len(batch))]  # so that only one size is compiled
+        poses = np.asarray([case.poses for case in padded], np.int8)
+        objects = np.repeat(np.asarray(start.cells.object)[None], _BATCH, axis=0)
+        timers = np.repeat(np.asarray(start.cells.clock)[None], _BATCH, axis=0)
+        for i, case in enumerate(batch):
+            for place, (code, timer) in case.cells.items():
+                objects[(i, *place)], timers[(i, *place)] = code, timer
+        world, reward = _step_all(
+            env,
+            jnp.asarray(poses[:, :, :2]),
+            jnp.asarray(poses[:, :, 2]),
+            jnp.asarray([case.hands for case in padded], jnp.uint8),
+            Cell(jnp.asarray(objects), jnp.asarray(timers)),
+            jnp.asarray([case.actions for case in padded], jnp.int32),
+        )
+        bodies = world.bodies
+        turned = np.concatenate([bodies.position, np.asarray(bodies.direction)[..., None]], axis=-1)
+        answers = (turned, bodies.held, world.cells.object, world.cells.clock, reward)
+        batches.append([np.asarray(x)[: len(batch)] for x in answers])
+    return Answers(*map(np.concatenate, zip(*batches, strict=True)))
 
 
 def ahead(pose: Pose) -> Place:
@@ -205,7 +202,7 @@ class Rules:
         return by_tile
 
     def _close(self, poses: dict[int, list[Pose]]) -> None:
-        """Fills the tables repeatedly until they contain all items and contents they lead to."""
+        """Fills the tables repeatedly until they contain all items and contents that can result."""
         size = -1
         while size != (size := self._size()):
             self.waits: dict[int, Int[np.ndarray, " contents"]] = {}

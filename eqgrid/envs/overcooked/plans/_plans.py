@@ -29,8 +29,8 @@ class PlanTable:
     """The joint action of an optimal plan in every joint state, with any number of steps to go.
 
     Many joint actions are optimal where there is time to spare. One of them is chosen in every
-    state: the first one with the largest discounted return, so that cooks do not dawdle. It depends
-    on nothing else, so two cooks who both choose by it agree.
+    state: the first one with the largest discounted return, so that cooks do not dawdle. The
+    choice depends on nothing else, so two cooks that use the table agree.
 
     **Arguments:**
 
@@ -126,7 +126,7 @@ class Plan:
         first, second = entries["actions"]
         return cls(**{**entries, "counters": counters, "actions": (first, second)})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The plan as plain values, for JSON."""
         return dataclasses.asdict(self)
 
@@ -155,7 +155,8 @@ def stored_plans() -> dict[tuple[str, str, int], Plan]:
 
 
 def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
-    """The return of the stored plan for a kitchen, or `None`; `layout` may be either name of it."""
+    """The return of the stored plan for a kitchen, or `None`; `layout` may be its short name or its
+    name in Overcooked-AI."""
     plan = stored_plans().get((REFERENCE_NAMES.get(layout, layout), dynamics, horizon))
     return None if plan is None else plan.value
 

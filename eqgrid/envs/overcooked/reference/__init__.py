@@ -2,13 +2,14 @@
 
 from ._features import ReferenceFeatures as ReferenceFeatures
 from ._state import (
+    Json as Json,
     world_from_reference as world_from_reference,
     world_to_reference as world_to_reference,
     worlds_from_reference as worlds_from_reference,
     worlds_to_reference as worlds_to_reference,
 )
 from ._table import (
-    Steps as Steps,
+    Columns as Columns,
     count_steps as count_steps,
     is_of_kitchen as is_of_kitchen,
     parse as parse,

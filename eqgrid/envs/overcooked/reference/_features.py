@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int8, Int16, Int32, UInt8
+from jaxtyping import Array, Float32, Int8, Int16, Int32, UInt8
 
 from .... import batched_cond
 from ...._checks import check_whole
@@ -26,8 +26,9 @@ class ReferenceFeatures(AbstractObservation):
     """The feature vector of `OvercookedGridworld.featurize_state` in Overcooked-AI, as `float32`:
     96 numbers for two cooks.
 
-    The vector of a cook consists of its own features, those of every other cook in their order, the
-    `(col, row)` offset to every other cook, and its own `(col, row)`. The features of one cook are:
+    The vector of a cook consists of its own features, the features of every other cook in their
+    order, the `(col, row)` offset to every other cook, and its own `(col, row)`. The features of
+    one cook are:
 
     | numbers | meaning |
     |---|---|
@@ -139,7 +140,9 @@ def _nearest(
 ) -> Int8[Array, "directions places 2"]:
     """`(row, col)` of the nearest sources and pots from one cell, by direction."""
     height, width = tiles.shape
-    costs = _costs(_steps_from(tiles == Tile.FLOOR, position)).astype(jnp.int32)
+    floor = tiles == Tile.FLOOR
+    first = jnp.full(tiles.shape, FAR, jnp.int16).at[position[0], position[1]].set(0)
+    costs = _costs(spread(floor, first, jnp.ones((), jnp.int16))).astype(jnp.int32)
     number = jnp.arange(height * width, dtype=jnp.int32).reshape(1, height, width)
     order = costs * (height * width) + number  # all differ, and of equal costs the first cell wins
     nowhere = np.int32(FAR * height * width)
@@ -185,14 +188,6 @@ def _shift(
     wide = jnp.pad(steps, 2, constant_values=FAR)
     row, col = (2 - step).tolist()
     return wide[row : row + height, col : col + width]
-
-
-def _steps_from(
-    floor: Bool[Array, "height width"], position: Int8[Array, "2"]
-) -> Int16[Array, "height width"]:
-    """The number of moves from a position to every floor cell."""
-    first = jnp.full(floor.shape, FAR, jnp.int16).at[position[0], position[1]].set(0)
-    return spread(floor, first, jnp.ones((), jnp.int16))
 
 
 def _see(

@@ -1,7 +1,7 @@
 """Conversion between worlds and states of Overcooked-AI, given as dictionaries."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int8, Int16, Int32, UInt8
 
 from ....grid import IDLE, Direction, Layout, World
+from ....typing import PyTree
 from .._contents import (
     ALL_RECIPES,
     DIGIT,
@@ -33,11 +34,14 @@ _OBJECTS = {item.name.lower(): item for item in Item if item != Item.NOTHING}
 _OLD_COOK_TIME = 20
 """The number of steps after which a soup in the old form is ready."""
 
+Json: TypeAlias = Any
+"""A value that was read from JSON."""
+
 _Place = tuple[int, int]
 _CookTimes = Int16[np.ndarray, "onions tomatoes"]
 
 
-def world_from_reference(state: Mapping[str, Any], layout: Layout) -> World:
+def world_from_reference(state: Mapping[str, Json], layout: Layout) -> World:
     """Converts a state of Overcooked-AI to a world.
 
     A `World` has no orders, which are part of the layout, and does not store in which order
@@ -51,12 +55,12 @@ def world_from_reference(state: Mapping[str, Any], layout: Layout) -> World:
     - `layout`: the kitchen of the state.
 
     **Raises:** `ValueError` when a key is missing, an object or a cook is in an impossible place,
-    or the cooks, orders or cook times are not those of the layout.
+    or the cooks, orders or cook times differ from the layout.
     """
     return _as_world(_read_state(state, layout), layout)
 
 
-def worlds_from_reference(states: Sequence[Mapping[str, Any]], layout: Layout) -> World:
+def worlds_from_reference(states: Sequence[Mapping[str, Json]], layout: Layout) -> World:
     """Converts many states at once, such as a recorded game, which is faster than one by one.
 
     **Arguments:**
@@ -71,9 +75,11 @@ def worlds_from_reference(states: Sequence[Mapping[str, Any]], layout: Layout) -
     return read_worlds(((f"State {number}", state) for number, state in enumerate(states)), layout)
 
 
-def read_worlds(named: Iterable[tuple[str, Mapping[str, Any]]], layout: Layout) -> World:
-    """As `worlds_from_reference`, for states with names, with which errors begin."""
-    plain = jax.tree.map(np.asarray, layout)  # once, since every look at an array of JAX takes time
+def read_worlds(named: Iterable[tuple[str, Mapping[str, Json]]], layout: Layout) -> World:
+    """As `worlds_from_reference`, for states with names, which are the beginnings of errors."""
+    plain = jax.tree.map(
+        np.asarray, layout
+    )  # once, since every conversion of an array of JAX takes time
     read = []
     for name, state in named:
         try:
@@ -85,7 +91,7 @@ def read_worlds(named: Iterable[tuple[str, Mapping[str, Any]]], layout: Layout) 
     return _as_world(_Arrays(*map(np.stack, zip(*read, strict=True))), layout)
 
 
-def world_to_reference(world: World, layout: Layout) -> dict[str, Any]:
+def world_to_reference(world: World, layout: Layout) -> dict[str, Json]:
     """Converts a world to a state of Overcooked-AI, in the form of `OvercookedState.to_dict`.
 
     Objects are in row-major order, and onions come before tomatoes in a soup. When the reference
@@ -105,7 +111,7 @@ def world_to_reference(world: World, layout: Layout) -> dict[str, Any]:
     return _write_state(_Arrays(*map(np.asarray, _leaves(world))), layout)
 
 
-def worlds_to_reference(worlds: World, layout: Layout) -> list[dict[str, Any]]:
+def worlds_to_reference(worlds: World, layout: Layout) -> list[dict[str, Json]]:
     """Converts many worlds at once, such as an episode, which is faster than one by one.
 
     **Arguments:**
@@ -132,7 +138,7 @@ class _Arrays(NamedTuple):
     time: Int32[np.ndarray, "*batch"]
 
 
-def _leaves(world: World) -> tuple[Any, ...]:
+def _leaves(world: World) -> tuple[PyTree, ...]:
     """The arrays of a world, in the order of `_Arrays`."""
     cells, bodies = world.cells, world.bodies
     places = bodies.position, bodies.direction, bodies.held
@@ -144,7 +150,7 @@ def _as_world(arrays: _Arrays, layout: Layout) -> World:
     return eqx.tree_at(_leaves, layout.start, tuple(map(jnp.asarray, arrays)))
 
 
-def _read_state(state: Mapping[str, Any], layout: Layout) -> _Arrays:
+def _read_state(state: Mapping[str, Json], layout: Layout) -> _Arrays:
     things = _get(state, "objects", "The state")
     _check_orders(state, layout)
     tiles, times = np.asarray(layout.tiles), np.asarray(layout.params.cook_time)
@@ -186,23 +192,23 @@ def _rank(recipe: Recipe) -> int:
 _RANKED = sorted(ALL_RECIPES, key=_rank)
 
 
-def _get(table: Any, key: str, what: str) -> Any:
+def _get(table: Json, key: str, what: str) -> Json:
     if not isinstance(table, Mapping):
         raise ValueError(f"{what} must be a dictionary, but is {table!r:.60}.")
     if key not in table:
         raise ValueError(
-            f"{what} has no {key!r}: it must be what `to_dict` of the reference gives."
+            f"{what} has no {key!r}: it must be the output of `to_dict` of Overcooked-AI."
         )
     return table[key]
 
 
-def _as_list(values: Any, what: str) -> list[Any]:
+def _as_list(values: Json, what: str) -> list[Json]:
     if not hasattr(values, "__iter__") or isinstance(values, str):
         raise ValueError(f"The {what} must be a list, but are {values!r:.60}.")
     return list(values)
 
 
-def _whole(number: Any, limit: int, what: str, least: int = 0) -> int:
+def _whole(number: Json, limit: int, what: str, least: int = 0) -> int:
     whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not (whole and least <= number < limit):
         raise ValueError(
@@ -211,14 +217,14 @@ def _whole(number: Any, limit: int, what: str, least: int = 0) -> int:
     return int(number)
 
 
-def _pair(pair: Any, what: str) -> _Place:
+def _pair(pair: Json, what: str) -> _Place:
     """Two integers of the reference, such as a position `(col, row)`."""
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
         raise ValueError(f"{what} must be two numbers, but is {pair!r:.60}.")
     return _whole(pair[0], 2**31, what, -(2**31)), _whole(pair[1], 2**31, what, -(2**31))
 
 
-def _place(position: Any, shape: tuple[int, ...]) -> _Place:
+def _place(position: Json, shape: tuple[int, ...]) -> _Place:
     """Converts a position of the reference to `(row, col)`."""
     col, row = _pair(position, "A position")
     if not (0 <= row < shape[0] and 0 <= col < shape[1]):
@@ -230,9 +236,9 @@ def _named(at: _Place) -> str:
     return str(at[::-1])
 
 
-def _check_orders(state: Mapping[str, Any], layout: Layout) -> None:
-    """Checks that the orders are those of the layout. States in the older form have no orders,
-    and an empty list means all recipes in the reference.
+def _check_orders(state: Mapping[str, Json], layout: Layout) -> None:
+    """Checks that the orders equal the orders of the layout. States in the older form have no
+    orders, and an empty list means all recipes in the reference.
     """
     for key, marks in (
         ("all_orders", np.asarray(layout.params.ordered)),
@@ -245,13 +251,12 @@ def _check_orders(state: Mapping[str, Any], layout: Layout) -> None:
         found = {tuple(sorted(map(str, names))) for names in parts}
         if found != {recipe for recipe in ALL_RECIPES if marks[_counts(recipe)]}:
             raise ValueError(
-                f"The {key!r} of the state are not those of the layout: give the layout of the "
-                "state."
+                f"The {key!r} of the state differ from the layout: give the layout of the state."
             )
 
 
 def _read_player(
-    player: Any, tiles: UInt8[np.ndarray, "height width"], times: _CookTimes
+    player: Json, tiles: UInt8[np.ndarray, "height width"], times: _CookTimes
 ) -> tuple[_Place, Direction, int]:
     """The position and the direction of a player, and the code of the object that it holds."""
     at = _place(_get(player, "position", "A player"), tiles.shape)
@@ -266,22 +271,36 @@ def _read_player(
     code = int(Item.NOTHING)
     if (held := player.get("held_object")) is not None:
         if _place(_get(held, "position", "A held object"), tiles.shape) != at:
-            raise ValueError(f"What the player at {_named(at)} holds must be there, too.")
+            raise ValueError(f"The player at {_named(at)} holds an object that is elsewhere.")
         code, timer = _read_object(held, times)
         _check_object(code, timer, at, None)
     return at, _ORIENTATIONS[orientation], code
 
 
-def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
+def _read_object(thing: Json, times: _CookTimes) -> tuple[int, int]:
     """The code of an object, and the steps until it is ready: `IDLE` if it is not cooking."""
     name = _get(thing, "name", "An object")
     if not isinstance(name, str) or name not in _OBJECTS:
         raise ValueError(
-            f"The state has an object {name!r:.60}: the reference knows {', '.join(_OBJECTS)}."
+            f"The state has an object {name!r:.60}: Overcooked-AI has {', '.join(_OBJECTS)}."
         )
     if name != "soup":
         return int(_OBJECTS[name]), IDLE
-    names, tick = _read_old_soup(thing) if "state" in thing else _read_soup(thing)
+    # The steps for which a soup has cooked: `IDLE` if it is not started.
+    if "state" in thing:  # the form of 2019, where 0 steps mean that it is not started
+        parts = _as_list(thing["state"], "'state' of a soup")
+        if len(parts) != 3:
+            raise ValueError(
+                "The 'state' of a soup must be an ingredient, its number, and the steps for which "
+                f"the soup has cooked, but is {parts!r:.60}."
+            )
+        amount = _whole(parts[1], MAX_INGREDIENTS + 1, "The number of ingredients in a soup", 1)
+        names = [parts[0]] * amount
+        tick = _whole(parts[2], 2**31, "The time in the 'state' of a soup") or IDLE
+    else:
+        parts = _as_list(_get(thing, "_ingredients", "A soup"), "'_ingredients'")
+        tick = _whole(thing.get("cooking_tick", IDLE), 2**31, "The 'cooking_tick' of a soup", IDLE)
+        names = [_get(part, "name", "An ingredient") for part in parts]
     onions, tomatoes = _counts(names)
     if onions + tomatoes != len(names):
         raise ValueError(f"A soup cannot be of {names!r:.60}: it is made of onions and tomatoes.")
@@ -293,8 +312,8 @@ def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
     cook_time = int(times[onions, tomatoes])
     if tick != IDLE and thing.get("cook_time", cook_time) != cook_time:
         raise ValueError(
-            f"The state has a soup that cooks for {thing['cook_time']!r:.60} steps, but the layout "
-            f"says {cook_time}: give the layout of the state."
+            f"The state has a soup that cooks for {thing['cook_time']!r:.60} steps, but "
+            f"{cook_time} in the layout: give the layout of the state."
         )
     if tick == IDLE:
         timer = IDLE
@@ -306,26 +325,6 @@ def _read_object(thing: Any, times: _CookTimes) -> tuple[int, int]:
     return int(code), timer
 
 
-def _read_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
-    """The ingredients of a soup, and for how many steps it has cooked: `IDLE` if not started."""
-    parts = _as_list(_get(soup, "_ingredients", "A soup"), "'_ingredients'")
-    tick = _whole(soup.get("cooking_tick", IDLE), 2**31, "The 'cooking_tick' of a soup", IDLE)
-    return [_get(part, "name", "An ingredient") for part in parts], tick
-
-
-def _read_old_soup(soup: Mapping[str, Any]) -> tuple[list[Any], int]:
-    """The same for a soup in the form of 2019, where 0 steps mean that it is not started."""
-    parts = _as_list(soup["state"], "'state' of a soup")
-    if len(parts) != 3:
-        raise ValueError(
-            "The 'state' of a soup must be an ingredient, how many there are of it, and for how "
-            f"long it has cooked, but is {parts!r:.60}."
-        )
-    amount = _whole(parts[1], MAX_INGREDIENTS + 1, "The number of ingredients in a soup", 1)
-    tick = _whole(parts[2], 2**31, "The time in the 'state' of a soup")
-    return [parts[0]] * amount, tick or IDLE
-
-
 def _check_object(code: int, timer: int, at: _Place, tile: Tile | None) -> None:
     """Checks that an object can be on a kind of tile, or in a hand (`tile` is `None`)."""
     is_soup = code >= Item.SOUP
@@ -335,10 +334,10 @@ def _check_object(code: int, timer: int, at: _Place, tile: Tile | None) -> None:
             "anything can lie on counters."
         )
     if is_soup and tile != Tile.POT and timer != 0:
-        raise ValueError(f"The soup at {_named(at)} is in no pot, so it must be ready.")
+        raise ValueError(f"The soup at {_named(at)} is not in a pot, so it must be ready.")
 
 
-def _write_state(world: _Arrays, layout: Layout) -> dict[str, Any]:
+def _write_state(world: _Arrays, layout: Layout) -> dict[str, Json]:
     recipes, pots = layout.params, np.asarray(layout.tiles) == Tile.POT
     times, timers = np.asarray(recipes.cook_time), np.where(pots, world.timers, 0)
     cooks = zip(
@@ -363,20 +362,20 @@ def _write_state(world: _Arrays, layout: Layout) -> dict[str, Any]:
     }
 
 
-def _write_object(code: int, at: _Place, timer: int, times: _CookTimes) -> dict[str, Any]:
+def _write_object(code: int, at: _Place, timer: int, times: _CookTimes) -> dict[str, Json]:
     position = at[::-1]
     if code < Item.SOUP:
         return {"name": Item(code).name.lower(), "position": position}
     onions, tomatoes = contents_of(code)
     if code >= Item.SOUP + RADIX**2 or not 1 <= onions + tomatoes <= MAX_INGREDIENTS:
         raise ValueError(
-            f"The object with the code {code} at {position} is nothing that the reference knows."
+            f"The object with the code {code} at {position} is unknown to Overcooked-AI."
         )
     cook_time = int(times[onions, tomatoes])
     if timer > cook_time:
         raise ValueError(
-            f"The soup at {position} needs {timer} more steps, but the layout says {cook_time} in "
-            "all: give the layout of the world."
+            f"The soup at {position} needs {timer} more steps, but cooks for {cook_time} steps in "
+            "the layout: give the layout of the world."
         )
     tick = IDLE if timer == IDLE else cook_time - timer
     return {

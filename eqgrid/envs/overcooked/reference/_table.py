@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 from .... import Trajectories
 from ....grid import Layout, World
 from .._kinds import KINDS
-from ._state import read_worlds, worlds_to_reference
+from ._state import Json, read_worlds, worlds_to_reference
 
-ACTIONS: tuple[Any, ...] = ([0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "interact")
+ACTIONS: tuple[list[int] | str, ...] = ([0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "interact")
 """The actions as in the tables, by their number."""
 
 _NUMBERS = {json.dumps(action): number for number, action in enumerate(ACTIONS)}
@@ -23,7 +23,8 @@ _NEEDED = ("state", "joint_action", "reward", "cur_gameloop", "layout")
 _OLD_TRIAL = ("layout_name", "run", "workerid_num")
 """The columns that together name a game in the tables of 2019."""
 
-Columns = Mapping[str, Sequence[Any]]
+Columns: TypeAlias = Mapping[str, Sequence[Json]]
+"""The columns of a table by name."""
 
 
 class Steps(NamedTuple):
@@ -36,10 +37,10 @@ class Steps(NamedTuple):
     reward: Float[np.ndarray, " steps"]
 
 
-def read_columns(table: Mapping[str, Any], more: Sequence[str] = ()) -> dict[str, list[Any]]:
+def read_columns(table: Mapping[str, Json], more: Sequence[str] = ()) -> dict[str, list[Json]]:
     """All columns as lists. A `trial_id` is added to a table of 2019, which has none.
 
-    **Raises:** `ValueError` when a column is missing, of those that are always needed, and `more`.
+    **Raises:** `ValueError` when one of the required columns, or of `more`, is missing.
     """
     columns = {str(name): list(table[name]) for name in table}
     if "trial_id" not in columns and set(_OLD_TRIAL[1:]) & set(columns):
@@ -48,8 +49,8 @@ def read_columns(table: Mapping[str, Any], more: Sequence[str] = ()) -> dict[str
         more = (*more, "trial_id")
     if missing := [name for name in (*_NEEDED, *more) if name not in columns]:
         raise ValueError(
-            f"The table has no column {missing[0]!r}: it must have those of Overcooked-AI's human "
-            "games."
+            f"The table has no column {missing[0]!r}: it needs the columns of Overcooked-AI's "
+            "human games."
         )
     if "trial_id" not in columns:
         parts = zip(*(columns[name] for name in _OLD_TRIAL), strict=True)
@@ -80,7 +81,7 @@ def read_steps(columns: Columns, rows: Sequence[int], layout: Layout) -> Steps:
     return Steps(np.asarray(order), length, state, action, np.asarray(paid, np.float32))
 
 
-def read_states(texts: Sequence[Any], rows: Sequence[int], layout: Layout) -> World:
+def read_states(texts: Sequence[Json], rows: Sequence[int], layout: Layout) -> World:
     """The states in these rows of a column, with arrays of NumPy. Equal texts are read once."""
     number_of: dict[str, int] = {}
     index = [
@@ -95,10 +96,10 @@ def read_states(texts: Sequence[Any], rows: Sequence[int], layout: Layout) -> Wo
     return jax.tree.map(lambda x: np.asarray(x)[index], worlds)
 
 
-def parse(text: Any, row: int, what: str) -> Any:
-    """Reads JSON, or what Python prints for the same: the tables of 2019 have that.
+def parse(text: Json, row: int, what: str) -> Json:
+    """Reads JSON, or the text that Python prints for the same value, as in the tables of 2019.
 
-    **Raises:** `ValueError` when it is neither.
+    **Raises:** `ValueError` when the text is neither.
     """
     plain = _check_text(text, row, what)
     if "'" in plain:  # Python's quotes; no name in these tables has such a mark
@@ -107,23 +108,23 @@ def parse(text: Any, row: int, what: str) -> Any:
     try:
         return json.loads(plain)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"Row {row}: the {what} is no JSON, but {text!r:.60}.") from error
+        raise ValueError(f"Row {row}: the {what} is not JSON, but {text!r:.60}.") from error
 
 
-def _check_text(text: Any, row: int, what: str) -> str:
+def _check_text(text: Json, row: int, what: str) -> str:
     if not isinstance(text, str):
-        raise ValueError(f"Row {row}: the {what} is no text, but {text!r:.60}.")
+        raise ValueError(f"Row {row}: the {what} is not a text, but {text!r:.60}.")
     return text
 
 
-def read_number(value: Any, row: int, what: str) -> float:
-    """A number, which may be a text. **Raises:** `ValueError` when it is none."""
+def read_number(value: Json, row: int, what: str) -> float:
+    """A number, which may be a text. **Raises:** `ValueError` for anything else."""
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Row {row}: the {what} is no number, but {value!r:.60}.") from error
+        raise ValueError(f"Row {row}: the {what} is not a number, but {value!r:.60}.") from error
     if not np.isfinite(number):
-        raise ValueError(f"Row {row}: the {what} is no number, but {value!r:.60}.")
+        raise ValueError(f"Row {row}: the {what} is not a number, but {value!r:.60}.")
     return number
 
 
@@ -132,17 +133,17 @@ def count_steps(length: Int[np.ndarray, " games"]) -> Int[np.ndarray, " steps"]:
     return np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) + 1
 
 
-def read_grid(text: Any, row: int) -> list[str]:
+def read_grid(text: Json, row: int) -> list[str]:
     """The rows of a grid, in which cooks may be marked.
 
-    **Raises:** `ValueError` when it is none.
+    **Raises:** `ValueError` when the text is neither JSON nor printed by Python.
     """
     grid = parse(text, row, "layout")
     return ["".join(map(str, cells)) for cells in grid] if isinstance(grid, list) else []
 
 
-def is_of_kitchen(text: Any, row: int, layout: Layout) -> bool:
-    """Whether the grid of a row is that of a kitchen; its marks of cooks are ignored."""
+def is_of_kitchen(text: Json, row: int, layout: Layout) -> bool:
+    """Whether the grid of a row equals the grid of a kitchen; its marks of cooks are ignored."""
     plain = ["".join(" " if x.isdigit() else x for x in cells) for cells in read_grid(text, row)]
     return plain == ["".join(cells) for cells in write_grid(layout)]
 
@@ -173,29 +174,24 @@ def _sort(columns: Columns, rows: Sequence[int]) -> tuple[list[int], Int[np.ndar
 
 
 def _read_actions(
-    texts: Sequence[Any], rows: Sequence[int], layout: Layout
+    texts: Sequence[Json], rows: Sequence[int], layout: Layout
 ) -> Int[np.ndarray, "steps agents"]:
     """The joint actions in these rows of a column. Equal texts are read once."""
-    known: dict[str, list[int]] = {}
+    known: dict[str, list[int | None]] = {}
     for row in rows:
         text = _check_text(texts[row], row, "joint_action")
-        if text not in known:
-            known[text] = _read_action(text, row, layout)
+        if text in known:
+            continue
+        joint = parse(text, row, "joint_action")
+        actions = joint if isinstance(joint, list) else ()
+        lower = [x.lower() if isinstance(x, str) else x for x in actions]
+        known[text] = [_NUMBERS.get(json.dumps(action)) for action in lower]
+        if len(lower) != layout.num_agents or None in known[text]:
+            raise ValueError(
+                f"Row {row}: the joint_action must be {layout.num_agents} of [0, -1], [0, 1], "
+                f"[1, 0], [-1, 0], [0, 0] and 'interact', but is {text!r:.60}."
+            )
     return np.asarray([known[texts[row]] for row in rows])
-
-
-def _read_action(text: str, row: int, layout: Layout) -> list[int]:
-    joint = parse(text, row, "joint_action")
-    lower = [
-        x.lower() if isinstance(x, str) else x for x in (joint if isinstance(joint, list) else ())
-    ]
-    numbers = [_NUMBERS.get(json.dumps(action)) for action in lower]
-    if len(numbers) != layout.num_agents or None in numbers:
-        raise ValueError(
-            f"Row {row}: the joint_action must be {layout.num_agents} of [0, -1], [0, 1], [1, 0], "
-            f"[-1, 0], [0, 0] and 'interact', but is {text!r:.60}."
-        )
-    return [number for number in numbers if number is not None]
 
 
 def trajectories_to_reference(
@@ -205,7 +201,7 @@ def trajectories_to_reference(
     layout_name: str = "",
     trial_ids: Sequence[str] | None = None,
     players: Sequence[Sequence[str]] | None = None,
-) -> dict[str, list[Any]]:
+) -> dict[str, list[Json]]:
     """Converts episodes to a table in the format of Overcooked-AI's human games, one row per step.
 
     The columns are `state`, `joint_action`, `reward`, `time_left`, `score`, `time_elapsed`,
@@ -221,8 +217,8 @@ def trajectories_to_reference(
 
     - `trajectories`: episodes in one kitchen.
     - `layout`: the kitchen.
-    - `layout_name`: its name in the table; with the reference's own name, the reference can build
-        it.
+    - `layout_name`: its name in the table; with a name of Overcooked-AI, Overcooked-AI can
+        build it.
     - `trial_ids`: a name for each episode; its index by default.
     - `players`: the names of the players, for each episode.
 
@@ -232,7 +228,7 @@ def trajectories_to_reference(
     reward = np.asarray(trajectories.reward)
     if (reward != reward[:, :1]).any():
         raise ValueError(
-            "The table has one reward for all cooks, but these cooks are paid differently: save "
+            "The table has one reward for all cooks, but the rewards of these cooks differ: save "
             "these episodes with `save_trajectories`."
         )
     length = np.asarray(trajectories.length)
@@ -267,13 +263,13 @@ def trajectories_to_reference(
 
 
 def trajectories_from_reference(
-    table: Mapping[str, Any], layout: Layout, *, layout_name: str | None = None
+    table: Mapping[str, Json], layout: Layout, *, layout_name: str | None = None
 ) -> Trajectories:
     """Converts a table in the format of Overcooked-AI's human games to episodes; the inverse of
     `trajectories_to_reference`.
 
     Every `trial_id` is an episode, which counts as truncated after its last row. States are
-    converted by `world_from_reference`. The tables of 2019 have no `trial_id`: there, every
+    converted by `world_from_reference`. In the tables of 2019, which have no `trial_id`, every
     `layout_name`, `run` and `workerid_num` is an episode, and states and actions may be printed by
     Python.
 
@@ -284,8 +280,8 @@ def trajectories_from_reference(
     - `layout`: the kitchen.
     - `layout_name`: if given, only rows with this name are used, for tables with several kitchens.
 
-    **Raises:** `ValueError` when a column is missing, a row is invalid, or the rows are not of this
-    kitchen.
+    **Raises:** `ValueError` when a column is missing, a row is invalid, or the rows are from
+    another kitchen.
     """
     _check_kitchen(layout)
     columns = read_columns(table, () if layout_name is None else ("layout_name",))

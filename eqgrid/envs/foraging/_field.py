@@ -1,4 +1,4 @@
-"""The random initial state of level-based foraging: positions and levels of agents and food."""
+"""The field of level-based foraging: its kinds and their pictures, and its random initial state."""
 
 import dataclasses
 from typing import final
@@ -9,37 +9,48 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt8
 
-from ...grid import NOTHING, AbstractStart, Layout, World
-from ._kinds import FLOOR
+from ...grid import NOTHING, AbstractStart, AgentLook, Kind, Kinds, Layout, Number, Pen, World
+
+_SKIN, _SKIN_EDGE = "#E2402F", "#7E150C"
+_LEAF, _LEAF_EDGE = "#3E9A45", "#1F5A26"
 
 
-def find_cell(
-    in_rows: Int32[Array, " height"], marked: Bool[Array, "height width"], number: Int32[Array, ""]
-) -> Int32[Array, "2"]:
-    """`(row, col)` of the marked cell with a given index, in row-major order. If the index is too
-    large, it is an arbitrary cell, or out of range.
-
-    **Arguments:**
-
-    - `in_rows`: the number of marked cells in each row.
-    - `marked`: which cells are marked.
-    - `number`: the index of the cell to find.
-    """
-    row, number = _find(in_rows, number)
-    col, _ = _find(marked[row].astype(jnp.int32), number)
-    return jnp.stack([row, col])
+def draw_food(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
+    """Draws an apple with its level."""
+    r = 1.25 * radius
+    pen.line([(x, y - 0.6 * r), (x + 0.1 * r, y - 1.15 * r)], fill="#6B4A2B", width=0.14 * r)
+    leaf = [(0.1, -0.85), (0.35, -1.15), (0.7, -1.1), (0.5, -0.85)]
+    pen.shape([(x + a * r, y + b * r) for a, b in leaf], fill=_LEAF, edge=_LEAF_EDGE, width=0.01)
+    pen.disc(x, y + 0.06 * r, r, 0.92 * r, fill=_SKIN, edge=_SKIN_EDGE, width=0.1 * r)
+    pen.text(x, y + 0.08 * r, str(variant + 1), 1.1 * r, fill="#FFFFFF")
 
 
-def _find(
-    counts: Int32[Array, " places"], number: Int32[Array, ""]
-) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """The place that contains the item with a given index, counted through all places, and the
-    index of the item within its place.
-    """
-    up_to = (counts[None, :] * np.tri(len(counts), dtype=np.int32)).sum(axis=1, dtype=jnp.int32)
-    passed = up_to <= number
-    before = jnp.where(passed, counts, 0).sum(dtype=jnp.int32)
-    return passed.sum(dtype=jnp.int32), number - before
+def draw_forager(pen: Pen, agent: AgentLook, draw_held: object) -> None:
+    """Draws head and shoulders in the agent's colour, with its level."""
+    colour, dark = agent.colours
+    pen.disc(0.5, 0.3, 0.18, fill=colour, edge=dark, width=0.03)
+    pen.box(0.2, 0.42, 0.8, 0.92, fill=colour, edge=dark, width=0.03, round_by=0.22)
+    pen.text(0.5, 0.67, str(agent.extra[0]), 0.4, fill="#FFFFFF")
+
+
+FLOOR, WALL = 0, 1
+"""The numbers of the kinds of tiles. The wall is only used as the border of the field."""
+
+MAX_LEVEL = 32
+"""The highest level of food and of agents."""
+
+
+KINDS = Kinds(
+    tiles=(
+        Kind("floor", " ", holds=True),
+        Kind("wall", "#", solid=True),
+    ),
+    objects=(Kind("food", solid=True, variants=MAX_LEVEL, sprite=draw_food),),
+    agent_sprite=draw_forager,
+)
+"""The kinds of level-based foraging. Food is the only kind of object, so its code is its level:
+1, 2, and so on. The level of an agent is the only entry of its `Bodies.extra`.
+"""
 
 
 _LOWEST = 3
@@ -117,12 +128,18 @@ class Spawn(AbstractStart):
         position: Int32[Array, "agents 2"],
     ) -> UInt8[Array, "height width"]:
         """The objects in all cells, with food placed one after the other in the remaining cells."""
-        free = _within(floor)[_EDGE:-_EDGE, _EDGE:-_EDGE]
+        beside = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
+        no_wall = floor & beside[0] & beside[1] & beside[2] & beside[3]
+        free = no_wall[_EDGE:-_EDGE, _EDGE:-_EDGE]
         for here in position:
             free &= _steps_from(here - _EDGE, free.shape) > 0
         objects = jnp.full(floor.shape, NOTHING, jnp.uint8)
         for number, level in zip(drawn, levels, strict=True):
-            here, exists = _draw_cell(number, free)
+            in_rows = free.sum(axis=1, dtype=jnp.int32)
+            total = in_rows.sum(dtype=jnp.int32)
+            row, rest = _find(in_rows, _scale(number, total))
+            col, _ = _find(free[row].astype(jnp.int32), rest)
+            here, exists = jnp.stack([row, col]), total > 0
             free &= _steps_from(here, free.shape) >= _APART
             row, col = here + _EDGE
             code = jnp.where(exists, level.astype(jnp.uint8), jnp.uint8(NOTHING))
@@ -152,12 +169,6 @@ def _sum_of_lowest(levels: Int32[Array, " agents"]) -> Int32[Array, ""]:
     return jnp.where(lower.sum(axis=1) < _LOWEST, levels, 0).sum(dtype=jnp.int32)
 
 
-def _within(floor: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
-    """The floor cells that are not next to a wall."""
-    beside = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
-    return floor & beside[0] & beside[1] & beside[2] & beside[3]
-
-
 def _steps_from(here: Int32[Array, "2"], shape: tuple[int, ...]) -> Int32[Array, "height width"]:
     """The Manhattan distance from `here` to every cell."""
     rows, cols = (jnp.arange(side, dtype=jnp.int32) for side in shape)
@@ -181,15 +192,18 @@ def _draw_distinct(
     return jnp.stack(jnp.divmod(chosen, free.shape[1]), axis=-1).astype(jnp.int32)
 
 
-def _draw_cell(
-    drawn: Float32[Array, ""], free: Bool[Array, "height width"]
-) -> tuple[Int32[Array, "2"], Bool[Array, ""]]:
-    """Converts a number in `[0, 1)` to one of the free cells, and whether there is any."""
-    in_rows = free.sum(axis=1, dtype=jnp.int32)
-    total = in_rows.sum(dtype=jnp.int32)
-    return find_cell(in_rows, free, _scale(drawn, total)), total > 0
-
-
 def _scale(drawn: Float32[Array, ""], total: Int32[Array, ""]) -> Int32[Array, ""]:
     """Converts a number in `[0, 1)` to an integer below `total`."""
     return (drawn * total.astype(jnp.float32)).astype(jnp.int32)
+
+
+def _find(
+    counts: Int32[Array, " places"], number: Int32[Array, ""]
+) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """The place that contains the item with a given index, counted through all places, and the
+    index of the item within its place.
+    """
+    up_to = (counts[None, :] * np.tri(len(counts), dtype=np.int32)).sum(axis=1, dtype=jnp.int32)
+    passed = up_to <= number
+    before = jnp.where(passed, counts, 0).sum(dtype=jnp.int32)
+    return passed.sum(dtype=jnp.int32), number - before

@@ -1,0 +1,225 @@
+"""Harvest, a common-pool resource that is lost if it is used up, and Cleanup, a public good."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from jaxtyping import ArrayLike, Int, Real
+
+from ...grid import (
+    AbstractObservation,
+    Action,
+    ComeBack,
+    Forward,
+    Go,
+    GridWorld,
+    Layout,
+    LocalCollision,
+    RandomDirections,
+    RandomPositions,
+    Rotate,
+    RuleEvents,
+    Stay,
+    Strafe,
+    WeightedEventReward,
+    choose_observation,
+)
+from ._layouts import ORCHARDS, RIVERS, check_orchard, check_river, load_layout
+from ._rules import CLEAN, ZAP, BeamSize, Clean, Eat, GrowByCleanWater, Hit, Pollute, Regrow, Zap
+from ._state import CHANGES, as_cost, as_steps
+from ._views import orchard_view, river_view
+
+HARVEST_ACTIONS: tuple[Action, ...] = (
+    Stay(),
+    Forward(),
+    Strafe("back"),
+    Strafe("left"),
+    Strafe("right"),
+    Rotate("left"),
+    Rotate("right"),
+    ZAP,
+)
+"""Stay, forward, back, left, right, turn left, turn right and zap, in the order of Melting Pot."""
+
+REGROWTH = (0.0, 0.0025, 0.005, 0.025)
+"""The probabilities per step that an apple grows, with 0, 1, 2, and 3 or more apples near, in
+Melting Pot's `commons_harvest__open`.
+"""
+
+_HARVEST_EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit)
+
+
+def Harvest(
+    layout: str | Path | Layout = "open",
+    *,
+    num_agents: int | None = None,
+    shared: bool = False,
+    regrowth: Sequence[Real[ArrayLike, ""]] = REGROWTH,
+    beam_length: int = 3,
+    beam_radius: int = 1,
+    cooldown: Int[ArrayLike, ""] = 2,
+    away: Int[ArrayLike, ""] = 4,
+    zap_cost: Real[ArrayLike, ""] = 0.0,
+    zapped_cost: Real[ArrayLike, ""] = 0.0,
+    radius: int = 5,
+    observation: Literal["planes"] | AbstractObservation = "planes",
+    horizon: Int[ArrayLike, ""] = 1000,
+) -> GridWorld:
+    """Builds a Harvest environment: apples grow again only where other apples are near, so what is
+    best for one agent now is bad for all agents later.
+
+    An agent on an apple eats it and gets a reward of 1. A zapping beam sends the agents that it
+    hits away for some steps. Agents start, and come back, at random places among the start cells,
+    and start in random directions. Collisions are resolved by `LocalCollision`.
+
+    Sources: the game was introduced by Janssen et al. (2010), Perolat et al. (2017) and Hughes et
+    al. (2018). The defaults are the layout and the numbers of Melting Pot's `commons_harvest__open`
+    (`configs/substrates/commons_harvest__open.py`), except that an episode always has 1000 steps.
+
+    ```python
+    from eqgrid.envs.commons import Harvest
+
+    env = Harvest("small", shared=True)
+    ```
+
+    **Arguments:**
+
+    - `layout`: `"open"`, `"small"`, a text, the path of a file with such a text, or a `Layout` of
+        `KINDS`. In a text, `#` is a wall, `A` an orchard cell with an apple, `B` an orchard
+        cell without an apple, and `P` or a digit a cell in which agents start.
+    - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+    - `shared`: whether every agent gets the sum of the rewards of all agents.
+    - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard, with
+        0, 1, 2... apples within a Euclidean distance of 2 cells; the last one is for more.
+    - `beam_length`: the reach of the beam ahead, in cells; see `cast`.
+    - `beam_radius`: the reach of the beam to both sides, in cells.
+    - `cooldown`: the number of steps after a shot in which the agent cannot fire again.
+    - `away`: the number of steps for which an agent that is hit is away.
+    - `zap_cost`: the cost of a shot.
+    - `zapped_cost`: the cost of being hit.
+    - `radius`: half the side of the window that an agent sees, in cells; see `orchard_view`.
+    - `observation`: `"planes"`, a window that is turned the way the agent faces (`orchard_view`),
+        or an `AbstractObservation`.
+    - `horizon`: the number of steps after which an episode is truncated.
+
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
+    """
+    orchard = load_layout(layout, ORCHARDS, num_agents)
+    check_orchard(orchard)
+    zap = Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away"))
+    paid = {
+        "apple": 1.0,
+        "zap": as_cost(zap_cost, "A shot"),
+        "zapped": as_cost(zapped_cost, "Being hit"),
+    }
+    return GridWorld(
+        orchard,
+        actions=HARVEST_ACTIONS,
+        phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
+        reward=WeightedEventReward(paid, _HARVEST_EVENTS.names, shared=shared),
+        events=_HARVEST_EVENTS,
+        observation=choose_observation(observation, {"planes": lambda: orchard_view(radius)}),
+        starts=(RandomPositions(), RandomDirections()),
+        horizon=horizon,
+        info=CHANGES,
+    )
+
+
+CLEANUP_ACTIONS: tuple[Action, ...] = (*HARVEST_ACTIONS, CLEAN)
+"""The actions of Harvest, and then clean, in the order of Melting Pot."""
+
+_CLEANUP_EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit, clean=Clean)
+
+
+def Cleanup(
+    layout: str | Path | Layout = "river",
+    *,
+    num_agents: int | None = None,
+    shared: bool = False,
+    growth: Real[ArrayLike, ""] = 0.05,
+    depletion: Real[ArrayLike, ""] = 0.4,
+    restoration: Real[ArrayLike, ""] = 0.0,
+    pollution: Real[ArrayLike, ""] = 0.5,
+    delay: Int[ArrayLike, ""] = 50,
+    beam_length: int = 3,
+    beam_radius: int = 1,
+    cooldown: Int[ArrayLike, ""] = 10,
+    cleaning_cooldown: Int[ArrayLike, ""] = 2,
+    away: Int[ArrayLike, ""] = 50,
+    zap_cost: Real[ArrayLike, ""] = 0.0,
+    zapped_cost: Real[ArrayLike, ""] = 0.0,
+    radius: int = 5,
+    observation: Literal["planes"] | AbstractObservation = "planes",
+    horizon: Int[ArrayLike, ""] = 1000,
+) -> GridWorld:
+    """Builds a Cleanup environment: apples grow in an orchard only while a river is clean, and
+    agents get no reward for cleaning it.
+
+    An agent on an apple eats it and gets a reward of 1. The probability that an apple grows in an
+    empty cell of the orchard falls linearly with the share of the river that is polluted. Cells of
+    the river are polluted at random, and cleaned by a beam. A zapping beam sends the agents that it
+    hits away. All else is as in `Harvest`.
+
+    Sources: the game was introduced by Hughes et al. (2018). The defaults are the layout and the
+    numbers of Melting Pot's `clean_up` (`configs/substrates/clean_up.py`), except that an episode
+    always has 1000 steps.
+
+    ```python
+    from eqgrid.envs.commons import Cleanup
+
+    env = Cleanup("small", shared=True)
+    ```
+
+    **Arguments:**
+
+    - `layout`: `"river"`, `"small"`, a text, the path of a file with such a text, or a `Layout` of
+        `KINDS`. In a text, `H` is a cell of the river, `F` a cell that is polluted at the start,
+        and `S` water that stays clean; all else is as in `Harvest`.
+    - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+    - `shared`: whether every agent gets the sum of the rewards of all agents.
+    - `growth`: the largest probability per step that an apple grows in an empty cell.
+    - `depletion`: the polluted share of the river from which on no apples grow.
+    - `restoration`: the share up to which they grow at the largest rate; less than `depletion`.
+    - `pollution`: the probability per step that another cell of the river is polluted.
+    - `delay`: the number of steps at the beginning in which nothing is polluted.
+    - `beam_length`: the reach of both beams ahead, in cells; see `cast`.
+    - `beam_radius`: the reach of both beams to both sides, in cells.
+    - `cooldown`: the number of steps after a shot in which the agent cannot fire the zapping beam
+        again.
+    - `cleaning_cooldown`: the same for the cleaning beam.
+    - `away`: the number of steps for which an agent that is hit is away.
+    - `zap_cost`: the cost of a shot of the zapping beam.
+    - `zapped_cost`: the cost of being hit by the zapping beam.
+    - `radius`: half the side of the window that an agent sees, in cells; see `river_view`.
+    - `observation`: `"planes"`, a window that is turned the way the agent faces (`river_view`), or
+        an `AbstractObservation`.
+    - `horizon`: the number of steps after which an episode is truncated.
+
+    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
+    """
+    valley = load_layout(layout, RIVERS, num_agents)
+    check_river(valley)
+    paid = {
+        "apple": 1.0,
+        "zap": as_cost(zap_cost, "A shot"),
+        "zapped": as_cost(zapped_cost, "Being hit"),
+    }
+    return GridWorld(
+        valley,
+        actions=CLEANUP_ACTIONS,
+        phases=(
+            Go(LocalCollision()),
+            GrowByCleanWater(growth, depletion, restoration),
+            Eat(),
+            Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away")),
+            Clean(BeamSize(beam_length, beam_radius, cleaning_cooldown)),
+            Pollute(pollution, delay),
+            ComeBack(),
+        ),
+        reward=WeightedEventReward(paid, _CLEANUP_EVENTS.names, shared=shared),
+        events=_CLEANUP_EVENTS,
+        observation=choose_observation(observation, {"planes": lambda: river_view(radius)}),
+        starts=(RandomPositions(), RandomDirections()),
+        horizon=horizon,
+        info=CHANGES,
+    )

@@ -1,0 +1,180 @@
+"""Wrappers of the end of an episode: AutoReset starts the next one, and TimeLimit truncates it."""
+
+import dataclasses
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
+
+from .._checks import MAX_STEPS, as_number, check_leading, check_state
+from .._env import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractWrapper,
+    AbstractWrapperState,
+    TimeStep,
+    check_timestep,
+    unwrap,
+    unwrap_state,
+)
+from .._functions import batched_cond, select
+from ..typing import PyTree
+from ._log_episodes import LogEpisodes
+from ._nesting import check_single_env, contains_wrapper
+from ._shaped_reward import Scheduled, ShapedReward
+
+
+class AbstractAutoReset(AbstractWrapper):
+    """A wrapper whose `step` resets the environment on the same step on which an episode ends.
+
+    No other environment or wrapper resets by itself. On the last step of an episode, `observation`
+    is the first observation of the next episode, and `final_observation` is the last one of the
+    episode that ended; all other fields of the timestep belong to the episode that ended. The state
+    belongs to the next episode. On all other steps, `step` returns the result of the inner
+    environment.
+
+    Other wrappers, rollouts, evaluations and adapters accept any subclass as they do `AutoReset`.
+    """
+
+
+@final
+class AutoReset(AbstractAutoReset):
+    """Resets the environment on the same step on which an episode ends.
+
+    `observation` is recomputed from the state after the reset, so under `jit` the final observation
+    costs nothing if it is not used.
+
+    By default, a reset is computed in every step and selected where it is needed, as `vmap` would
+    do in any case. With `lazy`, it is computed only in steps in which an episode
+    ends somewhere in the batch. AutoReset has no state of its own: its state is the inner state.
+
+    ```python
+    from eqgrid import AutoReset, LogEpisodes, make
+
+    env = AutoReset(LogEpisodes(make("overcooked")))
+    ```
+
+    **Arguments:**
+
+    - `env`: a single environment, including all wrappers whose state must be reset with an episode.
+    - `lazy`: whether to skip resets that are not needed. It is faster where a reset is expensive,
+        as with random initial states, and episodes end together. The results are the same, but a
+        lazy step does not support reverse-mode differentiation.
+
+    **Raises:** `ValueError` for a wrong nesting.
+    """
+
+    env: AbstractEnv
+    lazy: bool = eqx.field(static=True)
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, lazy: bool = False):
+        self.lazy = lazy
+        self.env = check_single_env(env, "AutoReset(env)")
+        if contains_wrapper(self.env, AbstractAutoReset):
+            raise ValueError("One AutoReset is enough: AutoReset(env).")
+        for kind, more in ((ShapedReward, ""), (Scheduled, "where, ")):
+            if contains_wrapper(self.env, kind):
+                raise ValueError(
+                    f"{kind.__name__} must be outside AutoReset, which would restart its schedule "
+                    f"with every episode: {kind.__name__}(AutoReset(env), {more}schedule)."
+                )
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, state = self.env.reset(key)
+        check_leading((self.num_agents,), observation=observation)
+        check_state(unwrap(self.env), unwrap_state(state))
+        return observation, state
+
+    def step(
+        self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, PyTree]:
+        step_key, reset_key = jax.random.split(key)
+        timestep, stepped = self.env.step(step_key, state, action)
+        check_timestep((self.num_agents,), timestep)
+        choose = batched_cond if self.lazy else select
+        arrays = choose(
+            timestep.done,
+            lambda env, key, stepped: eqx.filter(env.reset(key)[1], eqx.is_array_like),
+            lambda env, key, stepped: eqx.filter(stepped, eqx.is_array_like),
+            self.env,
+            reset_key,
+            stepped,
+        )
+        state = eqx.combine(arrays, stepped)  # leaves that are not arrays, such as functions, stay
+        observation = self.env.observe(state)
+        check_leading((self.num_agents,), observation=observation)
+        return dataclasses.replace(timestep, observation=observation), state
+
+    def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state)
+
+
+@final
+class TimeLimitState(AbstractWrapperState):
+    """The number of steps in this episode so far, and the inner state."""
+
+    env_state: PyTree
+    count: Int[Array, ""]
+
+
+@final
+class TimeLimit(AbstractWrapper):
+    """Truncates an episode after `limit` steps.
+
+    It sets `truncated` on that step, and does not change it before. A time limit belongs to the
+    experiment, not to the task, so the state after it still has a value (Pardo et al. 2018, "Time
+    Limits in Reinforcement Learning"). If an agent terminates on the same step, both `terminated`
+    and `truncated` are true; `terminated` takes precedence, and the learner does not bootstrap. If
+    one limit is nested in another, the shorter one applies.
+
+    ```python
+    from eqgrid import TimeLimit, make
+
+    env = TimeLimit(make("goals"), 20)
+    ```
+
+    **Arguments:**
+
+    - `env`: a single environment, not yet inside `AutoReset` or `LogEpisodes`.
+    - `limit`: the number of steps, at least 1. It is an array leaf, so that Modules with different
+        limits can be batched.
+
+    **Raises:** `ValueError` for a wrong nesting or a limit below 1. A traced limit is not checked.
+    """
+
+    env: AbstractEnv
+    limit: Int[Array, ""]
+
+    def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: Int[ArrayLike, ""]):
+        self.env = check_single_env(env, "TimeLimit(env, limit)")
+        if contains_wrapper(self.env, AbstractAutoReset):
+            raise ValueError(
+                "TimeLimit must be inside AutoReset, which would miss the truncation: "
+                "AutoReset(TimeLimit(env, limit))."
+            )
+        if contains_wrapper(self.env, LogEpisodes):
+            raise ValueError(
+                "TimeLimit must be inside LogEpisodes, which would miss the truncation: "
+                "LogEpisodes(TimeLimit(env, limit))."
+            )
+        needs = f"TimeLimit needs a limit from 1 to {MAX_STEPS:,} steps"
+        self.limit = as_number(limit, int, lambda x: 1 <= x <= MAX_STEPS, needs)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
+        observation, env_state = self.env.reset(key)
+        return observation, TimeLimitState(env_state=env_state, count=jnp.zeros((), dtype=int))
+
+    def step(
+        self, key: PRNGKeyArray, state: TimeLimitState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, TimeLimitState]:
+        timestep, env_state = self.env.step(key, state.env_state, action)
+        count = state.count + 1
+        timestep = dataclasses.replace(
+            timestep, truncated=timestep.truncated | (count >= self.limit)
+        )
+        return timestep, TimeLimitState(env_state=env_state, count=count)
+
+    def observe(self, state: TimeLimitState) -> PyTree[Shaped[Array, "agents ..."]]:
+        return self.env.observe(state.env_state)
