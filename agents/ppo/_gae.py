@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 @runtime_checkable
 class AdvantageEstimator(Protocol):
-    """The type of `PPO.advantage`: `gae`, or another function with the same arguments."""
+    """The type of `PPO.advantage`: `gae`, or another function or Module with these arguments."""
 
     def __call__(
         self,

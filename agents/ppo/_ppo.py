@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.core import Tracer
+from jax.tree_util import Partial
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from msgspec import Meta
@@ -71,6 +72,17 @@ def _as_float(x: Any) -> Any:
     return float(x) if isinstance(x, int | np.number) else x
 
 
+def _as_pytree(function: Any) -> Any:
+    """A Module is kept. A function gets no leaves, and the arguments that `functools.partial` binds
+    become leaves: other coefficients do not recompile, and equal functions have equal structures.
+    """
+    if isinstance(function, eqx.Module | Partial):
+        return function
+    if isinstance(function, functools.partial):
+        return Partial(function.func, *function.args, **function.keywords)
+    return Partial(function)
+
+
 _Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
 """The parameters, the state of the optimiser, and whether `target_kl` has been exceeded."""
 
@@ -107,7 +119,7 @@ class TrainState(AbstractTrainState[ActorCritic]):
 
 @runtime_checkable
 class Loss(Protocol):
-    """The type of `PPO.loss`: `ppo_loss`, or another function with the same arguments."""
+    """The type of `PPO.loss`: `ppo_loss`, or another function or Module with the same arguments."""
 
     def __call__(
         self,
@@ -144,7 +156,7 @@ def replay(
     """
     # Sequences are the second axis of observations and starts, and the first one of the carry.
     unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
-    return unroll(batch.observation, batch.carry, batch.start)
+    return unroll(batch.rollout.observation, batch.carry, batch.rollout.start)
 
 
 def ppo_loss(
@@ -185,9 +197,10 @@ def loss_of_choices(
     """
     # The ratio of the new probability of each choice to that of the policy that collected it. It is
     # computed from the raw actions, since a clipped or scaled action has no log-density.
-    log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
+    old, advantage = batch.rollout, batch.advantage
+    log_ratio = distribution.log_prob(old.raw_action) - old.log_prob
     ratio = jnp.exp(log_ratio)
-    advantage, mean = batch.advantage, functools.partial(mean_over, counted=batch.active)
+    mean = functools.partial(mean_over, counted=old.active)
     # All means are over active steps alone: others have advantages without meaning, which would
     # change the deviation, and values of observations that nobody acts on.
     if ppo.normalize_advantages:
@@ -201,7 +214,7 @@ def loss_of_choices(
     # of the advantage, so a step in the wrong direction can always be undone.
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
     error = jnp.abs(value - batch.target)
-    clipped_value = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
+    clipped_value = old.value + jnp.clip(value - old.value, -ppo.value_clip, ppo.value_clip)
     larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
     # Options are chosen with `where`, since they may be traced: a sweep over them is one program.
     error = jnp.where(ppo.value_clip > 0, larger_error, error)
@@ -226,7 +239,8 @@ class PPO(AbstractAlgorithm[TrainState]):
 
     Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so
     other values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers
-    and booleans determine shapes and branches, so they are static.
+    and booleans determine shapes and branches, so they are static. The floats in a Module that is
+    the `loss` or the `advantage`, and those that `functools.partial` binds, are settings, too.
     """
 
     rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = _count(128, _AT_LEAST_ONE)
@@ -269,10 +283,10 @@ class PPO(AbstractAlgorithm[TrainState]):
     """Added to the deviation of advantages, in rewards; a large one damps noise."""
     chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = _count(0, _NOT_NEGATIVE)
     """Steps per training sequence (0: whole rollouts with a memory, single steps without)."""
-    advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
-    """Function that estimates advantages; set in code, since it has no flag."""
-    loss: Loss = eqx.field(default=ppo_loss, static=True)
-    """Function that computes the loss of a minibatch; set in code, since it has no flag."""
+    advantage: AdvantageEstimator = eqx.field(default=gae, converter=_as_pytree)
+    """A function or Module that estimates advantages; set in code, since it has no flag."""
+    loss: Loss = eqx.field(default=ppo_loss, converter=_as_pytree)
+    """A function or Module that computes the loss of a minibatch; set in code, as it has no flag."""
 
     def __check_init__(self):
         """Checks the ranges of all settings that are not traced; `init` checks the others.
@@ -391,7 +405,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         policy, updates = state.policy, state.updates
         batch, value_moments = self.batch(policy, rollout, state.value_moments)
         # The minibatches of all epochs are one axis, for one scan over all gradient steps.
-        rows = shuffle(key, batch.value.shape[1], self.num_epochs, self.num_minibatches)
+        rows = shuffle(key, batch.target.shape[1], self.num_epochs, self.num_minibatches)
         # A scan carries arrays only, and gradients are those of floating-point arrays.
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         optimiser = self.optimiser(num_updates)
@@ -506,11 +520,11 @@ class PPO(AbstractAlgorithm[TrainState]):
         """The explained variance of the targets by the values, both converted to units of the
         reward, since normalised ones were standardised with different moments.
         """
-        value, target = batch.value, batch.target
+        value, target, active = batch.rollout.value, batch.target, batch.rollout.active
         if self.normalize_values:
             value, target = _in_rewards(value, before), _in_rewards(target, after)
-        variance = _variance(target, batch.active)
-        unexplained = _variance(target - value, batch.active)
+        variance = _variance(target, active)
+        unexplained = _variance(target - value, active)
         return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:

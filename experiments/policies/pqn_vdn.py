@@ -149,10 +149,11 @@ def team_loss(
     """The squared error of the value of what the team did: the sum over its agents (Sunehag et al.
     2018).
     """
-    values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(batch.observation)
-    chosen = jnp.take_along_axis(values, batch.raw_action[..., None], axis=-1)[..., 0]
-    error = jnp.sum(chosen, axis=-1, where=batch.active) - batch.target[..., 0]
-    loss = 0.5 * mean_over(jnp.square(error), batch.active.any(axis=-1))
+    steps = batch.rollout
+    values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(steps.observation)
+    chosen = jnp.take_along_axis(values, steps.raw_action[..., None], axis=-1)[..., 0]
+    error = jnp.sum(chosen, axis=-1, where=steps.active) - batch.target[..., 0]
+    loss = 0.5 * mean_over(jnp.square(error), steps.active.any(axis=-1))
     return loss, {"value_loss": loss, "approx_kl": jnp.zeros(())}
 
 

@@ -16,6 +16,7 @@ from agents import (
     PPO,
     JointObservation,
     LocalObservation,
+    Minibatch,
     actor_critic,
     loss_of_choices,
     ppo_loss,
@@ -53,7 +54,7 @@ def whole_batch(ppo, policy, rollout):
 def some_minibatches(ppo, policy, rollout, key, count):
     """All minibatches of one epoch, one after the other along the first axis."""
     batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
-    rows = shuffle(key, batch.value.shape[1], 1, count)
+    rows = shuffle(key, batch.rollout.value.shape[1], 1, count)
     return batch, jax.vmap(minibatch, in_axes=(None, 0))(batch, rows)
 
 
@@ -61,7 +62,7 @@ def some_minibatches(ppo, policy, rollout, key, count):
 def replayed(policy, batch):
     """The policy's logits and values, and the ratios to what the rollout says."""
     distribution, value = replay(policy, batch)
-    ratio = jnp.exp(distribution.log_prob(batch.raw_action) - batch.log_prob)
+    ratio = jnp.exp(distribution.log_prob(batch.rollout.raw_action) - batch.rollout.log_prob)
     return jax.nn.log_softmax(distribution.logits), value, ratio
 
 
@@ -94,7 +95,7 @@ def test_the_first_ratio_is_one(key, network, chunk, normalize, shared, view):
     _, parts = some_minibatches(settings(chunk_length=chunk), policy, rollout, key, 2)
     _, value, ratio = eqx.filter_vmap(replayed, in_axes=(None, 0))(policy, parts)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-5)
-    np.testing.assert_allclose(value, parts.value, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(value, parts.rollout.value, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("shift", [1, -1])
@@ -125,13 +126,19 @@ def test_the_loss_equals_a_naive_one(value_clip, normalize_advantages, huber_del
     log_probs, values, _ = replayed(moved, batch)
     total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, jnp.asarray(3.0))
 
-    active = np.asarray(batch.active).reshape(-1)
+    active = np.asarray(batch.rollout.active).reshape(-1)
     assert 0 < active.sum() < len(active)
     log_probs = np.asarray(log_probs).reshape(-1, 3)[active]
-    action = np.asarray(batch.raw_action).reshape(-1)[active]
+    action = np.asarray(batch.rollout.raw_action).reshape(-1)[active]
     old, old_value, advantage, target, value = (
         np.asarray(x).reshape(-1)[active]
-        for x in (batch.log_prob, batch.value, batch.advantage, batch.target, values)
+        for x in (
+            batch.rollout.log_prob,
+            batch.rollout.value,
+            batch.advantage,
+            batch.target,
+            values,
+        )
     )
     if normalize_advantages:
         advantage = (advantage - advantage.mean()) / (advantage.std() + ppo.advantage_std_offset)
@@ -171,8 +178,8 @@ def test_normalised_values_are_in_units_of_the_targets():
     plain, same = eqx.filter_jit(settings().batch)(policy, in_rewards, moments)
     assert eqx.tree_equal(same, moments)
     np.testing.assert_allclose(batch.advantage, plain.advantage, rtol=1e-4, atol=1e-4)
-    seen = np.asarray(plain.target, np.float64)[np.asarray(batch.active)]
-    assert len(seen) < batch.active.size, "what nobody learns from is left out"
+    seen = np.asarray(plain.target, np.float64)[np.asarray(batch.rollout.active)]
+    assert len(seen) < batch.rollout.active.size, "what nobody learns from is left out"
     mean = (1e3 * 7 + seen.sum()) / (1e3 + len(seen))
     square = (1e3 * (9 + 49) + (seen**2).sum()) / (1e3 + len(seen))
     np.testing.assert_allclose([after.mean, after.variance], [mean, square - mean**2], rtol=1e-4)
@@ -181,7 +188,7 @@ def test_normalised_values_are_in_units_of_the_targets():
         batch.target, (plain.target - mean) / deviation, rtol=1e-3, atol=1e-4
     )
     raw, _ = settings().batch(policy, rollout, moments)
-    np.testing.assert_array_equal(batch.value, raw.value)
+    np.testing.assert_array_equal(batch.rollout.value, raw.rollout.value)
 
 
 def test_normalised_values_do_not_depend_on_the_unit_of_rewards(key):
@@ -232,17 +239,16 @@ def parts_of(ppo, *, ratio=1.0, advantage=0.0, old_value=0.0, value=0.0, target=
     """The parts of the loss of a batch in which these numbers repeat, and all agents are active."""
     policy, rollout = experience()
     batch = whole_batch(settings(), policy, rollout)
-    shape = batch.value.shape
+    shape = batch.rollout.value.shape
     repeat = lambda numbers: jnp.resize(jnp.asarray(numbers, float), shape)  # noqa: E731
     distribution = distrax.Categorical(logits=jnp.zeros((*shape, 3)))
-    batch = dataclasses.replace(
-        batch,
+    rollout = dataclasses.replace(
+        batch.rollout,
         active=jnp.ones(shape, bool),
-        log_prob=distribution.log_prob(batch.raw_action) - jnp.log(repeat(ratio)),
-        advantage=repeat(advantage),
+        log_prob=distribution.log_prob(batch.rollout.raw_action) - jnp.log(repeat(ratio)),
         value=repeat(old_value),
-        target=repeat(target),
     )
+    batch = Minibatch(rollout, batch.carry, repeat(advantage), repeat(target))
     return loss_of_choices(policy, distribution, repeat(value), batch, ppo, 0.0)[1]
 
 
@@ -324,15 +330,16 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
     marked = dataclasses.replace(rollout, carry=jax.tree.map(jnp.asarray, carry), **fields)
     batch, parts = some_minibatches(ppo, policy, marked, key, 2)
     batch, parts = jax.tree.map(np.asarray, (batch, parts))
-    assert parts.value.shape == (2, chunk, LENGTH * NUM_ENVS // chunk // 2, 2)
-    mark = parts.value
-    for other in (parts.raw_action, parts.log_prob, parts.observation[..., 0]):
+    assert parts.rollout.value.shape == (2, chunk, LENGTH * NUM_ENVS // chunk // 2, 2)
+    steps = parts.rollout
+    mark = steps.value
+    for other in (steps.raw_action, steps.log_prob, steps.observation[..., 0]):
         np.testing.assert_array_equal(other, mark)
-    np.testing.assert_array_equal(parts.start, mark[..., 0] // 2 % 5 == 0)
+    np.testing.assert_array_equal(steps.start, mark[..., 0] // 2 % 5 == 0)
     np.testing.assert_array_equal(mark % 2, np.broadcast_to([0, 1], mark.shape))
     np.testing.assert_array_equal(mark[..., 1] - mark[..., 0], 1)
     np.testing.assert_array_equal(np.diff(mark, axis=1), 2 * NUM_ENVS)
-    advantage = dict(zip(batch.value.ravel(), batch.advantage.ravel(), strict=True))
+    advantage = dict(zip(batch.rollout.value.ravel(), batch.advantage.ravel(), strict=True))
     expected = np.vectorize(advantage.get)(mark)
     np.testing.assert_allclose(parts.advantage, expected, rtol=1e-6)
     np.testing.assert_allclose(parts.target, expected + mark, rtol=1e-5)
@@ -445,7 +452,9 @@ def test_the_metrics_say_what_happened(key):
                 total = np.zeros(2)
     np.testing.assert_allclose(metrics.episode_return, np.mean(returns), rtol=1e-5)
     batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
-    target, value = (np.asarray(x)[batch.active] for x in (batch.target, batch.value))
+    target, value = (
+        np.asarray(x)[batch.rollout.active] for x in (batch.target, batch.rollout.value)
+    )
     expected = 1 - np.var(target - value) / np.var(target)
     np.testing.assert_allclose(metrics.scalars["explained_variance"], expected, rtol=1e-3)
 
