@@ -83,10 +83,6 @@ def _as_pytree(function: Any) -> Any:
     return Partial(function)
 
 
-_Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
-"""The parameters, the state of the optimiser, and whether `target_kl` has been exceeded."""
-
-
 @final
 class TrainState(AbstractTrainState[ActorCritic]):
     """The state of a run of `PPO` between two updates.
@@ -141,8 +137,7 @@ class Loss(Protocol):
         - `ppo`: the settings.
         - `entropy_coefficient`: the weight of the entropy bonus in this update.
 
-        **Returns:** the loss, and further numbers by name, which become `Metrics.scalars`. One of
-        them is `"approx_kl"`, on which `target_kl` depends.
+        **Returns:** the loss, and further numbers by name, which become `Metrics.scalars`.
         """
         ...
 
@@ -164,9 +159,7 @@ def ppo_loss(
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over its active steps.
 
-    The critic's loss is half the squared error. If `value_clip` is set, it is the larger one of the
-    errors of the value and of the clipped value. Errors beyond `huber_delta` count linearly (Huber
-    1964, "Robust Estimation of a Location Parameter").
+    The critic's loss is half the squared error.
 
     **Arguments:**
 
@@ -213,13 +206,7 @@ def loss_of_choices(
     # The minimum ends the gradient only where the ratio has already left the range in the direction
     # of the advantage, so a step in the wrong direction can always be undone.
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
-    error = jnp.abs(value - batch.target)
-    clipped_value = old.value + jnp.clip(value - old.value, -ppo.value_clip, ppo.value_clip)
-    larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
-    # Options are chosen with `where`, since they may be traced: a sweep over them is one program.
-    error = jnp.where(ppo.value_clip > 0, larger_error, error)
-    huber = optax.huber_loss(error, delta=ppo.huber_delta)
-    value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
+    value_loss = mean(0.5 * jnp.square(value - batch.target))
     mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
@@ -253,22 +240,14 @@ class PPO(AbstractAlgorithm[TrainState]):
     """Learning rate of Adam."""
     anneal_learning_rate: bool = eqx.field(default=True, static=True)
     """Lower the learning rate linearly, to 0 at the last gradient step."""
-    critic_learning_rate: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Learning rate of the critic (0: that of the actor)."""
     gamma: Hyperparameter = _number(0.99, _SHARE)
     """Discount factor."""
     gae_lambda: Hyperparameter = _number(0.95, _SHARE)
     """GAE lambda: decay of the trace per step."""
     clip_epsilon: Hyperparameter = _number(0.2, _POSITIVE)
     """Clip range of the policy ratio, around 1."""
-    value_clip: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Clip range of a value, around its old one (0: no clipping)."""
     normalize_values: bool = eqx.field(default=False, static=True)
     """Critics predict standardised returns."""
-    huber_delta: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Huber threshold of value errors, in units of the critic's output (0: off)."""
-    target_kl: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Stop updating on a rollout above this KL divergence, in nats (0: never)."""
     entropy_coefficient: Hyperparameter = _number(0.01, _NOT_NEGATIVE)
     """Weight of the entropy bonus at the start, per nat."""
     entropy_coefficient_end: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
@@ -286,7 +265,7 @@ class PPO(AbstractAlgorithm[TrainState]):
     advantage: AdvantageEstimator = eqx.field(default=gae, converter=_as_pytree)
     """A function or Module that estimates advantages; set in code, since it has no flag."""
     loss: Loss = eqx.field(default=ppo_loss, converter=_as_pytree)
-    """A function or Module that computes the loss of a minibatch; set in code, as it has no flag."""
+    """A function or Module that computes the loss of a minibatch; it has no flag either."""
 
     def __check_init__(self):
         """Checks the ranges of all settings that are not traced; `init` checks the others.
@@ -411,8 +390,7 @@ class PPO(AbstractAlgorithm[TrainState]):
         optimiser = self.optimiser(num_updates)
         entropy_coefficient = self.entropy_coefficient_at(updates, num_updates)
         step = functools.partial(_gradient_step, self, optimiser, rest, batch, entropy_coefficient)
-        learner = (parameters, state.opt_state, jnp.zeros((), dtype=bool))
-        (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
+        (parameters, opt_state), losses = jax.lax.scan(step, (parameters, state.opt_state), rows)
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1  # counted from 0
         # An index for each gradient step. The first one that is not -1 is reported, and no mean.
@@ -498,15 +476,6 @@ class PPO(AbstractAlgorithm[TrainState]):
             return learning_rate
         return learning_rate * (1 - _share_done(step, num_steps))
 
-    def with_critic_rate(self, change: PyTree) -> PyTree:
-        """Scales the critic's part of an update of all parameters to the learning rate of the
-        critic, to which steps of Adam are proportional.
-        """
-        ratio = jnp.asarray(self.critic_learning_rate / self.learning_rate, dtype=jnp.float32)
-        ratio = jnp.where(ratio > 0, ratio, 1.0)  # 0 stands for the rate of the actor
-        critic = jax.tree.map(lambda x: x * ratio, change.critic)
-        return eqx.tree_at(lambda c: c.critic, change, critic)
-
     def entropy_coefficient_at(
         self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
     ) -> Float[Array, ""]:
@@ -566,48 +535,27 @@ def _gradient_step(
     rest: ActorCritic,
     batch: Minibatch,
     entropy_coefficient: Float[Array, ""],
-    state: _Learner,
+    learner: tuple[PyTree[Float[Array, "..."]], PyTree],
     rows: Int[Array, " picked"],
-) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
-    """One step of the optimiser. The parameters are the floating-point arrays of a policy, and
-    `rest` is the same policy without them. Once `target_kl` is exceeded, neither the parameters nor
-    the moments of the optimiser change; its counts do, so that the learning-rate schedule
-    continues.
+) -> tuple[tuple[PyTree[Float[Array, "..."]], PyTree], dict[str, Float[Array, ""]]]:
+    """One step of the optimiser, from the parameters and its state. The parameters are the
+    floating-point arrays of a policy, and `rest` is the same policy without them.
     """
-    parameters, opt_state, past_target_kl = state
+    parameters, opt_state = learner
     gradient, parts = eqx.filter_grad(ppo.loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
-    _check_parts(parts)
-    grad_norm = optax.tree.norm(gradient)
-    # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
-    with jax.numpy_dtype_promotion("standard"):
-        change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
-    # A scan has a fixed length, so later steps of this update are computed, but change nothing.
-    past_target_kl |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
-    # Only a gradient that is not finite is read once more, to find out whose it is.
-    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
-    parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
-    moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
-    # Counts of the optimiser are integers, and go on.
-    kept = jax.tree.map(
-        lambda new, old: jnp.where(past_target_kl & eqx.is_inexact_array(new), old, new),
-        moved,
-        (parameters, opt_state),
-    )
-    return (*kept, past_target_kl), parts
-
-
-def _check_parts(parts: dict[str, Float[Array, ""]]) -> None:
-    """**Raises:** `ValueError` when a loss of one's own reports too little, or a name of ours."""
-    if "approx_kl" not in parts:
-        raise ValueError(
-            "PPO(loss=...) must return the loss and a dict with 'approx_kl', the approximate KL "
-            "divergence from the policy that collected the rollout, on which target_kl depends."
-        )
     taken = {"grad_norm", "bad_leaf", "explained_variance", "learning_rate"} & parts.keys()
     if taken:
         raise ValueError(f"PPO has a metric {min(taken)!r} already: name that of the loss anew.")
+    grad_norm = optax.tree.norm(gradient)
+    # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
+    with jax.numpy_dtype_promotion("standard"):
+        change, opt_state = optimiser.update(gradient, opt_state, parameters)
+    # Only a gradient that is not finite is read once more, to find out whose it is.
+    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
+    parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
+    return (optax.apply_updates(parameters, change), opt_state), parts
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:

@@ -68,8 +68,10 @@ def load(
                 f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
                 f"or take the line 'algorithm' out of it to train with {own}."
             )
-        for key in (x for x in REMOVED if x in table):
-            raise UsageError(f"has {key!r}, which was removed: leave it out.")
+        ppo = table.get("ppo", {})
+        for key in REMOVED:
+            if key in table or key.removeprefix("ppo.") in ppo:
+                raise UsageError(f"has {key!r}, which was removed: leave it out.")
         in_file = world_name_in(table) or experiment().env.name
         replaced = world not in (None, in_file)
         # The settings of worlds of other libraries have the same names.

@@ -26,7 +26,8 @@ T = TypeVar("T")
 NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 NOT_IN_FILE += ("sweep", "distributed")
 """Settings that no file has, since they are of one process."""
-REMOVED = ("candidates", "candidate_steps")
+REMOVED = ("candidates", "candidate_steps", "ppo.critic_learning_rate", "ppo.value_clip")
+REMOVED += ("ppo.huber_delta", "ppo.target_kl")
 """Settings that are in the policy files that come with eqgrid, and have no effect any more."""
 
 
@@ -142,6 +143,8 @@ def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHI
     user that the command line does not name.
     """
     own = {key: x for key, x in table.items() if key not in ("algorithm", PAGE, *REMOVED)}
+    if isinstance(own.get("ppo"), dict):
+        own["ppo"] = {key: x for key, x in own["ppo"].items() if f"ppo.{key}" not in REMOVED}
     tuned = own.get("config") == TUNED
     if tuned:
         del own["config"]

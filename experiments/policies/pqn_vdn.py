@@ -154,7 +154,7 @@ def team_loss(
     chosen = jnp.take_along_axis(values, steps.raw_action[..., None], axis=-1)[..., 0]
     error = jnp.sum(chosen, axis=-1, where=steps.active) - batch.target[..., 0]
     loss = 0.5 * mean_over(jnp.square(error), steps.active.any(axis=-1))
-    return loss, {"value_loss": loss, "approx_kl": jnp.zeros(())}
+    return loss, {"value_loss": loss}
 
 
 @final
@@ -190,9 +190,7 @@ class PQN(AbstractAlgorithm[TrainState]):
         state, rollout, key = ppo.collect(env, state)
         state, metrics = ppo.learn(state, as_team(rollout), key, num_updates=num_updates)
         state = dataclasses.replace(state, policy=_with(state.policy, jnp.zeros(())))
-        scalars = {name: x for name, x in metrics.scalars.items() if name != "approx_kl"}
-        # No policy is compared with another, so there is no divergence to report.
-        return state, dataclasses.replace(metrics, scalars={**scalars, "epsilon": epsilon})
+        return state, metrics.with_scalars(epsilon=epsilon)
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
         return self.ppo.steps_per_update(env)
@@ -298,8 +296,6 @@ class PQNVDN(Experiment):
 
     def check(self) -> None:
         check_shaping(self)
-        if self.ppo.target_kl:
-            raise ValueError("PQN-VDN changes no probabilities: leave out --ppo.target-kl.")
 
 
 if __name__ == "__main__":

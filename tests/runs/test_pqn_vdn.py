@@ -180,7 +180,6 @@ def test_agents_that_choose_numbers_are_refused():
     [
         (["--partners.share", "0.5", "--partners.most-noise", "0.3"], "without partners"),
         (["--config", "people"], "without partners"),
-        (["--ppo.target-kl", "0.01"], "leave out --ppo.target-kl"),
     ],
 )
 def test_what_has_no_effect_is_refused(flags, says, tmp_path, capsys):
