@@ -155,17 +155,6 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
         """The number of steps of one update, summed over the environments."""
 
-    def check(self, env: AbstractVectorEnv, policy: Any) -> None:
-        """Checks that the settings fit environments and a policy; does nothing by default.
-
-        **Arguments:**
-
-        - `env`: the environments.
-        - `policy`: the parameters, or their shapes.
-
-        **Raises:** `ValueError` with one sentence when they do not fit.
-        """
-
     def with_arrays(self: A) -> A:
         """Converts settings of type float to arrays, which are inputs of a compiled program.
 
@@ -175,6 +164,22 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         return jax.tree.map(
             lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
         )
+
+
+class AbstractCheckedAlgorithm(AbstractAlgorithm[S]):
+    """An algorithm that finds settings that do not fit before anything is compiled."""
+
+    @abc.abstractmethod
+    def check(self, env: AbstractVectorEnv, policy: Any) -> None:
+        """Checks that the settings fit environments and a policy.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `policy`: the parameters, or their shapes.
+
+        **Raises:** `ValueError` with one sentence when they do not fit.
+        """
 
 
 _OF_EVERY_EPISODE = ("episode_done", "episode_return", "episode_length")

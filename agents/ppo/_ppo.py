@@ -29,7 +29,7 @@ from eqgrid import AbstractVectorEnv, RunningMoments
 from eqgrid.typing import PyTree
 
 from ..policies import ActionDistribution, ActorCritic
-from ._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, mean_over
+from ._algorithm import AbstractCheckedAlgorithm, AbstractTrainState, Metrics, mean_over
 from ._batch import Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
 from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout
@@ -221,7 +221,7 @@ def loss_of_choices(
 
 
 @final
-class PPO(AbstractAlgorithm[TrainState]):
+class PPO(AbstractCheckedAlgorithm[TrainState]):
     """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
 
     Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so

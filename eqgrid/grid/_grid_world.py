@@ -25,7 +25,7 @@ from ._rewards import (
     RuleEvents,
     WeightedEventReward,
 )
-from ._starts import AbstractStart, apply_starts
+from ._starts import AbstractStart, apply_starts, check_starts
 from ._step import AbstractPhase, Step, run_phases
 from ._world import World
 from .drawing import Film, film, render, render_episode
@@ -110,7 +110,7 @@ class GridWorld(AbstractEnv):
         for paid in (reward, shaping):
             _check_events_of(paid, self.events.names)
         self.action_mask, self.starts = action_mask, tuple(starts)
-        _check_starts(self.starts, layout)
+        check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
         steps = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
         self.horizon = steps.astype(jnp.int32)
@@ -144,7 +144,7 @@ class GridWorld(AbstractEnv):
         """
         if layout.kinds != self.layout.kinds:
             raise LayoutError("The layout is of another game: its kinds are not those of this one.")
-        _check_starts(self.starts, layout)
+        check_starts(self.starts, layout)
         return eqx.tree_at(lambda env: env.layout, self, self._prepare(layout))
 
     def _prepare(self, layout: Layout) -> Layout:
@@ -322,11 +322,6 @@ def _check_events_of(reward: AbstractReward | None, names: tuple[str, ...]) -> N
             f"A reward has weights for the events {', '.join(reward.names) or 'none'}, but the "
             f"world has the events {', '.join(names) or 'none'}: give it these, in this order."
         )
-
-
-def _check_starts(starts: tuple[AbstractStart, ...], layout: Layout) -> None:
-    for start in starts:
-        start.check(layout)
 
 
 def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actions:

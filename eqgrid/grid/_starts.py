@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Iterable
 from typing import final
 
 import equinox as eqx
@@ -93,7 +94,8 @@ def draw_cells(
 
 
 def check_room(places: Bool[Array, "*batch height width"], count: int, what: str) -> None:
-    """Checks that there are enough cells in which to place something; see `AbstractStart.check`.
+    """Checks that there are enough cells in which to place something; see
+    `AbstractCheckedStart`.
 
     **Arguments:**
 
@@ -119,8 +121,13 @@ class AbstractStart(eqx.Module):
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         """The world with this part sampled anew."""
 
+
+class AbstractCheckedStart(AbstractStart):
+    """A change that cannot be made in every layout."""
+
+    @abc.abstractmethod
     def check(self, layout: Layout) -> None:
-        """Checks a layout when a world is built with it. By default, every layout is accepted.
+        """Checks a layout when a world is built with it.
 
         **Arguments:**
 
@@ -129,6 +136,13 @@ class AbstractStart(eqx.Module):
 
         **Raises:** `LayoutError` when this change cannot be made in the layout.
         """
+
+
+def check_starts(starts: Iterable[AbstractStart], layout: Layout) -> None:
+    """**Raises:** `LayoutError` when one of the changes cannot be made in a layout."""
+    for start in starts:
+        if isinstance(start, AbstractCheckedStart):
+            start.check(layout)
 
 
 def apply_starts(
@@ -143,7 +157,7 @@ def apply_starts(
 
 
 @final
-class WithProbability(AbstractStart):
+class WithProbability(AbstractCheckedStart):
     """Applies other changes in a random share of the episodes.
 
     **Arguments:**
@@ -160,8 +174,7 @@ class WithProbability(AbstractStart):
         self.starts = starts
 
     def check(self, layout: Layout) -> None:
-        for start in self.starts:
-            start.check(layout)
+        check_starts(self.starts, layout)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         changes_key, starts_key = jax.random.split(key)
@@ -172,7 +185,7 @@ class WithProbability(AbstractStart):
 
 
 @final
-class RandomPositions(AbstractStart):
+class RandomPositions(AbstractCheckedStart):
     """Places the agents in distinct floor cells without objects, uniformly at random."""
 
     def check(self, layout: Layout) -> None:

@@ -24,7 +24,7 @@ from eqgrid_lab import Experiment, check_shaping, run_experiment
 from agents import (
     PPO,
     AbstractActionHead,
-    AbstractAlgorithm,
+    AbstractCheckedAlgorithm,
     AbstractNetwork,
     ActorCritic,
     CategoricalHead,
@@ -158,7 +158,7 @@ def team_loss(
 
 
 @final
-class PQN(AbstractAlgorithm[TrainState]):
+class PQN(AbstractCheckedAlgorithm[TrainState]):
     """Parallelised Q-learning of a team, with the rollouts and the optimiser of `ppo`.
 
     Its critic is a copy of the actor at the start of an update, so the targets of PPO's critic are

@@ -15,12 +15,12 @@ from ...grid import (
     AGENT_CHARACTERS,
     MOVES,
     NOTHING,
+    AbstractCheckedStart,
     AbstractEnding,
     AbstractFeature,
     AbstractGenerator,
     AbstractObservation,
     AbstractPhase,
-    AbstractStart,
     Action,
     Around,
     Features,
@@ -116,7 +116,7 @@ ACTIONS: tuple[Action, ...] = (*MOVES, Stay())
 
 
 @final
-class RandomFlags(AbstractStart):
+class RandomFlags(AbstractCheckedStart):
     """Places one flag per agent on floor cells without agents, uniformly at random.
 
     **Arguments:**
