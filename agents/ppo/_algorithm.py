@@ -171,14 +171,12 @@ class AbstractCheckedAlgorithm(AbstractAlgorithm[S]):
 
     @abc.abstractmethod
     def check(self, env: AbstractVectorEnv, policy: Any) -> None:
-        """Checks that the settings fit environments and a policy.
+        """**Raises:** `ValueError` with one sentence when the settings do not fit.
 
         **Arguments:**
 
         - `env`: the environments.
         - `policy`: the parameters, or their shapes.
-
-        **Raises:** `ValueError` with one sentence when they do not fit.
         """
 
 
@@ -189,6 +187,7 @@ def _per_episode(
     sums: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
 ) -> Float[Array, "..."]:
     """The mean over the ended episodes of what is there in their last steps."""
+    # A masked sum: how many episodes ended is not known when the program is compiled.
     number = jnp.maximum(done.sum(dtype=jnp.int32), 1).astype(jnp.float32)
     last = jnp.expand_dims(done, tuple(range(2, sums.ndim)))
     return jnp.where(last, sums.astype(jnp.float32), 0.0).sum(axis=(0, 1)) / number

@@ -73,6 +73,7 @@ def shuffle(
     contains every row once.
     """
     if num_sequences > 2**18:
+        # Of the 32 bits below, fewer than 14 would be random: ties would keep neighbours together.
         keys = jax.random.split(key, num_epochs)
         rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
     else:
@@ -111,6 +112,8 @@ def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatc
             return x
         return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
 
+    # The carry belongs to the agent of the first step. Where the agent changes, an episode starts,
+    # and the carry is reset anyway.
     def pick_carry(x: Shaped[Array, "sequences agents ..."]) -> Shaped[Array, "sequences 1 ..."]:
         return jnp.take_along_axis(x, agent[0].reshape(-1, *[1] * (x.ndim - 1)), axis=1)
 

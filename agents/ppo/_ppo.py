@@ -206,6 +206,8 @@ def loss_of_choices(
     # The minimum ends the gradient only where the ratio has already left the range in the direction
     # of the advantage, so a step in the wrong direction can always be undone.
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
+    # Neither clipped values nor the Huber loss are better, here (docs/log/2026-11-ppo-options.md)
+    # and in Andrychowicz et al. 2021, "What Matters for On-Policy Deep Actor-Critic Methods?".
     value_loss = mean(0.5 * jnp.square(value - batch.target))
     mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
@@ -442,7 +444,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
         )
-        target = advantage + value
+        target = advantage + value  # that of TD(lambda), in rewards
         if self.normalize_values:
             # Moments first: they include the new targets, so that none of these is an outlier.
             value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
@@ -542,6 +544,7 @@ def _gradient_step(
     floating-point arrays of a policy, and `rest` is the same policy without them.
     """
     parameters, opt_state = learner
+    # Only the parameters are differentiated: `rest` has the sizes and integers of the policy.
     gradient, parts = eqx.filter_grad(ppo.loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )

@@ -202,6 +202,7 @@ class GridWorld(AbstractEnv):
             observation=self.observe(world),
             reward=_for_active(self.reward(step), goes_on),
             terminated=terminated,
+            # A time limit is no end of the task: learners bootstrap from there (Pardo et al. 2018).
             truncated=world.time >= self.horizon,
             info={
                 "shaped_reward": _for_active(self._shaped_reward(step), goes_on),
@@ -236,6 +237,7 @@ class GridWorld(AbstractEnv):
         return none if self.shaping is None else self.shaping(step)
 
     def _count(self, step: Step) -> Int32[Array, "agents events"]:
+        # `stack` needs at least one array.
         if not step.happened:
             return jnp.zeros((self.num_agents, 0), jnp.int32)
         return jnp.stack(step.happened, axis=-1).astype(jnp.int32)

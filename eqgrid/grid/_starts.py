@@ -88,6 +88,7 @@ def draw_cells(
     """
     height, width = places.shape
     # The cells with the highest scores are a sample without replacement; others score below all.
+    # A sort of all scores would give the same sample, but only the best few are needed.
     score = jnp.where(places.reshape(-1), jax.random.uniform(key, (height * width,)), -1.0)
     _, cells = jax.lax.top_k(score, count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)

@@ -3,7 +3,6 @@
 from ._append import (
     AppendAgentId as AppendAgentId,
     AppendTimeLeft as AppendTimeLeft,
-    AppendTimeLeftState as AppendTimeLeftState,
 )
 from ._auto_reset import AbstractAutoReset as AbstractAutoReset, AutoReset as AutoReset
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
@@ -26,7 +25,7 @@ from ._shaped_reward import (
     ShapedReward as ShapedReward,
     ShapedRewardState as ShapedRewardState,
 )
-from ._time_limit import TimeLimit as TimeLimit, TimeLimitState as TimeLimitState
+from ._time_limit import StepCountState as StepCountState, TimeLimit as TimeLimit
 from ._vectorize import Vectorize as Vectorize
 from ._with_partner import (
     REPLACED as REPLACED,

@@ -102,14 +102,6 @@ def test_no_concrete_method_of_a_module_is_overridden():
     assert not overridden
 
 
-def test_a_name_in_camel_case_is_a_class():
-    def functions(path: Path) -> list[str]:
-        found = [x.name for x in ast.walk(TREES[path]) if isinstance(x, ast.FunctionDef)]
-        return [name for name in found if name[0].isupper()]
-
-    assert not found_in(SOURCES, functions)
-
-
 def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The lines of a function without its docstring, which may say as much as is needed."""
     first = function.body[0]
