@@ -36,6 +36,7 @@ from .policies import (
     AbstractCriticInput as AbstractCriticInput,
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
     AbstractNetwork as AbstractNetwork,
+    AbstractSequenceNetwork as AbstractSequenceNetwork,
     ActionDistribution as ActionDistribution,
     Activation as Activation,
     ActorCritic as ActorCritic,
@@ -69,6 +70,7 @@ from .policies import (
 from .ppo import (
     PPO as PPO,
     AbstractAlgorithm as AbstractAlgorithm,
+    AbstractCheckedAlgorithm as AbstractCheckedAlgorithm,
     AbstractTrainState as AbstractTrainState,
     AdvantageEstimator as AdvantageEstimator,
     Decision as Decision,

@@ -70,4 +70,5 @@ def beside(rows: list[list[Image.Image]]) -> Image.Image:
 if __name__ == "__main__":
     write(frames_of("cramped", 56), "cramped.gif")
     films = [frames_of(kitchen, 40)[::2] for kitchen in KITCHENS]
-    write([beside([[*now[:3]], [*now[3:]]]) for now in zip(*films, strict=True)], "kitchens.gif", 200)
+    together = [beside([[*now[:3]], [*now[3:]]]) for now in zip(*films, strict=True)]
+    write(together, "kitchens.gif", 200)

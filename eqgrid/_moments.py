@@ -71,9 +71,9 @@ class RunningMoments(eqx.Module):
         return self._combine(other.count, other.mean - self.mean, other.variance)
 
     def standardize(
-        self, x: Float[Array, "*shape"], epsilon: Float[Array, ""]
+        self, x: Float[Array, "*shape"], epsilon: Float[Array, ""], clip: Float[Array, ""] | float
     ) -> Float[Array, "*shape"]:
-        """Standardises one sample: `(x - mean) / sqrt(variance + epsilon)`.
+        """Standardises one sample: `clip((x - mean) / sqrt(variance + epsilon), -clip, clip)`.
 
         **Raises:** `ValueError` when the sample has another shape than the moments.
         """
@@ -81,7 +81,7 @@ class RunningMoments(eqx.Module):
         # The barrier keeps XLA from rewriting the division in some programs but not in others, so
         # that equal moments give bitwise equal results.
         deviation = jax.lax.optimization_barrier(jnp.sqrt(self.variance + epsilon))
-        return (x - self.mean) / deviation
+        return jnp.clip((x - self.mean) / deviation, -clip, clip)
 
     def _check_shape(self, what: str, shape: tuple[int, ...]) -> None:
         if shape != self.mean.shape:

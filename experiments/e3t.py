@@ -10,7 +10,7 @@ The agent has a memory, and predicts the partner's action. Edit any part of the 
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, final
 
 import equinox as eqx
 import jax
@@ -52,7 +52,8 @@ class E3T(Experiment):
     """Trains agents with E3T, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "e3t"
-    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
+    # Runs that differ in these compile once.
+    in_one_program = ("shaping", "shaping_steps", "prediction_coefficient")
 
     # Every field is a flag; those of the world, of PPO, of partners and of the run are inherited.
     partners: PartnerSettings = dataclasses.field(
@@ -112,11 +113,11 @@ class E3T(Experiment):
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class E3TLoss:
+@final
+class E3TLoss(eqx.Module):
     """The loss of PPO for the agent that learns, and the cross-entropy of its predictions."""
 
-    coefficient: float
+    coefficient: float | Float[Array, ""]
 
     def __call__(
         self,
@@ -129,20 +130,21 @@ class E3TLoss:
         assert isinstance(policy.actor, SharedParameters)
         assert isinstance(policy.actor.network, PredictingGRU)
         # One of the two agents learns: another one in the next episode, whose memory is empty.
-        learner = batch.active.argmax(axis=-1)
+        learner = batch.rollout.active.argmax(axis=-1)
         own, other = of_agent(batch, learner), of_agent(batch, 1 - learner)
-        assert other.taken is not None
+        steps, taken = own.rollout, other.rollout.taken
+        assert taken is not None
         unroll = jax.vmap(jax.vmap(policy.actor.network.unroll_both, (1, 0, None), 1), (1, 0, 1), 1)
-        seen, action_mask = split_mask(own.observation)
-        logits, prediction = unroll(seen, own.carry[0], own.start)
+        seen, action_mask = split_mask(steps.observation)
+        logits, prediction = unroll(seen, own.carry[0], steps.start)
         masked = jax.vmap(jax.vmap(mask_logits))(logits, action_mask)
         distribution = jax.vmap(jax.vmap(policy.head.distribution))(masked)
         value, _ = jax.vmap(jax.vmap(policy.critic, (0, None)), (0, None))(seen, None)
         loss, parts = loss_of_choices(
             policy, distribution, value[..., 0], own, ppo, entropy_coefficient
         )
-        errors = optax.softmax_cross_entropy_with_integer_labels(prediction, other.taken)
-        error = mean_over(errors, own.active)
+        errors = optax.softmax_cross_entropy_with_integer_labels(prediction, taken)
+        error = mean_over(errors, steps.active)
         return loss + self.coefficient * error, {**parts, "prediction_loss": error}
 
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from eqgrid.typing import PyTree
 
-from ..policies import AbstractNetwork
+from ..policies import AbstractNetwork, unroll_network
 
 
 @final
@@ -208,7 +208,7 @@ def logits(
     start = jnp.arange(shown.action.shape[1]) == 0
 
     def one(observation: PyTree) -> Float[Array, "time actions"]:
-        return network.unroll(observation, network.initial_carry(), start)
+        return unroll_network(network, observation, network.initial_carry(), start)
 
     return jax.vmap(one)(shown.observation)
 

@@ -22,7 +22,7 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ..policies import AbstractActor, ActorCritic, PartnerTeam, reset_carry
+from ..policies import AbstractActor, ActorCritic, PartnerTeam, TrainedPolicy, reset_carry
 from ..ppo import RunnerState, init_runner, step_runner
 from ..training import check_memory
 
@@ -117,9 +117,9 @@ def evaluate(
 
 def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
     """**Raises:** `ValueError` if observations are normalised with moments that are not frozen, or
-    if an actor cannot act in the environments.
+    if a trained policy or a team of partners cannot act in the environments.
     """
-    if not isinstance(policy, ActorCritic):
+    if isinstance(policy, TrainedPolicy | PartnerTeam):
         policy.check(env)
     for wrapper in iter_wrappers(env):
         if isinstance(wrapper, NormalizeObservation) and not wrapper.frozen:

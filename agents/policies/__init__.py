@@ -26,11 +26,13 @@ from ._networks import (
     GRU as GRU,
     MLP as MLP,
     AbstractNetwork as AbstractNetwork,
+    AbstractSequenceNetwork as AbstractSequenceNetwork,
     Activation as Activation,
     Dense as Dense,
     Precision as Precision,
     PredictingGRU as PredictingGRU,
     reset_carry as reset_carry,
+    unroll_network as unroll_network,
 )
 from ._partners import (
     PartnerTeam as PartnerTeam,

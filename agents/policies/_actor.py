@@ -7,7 +7,6 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractEnv, AbstractVectorEnv
 from eqgrid.typing import PyTree
 
 Arrays: TypeAlias = PyTree[Shaped[Array, "..."]]
@@ -59,10 +58,4 @@ class AbstractActor(eqx.Module):
         - `greedy`: take the best actions instead of exploring or sampling.
 
         **Returns:** the actions, and the next carry.
-        """
-
-    def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
-        """Checks that the actor can act in an environment; does nothing by default.
-
-        **Raises:** `ValueError` that names what does not fit.
         """

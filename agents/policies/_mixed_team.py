@@ -6,12 +6,13 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from eqgrid import AbstractSpace
 
-from ._actor import AgentArrays
+from ._actor import AgentArrays, AgentArraysOverTime
 from ._heads import AbstractActionHead
+from ._networks import unroll
 from ._policy import ActorCritic
 from ._team import AbstractMultiAgentNetwork, LocalObservation
 from ._trained_policy import TrainedPolicy
@@ -169,6 +170,11 @@ class _MixedActor(AbstractMultiAgentNetwork):
         chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
         return chosen_by, tuple(carry for _, carry in outputs)
 
+    def unroll(
+        self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
+    ) -> Float[Array, "time agents out"]:
+        return unroll(self, self.initial_carry(), x, carry, start)
+
 
 @final
 class _NoCritic(AbstractMultiAgentNetwork):
@@ -181,3 +187,8 @@ class _NoCritic(AbstractMultiAgentNetwork):
 
     def __call__(self, x: AgentArrays, carry: None) -> tuple[Float[Array, "agents out"], None]:
         return jnp.zeros((self.num_agents, 1)), carry
+
+    def unroll(
+        self, x: AgentArraysOverTime, carry: None, start: Bool[Array, " time"]
+    ) -> Float[Array, "time agents out"]:
+        return jnp.zeros((len(start), self.num_agents, 1))

@@ -51,22 +51,34 @@ class AbstractNetwork(eqx.Module):
         **Returns:** the output, and the next carry.
         """
 
+
+class AbstractSequenceNetwork(AbstractNetwork):
+    """A recurrent network that computes a sequence faster than one step after the other."""
+
+    @abc.abstractmethod
     def unroll(
         self, x: ArraysOverTime, carry: Arrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time out"]:
-        """Computes the outputs of a sequence of steps, as PPO does with its training batches.
+        """Computes what `unroll_network` does, with the same arguments and the same outputs."""
 
-        A network may override this to process steps in parallel, if the outputs stay the same.
 
-        **Arguments:**
+def unroll_network(
+    network: AbstractNetwork, x: ArraysOverTime, carry: Arrays, start: Bool[Array, " time"]
+) -> Float[Array, "time out"]:
+    """Computes the outputs of a sequence of steps, as PPO does with its training batches.
 
-        - `x`: the inputs of one agent in all steps.
-        - `carry`: the carry before the first step.
-        - `start`: whether an episode starts with the step; the carry is reset there.
+    **Arguments:**
 
-        **Returns:** the outputs of all steps.
-        """
-        return unroll(self, self.initial_carry(), x, carry, start)
+    - `network`: the network of one agent.
+    - `x`: the inputs of the agent in all steps.
+    - `carry`: the carry before the first step.
+    - `start`: whether an episode starts with the step; the carry is reset there.
+
+    **Returns:** the outputs of all steps.
+    """
+    if isinstance(network, AbstractSequenceNetwork):
+        return network.unroll(x, carry, start)
+    return unroll(network, network.initial_carry(), x, carry, start)
 
 
 def unroll(
@@ -321,7 +333,7 @@ def _hidden_dtype(precision: Precision, weight: Float[Array, "..."]) -> jnp.dtyp
 
 
 @final
-class GRU(AbstractNetwork):
+class GRU(AbstractSequenceNetwork):
     """A recurrent network: an encoder, a gated recurrent unit (Cho et al. 2014, "Learning Phrase
     Representations using RNN Encoder-Decoder") and a dense layer.
 
@@ -439,7 +451,7 @@ def _orthogonal(
 
 
 @final
-class PredictingGRU(AbstractNetwork):
+class PredictingGRU(AbstractSequenceNetwork):
     """A `GRU` that predicts, from what an agent saw so far, which action its partner takes in this
     step. The agent's own choice depends on its memory and on the predicted probabilities, as in E3T
     (Yan et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI

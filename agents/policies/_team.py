@@ -4,6 +4,7 @@ What actors and critics observe is the only difference between IPPO and MAPPO.
 """
 
 import abc
+import functools
 from collections.abc import Sequence
 from typing import final
 
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 from eqgrid import ObservationAndState
 
 from ._actor import AgentArrays, AgentArraysOverTime
-from ._networks import AbstractNetwork, unroll
+from ._networks import AbstractNetwork, unroll_network
 
 
 class AbstractCriticInput(eqx.Module):
@@ -107,6 +108,7 @@ class AbstractMultiAgentNetwork(eqx.Module):
         **Returns:** one output per agent, and the next carry.
         """
 
+    @abc.abstractmethod
     def unroll(
         self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
@@ -120,7 +122,6 @@ class AbstractMultiAgentNetwork(eqx.Module):
 
         **Returns:** the outputs of all agents in all steps.
         """
-        return unroll(self, self.initial_carry(), x, carry, start)
 
 
 @final
@@ -157,7 +158,8 @@ class SharedParameters(AbstractMultiAgentNetwork):
     def unroll(
         self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
-        return jax.vmap(self.network.unroll, in_axes=(1, 0, None), out_axes=1)(x, carry, start)
+        unroll = functools.partial(unroll_network, self.network)
+        return jax.vmap(unroll, in_axes=(1, 0, None), out_axes=1)(x, carry, start)
 
 
 @final
@@ -195,5 +197,5 @@ class IndependentParameters(AbstractMultiAgentNetwork):
         self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
         axes = (eqx.if_array(0), 1, 0, None)
-        mapped = eqx.filter_vmap(type(self.networks).unroll, in_axes=axes, out_axes=1)
-        return mapped(self.networks, x, carry, start)
+        unroll = eqx.filter_vmap(unroll_network, in_axes=axes, out_axes=1)
+        return unroll(self.networks, x, carry, start)

@@ -70,8 +70,8 @@ class Normalization(eqx.Module):
     def _normalize(
         self, x: Shaped[Array, "agents *shape"], moments: RunningMoments
     ) -> Float[Array, "agents *shape"]:
-        standardized = jax.vmap(moments.standardize, (0, None))(x.astype(float), self.epsilon)
-        return jnp.clip(standardized, -self.clip, self.clip)
+        per_agent = jax.vmap(moments.standardize, (0, None, None))
+        return per_agent(x.astype(float), self.epsilon, self.clip)
 
 
 @final

@@ -2,6 +2,7 @@
 
 from ._algorithm import (
     AbstractAlgorithm as AbstractAlgorithm,
+    AbstractCheckedAlgorithm as AbstractCheckedAlgorithm,
     AbstractTrainState as AbstractTrainState,
     Metrics as Metrics,
     S as S,

@@ -155,17 +155,6 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
         """The number of steps of one update, summed over the environments."""
 
-    def check(self, env: AbstractVectorEnv, policy: Any) -> None:
-        """Checks that the settings fit environments and a policy; does nothing by default.
-
-        **Arguments:**
-
-        - `env`: the environments.
-        - `policy`: the parameters, or their shapes.
-
-        **Raises:** `ValueError` with one sentence when they do not fit.
-        """
-
     def with_arrays(self: A) -> A:
         """Converts settings of type float to arrays, which are inputs of a compiled program.
 
@@ -177,6 +166,20 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         )
 
 
+class AbstractCheckedAlgorithm(AbstractAlgorithm[S]):
+    """An algorithm that finds settings that do not fit before anything is compiled."""
+
+    @abc.abstractmethod
+    def check(self, env: AbstractVectorEnv, policy: Any) -> None:
+        """**Raises:** `ValueError` with one sentence when the settings do not fit.
+
+        **Arguments:**
+
+        - `env`: the environments.
+        - `policy`: the parameters, or their shapes.
+        """
+
+
 _OF_EVERY_EPISODE = ("episode_done", "episode_return", "episode_length")
 
 
@@ -184,6 +187,7 @@ def _per_episode(
     sums: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
 ) -> Float[Array, "..."]:
     """The mean over the ended episodes of what is there in their last steps."""
+    # A masked sum: how many episodes ended is not known when the program is compiled.
     number = jnp.maximum(done.sum(dtype=jnp.int32), 1).astype(jnp.float32)
     last = jnp.expand_dims(done, tuple(range(2, sums.ndim)))
     return jnp.where(last, sums.astype(jnp.float32), 0.0).sum(axis=(0, 1)) / number

@@ -7,7 +7,7 @@ from typing import final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from eqgrid.typing import PyTree
 
@@ -20,24 +20,15 @@ class Minibatch(eqx.Module):
 
     **Arguments:**
 
+    - `rollout`: the steps, with axes `[chunk, sequences]` in place of `[time, envs]`. Its `carry`
+        and `info` are empty.
     - `carry`: the carry of the agents before the first step of each sequence.
     - `advantage`: the estimated advantage of each action.
     - `target`: the regression target of the critic.
-    - All others are those of `Rollout`.
     """
 
-    observation: PyTree[Shaped[Array, "chunk sequences ..."]]
+    rollout: Rollout
     carry: PyTree[Shaped[Array, "sequences agents ..."]]
-    start: Bool[Array, "chunk sequences"]
-    active: Bool[Array, "chunk sequences agents"]
-    taken: Shaped[Array, "chunk sequences agents ..."] | None
-    raw_action: Shaped[Array, "chunk sequences agents ..."]
-    log_prob: Float[Array, "chunk sequences agents"]
-    value: Float[Array, "chunk sequences agents"]
-    next_value: Float[Array, "chunk sequences agents"]
-    reward: Float[Array, "chunk sequences agents"]
-    terminated: Bool[Array, "chunk sequences agents"]
-    done: Bool[Array, "chunk sequences"]
     advantage: Float[Array, "chunk sequences agents"]
     target: Float[Array, "chunk sequences agents"]
 
@@ -58,24 +49,12 @@ def cut_rollout(
 
     **Returns:** all sequences, in which every step is once.
     """
-    cut = functools.partial(_cut, chunk)
-    return Minibatch(
-        observation=jax.tree.map(cut, rollout.observation),
-        # Only the carry before each sequence is kept: the later ones depend on the parameters.
-        carry=jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry),
-        start=cut(rollout.start),
-        active=cut(rollout.active),
-        taken=None if rollout.taken is None else cut(rollout.taken),
-        raw_action=cut(rollout.raw_action),
-        log_prob=cut(rollout.log_prob),
-        value=cut(rollout.value),
-        next_value=cut(rollout.next_value),
-        reward=cut(rollout.reward),
-        terminated=cut(rollout.terminated),
-        done=cut(rollout.done),
-        advantage=cut(advantage),
-        target=cut(target),
-    )
+    # Only the carry before each sequence is kept. Later ones are computed again in every gradient
+    # step, since they depend on the parameters (Kapturowski et al. 2019, "stored state").
+    carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry)
+    steps = (dataclasses.replace(rollout, carry=None, info={}), advantage, target)
+    steps, advantage, target = jax.tree.map(functools.partial(_cut, chunk), steps)
+    return Minibatch(steps, carry, advantage, target)
 
 
 def shuffle(
@@ -94,6 +73,7 @@ def shuffle(
     contains every row once.
     """
     if num_sequences > 2**18:
+        # Of the 32 bits below, fewer than 14 would be random: ties would keep neighbours together.
         keys = jax.random.split(key, num_epochs)
         rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
     else:
@@ -132,6 +112,8 @@ def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatc
             return x
         return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
 
+    # The carry belongs to the agent of the first step. Where the agent changes, an episode starts,
+    # and the carry is reset anyway.
     def pick_carry(x: Shaped[Array, "sequences agents ..."]) -> Shaped[Array, "sequences 1 ..."]:
         return jnp.take_along_axis(x, agent[0].reshape(-1, *[1] * (x.ndim - 1)), axis=1)
 

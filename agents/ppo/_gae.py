@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 @runtime_checkable
 class AdvantageEstimator(Protocol):
-    """The type of `PPO.advantage`: `gae`, or another function with the same arguments."""
+    """The type of `PPO.advantage`: `gae`, or another function or Module with these arguments."""
 
     def __call__(
         self,
@@ -63,6 +63,7 @@ def gae(
     # An agent whose task is over has no later reward, so it bootstraps from 0. At a time limit it
     # would have gone on: its bootstrap stays, and only the trace ends with the episode.
     ended = terminated | done[:, :, None]
+    # `where` and not a product: values after the end of a task have no meaning, and 0 * inf is NaN.
     error = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
     decay = jnp.where(ended, 0.0, gamma * gae_lambda)
     # Several steps per iteration, since the body is too small to hide the cost of the loop.
@@ -76,6 +77,8 @@ def _accumulate(
     later: Float[Array, "envs agents"],
     step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
 ) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
+    # Equation 16 as a recursion, backwards in time: the advantage of a step is its error, plus
+    # the decayed advantage of the step after it.
     error, decay = step
     advantage = error + decay * later
     return advantage, advantage

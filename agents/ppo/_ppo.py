@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.core import Tracer
+from jax.tree_util import Partial
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from msgspec import Meta
@@ -28,7 +29,7 @@ from eqgrid import AbstractVectorEnv, RunningMoments
 from eqgrid.typing import PyTree
 
 from ..policies import ActionDistribution, ActorCritic
-from ._algorithm import AbstractAlgorithm, AbstractTrainState, Metrics, mean_over
+from ._algorithm import AbstractCheckedAlgorithm, AbstractTrainState, Metrics, mean_over
 from ._batch import Minibatch, cut_rollout, minibatch, nearest_divisors, shuffle
 from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout
@@ -71,8 +72,15 @@ def _as_float(x: Any) -> Any:
     return float(x) if isinstance(x, int | np.number) else x
 
 
-_Learner: TypeAlias = tuple[PyTree[Float[Array, "..."]], PyTree, Bool[Array, ""]]
-"""The parameters, the state of the optimiser, and whether `target_kl` has been exceeded."""
+def _as_pytree(function: Any) -> Any:
+    """A Module is kept. A function gets no leaves, and the arguments that `functools.partial` binds
+    become leaves: other coefficients do not recompile, and equal functions have equal structures.
+    """
+    if isinstance(function, eqx.Module | Partial):
+        return function
+    if isinstance(function, functools.partial):
+        return Partial(function.func, *function.args, **function.keywords)
+    return Partial(function)
 
 
 @final
@@ -107,7 +115,7 @@ class TrainState(AbstractTrainState[ActorCritic]):
 
 @runtime_checkable
 class Loss(Protocol):
-    """The type of `PPO.loss`: `ppo_loss`, or another function with the same arguments."""
+    """The type of `PPO.loss`: `ppo_loss`, or another function or Module with the same arguments."""
 
     def __call__(
         self,
@@ -129,8 +137,7 @@ class Loss(Protocol):
         - `ppo`: the settings.
         - `entropy_coefficient`: the weight of the entropy bonus in this update.
 
-        **Returns:** the loss, and further numbers by name, which become `Metrics.scalars`. One of
-        them is `"approx_kl"`, on which `target_kl` depends.
+        **Returns:** the loss, and further numbers by name, which become `Metrics.scalars`.
         """
         ...
 
@@ -144,7 +151,7 @@ def replay(
     """
     # Sequences are the second axis of observations and starts, and the first one of the carry.
     unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
-    return unroll(batch.observation, batch.carry, batch.start)
+    return unroll(batch.rollout.observation, batch.carry, batch.rollout.start)
 
 
 def ppo_loss(
@@ -152,9 +159,7 @@ def ppo_loss(
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
     """The loss of a minibatch (Schulman et al. 2017, equations 7 and 9), over its active steps.
 
-    The critic's loss is half the squared error. If `value_clip` is set, it is the larger one of the
-    errors of the value and of the clipped value. Errors beyond `huber_delta` count linearly (Huber
-    1964, "Robust Estimation of a Location Parameter").
+    The critic's loss is half the squared error.
 
     **Arguments:**
 
@@ -185,9 +190,10 @@ def loss_of_choices(
     """
     # The ratio of the new probability of each choice to that of the policy that collected it. It is
     # computed from the raw actions, since a clipped or scaled action has no log-density.
-    log_ratio = distribution.log_prob(batch.raw_action) - batch.log_prob
+    old, advantage = batch.rollout, batch.advantage
+    log_ratio = distribution.log_prob(old.raw_action) - old.log_prob
     ratio = jnp.exp(log_ratio)
-    advantage, mean = batch.advantage, functools.partial(mean_over, counted=batch.active)
+    mean = functools.partial(mean_over, counted=old.active)
     # All means are over active steps alone: others have advantages without meaning, which would
     # change the deviation, and values of observations that nobody acts on.
     if ppo.normalize_advantages:
@@ -200,13 +206,9 @@ def loss_of_choices(
     # The minimum ends the gradient only where the ratio has already left the range in the direction
     # of the advantage, so a step in the wrong direction can always be undone.
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
-    error = jnp.abs(value - batch.target)
-    clipped_value = batch.value + jnp.clip(value - batch.value, -ppo.value_clip, ppo.value_clip)
-    larger_error = jnp.maximum(error, jnp.abs(clipped_value - batch.target))
-    # Options are chosen with `where`, since they may be traced: a sweep over them is one program.
-    error = jnp.where(ppo.value_clip > 0, larger_error, error)
-    huber = optax.huber_loss(error, delta=ppo.huber_delta)
-    value_loss = mean(jnp.where(ppo.huber_delta > 0, huber, 0.5 * jnp.square(error)))
+    # Neither clipped values nor the Huber loss are better, here (docs/log/2026-11-ppo-options.md)
+    # and in Andrychowicz et al. 2021, "What Matters for On-Policy Deep Actor-Critic Methods?".
+    value_loss = mean(0.5 * jnp.square(value - batch.target))
     mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
     parts = {
@@ -221,12 +223,13 @@ def loss_of_choices(
 
 
 @final
-class PPO(AbstractAlgorithm[TrainState]):
+class PPO(AbstractCheckedAlgorithm[TrainState]):
     """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
 
     Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so
     other values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers
-    and booleans determine shapes and branches, so they are static.
+    and booleans determine shapes and branches, so they are static. The floats in a Module that is
+    the `loss` or the `advantage`, and those that `functools.partial` binds, are settings, too.
     """
 
     rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = _count(128, _AT_LEAST_ONE)
@@ -239,22 +242,14 @@ class PPO(AbstractAlgorithm[TrainState]):
     """Learning rate of Adam."""
     anneal_learning_rate: bool = eqx.field(default=True, static=True)
     """Lower the learning rate linearly, to 0 at the last gradient step."""
-    critic_learning_rate: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Learning rate of the critic (0: that of the actor)."""
     gamma: Hyperparameter = _number(0.99, _SHARE)
     """Discount factor."""
     gae_lambda: Hyperparameter = _number(0.95, _SHARE)
     """GAE lambda: decay of the trace per step."""
     clip_epsilon: Hyperparameter = _number(0.2, _POSITIVE)
     """Clip range of the policy ratio, around 1."""
-    value_clip: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Clip range of a value, around its old one (0: no clipping)."""
     normalize_values: bool = eqx.field(default=False, static=True)
     """Critics predict standardised returns."""
-    huber_delta: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Huber threshold of value errors, in units of the critic's output (0: off)."""
-    target_kl: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
-    """Stop updating on a rollout above this KL divergence, in nats (0: never)."""
     entropy_coefficient: Hyperparameter = _number(0.01, _NOT_NEGATIVE)
     """Weight of the entropy bonus at the start, per nat."""
     entropy_coefficient_end: Hyperparameter = _number(0.0, _NOT_NEGATIVE)
@@ -269,10 +264,10 @@ class PPO(AbstractAlgorithm[TrainState]):
     """Added to the deviation of advantages, in rewards; a large one damps noise."""
     chunk_length: Annotated[int, Meta(ge=0, le=2**20)] = _count(0, _NOT_NEGATIVE)
     """Steps per training sequence (0: whole rollouts with a memory, single steps without)."""
-    advantage: AdvantageEstimator = eqx.field(default=gae, static=True)
-    """Function that estimates advantages; set in code, since it has no flag."""
-    loss: Loss = eqx.field(default=ppo_loss, static=True)
-    """Function that computes the loss of a minibatch; set in code, since it has no flag."""
+    advantage: AdvantageEstimator = eqx.field(default=gae, converter=_as_pytree)
+    """A function or Module that estimates advantages; set in code, since it has no flag."""
+    loss: Loss = eqx.field(default=ppo_loss, converter=_as_pytree)
+    """A function or Module that computes the loss of a minibatch; it has no flag either."""
 
     def __check_init__(self):
         """Checks the ranges of all settings that are not traced; `init` checks the others.
@@ -391,14 +386,13 @@ class PPO(AbstractAlgorithm[TrainState]):
         policy, updates = state.policy, state.updates
         batch, value_moments = self.batch(policy, rollout, state.value_moments)
         # The minibatches of all epochs are one axis, for one scan over all gradient steps.
-        rows = shuffle(key, batch.value.shape[1], self.num_epochs, self.num_minibatches)
+        rows = shuffle(key, batch.target.shape[1], self.num_epochs, self.num_minibatches)
         # A scan carries arrays only, and gradients are those of floating-point arrays.
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         optimiser = self.optimiser(num_updates)
         entropy_coefficient = self.entropy_coefficient_at(updates, num_updates)
         step = functools.partial(_gradient_step, self, optimiser, rest, batch, entropy_coefficient)
-        learner = (parameters, state.opt_state, jnp.zeros((), dtype=bool))
-        (parameters, opt_state, _), losses = jax.lax.scan(step, learner, rows)
+        (parameters, opt_state), losses = jax.lax.scan(step, (parameters, state.opt_state), rows)
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1  # counted from 0
         # An index for each gradient step. The first one that is not -1 is reported, and no mean.
@@ -450,7 +444,7 @@ class PPO(AbstractAlgorithm[TrainState]):
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
         )
-        target = advantage + value
+        target = advantage + value  # that of TD(lambda), in rewards
         if self.normalize_values:
             # Moments first: they include the new targets, so that none of these is an outlier.
             value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
@@ -484,15 +478,6 @@ class PPO(AbstractAlgorithm[TrainState]):
             return learning_rate
         return learning_rate * (1 - _share_done(step, num_steps))
 
-    def with_critic_rate(self, change: PyTree) -> PyTree:
-        """Scales the critic's part of an update of all parameters to the learning rate of the
-        critic, to which steps of Adam are proportional.
-        """
-        ratio = jnp.asarray(self.critic_learning_rate / self.learning_rate, dtype=jnp.float32)
-        ratio = jnp.where(ratio > 0, ratio, 1.0)  # 0 stands for the rate of the actor
-        critic = jax.tree.map(lambda x: x * ratio, change.critic)
-        return eqx.tree_at(lambda c: c.critic, change, critic)
-
     def entropy_coefficient_at(
         self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
     ) -> Float[Array, ""]:
@@ -506,11 +491,11 @@ class PPO(AbstractAlgorithm[TrainState]):
         """The explained variance of the targets by the values, both converted to units of the
         reward, since normalised ones were standardised with different moments.
         """
-        value, target = batch.value, batch.target
+        value, target, active = batch.rollout.value, batch.target, batch.rollout.active
         if self.normalize_values:
             value, target = _in_rewards(value, before), _in_rewards(target, after)
-        variance = _variance(target, batch.active)
-        unexplained = _variance(target - value, batch.active)
+        variance = _variance(target, active)
+        unexplained = _variance(target - value, active)
         return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
@@ -552,48 +537,28 @@ def _gradient_step(
     rest: ActorCritic,
     batch: Minibatch,
     entropy_coefficient: Float[Array, ""],
-    state: _Learner,
+    learner: tuple[PyTree[Float[Array, "..."]], PyTree],
     rows: Int[Array, " picked"],
-) -> tuple[_Learner, dict[str, Float[Array, ""]]]:
-    """One step of the optimiser. The parameters are the floating-point arrays of a policy, and
-    `rest` is the same policy without them. Once `target_kl` is exceeded, neither the parameters nor
-    the moments of the optimiser change; its counts do, so that the learning-rate schedule
-    continues.
+) -> tuple[tuple[PyTree[Float[Array, "..."]], PyTree], dict[str, Float[Array, ""]]]:
+    """One step of the optimiser, from the parameters and its state. The parameters are the
+    floating-point arrays of a policy, and `rest` is the same policy without them.
     """
-    parameters, opt_state, past_target_kl = state
+    parameters, opt_state = learner
+    # Only the parameters are differentiated: `rest` has the sizes and integers of the policy.
     gradient, parts = eqx.filter_grad(ppo.loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
-    _check_parts(parts)
-    grad_norm = optax.tree.norm(gradient)
-    # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
-    with jax.numpy_dtype_promotion("standard"):
-        change, next_opt_state = optimiser.update(gradient, opt_state, parameters)
-    # A scan has a fixed length, so later steps of this update are computed, but change nothing.
-    past_target_kl |= (ppo.target_kl > 0) & (parts["approx_kl"] > ppo.target_kl)
-    # Only a gradient that is not finite is read once more, to find out whose it is.
-    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
-    parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
-    moved = (optax.apply_updates(parameters, ppo.with_critic_rate(change)), next_opt_state)
-    # Counts of the optimiser are integers, and go on.
-    kept = jax.tree.map(
-        lambda new, old: jnp.where(past_target_kl & eqx.is_inexact_array(new), old, new),
-        moved,
-        (parameters, opt_state),
-    )
-    return (*kept, past_target_kl), parts
-
-
-def _check_parts(parts: dict[str, Float[Array, ""]]) -> None:
-    """**Raises:** `ValueError` when a loss of one's own reports too little, or a name of ours."""
-    if "approx_kl" not in parts:
-        raise ValueError(
-            "PPO(loss=...) must return the loss and a dict with 'approx_kl', the approximate KL "
-            "divergence from the policy that collected the rollout, on which target_kl depends."
-        )
     taken = {"grad_norm", "bad_leaf", "explained_variance", "learning_rate"} & parts.keys()
     if taken:
         raise ValueError(f"PPO has a metric {min(taken)!r} already: name that of the loss anew.")
+    grad_norm = optax.tree.norm(gradient)
+    # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
+    with jax.numpy_dtype_promotion("standard"):
+        change, opt_state = optimiser.update(gradient, opt_state, parameters)
+    # Only a gradient that is not finite is read once more, to find out whose it is.
+    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
+    parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
+    return (optax.apply_updates(parameters, change), opt_state), parts
 
 
 def _no_leaf(_: PyTree) -> Int[Array, ""]:

@@ -80,6 +80,8 @@ def collect_rollout(
     # A critic without memory needs no order, so that its values are computed after the scan.
     if not policy.has_recurrent_critic:
         steps["value"] = _values(policy, env.num_envs, steps["observation"], steps["carry"])
+    # The last step needs the value of the state after the rollout. If an episode starts there, the
+    # value needs the initial carry, as in the first step of the next rollout.
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     last_value = jax.vmap(policy.value)(runner.observation, carry)
     # The value after a step is that before the next one, except where the episode ended: the next
@@ -143,6 +145,8 @@ def _interact(
 def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs agents"]:
     """Whether the agent's task was not over, and `WithPartner` did not replace its action."""
     replaced = timestep.info.get(REPLACED)
+    # A terminated agent has actions and values until the episode ends, but they change nothing.
+    # Learning from them would add noise to the advantages of the agents that still act.
     return runner.active if replaced is None else runner.active & ~replaced
 
 
@@ -170,6 +174,9 @@ def _final_value(
     # The repeated step must have the same random numbers.
     key = jax.random.clone(key)
     again = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
+    # A time limit ends an episode whose agents could have continued, so they bootstrap from the
+    # final observation (Pardo et al. 2018). Storing this observation in every step would double the
+    # observations of a rollout, and nearly all of it would be thrown away.
     cut = jnp.any(timestep.done[:, None] & ~timestep.terminated)
     shape, dtype = decision.value.shape, decision.value.dtype
     return batched_cond(

@@ -154,6 +154,8 @@ def step_runner(
     """
     decision = act(policy, env.action_space, runner, noise, greedy=greedy)
     timestep, env_state = env.step(key, runner.env_state, decision.action)
+    # `acts_next` is true for all agents after a reset: a terminated agent returns with the episode.
+    # The carry is not reset here, so that final observations are valued with the carry before it.
     runner = RunnerState(
         env_state, timestep.observation, decision.next_carry, timestep.done, timestep.acts_next
     )

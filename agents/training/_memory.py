@@ -48,4 +48,5 @@ def _free_memory() -> int:
     statistics = jax.local_devices()[0].memory_stats()
     if statistics and "bytes_limit" in statistics:
         return statistics["bytes_limit"] - statistics["bytes_in_use"]
+    # The statistics of a CPU are empty, but its memory is that of the machine.
     return psutil.virtual_memory().available

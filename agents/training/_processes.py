@@ -102,6 +102,8 @@ def whole(tree: _T, mesh: Mesh) -> _T:
 
     **Returns:** `tree` with complete arrays.
     """
+    # Replicated by a compiled program, whose communication is that of the devices; a process cannot
+    # read the shards of another one.
     everywhere = _replicate(tree, mesh)
     return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere)
 

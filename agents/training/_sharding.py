@@ -131,6 +131,8 @@ def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
     """
     if mesh is None:
         return tree
+    # XLA carries these shardings through the whole update, and adds sums over the devices where a
+    # mean, a moment or a gradient needs all environments.
     whole, shared = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (_AXIS,)))
     return jax.tree.map(lambda x: _place(x, shared if _leads_with(x, num_envs) else whole), tree)
 
@@ -148,6 +150,8 @@ def on_each_device(
     - `arrays`, `others`: the arguments; `others` are the same on every device.
     - `axes`, `mesh`: as in `place_runs`.
     """
+    # Not `jit` with shardings: XLA would then be free to add communication between runs, and slow
+    # devices would hold up all others.
     return jax.shard_map(
         function,
         mesh=mesh,

@@ -312,6 +312,8 @@ def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S,
     mesh = settings.mesh
     if mesh is None or num_runs(state) is None:
         state, metrics = _make_updates(settings, state, count)
+        # The result has the shardings of the input. Otherwise XLA could choose others, which the
+        # same compiled block would reject.
         return _spread(state, settings.env.num_envs, mesh), replicate(metrics, mesh)
     arrays, rest = eqx.partition((settings, state), eqx.is_array)
 
@@ -399,6 +401,7 @@ def _compile(settings: _Settings, state: AbstractTrainState[Any], donate: bool) 
     if key not in _compiled_blocks:
         while len(_compiled_blocks) >= _MOST_BLOCKS:
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
+        # The settings are an input of every block, so only the state is donated.
         run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
         _compiled_blocks[key] = cast(Any, run_block).lower(*inputs).compile()
     check_memory(_compiled_blocks[key])
@@ -511,6 +514,8 @@ def _agree(progress: TrainProgress[S], asked: str | None, mesh: Mesh | None) -> 
     - `asked`: the result of `should_stop` in this process.
     """
     own = {"asked": asked, "stopped": progress.stopped, "measured": progress.measured}
+    # All processes must stop after the same block: one that trained alone would wait forever for
+    # the gradients of the others.
     reports = gather(own) if spans_processes(mesh) else [own]
     # In the same order everywhere, so that all processes find the same first reason.
     reasons = [each[kind] for kind in ("asked", "stopped") for each in reports]
@@ -525,6 +530,7 @@ def _check_finite(metrics: Metrics, updates: int, state: AbstractTrainState[Any]
     finite = np.isfinite(np.stack([metrics.scalars[name] for name in names]))
     if finite.all():
         return
+    # The first update in time, and in it the first run: later ones are consequences.
     update, *run = np.argwhere(~finite.all(axis=0))[0].tolist()
     leaf = int(np.asarray(metrics.bad_leaf)[update, *run])
     if leaf < 0:

@@ -70,6 +70,7 @@ def transfer(
     runner = dataclasses.replace(
         fresh.runner, env_state=env_state, observation=_observe(env, env_state)
     )
+    # The runner comes from `fresh`: its episodes belong to the other environments.
     names = ["updates", *(name for part in keep for name in state.kept.get(part, ()))]
     fresh = eqx.tree_at(lambda s: s.runner, fresh, runner)
     return eqx.tree_at(

@@ -59,6 +59,7 @@ from ._rewards import (
     WeightedEventReward as WeightedEventReward,
 )
 from ._starts import (
+    AbstractCheckedStart as AbstractCheckedStart,
     AbstractStart as AbstractStart,
     RandomDirections as RandomDirections,
     RandomPositions as RandomPositions,

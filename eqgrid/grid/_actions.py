@@ -146,6 +146,7 @@ def turned(
 def _turned(
     actions: tuple[Action, ...], action: Int[Array, " agents"], direction: Int8[Array, " agents"]
 ) -> Int8[Array, " agents"]:
+    # An agent makes one choice, so at most one of these changes applies.
     faces = direction
     turns = [(i, value) for i, value in enumerate(actions) if isinstance(value, Move | Rotate)]
     if turns == list(enumerate(MOVES)):  # the common case needs only one selection
@@ -240,6 +241,7 @@ def allowed_only(
     action: Int[Array, "agents *choices"],
 ) -> Int[Array, "agents *choices"]:
     """The actions of all agents, with -1 in place of those that a mask forbids."""
+    # Both kinds of spaces as columns of choices, so that one loop serves them.
     columns = (action[:, None] if action.ndim == 1 else action).T.astype(jnp.int32)
     kept = []
     for own, column in zip(space.split(mask), columns, strict=True):

@@ -24,7 +24,7 @@ from ._rewards import (
     RuleEvents,
     WeightedEventReward,
 )
-from ._starts import AbstractStart, apply_starts
+from ._starts import AbstractStart, apply_starts, check_starts
 from ._step import AbstractPhase, Step, run_phases
 from ._world import World
 from .drawing import Film, film, render, render_episode
@@ -109,7 +109,7 @@ class GridWorld(AbstractEnv):
         for paid in (reward, shaping):
             _check_events_of(paid, self.events.names)
         self.action_mask, self.starts = action_mask, tuple(starts)
-        _check_starts(self.starts, layout)
+        check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
         steps = as_number(horizon, int, lambda x: 1 <= x <= MAX_STEPS, needs)
         self.horizon = steps.astype(jnp.int32)
@@ -143,7 +143,7 @@ class GridWorld(AbstractEnv):
         """
         if layout.kinds != self.layout.kinds:
             raise LayoutError("The layout is of another game: its kinds are not those of this one.")
-        _check_starts(self.starts, layout)
+        check_starts(self.starts, layout)
         return eqx.tree_at(lambda env: env.layout, self, self._prepare(layout))
 
     def _prepare(self, layout: Layout) -> Layout:
@@ -201,6 +201,7 @@ class GridWorld(AbstractEnv):
             observation=self.observe(world),
             reward=_for_active(self.reward(step), goes_on),
             terminated=terminated,
+            # A time limit is no end of the task: learners bootstrap from there (Pardo et al. 2018).
             truncated=world.time >= self.horizon,
             info={
                 "shaped_reward": _for_active(self._shaped_reward(step), goes_on),
@@ -235,6 +236,7 @@ class GridWorld(AbstractEnv):
         return none if self.shaping is None else self.shaping(step)
 
     def _count(self, step: Step) -> Int32[Array, "agents events"]:
+        # `stack` needs at least one array.
         if not step.happened:
             return jnp.zeros((self.num_agents, 0), jnp.int32)
         return jnp.stack(step.happened, axis=-1).astype(jnp.int32)
@@ -321,11 +323,6 @@ def _check_events_of(reward: AbstractReward | None, names: tuple[str, ...]) -> N
             f"A reward has weights for the events {', '.join(reward.names) or 'none'}, but the "
             f"world has the events {', '.join(names) or 'none'}: give it these, in this order."
         )
-
-
-def _check_starts(starts: tuple[AbstractStart, ...], layout: Layout) -> None:
-    for start in starts:
-        start.check(layout)
 
 
 def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actions:

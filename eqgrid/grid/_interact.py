@@ -149,6 +149,7 @@ class Interact(AbstractPhase):
             fires = outcome.fired & acting
             new = _replace_where(fires, (outcome.cell, outcome.body), new, (cell, body))
             fired.append(fires)
+        # Written even if no rule has fired: writing a cell is cheaper than choosing between grids.
         return set_cell(step.world.cells, target, new[0]), new[1], tuple(fired)
 
 
@@ -164,6 +165,7 @@ def _join(bodies: Bodies, first: tuple[Bodies, ...], rows: list[Bodies]) -> Bodi
     leaves, structure = jax.tree.flatten(bodies)
     before, now = ([jax.tree.leaves(row) for row in x] for x in (first, rows))
     for i in range(len(leaves)):
+        # `is`, when traced: no game stacks arrays that its rules never change.
         if any(new[i] is not old[i] for new, old in zip(now, before, strict=True)):
             leaves[i] = jnp.stack([row[i] for row in now])
     return jax.tree.unflatten(structure, leaves)

@@ -257,6 +257,7 @@ class Layout(eqx.Module):
             jax.tree.map(widen, cells.extra),
         )
         start = dataclasses.replace(self.start, cells=padded)
+        # Nobody enters the added walls and no rule changes them, so the game stays the same.
         return Layout(widen(self.tiles, self.kinds.wall), start, self.params, self.kinds)
 
     def __str__(self) -> str:
@@ -410,6 +411,7 @@ def check_layout(layout: Layout) -> None:
         (cells.object, kinds.num_codes, "object"),
         (bodies.held, kinds.num_codes, "held object"),
     ):
+        # Numbers are uint8, so none is below 0; a traced array has no values yet.
         if not is_known(values):
             continue
         if (wrong := np.asarray(values)[np.asarray(values) >= count]).size:
@@ -424,6 +426,7 @@ def _check_marks(marks: list[tuple[str, tuple[int, int]]]) -> np.ndarray:
         raise LayoutError(
             "The layout has no start: put the digit 1 on the floor for the first agent."
         )
+    # Duplicates first: with one, the order of the other marks says nothing.
     for mark, count in Counter(mark for mark, _ in marks).items():
         if count > 1:
             what = "digit" if mark.isdigit() else "letter"

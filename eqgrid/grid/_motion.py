@@ -74,6 +74,7 @@ class LocalCollision(AbstractCollision):
         if active is not None:
             others &= active[:, None] & active[None, :]
         wanted = _number(new)
+        # After a swap no agents share a cell, so it shows only when old and new cells are compared.
         swaps = (wanted[:, None] == was[None, :]) & (was[:, None] == wanted[None, :]) & others
         stays = swaps.any(axis=1)
         # A chain of agents, each of whom waits for the next, is as long as there are agents.
@@ -99,6 +100,7 @@ class Go(AbstractPhase):
 
     def __call__(self, step: Step) -> Step:
         bodies = step.world.bodies
+        # Agents turn first, also where they cannot move.
         direction = turned(step.actions, step.action, bodies.direction)
         moves = chosen(step.actions, step.action, Move, Forward, Strafe)
         old = bodies.position

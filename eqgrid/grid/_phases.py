@@ -27,6 +27,7 @@ class Speak(AbstractPhase):
     """
 
     def __call__(self, step: Step) -> Step:
+        # Words are counted from 1, so that 0 stands for silence without a second array.
         said = jnp.zeros(step.world.num_agents, jnp.uint8)
         for number, word in enumerate(words_of(step.actions), start=1):
             said = jnp.where(step.chose(Say(word)), jnp.uint8(number), said)
@@ -92,6 +93,8 @@ class ComeBack(AbstractPhase):
         away = away - waiting.astype(jnp.int16)
         due = waiting & (away == 0)
         places = self._places(step) & ~occupied_cells(world)
+        # One cell for each agent, since the number of agents that are due is not known here.
+        # The cumulative sum ranks them, so that no two get the same cell.
         cells = draw_cells(step.key, places, world.num_agents)
         cell = cells[jnp.maximum(jnp.cumsum(due) - 1, 0)]  # the first of them gets the first cell
         back = due & places[cell[:, 0], cell[:, 1]]
@@ -179,6 +182,7 @@ class Tick(AbstractPhase):
         next_tiles = _neighbours(tiles, step.layout.kinds.wall)
         for number, rule in enumerate(self.rules):
             update = _spot_by_spot(rule, number, step)
+            # All neighbours of all cells: XLA removes those that the rule does not read.
             beside = tuple(zip(next_tiles, _neighbours_of_cells(cells), strict=True))
             cells = jax.vmap(jax.vmap(update))(tiles, cells, beside, numbers)
         return step.then(dataclasses.replace(step.world, cells=cells))
@@ -214,6 +218,7 @@ def _neighbours(
 ) -> list[Shaped[Array, "height width *rest"]]:
     """For each direction, the values of the cells that lie there."""
     if jnp.issubdtype(grid.dtype, jax.dtypes.prng_key):
+        # `lax.pad` knows no typed keys.
         numbers, kind = jax.random.key_data(grid), jax.random.key_impl(grid)
         return [jax.random.wrap_key_data(x, impl=kind) for x in _neighbours(numbers, outside)]
     # One padded copy, of which the four neighbourhoods are shifted windows.

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Iterable
 from typing import final
 
 import equinox as eqx
@@ -87,13 +88,15 @@ def draw_cells(
     """
     height, width = places.shape
     # The cells with the highest scores are a sample without replacement; others score below all.
+    # A sort of all scores would give the same sample, but only the best few are needed.
     score = jnp.where(places.reshape(-1), jax.random.uniform(key, (height * width,)), -1.0)
     _, cells = jax.lax.top_k(score, count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
 
 
 def check_room(places: Bool[Array, "*batch height width"], count: int, what: str) -> None:
-    """Checks that there are enough cells in which to place something; see `AbstractStart.check`.
+    """Checks that there are enough cells in which to place something; see
+    `AbstractCheckedStart`.
 
     **Arguments:**
 
@@ -119,8 +122,13 @@ class AbstractStart(eqx.Module):
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         """The world with this part sampled anew."""
 
+
+class AbstractCheckedStart(AbstractStart):
+    """A change that cannot be made in every layout."""
+
+    @abc.abstractmethod
     def check(self, layout: Layout) -> None:
-        """Checks a layout when a world is built with it. By default, every layout is accepted.
+        """Checks a layout when a world is built with it.
 
         **Arguments:**
 
@@ -129,6 +137,13 @@ class AbstractStart(eqx.Module):
 
         **Raises:** `LayoutError` when this change cannot be made in the layout.
         """
+
+
+def check_starts(starts: Iterable[AbstractStart], layout: Layout) -> None:
+    """**Raises:** `LayoutError` when one of the changes cannot be made in a layout."""
+    for start in starts:
+        if isinstance(start, AbstractCheckedStart):
+            start.check(layout)
 
 
 def apply_starts(
@@ -143,7 +158,7 @@ def apply_starts(
 
 
 @final
-class WithProbability(AbstractStart):
+class WithProbability(AbstractCheckedStart):
     """Applies other changes in a random share of the episodes.
 
     **Arguments:**
@@ -160,8 +175,7 @@ class WithProbability(AbstractStart):
         self.starts = starts
 
     def check(self, layout: Layout) -> None:
-        for start in self.starts:
-            start.check(layout)
+        check_starts(self.starts, layout)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         changes_key, starts_key = jax.random.split(key)
@@ -172,7 +186,7 @@ class WithProbability(AbstractStart):
 
 
 @final
-class RandomPositions(AbstractStart):
+class RandomPositions(AbstractCheckedStart):
     """Places the agents in distinct floor cells without objects, uniformly at random."""
 
     def check(self, layout: Layout) -> None:

@@ -83,6 +83,7 @@ class Bodies(eqx.Module):
         """Which agents have not terminated: those that are active or away."""
         if self.active is None:
             return jnp.ones_like(self.direction, bool)
+        # Away agents are not active either, but their episode continues.
         return self.active if self.away is None else self.active | (self.away > 0)
 
 

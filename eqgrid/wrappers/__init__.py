@@ -3,13 +3,12 @@
 from ._append import (
     AppendAgentId as AppendAgentId,
     AppendTimeLeft as AppendTimeLeft,
-    AppendTimeLeftState as AppendTimeLeftState,
 )
 from ._episode_ends import (
     AbstractAutoReset as AbstractAutoReset,
     AutoReset as AutoReset,
+    StepCountState as StepCountState,
     TimeLimit as TimeLimit,
-    TimeLimitState as TimeLimitState,
 )
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._nesting import (

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
 
 from .._checks import MAX_STEPS, as_number
-from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, AbstractWrapperState, TimeStep
+from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
 from .._spaces import map_observation, split_mask
 from ..typing import PyTree
-from ._episode_ends import AbstractAutoReset
+from ._episode_ends import AbstractAutoReset, StepCountState
 from ._nesting import check_single_env, contains_wrapper
 
 
@@ -88,14 +88,6 @@ def _append(
 
 
 @final
-class AppendTimeLeftState(AbstractWrapperState):
-    """The number of steps in this episode so far, and the inner state."""
-
-    env_state: PyTree
-    count: Int[Array, ""]
-
-
-@final
 class AppendTimeLeft(AbstractWrapper):
     """Appends the fraction of the episode that is left to the last axis of each observation.
 
@@ -142,12 +134,12 @@ class AppendTimeLeft(AbstractWrapper):
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, env_state = self.env.reset(key)
-        state = AppendTimeLeftState(env_state=env_state, count=jnp.zeros((), dtype=int))
+        state = StepCountState(env_state=env_state, count=jnp.zeros((), dtype=int))
         return self._append(observation, state.count), state
 
     def step(
-        self, key: PRNGKeyArray, state: AppendTimeLeftState, action: Shaped[Array, "agents ..."]
-    ) -> tuple[TimeStep, AppendTimeLeftState]:
+        self, key: PRNGKeyArray, state: StepCountState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, StepCountState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
         count = state.count + 1
         timestep = dataclasses.replace(
@@ -155,9 +147,9 @@ class AppendTimeLeft(AbstractWrapper):
             observation=self._append(timestep.observation, count),
             final_observation=self._append(timestep.final_observation, count),
         )
-        return timestep, AppendTimeLeftState(env_state=env_state, count=count)
+        return timestep, StepCountState(env_state=env_state, count=count)
 
-    def observe(self, state: AppendTimeLeftState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def observe(self, state: StepCountState) -> PyTree[Shaped[Array, "agents ..."]]:
         return self._append(self.env.observe(state.env_state), state.count)
 
     def _append(

@@ -112,7 +112,7 @@ class AutoReset(AbstractAutoReset):
 
 
 @final
-class TimeLimitState(AbstractWrapperState):
+class StepCountState(AbstractWrapperState):
     """The number of steps in this episode so far, and the inner state."""
 
     env_state: PyTree
@@ -164,17 +164,17 @@ class TimeLimit(AbstractWrapper):
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, env_state = self.env.reset(key)
-        return observation, TimeLimitState(env_state=env_state, count=jnp.zeros((), dtype=int))
+        return observation, StepCountState(env_state=env_state, count=jnp.zeros((), dtype=int))
 
     def step(
-        self, key: PRNGKeyArray, state: TimeLimitState, action: Shaped[Array, "agents ..."]
-    ) -> tuple[TimeStep, TimeLimitState]:
+        self, key: PRNGKeyArray, state: StepCountState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, StepCountState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
         count = state.count + 1
         timestep = dataclasses.replace(
             timestep, truncated=timestep.truncated | (count >= self.limit)
         )
-        return timestep, TimeLimitState(env_state=env_state, count=count)
+        return timestep, StepCountState(env_state=env_state, count=count)
 
-    def observe(self, state: TimeLimitState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def observe(self, state: StepCountState) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state.env_state)

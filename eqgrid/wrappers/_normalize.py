@@ -235,9 +235,9 @@ class NormalizeObservation(AbstractVectorWrapper):
     def _normalize_leaf(
         self, leaf: Shaped[Array, "envs agents *shape"], moments: RunningMoments
     ) -> Float[Array, "envs agents *shape"]:
-        per_agent = jax.vmap(moments.standardize, in_axes=(0, None))
-        standardized = jax.vmap(per_agent, in_axes=(0, None))(leaf.astype(float), self.epsilon)
-        return jnp.clip(standardized, -self.clip, self.clip)
+        per_agent = jax.vmap(moments.standardize, in_axes=(0, None, None))
+        per_env = jax.vmap(per_agent, in_axes=(0, None, None))
+        return per_env(leaf.astype(float), self.epsilon, self.clip)
 
 
 def _find(state: PyTree, method: str) -> NormalizeObservationState:

@@ -216,7 +216,7 @@ def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bo
     if not last and gate is None and table.steps is None:
         raise UsageError("it has no end: give it a gate, or steps.")
     # If the stage sets the shaped reward, its schedule starts with the stage.
-    own = {"shaping"} if {*config.in_one_program} & entries.keys() else set()
+    own = {"shaping"} if {"shaping", "shaping_steps"} & entries.keys() else set()
     keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in {*table.reset, *own})
     return Stage(table.name or str(number), config, gate, table.steps, keep)
 

@@ -11,7 +11,15 @@ import jax
 from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
-from agents import AbstractTrainState, check_even, checksum, describe_policy, device_mesh, is_first
+from agents import (
+    AbstractCheckedAlgorithm,
+    AbstractTrainState,
+    check_even,
+    checksum,
+    describe_policy,
+    device_mesh,
+    is_first,
+)
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -110,7 +118,8 @@ def _plan(stage: Stage) -> Plan:
         _check_normalized(train_env, eval_env)
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
-        learner.check(train_env, policy)
+        if isinstance(learner, AbstractCheckedAlgorithm):
+            learner.check(train_env, policy)
         mesh = _mesh(config)
     if stage.gate is not None:
         stage.gate.check(evaluated_metrics(totals))

@@ -11,7 +11,7 @@ plan of a kitchen as a policy (plan_policy.py), or any policy without memory tha
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, final
 
 import equinox as eqx
 import jax
@@ -41,6 +41,7 @@ class KickStart(Experiment):
     """Trains agents with PPO and a teacher, and writes results into a folder."""
 
     algorithm = "kick-start"
+    in_one_program = ("teacher_weight",)  # runs that differ in it compile once
 
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="timed_features")
@@ -103,12 +104,12 @@ def _read(file: str) -> TrainedPolicy:
     return load_policy(file)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class KickStartLoss:
+@final
+class KickStartLoss(eqx.Module):
     """The loss of PPO, and the cross-entropy of the teacher's and the agent's choices."""
 
     teacher: ActorCritic
-    weight: float
+    weight: float | Float[Array, ""]
 
     def __call__(
         self,
@@ -121,7 +122,7 @@ class KickStartLoss:
         distribution, value = replay(policy, batch)
         loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
         taught: Any = replay(self.teacher, batch)[0]
-        difference = mean_over(taught.cross_entropy(distribution), batch.active)
+        difference = mean_over(taught.cross_entropy(distribution), batch.rollout.active)
         weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
         return loss + weight * difference, {**parts, "teacher_loss": difference}
 

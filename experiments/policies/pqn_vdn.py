@@ -24,7 +24,7 @@ from eqgrid_lab import Experiment, check_shaping, run_experiment
 from agents import (
     PPO,
     AbstractActionHead,
-    AbstractAlgorithm,
+    AbstractCheckedAlgorithm,
     AbstractNetwork,
     ActorCritic,
     CategoricalHead,
@@ -149,15 +149,16 @@ def team_loss(
     """The squared error of the value of what the team did: the sum over its agents (Sunehag et al.
     2018).
     """
-    values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(batch.observation)
-    chosen = jnp.take_along_axis(values, batch.raw_action[..., None], axis=-1)[..., 0]
-    error = jnp.sum(chosen, axis=-1, where=batch.active) - batch.target[..., 0]
-    loss = 0.5 * mean_over(jnp.square(error), batch.active.any(axis=-1))
-    return loss, {"value_loss": loss, "approx_kl": jnp.zeros(())}
+    steps = batch.rollout
+    values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(steps.observation)
+    chosen = jnp.take_along_axis(values, steps.raw_action[..., None], axis=-1)[..., 0]
+    error = jnp.sum(chosen, axis=-1, where=steps.active) - batch.target[..., 0]
+    loss = 0.5 * mean_over(jnp.square(error), steps.active.any(axis=-1))
+    return loss, {"value_loss": loss}
 
 
 @final
-class PQN(AbstractAlgorithm[TrainState]):
+class PQN(AbstractCheckedAlgorithm[TrainState]):
     """Parallelised Q-learning of a team, with the rollouts and the optimiser of `ppo`.
 
     Its critic is a copy of the actor at the start of an update, so the targets of PPO's critic are
@@ -189,9 +190,7 @@ class PQN(AbstractAlgorithm[TrainState]):
         state, rollout, key = ppo.collect(env, state)
         state, metrics = ppo.learn(state, as_team(rollout), key, num_updates=num_updates)
         state = dataclasses.replace(state, policy=_with(state.policy, jnp.zeros(())))
-        scalars = {name: x for name, x in metrics.scalars.items() if name != "approx_kl"}
-        # No policy is compared with another, so there is no divergence to report.
-        return state, dataclasses.replace(metrics, scalars={**scalars, "epsilon": epsilon})
+        return state, metrics.with_scalars(epsilon=epsilon)
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
         return self.ppo.steps_per_update(env)
@@ -297,8 +296,6 @@ class PQNVDN(Experiment):
 
     def check(self) -> None:
         check_shaping(self)
-        if self.ppo.target_kl:
-            raise ValueError("PQN-VDN changes no probabilities: leave out --ppo.target-kl.")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ def test_shapes(key, shape):
     samples = jax.random.normal(key, (50, *shape))
     moments = RunningMoments.empty(shape).update(samples)
     assert moments.mean.shape == moments.variance.shape == shape
-    standard = jax.vmap(moments.standardize, in_axes=(0, None))(samples, jnp.asarray(1e-8))
+    standardize = jax.vmap(moments.standardize, in_axes=(0, None, None))
+    standard = standardize(samples, jnp.asarray(1e-8), jnp.inf)
     np.testing.assert_allclose(standard.mean(axis=0), np.zeros(shape), atol=1e-5)
     np.testing.assert_allclose(standard.std(axis=0), np.ones(shape), rtol=1e-5)
 
@@ -77,7 +78,9 @@ def test_a_constant_has_no_variance():
     for _ in range(20):
         moments = moments.update(samples)
     np.testing.assert_allclose(moments.variance, [0.0], atol=1e-14)
-    np.testing.assert_allclose(moments.standardize(samples[0], jnp.asarray(1e-8)), [0.0], atol=1e-3)
+    np.testing.assert_allclose(
+        moments.standardize(samples[0], jnp.asarray(1e-8), jnp.inf), [0.0], atol=1e-3
+    )
 
 
 def test_samples_of_another_shape_are_named():
@@ -86,7 +89,7 @@ def test_samples_of_another_shape_are_named():
     with pytest.raises(ValueError, match=f"Each sample{sentence}"):
         moments.update(jnp.zeros((5, 2)))
     with pytest.raises(ValueError, match=f"The sample{sentence}"):
-        moments.standardize(jnp.zeros(2), jnp.asarray(1e-8))
+        moments.standardize(jnp.zeros(2), jnp.asarray(1e-8), jnp.inf)
     with pytest.raises(ValueError, match=f"Each sample of `other`{sentence}"):
         moments.merge(RunningMoments.empty((2,)))
 
@@ -94,4 +97,4 @@ def test_samples_of_another_shape_are_named():
 def test_empty_moments_leave_things_as_they_are():
     moments = RunningMoments.empty((2,))
     x = jnp.array([3.0, -4.0])
-    np.testing.assert_array_equal(moments.standardize(x, jnp.asarray(0.0)), x)
+    np.testing.assert_array_equal(moments.standardize(x, jnp.asarray(0.0), jnp.inf), x)

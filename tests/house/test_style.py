@@ -74,6 +74,34 @@ def test_only_abstract_modules_are_inherited_from():
     }
 
 
+def methods(node: ast.ClassDef) -> dict[str, bool]:
+    """The methods of a class by name, and whether each is abstract, without initialisers and
+    properties.
+    """
+    found = {x.name: x for x in node.body if isinstance(x, ast.FunctionDef)}
+    marks = {name: " ".join(map(ast.unparse, x.decorator_list)) for name, x in found.items()}
+    skipped = ("__init__", "__check_init__")
+    return {
+        name: "abstract" in mark
+        for name, mark in marks.items()
+        if name not in skipped and "property" not in mark
+    }
+
+
+def test_no_concrete_method_of_a_module_is_overridden():
+    """A method is read in one place (Equinox's documentation, "Abstract/final design pattern")."""
+    known = classes()
+    overridden = []
+    for name, node in MODULES.items():
+        above = [base for base in bases(node) if base in known]
+        while above:
+            parent = known[above.pop()][1]
+            above += [base for base in bases(parent) if base in known]
+            concrete = {x for x, abstract in methods(parent).items() if not abstract}
+            overridden += [f"{name}.{x}" for x in concrete & methods(node).keys()]
+    assert not overridden
+
+
 def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The lines of a function without its docstring, which may say as much as is needed."""
     first = function.body[0]

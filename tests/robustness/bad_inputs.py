@@ -27,7 +27,6 @@ NUMBERS = (
     "--ppo.gamma",
     "--ppo.gae-lambda",
     "--ppo.clip-epsilon",
-    "--ppo.value-clip",
     "--ppo.entropy-coefficient",
     "--ppo.entropy-coefficient-end",
     "--ppo.value-coefficient",

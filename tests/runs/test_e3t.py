@@ -38,24 +38,24 @@ def test_the_loss_is_that_of_ppo_for_the_agent_that_learns_and_of_predictions(co
     assert changed.any()
     assert not changed[np.asarray(rollout.active)].any()
     batch, _ = ppo.batch(state.policy, rollout, state.value_moments)
-    batch = dataclasses.replace(batch, log_prob=batch.log_prob - 0.1)
+    batch = eqx.tree_at(lambda b: b.rollout.log_prob, batch, batch.rollout.log_prob - 0.1)
     plain, parts = ppo_loss(state.policy, batch, ppo, 0.05)
     both, with_prediction = ppo.loss(state.policy, batch, ppo, 0.05)
     for name, value in parts.items():
         np.testing.assert_allclose(with_prediction[name], value, rtol=2e-4, atol=1e-6)
     network = state.policy.actor.network
     errors = []
-    for i in range(batch.start.shape[1]):
+    for i in range(batch.rollout.start.shape[1]):
         for agent in range(2):
-            x, carry = batch.observation[:, i, agent], batch.carry[0][i, agent]
-            _, guess = network.unroll_both(x, carry, batch.start[:, i])
-            labels = batch.taken[:, i, 1 - agent]
+            x, carry = batch.rollout.observation[:, i, agent], batch.carry[0][i, agent]
+            _, guess = network.unroll_both(x, carry, batch.rollout.start[:, i])
+            labels = batch.rollout.taken[:, i, 1 - agent]
             error = optax.softmax_cross_entropy_with_integer_labels(guess, labels)
-            errors += error[batch.active[:, i, agent]].tolist()
+            errors += error[batch.rollout.active[:, i, agent]].tolist()
     assert len(errors) == 8 * 12
     np.testing.assert_allclose(with_prediction["prediction_loss"], np.mean(errors), rtol=1e-4)
     np.testing.assert_allclose(both, plain + np.mean(errors), rtol=1e-4)
-    nobody = dataclasses.replace(batch, active=jnp.zeros_like(batch.active))
+    nobody = eqx.tree_at(lambda b: b.rollout.active, batch, jnp.zeros_like(batch.rollout.active))
     assert ppo.loss(state.policy, nobody, ppo, 0.0)[0] == 0, "no mean of nothing"
 
 

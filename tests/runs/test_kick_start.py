@@ -28,7 +28,7 @@ def test_the_loss_is_that_of_ppo_and_the_cross_entropy_with_the_teacher(key):
     plain, parts = ppo_loss(state.policy, batch, ppo, half)
     both, with_teacher = ppo.loss(state.policy, batch, ppo, half)
     teacher, differences = load_policy(PLAN).actor_critic, []
-    for seen in batch.observation.reshape(-1, batch.observation.shape[-1]):
+    for seen in batch.rollout.observation.reshape(-1, batch.rollout.observation.shape[-1]):
         said, own = (
             np.asarray(jax.nn.log_softmax(policy.actor.network(seen, None)[0]))
             for policy in (teacher, state.policy)

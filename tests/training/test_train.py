@@ -161,7 +161,7 @@ def test_a_run_compiles_once_and_other_numbers_or_a_longer_run_not_at_all(key):
     # A length of its own, or a compilation of another test might serve.
     ppo = PPO(rollout_length=14, num_epochs=1, num_minibatches=2)
     others = dataclasses.replace(
-        ppo, learning_rate=0.1, gamma=0.5, value_clip=0.1, entropy_coefficient=0.2
+        ppo, learning_rate=0.1, gamma=0.5, clip_epsilon=0.1, entropy_coefficient=0.2
     )
     env, state = start(key, ppo=ppo)
     again, longer = start(key, ppo=others)[1], start(key, ppo=ppo)[1]
@@ -241,7 +241,7 @@ def test_other_numbers_compile_no_other_start(key):
     ppo = PPO(rollout_length=8, num_minibatches=2, learning_rate=0.5, gamma=1)
     start(key, ppo=ppo)
     with counted() as compilations:
-        start(key, ppo=dataclasses.replace(ppo, learning_rate=0.25, gamma=0.5, value_clip=1))
+        start(key, ppo=dataclasses.replace(ppo, learning_rate=0.25, gamma=0.5, clip_epsilon=1))
     assert compilations == []
 
 

@@ -183,6 +183,8 @@ class Pollute(AbstractPhase):
         clean = (step.layout.tiles == RIVER) & (objects != POLLUTION)
         happens, which = jax.random.uniform(step.key, (2,))
         happens = (happens < self.probability) & (world.time >= self.delay.astype(jnp.int32))
+        # The n-th clean cell is the one at which the running count of clean cells is n. So two
+        # random numbers are enough, where `draw_cells` needs one for each cell.
         rank = jnp.cumsum(clean.reshape(-1), dtype=jnp.int32).reshape(clean.shape)
         drawn = (which * rank[-1, -1].astype(jnp.float32)).astype(jnp.int32) + 1
         here = clean & (rank == drawn) & happens

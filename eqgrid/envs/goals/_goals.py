@@ -15,12 +15,12 @@ from ...grid import (
     AGENT_CHARACTERS,
     MOVES,
     NOTHING,
+    AbstractCheckedStart,
     AbstractEnding,
     AbstractFeature,
     AbstractGenerator,
     AbstractObservation,
     AbstractPhase,
-    AbstractStart,
     Action,
     Around,
     Features,
@@ -118,7 +118,7 @@ _NO_AGENTS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))
 
 
 @final
-class RandomFlags(AbstractStart):
+class RandomFlags(AbstractCheckedStart):
     """Places one flag per agent on floor cells without agents, uniformly at random.
 
     **Arguments:**

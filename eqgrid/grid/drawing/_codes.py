@@ -47,6 +47,7 @@ def look_codes(layout: Layout, world: World) -> LookCodes:
     size, agents = layout.tiles.size, len(bodies.position)
     timer = np.full(size, IDLE, np.int32) if cells.timer is None else cells.timer.ravel()
     position = bodies.position.astype(np.int32)
+    # int32 first: row times columns does not fit into the int8 of positions.
     place = position[:, 0] * layout.tiles.shape[1] + position[:, 1]
     if bodies.active is not None:  # the last picture of an episode shows all agents
         # `Bodies.goes_on`, for arrays of NumPy, too.

@@ -64,9 +64,11 @@ class Film:
         return len(self.frames)
 
     def _repr_html_(self) -> str:
+        # Each picture once: in many games most steps change nothing that is drawn.
         different = list(dict.fromkeys(self.frames))
         number = {frame: i for i, frame in enumerate(different)}
         order = [number[frame] for frame in self.frames]
+        # The name is made of the pictures, so that a notebook saved twice is the same file.
         digest = hashlib.sha256(b"".join(different) + bytes(str(order), "ascii")).hexdigest()
         return _PLAYER.format(
             name=f"eqgrid-{digest[:16]}",

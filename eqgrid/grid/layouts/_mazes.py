@@ -29,6 +29,8 @@ def reach(free: Bool[Array, "height width"], start: Int[Array, "2"]) -> Bool[Arr
     - `free`: which cells can be entered.
     - `start`: `(row, col)` of the first cell, which counts as reached even if it is not free.
     """
+    # One ring of cells in each round until nothing changes. A queue would visit fewer cells, but
+    # one at a time, and differently in each layout of a batch.
     here = jnp.zeros_like(free).at[start[0], start[1]].set(True)
 
     def grow(state: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -61,6 +63,7 @@ def draw_maze(
     # Each room has a door to the south and one to the east, except for those that would lead out of
     # the last row and the last column.
     weight, chance = jax.random.uniform(key, (2, 2, rows, cols))
+    # Doors out of the maze have an infinite weight: neither the tree nor the loops use them.
     weight = weight.at[0, -1, :].set(jnp.inf).at[1, :, -1].set(jnp.inf)
     south, east = _spanning_tree(weight) | ((chance < loops) & (weight < jnp.inf))
     floor = jnp.zeros((height, width), bool)
@@ -76,6 +79,7 @@ def _spanning_tree(weight: Float32[Array, "2 rows cols"]) -> Bool[Array, "2 rows
     def join(_: Int[Array, ""], state: tuple[Array, Array]) -> tuple[Array, Array]:
         joined, tree = state
         wide = jnp.pad(joined, ((0, 1), (0, 1)))
+        # A door leads out of the tree if exactly one of its two rooms is joined.
         beyond = jnp.stack([wide[1:, :-1], wide[:-1, 1:]])
         lightest = jnp.argmin(jnp.where(joined[None] != beyond, weight, jnp.inf))
         way, row, col = jnp.unravel_index(lightest, weight.shape)
@@ -83,5 +87,6 @@ def _spanning_tree(weight: Float32[Array, "2 rows cols"]) -> Bool[Array, "2 rows
         joined = joined.at[row, col].set(True).at[row + 1 - way, col + way].set(True)
         return joined, tree
 
+    # A tree of n rooms has n - 1 doors, so the number of rounds is known when it is compiled.
     first = jnp.zeros((rows, cols), bool).at[0, 0].set(True)
     return jax.lax.fori_loop(0, rows * cols - 1, join, (first, jnp.zeros(weight.shape, bool)))[1]

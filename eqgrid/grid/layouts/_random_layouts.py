@@ -65,6 +65,7 @@ class AbstractGenerator(AbstractLayouts):
     def __call__(self, key: PRNGKeyArray) -> Layout:
         def again(state: tuple[Array, Layout, Array]) -> tuple[Array, Layout, Array]:
             number = state[0] + 1
+            # Each attempt has a key of its own; the same key would fail forever.
             return number, *self.attempt(jax.random.fold_in(key, number))
 
         # The loop begins with zeros that count as unusable, so that `attempt` is compiled once.
@@ -288,6 +289,7 @@ class RandomLayouts(AbstractEnv):
         return self.env.with_layout(self.layouts(key)).layout
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PlacedWorld]:
+        # The layout has a key of its own, so that a game in it never changes which layouts come.
         layout_key, world_key = jax.random.split(key)
         layout = self._draw(layout_key)
         observation, world = self.env.with_layout(layout).reset(world_key)

@@ -402,6 +402,7 @@ def _tabulate(
     parts = [views]
     if two_parts:
         parts.append(views._replace(last_steps=np.ones_like(views.last_steps)))
+    # In NumPy and cached: the table is a constant of the compiled program.
     numbers = np.concatenate([_numbers(columns, part) for part in parts])
     numbers = np.pad(numbers, ((0, 0), (0, num_layers)))
     for mark in marks:

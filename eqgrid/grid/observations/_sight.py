@@ -143,6 +143,7 @@ def for_each_agent(
     count = world.num_agents
     # Each observer comes first, and the others follow in cyclic order.
     own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
+    # Bodies are permuted once, so that a feature is written for the observer at index 0.
     bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
 
     def look(agent: Int32[Array, ""], bodies: Bodies) -> Any:
@@ -159,6 +160,8 @@ def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "
     height, width = shape
     rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
     distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
+    # The index breaks ties between cells at the same distance, so that the minimum is one cell, and
+    # the same one on every machine.
     return distance * (height * width) + rows[:, None] * width + cols[None, :]
 
 

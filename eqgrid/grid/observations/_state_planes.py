@@ -38,6 +38,7 @@ class StatePlanes(AbstractObservation):
         order = (np.arange(agents)[:, None] + np.arange(agents)[None, :]) % agents
         position = world.bodies.position
         here = jnp.zeros((agents, *shape), jnp.float32)
+        # One plane for each agent, which every observer then takes in its own order.
         here = here.at[jnp.arange(agents), position[:, 0], position[:, 1]].set(1.0)
         if world.bodies.active is not None:
             here *= world.bodies.active.astype(jnp.float32)[:, None, None]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int8, Int32, Integer, PRNGKeyArray, 
 
 from ....grid import (
     NOTHING,
-    AbstractStart,
+    AbstractCheckedStart,
     Direction,
     Layout,
     LayoutError,
@@ -47,7 +47,7 @@ class Drawn(eqx.Module):
     extra: Int8[Array, "obstacles 2"] | None = None
 
 
-class AbstractRoom(AbstractStart):
+class AbstractRoom(AbstractCheckedStart):
     """A room of MiniGrid, sampled again in every episode."""
 
     @property
