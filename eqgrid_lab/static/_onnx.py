@@ -139,6 +139,10 @@ def leaves_of(tree: PyTree) -> list[Shaped[np.ndarray, "..."]]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(as_data(tree))]
 
 
+# ONNX allows nearly all operations on all types of numbers; ONNX Runtime, and its version for
+# browsers most of all, has kernels for 32 and 64 bits only, and few for unsigned numbers. So casts
+# are put around the operations that have no kernel.
+
 _WIDER: dict[int, int] = {
     TensorProto.BOOL: TensorProto.INT32,
     TensorProto.INT8: TensorProto.INT32,
