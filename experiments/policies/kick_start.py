@@ -87,10 +87,10 @@ class KickStart(Experiment):
                 "Agents must observe what the teacher does: leave --env.normalize-observation out."
             )
         try:
-            taught: Any = _read(self.teacher).observation
+            taught = _read(self.teacher).observation
         except CheckpointError as error:
             raise ValueError(f"--teacher: {error}") from error
-        seen: Any = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
+        seen = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
         if taught.shape != seen.shape:
             raise ValueError(
                 f"The teacher observes {taught.shape}, and the agents observe {seen.shape}: they "
@@ -120,7 +120,7 @@ class KickStartLoss:
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         distribution, value = replay(policy, batch)
         loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
-        taught: Any = replay(self.teacher, batch)[0]
+        taught: Any = replay(self.teacher, batch)[0]  # of distrax, with a cross-entropy
         difference = mean_over(taught.cross_entropy(distribution), batch.active)
         weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
         return loss + weight * difference, {**parts, "teacher_loss": difference}
