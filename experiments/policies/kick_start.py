@@ -120,7 +120,7 @@ class KickStartLoss:
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         distribution, value = replay(policy, batch)
         loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
-        taught: Any = replay(self.teacher, batch)[0]  # of distrax, with a cross-entropy
+        taught: Any = replay(self.teacher, batch)[0]
         difference = mean_over(taught.cross_entropy(distribution), batch.active)
         weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
         return loss + weight * difference, {**parts, "teacher_loss": difference}
