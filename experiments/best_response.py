@@ -9,19 +9,18 @@ import functools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import jax
 import numpy as np
 import tyro
-from jaxtyping import Float
 from msgspec import Meta
 from rich.console import Console
 from rich.text import Text
 
 from eqgrid_lab import Kitchen
 from agents import write_whole
-from agents.exact import Chances, Found, Kept, Progress, respond, without_stuck_rule
+from agents.exact import Chances, Kept, Progress, respond, without_stuck_rule
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 from eqgrid.envs.overcooked.plans import BestResponse, JointModel
@@ -39,6 +38,7 @@ from eqgrid_lab.commands import (
     PEOPLE,
     BestResponses,
     HeldOut,
+    JsonTable,
     PolicyFlags,
     build_partners,
     read_held_out,
@@ -180,9 +180,7 @@ def _check_room(model: JointModel, config: Config) -> None:
             )
 
 
-def find_responses(
-    config: Config, table: Table, folder: Path, console: Console
-) -> list[dict[str, Any]]:
+def find_responses(config: Config, table: Table, folder: Path, console: Console) -> list[JsonTable]:
     """Finds the best responses to all partners, prints them, and draws films.
 
     **Returns:** the entries for the file of results.
@@ -203,11 +201,26 @@ def find_responses(
                 folder=folder,
                 progress=functools.partial(progress, console),
             )
-            _check(found)
+            try:
+                found.check()
+            except RuntimeError as error:
+                raise RunError(str(error)) from error
             values.append(found.value)
-            played = [_shown(x) for x in (found.played, found.unchanged)]
-            rows.append([Text(one.name), str(seat), f"{found.value:.2f}", *played])
-            results.append({"partner": one.name, **_entry(found)})
+            played, unchanged = map(mean_with_interval, (found.played, found.unchanged))
+            texts = [with_interval(x["mean"], x["low"], x["high"]) for x in (played, unchanged)]
+            shown = [f"{mean} ({interval})" for mean, interval in texts]
+            rows.append([Text(one.name), str(seat), f"{found.value:.2f}", *shown])
+            results.append(
+                {
+                    "partner": one.name,
+                    "seat": found.seat,
+                    "value": found.value,
+                    "exact": found.exact,
+                    "played": played,
+                    "with_unchanged_partner": unchanged,
+                    "seconds": found.seconds,
+                }
+            )
             if config.film:
                 name = f"{Path(one.name).stem}-seat-{seat}.gif"
                 write_whole(folder / name, table.kitchen.draw(table.world, *found.film))
@@ -219,39 +232,15 @@ def find_responses(
     return results
 
 
-def _check(found: Found) -> None:
-    try:
-        found.check()
-    except RuntimeError as error:
-        raise RunError(str(error)) from error
-
-
-def _entry(found: Found) -> dict[str, Any]:
-    return {
-        "seat": found.seat,
-        "value": found.value,
-        "exact": found.exact,
-        "played": mean_with_interval(found.played),
-        "with_unchanged_partner": mean_with_interval(found.unchanged),
-        "seconds": found.seconds,
-    }
-
-
-def _shown(returns: Float[np.ndarray, " games"]) -> str:
-    found = mean_with_interval(returns)
-    mean, interval = with_interval(found["mean"], found["low"], found["high"])
-    return f"{mean} ({interval})"
-
-
 def compare(
     config: Config, table: Table, agent: AbstractPartner, console: Console
-) -> list[dict[str, Any]]:
+) -> list[JsonTable]:
     """Compares the exact return of an agent with that of best responses, for partners with noise.
 
     **Returns:** the entries for the file of results, the worst one first.
     """
     show = functools.partial(progress, console)
-    results: list[dict[str, Any]] = []
+    results: list[JsonTable] = []
     for seat in sorted(set(config.seats)):
         own = _kept(config, table, agent, seat, show)
         for one, partner in zip(table.described, table.partners, strict=True):
@@ -288,7 +277,7 @@ def _kept(
     return Kept(table.model, chances, config.horizon, show)
 
 
-def _draw_curves(results: Sequence[dict[str, Any]], path: Path) -> None:
+def _draw_curves(results: Sequence[JsonTable], path: Path) -> None:
     """The mean return over partners and seats by the noise of partners."""
     figure = new_figure(6, 4)
     axes = figure.subplots()

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -19,7 +19,6 @@ from agents import (
     MLP,
     AbstractNetwork,
     ActorCritic,
-    Demonstrations,
     PartnerTeam,
     SharedParameters,
     TrainedPolicy,
@@ -28,9 +27,9 @@ from agents import (
     trained_policy,
     write_whole,
 )
-from agents.cloning import Clones, CloningScore, Epoch, clone, score
+from agents.cloning import CloningScore, Epoch, clone, score
 from agents.training import stack_runs
-from eqgrid import AbstractEnv, AbstractPartner, AutoReset, OneOf, Vectorize, play
+from eqgrid import AbstractEnv, AutoReset, OneOf, Vectorize, play
 
 from ..base import (
     FILM_FILE,
@@ -45,9 +44,8 @@ from ..folders import folder_name, open_folder, write_csv, write_json, writing_i
 from ..runs import open_console, portable
 from ..settings import dump, to_table
 from ..show import film_episode, median_seed
-from ._games import Recorded, most_frequent, read_recorded
-from ._report import EpochDisplay, draw_confusion, draw_scores, greet, print_models
-from ._settings import Cloning, parse_cloning
+from ._report import EpochDisplay, Result, draw_confusion, draw_scores, greet, print_models
+from ._settings import Cloning, Recorded, most_frequent, parse_cloning, read_recorded
 
 _KINDS = ("last", "best")
 
@@ -148,26 +146,20 @@ def _train(
     with display:
         keys = jnp.stack([keys[1] for keys in split])
         clones = clone(learner, stack_runs(networks), keys, shown, held_out, on_epoch)
-    return _models(envs, untrained, clones, held_out, rows, time.perf_counter() - started)
-
-
-def _models(
-    envs: Vectorize,
-    untrained: Sequence[ActorCritic],
-    clones: Clones,
-    held_out: Demonstrations,
-    rows: list[list[dict[str, float]]],
-    seconds: float,
-) -> _Models:
-    """The policies of the trained networks, with their scores."""
+    seconds = time.perf_counter() - started
+    # Values are not learned: a small critic says 0 always.
+    linear = functools.partial(MLP, depth=0)
+    small = actor_critic(envs, jax.random.key(0), network=linear).critic
+    critic = jax.tree.map(lambda x: jnp.zeros_like(x) if eqx.is_array(x) else x, small)
     policies, scores = {}, {}
     for kind, stack in (("last", clones.last), ("best", clones.best)):
-        networks = [_row(stack, i) for i in range(len(untrained))]
-        scores[kind] = [eqx.filter_jit(score)(network, held_out) for network in networks]
-        policies[kind] = [
-            trained_policy(_with_network(policy, network, envs), envs)
-            for policy, network in zip(untrained, networks, strict=True)
-        ]
+        arrays, rest = eqx.partition(stack, eqx.is_array)
+        scores[kind], policies[kind] = [], []
+        for i, policy in enumerate(untrained):
+            network = eqx.combine(jax.tree.map(lambda x, i=i: x[i], arrays), rest)
+            trained = eqx.tree_at(lambda p: (p.actor.network, p.critic), policy, (network, critic))
+            scores[kind].append(eqx.filter_jit(score)(network, held_out))
+            policies[kind].append(trained_policy(trained, envs))
     epochs = {"last": [len(rows[0])] * len(untrained), "best": clones.best_epoch.tolist()}
     return _Models(policies, scores, epochs, rows, seconds)
 
@@ -178,21 +170,9 @@ def _network(policy: ActorCritic) -> AbstractNetwork:
     return policy.actor.network
 
 
-def _with_network(policy: ActorCritic, network: AbstractNetwork, envs: Vectorize) -> ActorCritic:
-    """The policy with a trained network. Values are not learned: a small critic says 0 always."""
-    linear = functools.partial(MLP, depth=0)
-    small = actor_critic(envs, jax.random.key(0), network=linear).critic
-    critic = jax.tree.map(lambda x: jnp.zeros_like(x) if eqx.is_array(x) else x, small)
-    return eqx.tree_at(lambda p: (p.actor.network, p.critic), policy, (network, critic))
-
-
-def _row(stack: AbstractNetwork, row: int) -> AbstractNetwork:
-    return jax.tree.map(lambda x: x[row] if eqx.is_array(x) else x, stack)
-
-
 def _results(
     config: Cloning, world: AbstractEnv, recorded: Recorded, models: _Models
-) -> list[dict[str, Any]]:
+) -> list[Result]:
     """The content of the `result.json` of each seed."""
     partners = [
         config.partner(policy, config, world) for kind in _KINDS for policy in models.policies[kind]
@@ -256,7 +236,7 @@ def _write(
     config: Cloning,
     world: AbstractEnv,
     models: _Models,
-    results: Sequence[dict[str, Any]],
+    results: Sequence[Result],
     folder: Path,
     failures: Failures,
 ) -> None:
@@ -288,14 +268,18 @@ def _write(
         confusion = np.asarray(models.scores[config.keep][middle].confusion)
         draw_confusion(folder / "confusion.png", confusion, title)
     with failures.writing(folder / FILM_FILE):
+        # One game of a model with itself.
         partner = config.partner(models.policies[config.keep][middle], config, world)
-        write_whole(folder / FILM_FILE, _film(config, world, partner))
+        team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)
+        draw, key = functools.partial(config.env.draw, world), jax.random.key(config.seed)
+        film = film_episode(team, one, draw, key, config.env.horizon)
+        write_whole(folder / FILM_FILE, film)
 
 
 def _write_one(
     config: Cloning,
     kept: tuple[TrainedPolicy, CloningScore],
-    result: dict[str, Any],
+    result: Result,
     rows: Sequence[dict[str, float]],
     folder: Path,
     failures: Failures,
@@ -316,10 +300,3 @@ def _write_one(
     with failures.writing(folder / "result.json"):
         confusion = np.asarray(found.confusion).tolist()
         write_json(folder / "result.json", {**result, "confusion": confusion})
-
-
-def _film(config: Cloning, world: AbstractEnv, partner: AbstractPartner) -> bytes:
-    """A GIF of one game of a model with itself."""
-    team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)
-    draw = functools.partial(config.env.draw, world)
-    return film_episode(team, one, draw, jax.random.key(config.seed), config.env.horizon)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Int
@@ -25,8 +25,10 @@ from ..show import (
     with_deviation,
     write_figure,
 )
-from ._games import Recorded
-from ._settings import Cloning
+from ._settings import Cloning, Recorded
+
+Result: TypeAlias = dict[str, Any]
+"""The content of the `result.json` of one seed."""
 
 ACTIONS = ("up", "down", "right", "left", "stay", "interact")
 _LINES = 5
@@ -161,9 +163,7 @@ def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], ti
     write_figure(path, figure)
 
 
-def print_models(
-    console: Console, results: Sequence[dict[str, Any]], folder: Path, seconds: float
-) -> None:
+def print_models(console: Console, results: Sequence[Result], folder: Path, seconds: float) -> None:
     """Prints the results of all seeds, and the paths of their files.
 
     **Arguments:**

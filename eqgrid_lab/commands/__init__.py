@@ -2,7 +2,11 @@
 
 from ._best_responses import BestResponses as BestResponses, training_settings as training_settings
 from ._crossplay import crossplay_command as crossplay_command
-from ._evaluation import evaluate_command as evaluate_command
+from ._evaluation import (
+    check_file as check_file,
+    evaluate_command as evaluate_command,
+    write_episodes as write_episodes,
+)
 from ._heldout import (
     HELD_OUT as HELD_OUT,
     PEOPLE as PEOPLE,
@@ -17,6 +21,7 @@ from ._human_games import (
 )
 from ._partners import partners_command as partners_command
 from ._policies import (
+    JsonTable as JsonTable,
     PolicyFlags as PolicyFlags,
     common_world as common_world,
     first_world as first_world,
@@ -26,6 +31,4 @@ from ._policies import (
     settings_to_play as settings_to_play,
     short_names as short_names,
 )
-from ._report import report_command as report_command
-from ._results_table import find_runs as find_runs
-from ._trajectories import check_file as check_file, write_episodes as write_episodes
+from ._report import find_runs as find_runs, report_command as report_command

@@ -140,8 +140,9 @@ def training_settings(config: PolicySettings, steps: int) -> Experiment:
     default = own if own.name == env.name else world_settings(env.name, Named(worlds=(env.name,)))
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
     changes = {"shaping_steps": max(1, steps // 2), **config.appended}
-    ippo: Any = page("ippo")
-    return dataclasses.replace(default_settings(ippo, env), **changes)
+    settings = default_settings(page("ippo"), env)
+    assert isinstance(settings, Experiment)
+    return dataclasses.replace(settings, **changes)
 
 
 def train_best_response(

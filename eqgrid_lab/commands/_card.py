@@ -6,7 +6,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from agents import save_policy, write_whole
 
@@ -15,17 +15,26 @@ from ..folders import escape_markdown, short_name, without_folders
 from ..runs import SavedPolicy
 from ..settings import own_flags
 from ..show import return_texts, with_deviation
+from ._policies import JsonTable
 
 
-def upload(folder: Path, repo: str, client: Any = None) -> str:
+class Hub(Protocol):
+    """The methods of `huggingface_hub.HfApi` that make a repository and upload a folder."""
+
+    def create_repo(self, *, repo_id: str, repo_type: str, exist_ok: bool) -> object: ...
+
+    def upload_folder(self, *, folder_path: str, repo_id: str, repo_type: str) -> object: ...
+
+
+def upload(folder: Path, repo: str, client: Hub | None = None) -> str:
     """Uploads all files of a folder to a model repository, which is created if needed.
 
     **Arguments:**
 
     - `folder`: the folder that `write_card` wrote.
     - `repo`: the repository, such as `name/cooks`.
-    - `client`: an object with `create_repo` and `upload_folder`; unless given, `HfApi` of
-        huggingface_hub, with the token that `hf auth login` stores.
+    - `client`: unless given, `HfApi` of huggingface_hub, with the token that `hf auth login`
+        stores.
 
     **Returns:** the address of the uploaded folder.
 
@@ -43,7 +52,7 @@ def upload(folder: Path, repo: str, client: Any = None) -> str:
         ) from error
 
 
-def _client() -> Any:
+def _client() -> Hub:
     if importlib.util.find_spec("huggingface_hub") is None:
         raise UsageError("--upload needs huggingface_hub: pip install 'eqgrid[hub]'.")
     # Imported late, since it comes with an extra that few people install.
@@ -56,7 +65,7 @@ _PICTURES = {
 }
 
 
-def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], results: Path) -> None:
+def write_card(folder: Path, saved: SavedPolicy, evaluation: JsonTable, results: Path) -> None:
     """Writes a folder for sharing a policy: its file, the model card `README.md`, and results.
 
     **Arguments:**
@@ -84,7 +93,7 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: dict[str, Any], res
     write_whole(folder / "README.md", content)
 
 
-def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+def _front_matter(saved: SavedPolicy, evaluation: JsonTable) -> str:
     """The metadata for the hub, in YAML. Values are written as JSON, which is YAML, too."""
     env, layout = saved.config.env, short_name(evaluation["layout"])
     metrics = [
@@ -111,24 +120,36 @@ def _front_matter(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
     return "---\n" + "\n".join(lines) + "\n---\n\n"
 
 
-def _title(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
+def _title(saved: SavedPolicy, evaluation: JsonTable) -> str:
     layout = short_name(evaluation["layout"])
     return f"{saved.config.algorithm.upper()} in {saved.config.env.name}, {layout}"
 
 
-def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str]) -> str:
+def _body(saved: SavedPolicy, evaluation: JsonTable, shown: dict[str, str]) -> str:
     steps, policy = saved.metadata.get("env_steps"), saved.metadata["policy"]
     trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
     versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())
+    flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
+    if saved.config.env.title != saved.trained_in().title:
+        flags += ["--layout", evaluation["layout"]]
+    flags += own_flags(saved.config).split()
+    # To be run in the folder of the card.
+    command = shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
+    scores = ["| team | actions | return | steps |", "|---|---|---|---|"]
+    scores += [
+        f"| {x['team']} | {x['actions']} | "
+        f"{with_deviation(x['return_mean'], x['return_std'])} | {x['length_mean']:.1f} |"
+        for x in evaluation["results"]
+    ]
     parts = [
         f"# {escape_markdown(_title(saved, evaluation))}",
         f"A policy for {policy['num_agents']} agents. {trained} with eqgrid "
         f"({escape_markdown(versions)}).",
         *(f"![{what}]({name})" for name, what in shown.items()),
-        f"## Scores\n\n{_scores(evaluation)}",
+        "\n".join(["## Scores\n", *scores]),
         f"{evaluation['episodes']} episodes each; the return of an episode is the mean over the "
         "agents. All numbers are in [evaluation.json](evaluation.json). This reproduces them:",
-        f"```text\n{_command(saved, evaluation)}\n```",
+        f"```text\n{command}\n```",
         "## Use\n\n```python\nimport jax\nfrom agents import load_policy\n\n"
         'policy = load_policy("policy.safetensors")\ncarry = policy.initial_carry()\n'
         "# In every step of an episode, with the observations of all agents:\n"
@@ -137,21 +158,3 @@ def _body(saved: SavedPolicy, evaluation: dict[str, Any], shown: dict[str, str])
         "Loading it runs no code of the file.",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _command(saved: SavedPolicy, evaluation: dict[str, Any]) -> str:
-    """The command that repeats the evaluation, to be run in the folder of the card."""
-    flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
-    if saved.config.env.title != saved.trained_in().title:
-        flags += ["--layout", evaluation["layout"]]
-    flags += own_flags(saved.config).split()
-    return shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
-
-
-def _scores(evaluation: dict[str, Any]) -> str:
-    rows = [
-        f"| {x['team']} | {x['actions']} | "
-        f"{with_deviation(x['return_mean'], x['return_std'])} | {x['length_mean']:.1f} |"
-        for x in evaluation["results"]
-    ]
-    return "\n".join(["| team | actions | return | steps |", "|---|---|---|---|", *rows])

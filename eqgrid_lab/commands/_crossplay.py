@@ -5,7 +5,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import numpy as np
@@ -28,7 +28,15 @@ from ..show import (
     with_interval,
     write_figure,
 )
-from ._policies import PolicyFlags, common_world, different_names, play_all, score_rows, short_names
+from ._policies import (
+    JsonTable,
+    PolicyFlags,
+    common_world,
+    different_names,
+    play_all,
+    score_rows,
+    short_names,
+)
 
 _LARGEST_TABLE = 12
 
@@ -100,7 +108,7 @@ def run(args: Sequence[str]) -> None:
         print_paths(console, [folder / name for name in files])
 
 
-def summary(matrix: Float[np.ndarray, "first second"]) -> dict[str, Any]:
+def summary(matrix: Float[np.ndarray, "first second"]) -> JsonTable:
     """The means of self-play and of cross-play.
 
     **Arguments:**
@@ -155,7 +163,7 @@ def _print(
     console: Console,
     names: Sequence[str],
     matrix: Float[np.ndarray, "first second"],
-    result: dict[str, Any],
+    result: JsonTable,
 ) -> None:
     if len(names) <= _LARGEST_TABLE:
         labels = [Text(name) for name in short_names(names)]

@@ -2,29 +2,40 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, final
 
 import jax
+import jax.numpy as jnp
 import tyro
 from msgspec import Meta
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from agents import ActorCritic, PartnerTeam, evaluate, record_episodes, write_whole
-from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
+from agents import (
+    ActorCritic,
+    OutOfMemory,
+    PartnerTeam,
+    evaluate,
+    record_episodes,
+    save_trajectories,
+    write_table,
+    write_whole,
+)
+from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories, interop
+from eqgrid.envs.overcooked.reference import trajectories_to_reference
+from eqgrid.grid import Layout
 
-from ..base import UsageError, keep_compiled_programs, run_command
+from ..base import RunError, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, shown_path, write_json
-from ..runs import SavedPolicy, mean_totals
+from ..runs import mean_totals
 from ..settings import PolicySettings, Seed, read_flags
 from ..show import film_episode, path_text, print_paths, print_table, with_deviation
-from ..worlds import WorldSettings
+from ..worlds import WorldSettings, kitchen_layout, reference_name
 from ._card import upload, write_card
-from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
-from ._trajectories import check_file, kitchen_of_table, write_episodes
+from ._policies import JsonTable, PolicyFlags, common_world, judging_env, lineups, short_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,19 +115,15 @@ def run(args: Sequence[str]) -> None:
     _check(config)
     policies = config.read(config.layout)
     seats = lineups([dataclasses.replace(x, name=shown_path(x.name)) for x in policies])
-    place = _place(policies, config)
-    file, world = config.trajectories, place.world
-    kitchen = None if file is None else kitchen_of_table(file, world, place.settings.env)
-    shown = place.settings.observe(place.world)
+    settings, world = common_world(policies, config.layout)
+    many = judging_env(settings, world, config.episodes, tuple(settings.env.totals(world)))
+    place = Place(settings, world, many, judging_env(settings, world, 1))
+    file, shown = config.trajectories, settings.observe(world)
+    kitchen = None if file is None else kitchen_of_table(file, world, settings.env)
     teams = [
-        Team(
-            number,
-            lineup.seats,
-            lineup.players(place.settings, shown, greedy=actions == "greedy"),
-            actions,
-        )
+        Team(number, lineup.seats, lineup.players(settings, shown, greedy=x == "greedy"), x)
         for number, lineup in enumerate(seats, 1)
-        for actions in ("drawn", "greedy")
+        for x in ("drawn", "greedy")
     ]
     name = place.env.title
     title = short_name(name)
@@ -140,7 +147,13 @@ def run(args: Sequence[str]) -> None:
         write_json(folder / "evaluation.json", evaluation)
         if config.trajectories is not None:
             longest = max(result["length_max"] for result in results)
-            episodes = (_record(team, place, config.seed, longest) for team in teams)
+            key = jax.random.key(config.seed)  # of the episodes that were judged
+            episodes = (
+                record_episodes(
+                    team.policy, many, key, greedy=team.actions == "greedy", max_steps=longest
+                )
+                for team in teams
+            )
             named = [(f"team {team.number}, {team.actions}", team.seats) for team in teams]
             write_episodes(config.trajectories, kitchen, title, named, episodes)
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
@@ -168,17 +181,7 @@ def _check(config: Config) -> None:
         raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
 
 
-def _place(policies: Sequence[SavedPolicy], config: Config) -> Place:
-    """Builds the environments of the evaluation.
-
-    **Raises:** `UsageError` when the world cannot be built, or a policy does not fit it.
-    """
-    settings, world = common_world(policies, config.layout)
-    many = judging_env(settings, world, config.episodes, tuple(settings.env.totals(world)))
-    return Place(settings, world, many, judging_env(settings, world, 1))
-
-
-def _judge(team: Team, place: Place, seed: int) -> dict[str, Any]:
+def _judge(team: Team, place: Place, seed: int) -> JsonTable:
     """Plays the episodes of one team. All teams have the same layouts and random numbers."""
     greedy = team.actions == "greedy"
     games = evaluate(team.policy, place.many, jax.random.key(seed), greedy=greedy)
@@ -197,12 +200,6 @@ def _judge(team: Team, place: Place, seed: int) -> dict[str, Any]:
     }
 
 
-def _record(team: Team, place: Place, seed: int, longest: int) -> Trajectories:
-    """Records the episodes that `_judge` plays, none of which has more than `longest` steps."""
-    key, greedy = jax.random.key(seed), team.actions == "greedy"
-    return record_episodes(team.policy, place.many, key, greedy=greedy, max_steps=longest)
-
-
 def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) -> list[str]:
     """Draws one film for every team, with drawn actions.
 
@@ -218,7 +215,7 @@ def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) ->
     return names
 
 
-def _print_scores(console: Console, results: Sequence[Mapping[str, Any]]) -> None:
+def _print_scores(console: Console, results: Sequence[JsonTable]) -> None:
     seats = [f"seat {seat}" for seat in range(len(results[0]["seats"]))]
     names = list(dict.fromkeys(seat for x in results for seat in x["seats"]))
     labels = dict(zip(names, short_names(names), strict=True))
@@ -236,7 +233,7 @@ def _print_scores(console: Console, results: Sequence[Mapping[str, Any]]) -> Non
     print_table(console, header, rows, words=len(seats) + 2)
 
 
-def _print_events(console: Console, results: Sequence[Mapping[str, Any]]) -> None:
+def _print_events(console: Console, results: Sequence[JsonTable]) -> None:
     """Prints how often each event happened in an episode: a column for every team, with one number
     for each seat. Events that never happened are left out.
     """
@@ -249,3 +246,93 @@ def _print_events(console: Console, results: Sequence[Mapping[str, Any]]) -> Non
     teams = [f"team {x['team']}, {x['actions']}" for x in results]
     if rows:
         print_table(console, ("events in an episode, seat by seat", *teams), rows)
+
+
+_FLAG = "--trajectories"
+
+
+def check_file(path: Path) -> None:
+    """Checks that a new file can be written, before any episode is played.
+
+    **Raises:** `UsageError` when it cannot.
+    """
+    if path.suffix not in (".parquet", ".npz"):
+        raise UsageError(f"{_FLAG} needs a file that ends in .parquet or .npz, not {str(path)!r}.")
+    if path.exists():
+        raise UsageError(f"The file {str(path)!r} exists: choose another for {_FLAG}.")
+    if not path.parent.is_dir():
+        raise UsageError(f"There is no folder {str(path.parent)!r} for {_FLAG}: make it first.")
+    if path.suffix == ".parquet":
+        try:
+            _ = interop.to_parquet
+        except ImportError as error:
+            raise UsageError(f"{error} Or name a .npz file.") from error
+
+
+def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) -> Layout | None:
+    """The kitchen of Overcooked whose episodes are written as a table.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `world`: the world in which they are played.
+    - `settings`: its settings.
+
+    **Returns:** the kitchen, or `None` if the world is another one, or a kitchen that is padded to
+    the size of others, which tables do not know.
+
+    **Raises:** `UsageError` for a Parquet file without such a kitchen.
+    """
+    layout = kitchen_layout(world)
+    if layout is not None:
+        named = kitchen_layout(settings.build(train=False))
+        if named is not None and layout.tiles.shape == named.tiles.shape:
+            return layout
+    if path.suffix == ".parquet":
+        raise UsageError(
+            "Only episodes in one kitchen that is not padded to the size of others are written as "
+            f"a table: name a .npz file for {_FLAG}."
+        )
+    return None
+
+
+def write_episodes(
+    path: Path,
+    kitchen: Layout | None,
+    title: str,
+    teams: Sequence[tuple[str, Sequence[str]]],
+    episodes: Iterable[Trajectories],
+) -> None:
+    """Writes the episodes of all teams into one file.
+
+    Episodes in a kitchen of Overcooked become a table with the columns of Overcooked-AI's human
+    games; those in other worlds are written as arrays.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `kitchen`, `title`: that of `kitchen_of_table`, and its name.
+    - `teams`: the name of each team, and the name of the policy in each of its seats.
+    - `episodes`: the episodes of each team, which may be played during the iteration.
+
+    **Raises:** `RunError` when the episodes do not fit into memory, and `OSError` when the file
+    cannot be written.
+    """
+    try:
+        recorded = list(episodes)
+    except OutOfMemory as error:
+        raise RunError(f"{error}: lower --episodes, or leave out {_FLAG}.") from error
+    joined = jax.tree.map(lambda *x: jnp.concatenate(x), *recorded)
+    if kitchen is None:
+        save_trajectories(path, joined)
+        return
+    labels = [
+        (f"{name}, episode {number + 1}", seats)
+        for (name, seats), own in zip(teams, recorded, strict=True)
+        for number in range(len(own.length))
+    ]
+    trial_ids, players = zip(*labels, strict=True)
+    table = trajectories_to_reference(
+        joined, kitchen, layout_name=reference_name(title), trial_ids=trial_ids, players=players
+    )
+    write_table(path, table)

@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, final
 
 import jax
 import numpy as np
@@ -199,7 +199,13 @@ def run(args: Sequence[str]) -> None:
     judged = common_world(policies) if policies else None
     if judged is not None:
         kitchen = kitchen or judged[0].env.title
-    games = _read(config, kitchen)
+    try:
+        if config.games is None:
+            games = human_games(config.split, kitchen=kitchen)
+        else:
+            games = read_games(config.games, kitchen=kitchen)
+    except (ImportError, ValueError) as error:
+        raise UsageError(str(error)) from error
     if config.film is not None and config.film >= len(games):
         raise UsageError(f"--film must be below {len(games)}, the number of these games.")
     with open_results(f"human-games-{kitchen or 'all'}", config.out) as (folder, console):
@@ -223,15 +229,6 @@ def run(args: Sequence[str]) -> None:
         write_json(folder / "human_games.json", about | {"kitchens": summary})
         write_csv(folder / "games.csv", _rows(games, groups))
         print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])
-
-
-def _read(config: Config, kitchen: str | None) -> tuple[HumanGame, ...]:
-    try:
-        if config.games is None:
-            return human_games(config.split, kitchen=kitchen)
-        return read_games(config.games, kitchen=kitchen)
-    except (ImportError, ValueError) as error:
-        raise UsageError(str(error)) from error
 
 
 def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
@@ -275,7 +272,7 @@ def _policies(
     return groups
 
 
-def _numbers(group: Group) -> dict[str, Any]:
+def _numbers(group: Group) -> dict[str, object]:
     """The means over the games of a group, with 95 % intervals."""
     numbers = {}
     for name, each in group.found.numbers().items():
@@ -318,7 +315,8 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
     people = [group for group in groups if group.recorded]
     spread = {
         name: (_mean(each), _mean((each - _mean(each)) ** 2) ** 0.5)
-        for name, each in _all_numbers(people).items()
+        for name in people[0].found.numbers()
+        for each in [np.concatenate([group.found.numbers()[name] for group in people])]
     }
     rows = []
     for name, (mean, deviation) in spread.items():
@@ -339,14 +337,9 @@ def _mean(numbers: Float[np.ndarray, " games"]) -> float:
     return float(known.mean()) if len(known) else np.nan
 
 
-def _all_numbers(groups: Sequence[Group]) -> dict[str, Float[np.ndarray, " games"]]:
-    each = [group.found.numbers() for group in groups]
-    return {name: np.concatenate([numbers[name] for numbers in each]) for name in each[0]}
-
-
 def _rows(
     games: Sequence[HumanGame], groups: Mapping[str, Sequence[Group]]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """A row for each game of people, in the order in which `--film` counts them."""
     found = {}
     for group in (group for own in groups.values() for group in own):

@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import numpy as np
@@ -15,11 +15,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from eqgrid import AbstractPartner
-
 from ..base import UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_csv, write_json
-from ..settings import PolicySettings, program, read_flags
+from ..settings import program, read_flags
 from ..show import (
     bootstrap_interval,
     interquartile_mean,
@@ -31,7 +29,14 @@ from ..show import (
 )
 from ._best_responses import BestResponses, train_best_response
 from ._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, known_before, read_held_out
-from ._policies import PolicyFlags, common_world, different_names, play_with, score_rows
+from ._policies import (
+    JsonTable,
+    PolicyFlags,
+    common_world,
+    different_names,
+    play_with,
+    score_rows,
+)
 
 PAGE = "experiments/partners.py"
 
@@ -99,7 +104,13 @@ def run(args: Sequence[str]) -> None:
             alone = settings.observe(settings.env.build(train=False))  # not padded
             others = build_partners(held_out, config.partners, settings, alone, config)
             for one, partner in zip(held_out, others, strict=True):
-                _train(console, config, settings, best, one, partner, seed)
+                if best.returns(one) is None:
+                    steps = config.best_response_steps
+                    own = train_best_response(settings, partner, steps, seed)
+                    best.keep(one, own, steps, seed)
+                    means = ", ".join(return_texts(own))
+                    says = f"best response to {escape(one.name)}: {means}"
+                    console.print(says, highlight=False)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
         judged = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
         returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
@@ -134,29 +145,11 @@ def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
         )
 
 
-def _train(
-    console: Console,
-    config: Config,
-    settings: PolicySettings,
-    best: BestResponses,
-    held_out: HeldOut,
-    partner: AbstractPartner,
-    seed: int,
-) -> None:
-    """Trains the best response to one partner, unless it is known, and stores its returns."""
-    if best.returns(held_out) is not None:
-        return
-    returns = train_best_response(settings, partner, config.best_response_steps, seed)
-    best.keep(held_out, returns, config.best_response_steps, seed)
-    means = ", ".join(return_texts(returns))
-    console.print(f"best response to {escape(held_out.name)}: {means}", highlight=False)
-
-
 def summary(
     partners: Sequence[HeldOut],
     scores: Float[np.ndarray, "partners seats"],
     best: BestResponses,
-) -> Mapping[str, Any]:
+) -> JsonTable:
     """The returns with all partners, and their proximities to the returns of best responses.
 
     **Arguments:**
@@ -190,7 +183,7 @@ def summary(
     }
 
 
-def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]:
+def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> JsonTable:
     if len(scores) == 0:
         return {f"{name}_iqm": None, f"{name}_interval": None}
     low, high = (float(end) for end in bootstrap_interval(scores))
@@ -198,7 +191,7 @@ def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> dict[str, Any]
 
 
 def _print(
-    console: Console, scores: Float[np.ndarray, "partners seats"], result: Mapping[str, Any]
+    console: Console, scores: Float[np.ndarray, "partners seats"], result: JsonTable
 ) -> None:
     rows, all_scores = [], scores.ravel().tolist()
     for (name, share), own in zip(result["proximities"].items(), scores, strict=True):

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -38,6 +38,9 @@ from ..runs import SavedPolicy, read_policy
 from ..settings import PolicySettings, at_home, default_settings, load_page, page, value_after
 from ..show import interval_of_mean
 from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings
+
+JsonTable: TypeAlias = dict[str, Any]
+"""A table of a JSON or TOML file."""
 
 
 def play_with(
@@ -115,8 +118,8 @@ def _play(
 
 
 def score_rows(
-    returns: Float[np.ndarray, "*games episodes"], **names: Sequence[Any]
-) -> list[dict[str, Any]]:
+    returns: Float[np.ndarray, "*games episodes"], **names: Sequence[object]
+) -> list[dict[str, object]]:
     """Builds a table with a row for the episodes of each team.
 
     **Arguments:**
@@ -220,7 +223,7 @@ def first_world(args: Sequence[str]) -> WorldSettings:
     if name is not None or first.startswith("-"):
         return world_settings(name, Named(worlds=(name or "",)))
     which = value_after("--which", args)
-    checkpoint: Any = which if which in ("best", "last") else None
+    checkpoint = which if which in ("best", "last") else None
     return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
 
 
@@ -279,7 +282,16 @@ def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
     num_agents = policies[0].policy.num_agents
     turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
     if len(policies) == 1:
-        return _own_lineups(policies[0], turns)
+        [saved] = policies
+        if not isinstance(saved.policy.actor_critic.actor, IndependentParameters):
+            return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
+        return [
+            Lineup(
+                tuple(f"{saved.name} (agent {i})" for i in turn),
+                (dataclasses.replace(saved, policy=saved.policy.reorder(turn)),) * num_agents,
+            )
+            for turn in turns
+        ]
     if len(policies) != num_agents:
         raise UsageError(
             f"A team has {num_agents} agents: give one policy, which then plays with itself, or "
@@ -288,19 +300,6 @@ def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
     names = different_names([saved.name for saved in policies])
     return [
         Lineup(tuple(names[i] for i in turn), tuple(policies[i] for i in turn)) for turn in turns
-    ]
-
-
-def _own_lineups(saved: SavedPolicy, turns: list[list[int]]) -> list[Lineup]:
-    policy, num_agents = saved.policy, saved.policy.num_agents
-    if not isinstance(policy.actor_critic.actor, IndependentParameters):
-        return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
-    return [
-        Lineup(
-            tuple(f"{saved.name} (agent {i})" for i in turn),
-            (dataclasses.replace(saved, policy=policy.reorder(turn)),) * num_agents,
-        )
-        for turn in turns
     ]
 
 
@@ -352,7 +351,12 @@ def common_world(
     settings = dataclasses.replace(policies[0].config, env=env)
     try:
         env.check()
-        world = _in_layout(policies[0], settings.env.build(train=False), layout)
+        world = settings.env.build(train=False)
+        if layout is not None and not (trained := policies[0].trained_in()).layout_files:
+            # If it was trained in many layouts, and this is one of them, the layout is padded to
+            # the size of the largest.
+            padded = (trained.parts() | trained.zero_shot()).get(layout)
+            world = world if padded is None else padded.env  # a pool of this layout alone
         shown = settings.observe(world)
     except (ValueError, UsageError) as error:
         if layout is None:
@@ -395,13 +399,3 @@ def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
                 f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
                 f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
             )
-
-
-def _in_layout(saved: SavedPolicy, world: AbstractEnv, layout: str | None) -> AbstractEnv:
-    """The world of a policy in one layout. If the policy was trained in many layouts, and this is
-    one of them, the layout is padded to the size of the largest.
-    """
-    if layout is None or (trained := saved.trained_in()).layout_files:
-        return world
-    padded = (trained.parts() | trained.zero_shot()).get(layout)
-    return world if padded is None else padded.env  # a pool of this layout alone

@@ -1,18 +1,26 @@
-"""The command `report.py`: one table and one picture of runs, and a film of each row."""
+"""The command `report.py`: one table and one picture of complete runs, and a film of each row."""
 
+import csv
 import dataclasses
+import io
+import itertools
+import json
+import os
 import re
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, final
 
+import msgspec
+import numpy as np
 import tyro
 
 from agents import write_whole
-from eqgrid import read_regular_file
+from eqgrid import read_regular_file, read_regular_text
 
-from ..base import UsageError, run_command
-from ..folders import open_results, write_csv
+from ..base import UsageError, run_command, seed_folders
+from ..folders import MAX_RESULT_BYTES, open_results, short_name, write_csv
 from ..settings import read_flags
 from ..show import (
     align_curves,
@@ -24,7 +32,234 @@ from ..show import (
     return_texts,
     write_figure,
 )
-from ._results_table import Row, find_runs, rows_of
+from ._heldout import PEOPLE
+from ._policies import JsonTable
+
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
+_DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
+"""The exceptions that reading a damaged file can raise."""
+_OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
+"""The settings in which runs of one row may differ."""
+
+_NAMES = ("layout", "algorithm", "network")
+
+
+@final
+class FinishedRun(msgspec.Struct, frozen=True):
+    """A complete run of one seed.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `settings`: the settings that it was trained with.
+    - `network`: the kind of its network; empty where the page has no such setting.
+    - `curve`: the mean return of every evaluation, by the number of steps of training before it.
+    - All others are entries of its `result.json`.
+    """
+
+    folder: Path
+    settings: JsonTable
+    network: str
+    curve: dict[int, float]
+    algorithm: str
+    layout: str
+    seeds: tuple[int]
+    policy: str
+    eval_return_mean: float
+    best_return_mean: float | None
+    optimum: float | None
+    env_steps: int
+    wall_seconds: float
+
+    @property
+    def score(self) -> float:
+        """The mean return of its policy file, which is its best or its last policy."""
+        best = self.best_return_mean if self.policy == "best" else None
+        return self.eval_return_mean if best is None else best
+
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """The row of the table that it belongs to: the layout, the algorithm and the network."""
+        return short_name(self.layout), self.algorithm, self.network
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table: runs that differ only in their seeds.
+
+    **Arguments:**
+
+    - `names`: the layout, the algorithm and the network.
+    - `runs`: the runs, in the order of their seeds.
+    - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
+        there are such files; as `people`, the mean return with proxies of people; and as `regret`,
+        the mean regret with them if the best responses to all of them are known.
+    """
+
+    names: Mapping[str, str]
+    runs: tuple[FinishedRun, ...]
+    games: JsonTable
+
+    @property
+    def optimum(self) -> float | None:
+        """The best known return in this layout, if any."""
+        return self.runs[0].optimum
+
+    def numbers(self) -> JsonTable:
+        """The row of the table, by column. Steps and times are means over the runs. The time of
+        runs that were trained together is that of all of them.
+        """
+        scores = np.asarray([run.score for run in self.runs])
+        low, high = bootstrap_interval(scores)
+        return {
+            **self.names,
+            "seeds": len(scores),
+            "mean": float(scores.mean()),
+            "iqm": float(interquartile_mean(scores)),
+            "low": float(low),
+            "high": float(high),
+            "worst": float(scores.min()),
+            "optimum": self.optimum,
+            "env_steps": float(np.mean([x.env_steps for x in self.runs])),
+            "minutes": float(np.mean([x.wall_seconds for x in self.runs])) / 60,
+            "crossplay": self.games.get("cross_play"),
+            "held_out": self.games.get("return_iqm"),
+            "proximity": self.games.get("proximity_iqm"),
+            "people": self.games.get("people"),
+            "regret": self.games.get("regret"),
+        }
+
+    def seeds(self) -> list[dict[str, object]]:
+        """A row for every run, by column: the returns of its best policy and of its last one."""
+        return [
+            {
+                **self.names,
+                "seed": run.seeds[0],
+                "best": run.best_return_mean,
+                "last": run.eval_return_mean,
+                "env_steps": run.env_steps,
+                "minutes": run.wall_seconds / 60,
+            }
+            for run in self.runs
+        ]
+
+    @property
+    def folder(self) -> Path:
+        """The innermost folder with all runs, such as that of a run of many seeds."""
+        return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
+
+
+def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
+    """Finds complete runs.
+
+    **Arguments:**
+
+    - `paths`: folders of runs, of runs of many seeds, or folders that contain these.
+
+    **Returns:** the runs of single seeds.
+
+    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
+    """
+    runs = []
+    for path in paths:
+        found = sorted(file.parent for file in path.glob("**/result.json"))
+        single = [_read(folder) for folder in found if not seed_folders(folder)]
+        if not single:
+            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
+        runs += single
+    return runs
+
+
+def _read(folder: Path) -> FinishedRun:
+    try:
+        result, settings, metrics = (
+            read_regular_text(folder / name, MAX_RESULT_BYTES)
+            for name in ("result.json", "config.toml", "metrics.csv")
+        )
+        own = tomllib.loads(settings)
+        rows = csv.DictReader(io.StringIO(metrics, newline=""))
+        found = {
+            "folder": folder,
+            "settings": own,
+            "network": own.get("network", ""),
+            "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
+        }
+        return msgspec.convert({**json.loads(result), **found}, FinishedRun)
+    except _DAMAGED as error:
+        raise UsageError(
+            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
+            "metrics.csv is missing or damaged: leave it out."
+        ) from error
+
+
+def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
+    """Groups runs into rows, by layout, algorithm and network.
+
+    **Arguments:**
+
+    - `runs`: complete runs.
+
+    **Returns:** the rows, sorted by these names.
+
+    **Raises:** `UsageError` when two runs of one row differ in other settings, or have equal seeds.
+    """
+    rows = []
+    for name in sorted({run.row for run in runs}):
+        own = sorted((run for run in runs if run.row == name), key=lambda run: run.seeds)
+        for before, run in itertools.pairwise(own):
+            differ = _difference(before.settings, run.settings)
+            if differ is not None or before.seeds == run.seeds:
+                what = "have the same seed" if differ is None else f"differ in {differ}"
+                raise UsageError(
+                    f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
+                    "that differ in nothing but their seeds."
+                )
+        row = Row(dict(zip(_NAMES, name, strict=True)), tuple(own), {})
+        games = _played(row, "crossplay.json") | _played(row, "partners.json")
+        people = _played(row, "partners.json", with_people=True)
+        own = {"people": people.get("people"), "regret": people.get("regret")}
+        rows.append(dataclasses.replace(row, games={**games, **own}))
+    return rows
+
+
+def _played(row: Row, name: str, *, with_people: bool = False) -> JsonTable:
+    """The contents of the newest file of this name in the folder of the row that is about exactly
+    these runs, with proxies of people or with all other partners; empty if there is none. Games of
+    most probable actions do not count, nor those with partners that a policy knows.
+    """
+    runs = {run.folder.resolve() for run in row.runs}
+    found = {}
+    for path in sorted(row.folder.glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
+        try:
+            result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
+            played = {Path(policy).parent.resolve() for policy in result["policies"]}
+            of_people = Path(result.get("partners_file", "")).name == PEOPLE.name
+            fair = result.get("actions", "drawn") == "drawn" and not result.get("trained_with")
+            if played == runs and of_people == with_people and fair:
+                found = result
+                if of_people:
+                    found["people"] = float(np.mean(list(result["returns"].values())))
+                    regrets = list(result.get("regrets", {}).values())
+                    known = bool(regrets) and None not in regrets
+                    found["regret"] = float(np.mean(regrets)) if known else None
+        except _DAMAGED as error:
+            raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
+    return found
+
+
+def _difference(one: JsonTable, other: JsonTable) -> str | None:
+    """The name of the first setting that differs; `None` if all are equal."""
+    for key in sorted({*one, *other} - set(_OF_THE_PROCESS)):
+        mine, theirs = one.get(key), other.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            inner = _difference(mine, theirs)
+            if inner is not None:
+                return f"{key}.{inner}"
+        elif mine != theirs:
+            return key
+    return None
+
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 

@@ -12,6 +12,6 @@ from ._distil import (
     recite as recite,
     repeat as repeat,
     sharpened as sharpened,
+    write_taught as write_taught,
 )
 from ._search import Search as Search
-from ._taught import write_taught as write_taught

@@ -1,8 +1,12 @@
-"""Networks that are taught what to do in a kitchen, by a plan for all its states or by a search."""
+"""Networks that are taught what to do in a kitchen, by a plan for all its states or by a search,
+and their files.
+"""
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias, final
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -10,10 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from agents import AbstractNetwork, BehaviorCloning, Demonstrations, Dense
+from agents import (
+    AbstractNetwork,
+    BehaviorCloning,
+    Demonstrations,
+    SharedParameters,
+    actor_critic,
+    save_policy,
+    trained_policy,
+    write_whole,
+)
 from eqgrid import AbstractEnv, Discrete
 from eqgrid.envs.overcooked.plans import PlanTable
 from eqgrid.grid import GridWorld, World
+
+from ..folders import write_json
+from ..settings import Experiment, default_settings, page, to_table
+from ..show import running_return, with_last
+from ..worlds import Kitchen
 
 Teacher: TypeAlias = Callable[[World], Int[np.ndarray, "*states agents"]]
 """The actions to learn in states."""
@@ -65,7 +83,9 @@ def play_from(
     - `greedy`: take the most probable actions instead of sampling them.
     """
 
-    def one(world: World, level: Float[Array, ""], key: PRNGKeyArray) -> Any:
+    def one(
+        world: World, level: Float[Array, ""], key: PRNGKeyArray
+    ) -> tuple[Float[Array, "steps agents features"], World, Float[Array, " steps"], World]:
         last, rows = jax.lax.scan(
             lambda now, own: _step(env, network, level, greedy, now, own),
             world,
@@ -159,7 +179,11 @@ class Distillation:
             done[new] = teacher(played.worlds).reshape(-1)
             drawn = rng.integers(new.stop, size=self.examples)
             drawn[: self.examples // _RECITED] %= own_game
-            shown = _single_steps(seen[drawn], done[drawn])
+            shown = Demonstrations(  # of single steps
+                jnp.asarray(seen[drawn][:, None]),
+                jnp.asarray(done[drawn][:, None]),
+                jnp.ones((len(drawn), 1), bool),
+            )
             late = number > _LATE * self.rounds
             rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
             learner = dataclasses.replace(self.learner, learning_rate=rate)
@@ -212,20 +236,10 @@ def sharpened(network: AbstractNetwork, factor: float) -> AbstractNetwork:
     - `network`: a network whose last layer is the last one of `layers`, such as an `MLP`.
     - `factor`: the factor.
     """
-
-    def last(x: Any) -> Dense:
-        return x.layers[-1]
-
-    scaled = jax.tree.map(lambda x: factor * x, last(network))
-    return eqx.tree_at(last, network, scaled)
-
-
-def _single_steps(
-    seen: Float[np.ndarray, "examples features"], done: Int[np.ndarray, " examples"]
-) -> Demonstrations:
-    known = np.ones((len(done), 1), bool)
-    return Demonstrations(
-        jnp.asarray(seen[:, None]), jnp.asarray(done[:, None]), jnp.asarray(known)
+    return eqx.tree_at(
+        lambda x: x.layers[-1],
+        network,
+        replace_fn=lambda layer: jax.tree.map(lambda x: factor * x, layer),
     )
 
 
@@ -328,3 +342,49 @@ def _advance(
         return after, timestep.reward.mean()
 
     return jax.vmap(one)(worlds, action)
+
+
+def write_taught(
+    folder: Path,
+    command: Sequence[str],
+    kitchen: Kitchen,
+    network: AbstractNetwork,
+    width: int,
+    numbers: Mapping[str, object],
+    about: Mapping[str, object],
+    film: tuple[GridWorld, Played] | None,
+) -> list[Path]:
+    """Writes the results of a page that teaches a network: a policy file, which all commands read
+    as that of a run of `ippo.py`, the numbers, and a film.
+
+    **Arguments:**
+
+    - `folder`: the folder of the results.
+    - `command`: the page, and the arguments of its command line.
+    - `kitchen`: the settings of the world, with the observation of the network.
+    - `network`, `width`: the network of every cook, an `MLP`, and the size of its hidden layers.
+    - `numbers`: what is written beside the policy, in a file that is called as the page.
+    - `about`: further metadata of the policy.
+    - `film`: the world, and games of which the first one is drawn, if any.
+
+    **Returns:** the files.
+    """
+    paths = [folder / "policy.safetensors", folder / Path(command[0]).with_suffix(".json").name]
+    settings = default_settings(page("ippo"), kitchen)
+    assert isinstance(settings, Experiment)
+    settings = dataclasses.replace(settings, width=width)
+    envs = settings.eval_env(kitchen.build(train=False), 1)
+    policy = actor_critic(envs, jax.random.key(0))
+    actor = SharedParameters(network=network, num_agents=envs.num_agents)
+    # The critic, which nobody taught, says 0.
+    silent = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
+    policy = eqx.tree_at(lambda policy: (policy.actor, policy.critic), policy, (actor, silent))
+    save_policy(paths[0], trained_policy(policy, envs), {"run": to_table(settings), **about})
+    write_json(paths[1], {"command": shlex.join(["python", *command]), **numbers})
+    if film is not None:
+        world, played = film
+        states, last = jax.tree.map(lambda x: x[0], (played.worlds, played.last))
+        scores = running_return(np.asarray(played.rewards)[0])
+        paths.append(folder / "episode.gif")
+        write_whole(paths[-1], kitchen.draw(world, with_last(states, last), scores))
+    return paths

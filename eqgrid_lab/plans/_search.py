@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, Shaped, UInt32, UInt64
 
 from agents import TrainedPolicy
 from eqgrid import Discrete
 from eqgrid.grid import GridWorld, World
 
 from ._distil import recite, repeat
+
+_Names: TypeAlias = UInt64[np.ndarray, " states"]
+_Rows: TypeAlias = Int[np.ndarray, " states"]
 
 _STEPS = 10
 """The number of steps that a policy takes at once."""
@@ -184,7 +187,9 @@ class Search:
     def _joint(self) -> int:
         return math.prod(_choices(self.env))
 
-    def _all_tried(self) -> tuple[Any, Any, Any]:
+    def _all_tried(
+        self,
+    ) -> tuple[_Rows, Int[np.ndarray, "states joint"], Float[np.ndarray, "states joint"]]:
         """The states where all actions were tried, their successors, and the rewards."""
         rows = np.flatnonzero(self._tried >= 0)
         number = self._tried[rows]
@@ -202,7 +207,9 @@ class Search:
             self._value[rows] = np.maximum(self._value[rows], best)
             change = np.abs(self._value[:size] - before).max()
 
-    def _connect(self, rows: Any, found: Any, rewards: Any) -> None:
+    def _connect(
+        self, rows: _Rows, found: Int[np.ndarray, " lanes"], rewards: Float[np.ndarray, " lanes"]
+    ) -> None:
         """Keeps what follows from states, if it is not known yet."""
         found, rewards = found.reshape(-1, self._joint), rewards.reshape(-1, self._joint)
         for row, after, paid in zip(rows, found, rewards, strict=True):
@@ -211,7 +218,7 @@ class Search:
                 self._successors.append(after)
                 self._rewards.append(paid.astype(np.float32))
 
-    def _meet(self, worlds: World, names: Any) -> Int[np.ndarray, " states"]:
+    def _meet(self, worlds: World, names: _Names) -> _Rows:
         """The rows of states. From new ones, the policy plays until it comes to known ones."""
         unique, first = np.unique(names, return_index=True)
         new = first[[name not in self._rows for name in unique.tolist()]]
@@ -220,7 +227,7 @@ class Search:
             self._play(_take(worlds, lanes), names[lanes])
         return np.array([self._rows[name] for name in names.tolist()])
 
-    def _play(self, worlds: World, names: Any) -> None:
+    def _play(self, worlds: World, names: _Names) -> None:
         """Plays games of the policy until all of them repeat themselves, or come to known states.
         One of them must happen, since nothing is left to chance.
         """
@@ -239,7 +246,13 @@ class Search:
         for path, rewards in games:
             self._remember(path, rewards)
 
-    def _goes_on(self, path: list[int], rewards: list[float], names: Any, paid: Any) -> bool:
+    def _goes_on(
+        self,
+        path: list[int],
+        rewards: list[float],
+        names: _Names,
+        paid: Float[np.ndarray, " states"],
+    ) -> bool:
         """Adds steps to a game, until it comes to a state that is known, or that was in it."""
         met = set(path)
         for name, reward in zip(names.tolist(), paid.tolist(), strict=True):
@@ -266,7 +279,7 @@ class Search:
             self._value[row] = max(self._value[row], reward + self.discount * self._value[after])
 
 
-def _doubled(x: Any, fill: int) -> Any:
+def _doubled(x: Shaped[np.ndarray, " rows"], fill: int) -> Shaped[np.ndarray, " more"]:
     """An array with as many further entries."""
     return np.concatenate([x, np.full_like(x, fill)])
 
@@ -319,16 +332,16 @@ def _name(world: World) -> UInt32[Array, "2"]:
 _all_names = eqx.filter_jit(jax.vmap(_name))
 
 
-def _names_of(worlds: World) -> Any:
+def _names_of(worlds: World) -> _Names:
     return _numbers(_all_names(worlds))
 
 
-def _numbers(names: UInt32[Array, "*batch 2"]) -> Any:
+def _numbers(names: UInt32[Array, "*batch 2"]) -> UInt64[np.ndarray, "*batch"]:
     both = np.asarray(names).astype(np.uint64)
     return both[..., 0] << np.uint64(32) | both[..., 1]
 
 
-def _take(worlds: World, lanes: Any) -> World:
+def _take(worlds: World, lanes: Int[np.ndarray, " lanes"]) -> World:
     return jax.tree.map(lambda x: np.asarray(x)[lanes], worlds)
 
 

@@ -1,6 +1,5 @@
 """Games between people and policies: seats, clocks, journals and recordings."""
 
-from ._frames import Screen as Screen, TileSheet as TileSheet, whole_frame as whole_frame
 from ._hall import Hall as Hall
 from ._journal import (
     SUFFIX as SUFFIX,
@@ -10,6 +9,8 @@ from ._journal import (
     SeatRecord as SeatRecord,
     StepLine as StepLine,
     read_journal as read_journal,
+    replay as replay,
+    write_recording as write_recording,
 )
 from ._live_game import Hands as Hands, LiveGame as LiveGame, Program as Program
 from ._menu import PERSON as PERSON, Menu as Menu, Offer as Offer, Place as Place
@@ -21,14 +22,16 @@ from ._messages import (
     Pong as Pong,
     Press as Press,
     Refusal as Refusal,
+    Screen as Screen,
+    TileSheet as TileSheet,
     controls_of as controls_of,
     idle_action as idle_action,
     read_body as read_body,
     read_json as read_json,
     read_message as read_message,
     to_text as to_text,
+    whole_frame as whole_frame,
 )
-from ._recordings import replay as replay, write_recording as write_recording
 from ._session import (
     WATCHER as WATCHER,
     Clock as Clock,

@@ -12,11 +12,10 @@ from typing import final
 from ..base import UsageError
 from ..runs import digest
 from ..settings import to_table
-from ._frames import TileSheet
-from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal
+from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal, write_recording
 from ._live_game import LiveGame, Program
 from ._menu import PERSON, Menu, Offer, Place
-from ._recordings import write_recording
+from ._messages import TileSheet
 from ._session import FREE, Clock, Session, Terms
 from ._watch import Recorded
 

@@ -153,7 +153,17 @@ class Menu:
         if layout not in self._offers:
             place = self.place(layout)
             strict = layout == self._settings.env.title
-            found = [*self.policies(place, strict=strict), *_programs(place)]
+            space = place.env.action_space
+            found = self.policies(place, strict=strict)
+            if (kitchen := kitchen_layout(place.world)) is not None:
+                roles: dict[CookRole, str]
+                roles = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
+                found += [
+                    Offer(f"a program for {task}", ScriptedCook(kitchen, role))
+                    for role, task in roles.items()
+                ]
+            found.append(Offer("somebody who acts at random", RandomPartner(space)))
+            found.append(Offer("nobody: it stays where it is", StayPartner(place.idle)))
             slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
             self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
         return self._offers[layout]
@@ -178,7 +188,19 @@ class Menu:
                 if strict:
                     says = f"{saved.name!r} cannot act in {place.title}: {error}"
                     raise UsageError(says) from error
-        return [*found, *_shipped_policies(place)]
+        env, is_kitchen = place.settings.env, kitchen_layout(place.world) is not None
+        if is_kitchen and env.rules == "classic" and env.title in KITCHENS:
+            files = {
+                "a trained agent": shipped(f"policies/{env.title}.safetensors"),
+                "a model of people": default_model_of_people("clones", env.title),
+                "an optimal plan": shipped(f"policies/plan-{env.title}.safetensors"),
+            }
+            found += [
+                _offer(read_policy(file, None), name, place)
+                for name, file in files.items()
+                if file.exists()
+            ]
+        return found
 
     def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
         if self.noise:
@@ -193,7 +215,7 @@ def place_in(settings: PolicySettings) -> Place:
 
     **Raises:** `UsageError` when it cannot be built, or is no grid world.
     """
-    env: Any = settings.env
+    env = settings.env
     try:
         world = env.build(train=False)
         place = Place(settings, world, settings.observe(world))
@@ -208,38 +230,3 @@ def place_in(settings: PolicySettings) -> Place:
 
 def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
     return Offer(name, saved.partner(place.settings, place.env), checksum(saved.path))
-
-
-def _shipped_policies(place: Place) -> list[Offer]:
-    """The policies and models of people that come with eqgrid for a kitchen."""
-    env: Any = place.settings.env
-    if kitchen_layout(place.world) is None or env.rules != "classic" or env.title not in KITCHENS:
-        return []
-    files = {
-        "a trained agent": shipped(f"policies/{env.title}.safetensors"),
-        "a model of people": default_model_of_people("clones", env.title),
-        "an optimal plan": shipped(f"policies/plan-{env.title}.safetensors"),
-    }
-    return [
-        _offer(read_policy(file, None), name, place)
-        for name, file in files.items()
-        if file.exists()
-    ]
-
-
-def _programs(place: Place) -> list[Offer]:
-    """Partners that are programs."""
-    space = place.env.action_space
-    found = [
-        Offer("somebody who acts at random", RandomPartner(space)),
-        Offer("nobody: it stays where it is", StayPartner(place.idle)),
-    ]
-    kitchen = kitchen_layout(place.world)
-    if kitchen is not None:
-        roles: dict[CookRole, str] = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
-        scripts = [
-            Offer(f"a program for {task}", ScriptedCook(kitchen, role))
-            for role, task in roles.items()
-        ]
-        found = scripts + found
-    return found

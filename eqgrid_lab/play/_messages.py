@@ -1,34 +1,46 @@
-"""The messages between a page and the server, and the keys and actions of people.
+"""The messages between a page and the server: keys and actions of people, and what pages show.
 
 Each message has a `type`; unknown fields are refused.
 """
 
-import itertools
+import base64
+import threading
 from collections.abc import AsyncIterable, Sequence
-from typing import Annotated, Any, TypeAlias, final
+from itertools import islice
+from typing import Annotated, TypeAlias, TypeVar, final
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from eqgrid.grid import (
-    Action,
     Actions,
     Direction,
     Forward,
+    Kinds,
+    Layout,
+    Look,
     Move,
+    PlacedWorld,
     Rotate,
     Say,
     Stay,
     Strafe,
     Use,
+    World,
     by_choice,
+    look_png,
+    looks,
 )
+from eqgrid.typing import PyTree
 
-_ARROWS = {
-    Direction.NORTH: ("ArrowUp", "KeyW"),
-    Direction.SOUTH: ("ArrowDown", "KeyS"),
-    Direction.EAST: ("ArrowRight", "KeyD"),
-    Direction.WEST: ("ArrowLeft", "KeyA"),
+T = TypeVar("T")
+
+_MOVES = {
+    Direction.NORTH: ("up", ("ArrowUp", "KeyW")),
+    Direction.SOUTH: ("down", ("ArrowDown", "KeyS")),
+    Direction.EAST: ("right", ("ArrowRight", "KeyD")),
+    Direction.WEST: ("left", ("ArrowLeft", "KeyA")),
 }
 _TURNS = {"left": ("ArrowLeft", "KeyA"), "right": ("ArrowRight", "KeyD")}
 _STEPS = {"back": ("ArrowDown", "KeyS"), "left": ("KeyZ",), "right": ("KeyX",)}
@@ -65,11 +77,28 @@ def controls_of(actions: Actions) -> tuple[Control, ...]:
 
     - `actions`: the actions of the world.
     """
-    return tuple(
-        control
-        for number, choice in enumerate(by_choice(actions))
-        for control in _of_choice(number, choice)
-    )
+    found: list[Control] = []
+    for number, choice in enumerate(by_choice(actions)):
+        uses, words = iter(_USES), iter(range(1, 10))
+        for index, action in enumerate(choice):
+            match action:
+                case Move(direction):
+                    name, keys = _MOVES[direction]
+                case Rotate(side):
+                    name, keys = f"turn {side}", _TURNS[side]
+                case Forward():
+                    name, keys = "forward", _MOVES[Direction.NORTH][1]
+                case Strafe(side):
+                    name, keys = f"step {side}", _STEPS[side]
+                case Use(name):
+                    name, keys = _WORDS.get(name, name.replace("_", " ")), next(uses, ())
+                case Say(word):
+                    name, keys = f"say {word}", tuple(f"Digit{i}" for i in islice(words, 1))
+                case Stay():
+                    continue
+            repeats = isinstance(action, Move | Forward | Strafe)
+            found.append(Control(number, index, name, keys, repeats))
+    return tuple(found)
 
 
 def idle_action(actions: Actions) -> list[int]:
@@ -80,34 +109,6 @@ def idle_action(actions: Actions) -> list[int]:
         next((i for i, action in enumerate(choice) if isinstance(action, Stay)), -1)
         for choice in by_choice(actions)
     ]
-
-
-def _of_choice(number: int, choice: Sequence[Action]) -> list[Control]:
-    found: list[Control] = []
-    uses, words = iter(_USES), iter(range(1, 10))
-    for index, action in enumerate(choice):
-        match action:
-            case Move(direction):
-                name, keys = (
-                    {"n": "up", "s": "down", "e": "right", "w": "left"}[direction.name[0].lower()],
-                    _ARROWS[direction],
-                )
-            case Rotate(side):
-                name, keys = f"turn {side}", _TURNS[side]
-            case Forward():
-                name, keys = "forward", _ARROWS[Direction.NORTH]
-            case Strafe(side):
-                name, keys = f"step {side}", _STEPS[side]
-            case Use(name):
-                name, keys = _WORDS.get(name, name.replace("_", " ")), next(uses, ())
-            case Say(word):
-                name, keys = f"say {word}", tuple(f"Digit{i}" for i in itertools.islice(words, 1))
-            case Stay():
-                continue
-        found.append(
-            Control(number, index, name, keys, isinstance(action, Move | Forward | Strafe))
-        )
-    return found
 
 
 LARGEST_MESSAGE = 1024
@@ -259,20 +260,21 @@ async def read_body(parts: AsyncIterable[bytes], most: int) -> bytes | None:
 
 
 _ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
 
 
-def read_json(content: str | bytes, type: Any) -> Any:
+def read_json(content: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """Reads JSON of a page.
 
     **Arguments:**
 
     - `content`: the JSON.
-    - `type`: what it should be.
+    - `decoder`: knows what it should be.
 
     **Raises:** `msgspec.MsgspecError` when it is something else, or no UTF-8.
     """
     try:
-        return msgspec.json.decode(content, type=type)
+        return decoder.decode(content)
     except UnicodeDecodeError as error:
         raise msgspec.DecodeError("The message is not UTF-8") from error
 
@@ -282,9 +284,92 @@ def read_message(content: str | bytes) -> FromPage:
     size = len(content.encode(errors="replace") if isinstance(content, str) else content)
     if size > LARGEST_MESSAGE:
         raise msgspec.ValidationError(f"a message may have {LARGEST_MESSAGE} bytes at most")
-    return read_json(content, FromPage)
+    return read_json(content, _DECODER)
 
 
 def to_text(message: ToPage) -> str:
     """A message to a page as text."""
     return _ENCODER.encode(message).decode()
+
+
+CELL_PIXELS = 128
+"""The side of a cell in pixels; pages show it smaller."""
+
+
+@final
+class TileSheet:
+    """The pictures of all cells that were shown so far, by their numbers.
+
+    The picture of a cell depends on little (its `Look`), so each is drawn and sent once, and a
+    world is a list of numbers.
+    """
+
+    def __init__(self) -> None:
+        self._of_kinds: dict[int, tuple[Kinds, dict[Look, int]]] = {}
+        self._files: list[str] = []
+        self._drawing = threading.Lock()  # recorded games are drawn beside live ones
+
+    def numbers(self, layout: Layout, world: World) -> list[int]:
+        """The number of the picture of each cell of a world, in row-major order."""
+        kinds = layout.kinds
+        # By identity, since the hash of kinds goes through all of them.
+        _, known = self._of_kinds.setdefault(id(kinds), (kinds, {}))
+        return [
+            known[look] if look in known else self._draw(kinds, look, known)
+            for look in looks(layout, world)
+        ]
+
+    def picture(self, number: int) -> str:
+        """The picture with this number, as a PNG in base64."""
+        return self._files[number]
+
+    def _draw(self, kinds: Kinds, look: Look, known: dict[Look, int]) -> int:
+        with self._drawing:
+            if look not in known:
+                picture = look_png(kinds, look, CELL_PIXELS)
+                self._files.append(base64.b64encode(picture).decode())
+                known[look] = len(self._files) - 1
+            return known[look]
+
+
+@final
+class Screen:
+    """What one page shows already."""
+
+    def __init__(self) -> None:
+        self._cells: list[int] = []
+        self._pictures: set[int] = set()
+
+    def update(self, frame: Frame, tiles: TileSheet) -> Frame:
+        """The part of a whole frame that the page does not show yet, and from now on does."""
+        before = self._cells or [-1] * len(frame.cells)
+        cells = [(i, new) for i, new in frame.cells if new != before[i]]
+        unknown = {new for _, new in cells} - self._pictures
+        self._pictures |= unknown
+        self._cells = [number for _, number in frame.cells]
+        pictures = {number: tiles.picture(number) for number in sorted(unknown)}
+        return Frame(frame.step, cells, pictures, frame.scores, frame.places, frame.held)
+
+
+def whole_frame(
+    layout: Layout, state: PyTree, step: int, scores: Sequence[float], tiles: TileSheet
+) -> Frame:
+    """The whole frame of a state, without pictures.
+
+    **Arguments:**
+
+    - `layout`: the layout of the world; a state that was drawn with a layout has its own.
+    - `state`: the state of the grid world, without wrappers.
+    - `step`: the number of steps before it.
+    - `scores`: the return of each agent before it.
+    - `tiles`: the pictures of cells.
+    """
+    if isinstance(state, PlacedWorld):
+        layout, state = state.layout, state.world
+    assert isinstance(state, World)
+    cells = list(enumerate(tiles.numbers(layout, state)))
+    width = layout.tiles.shape[1]
+    places = [row * width + col for row, col in np.asarray(state.bodies.position).tolist()]
+    found = [layout.kinds.read(code) for code in np.asarray(state.bodies.held).tolist()]
+    held = ["" if x is None else x[0].name.replace("_", " ") for x in found]
+    return Frame(step, cells, {}, [round(x, 4) for x in scores], places, held)

@@ -6,9 +6,8 @@ import secrets
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
-from ._frames import Screen, TileSheet, whole_frame
 from ._journal import EventLine
 from ._live_game import LiveGame
 from ._menu import Place
@@ -21,9 +20,12 @@ from ._messages import (
     Pause,
     Press,
     Refusal,
+    Screen,
     Status,
+    TileSheet,
     ToPage,
     to_text,
+    whole_frame,
 )
 
 
@@ -437,7 +439,7 @@ class Session:
 
     def _opening(self, seat: int) -> Opening:
         height, width = self.place.grid.shape
-        env: Any = self.place.settings.env
+        env = self.place.settings.env
         shown = self._terms.free or seat == WATCHER
         return Opening(
             title=self.place.title,
@@ -455,7 +457,8 @@ class Session:
 
     def _frame(self) -> Frame:
         game = self.game
-        return whole_frame(self.place, game.state, game.steps, game.scores, self._tiles)
+        layout = self.place.drawn_layout
+        return whole_frame(layout, game.state, game.steps, game.scores, self._tiles)
 
 
 def score_in_words(scores: Sequence[float], seat: int) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -23,11 +23,10 @@ from ..base import NOTHING_NAMED, Named, UsageError
 from ..runs import digest
 from ..settings import default_settings, page, world_from
 from ..show import with_last
-from ._frames import Screen, TileSheet, whole_frame
-from ._journal import SUFFIX, Recording, read_journal
+from ..worlds import Kitchen
+from ._journal import SUFFIX, Recording, read_journal, replay
 from ._menu import Menu, Place, place_in
-from ._messages import Frame
-from ._recordings import replay
+from ._messages import Frame, Screen, TileSheet, whole_frame
 
 PEOPLE = "people"
 """The name of the games of people in an installed Overcooked-AI."""
@@ -104,7 +103,12 @@ def read_recorded(
     empty: list[Path] = []
     for source in find_recorded(sources):
         if isinstance(source, str) or source.suffix != SUFFIX:
-            found += [_of_people(game) for game in _tables(source, menu.layouts[0])]
+            try:
+                people = isinstance(source, str)
+                games = human_games(kitchen=menu.layouts[0]) if people else read_games(source)
+            except (ValueError, ImportError) as error:
+                raise UsageError(str(error)) from error
+            found += map(_of_people, games)
             continue
         recording = read_journal(source)
         if len(recording.action):
@@ -154,24 +158,17 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
     return Recorded(name, place, seats, states, recording.action, recording.reward)
 
 
-def _tables(source: Path | str, kitchen: str) -> Sequence[HumanGame]:
-    try:
-        return human_games(kitchen=kitchen) if isinstance(source, str) else read_games(source)
-    except (ValueError, ImportError) as error:
-        raise UsageError(str(error)) from error
-
-
 def _of_people(game: HumanGame) -> Recorded:
-    settings: Any = default_settings(page("ippo"))
-    env = dataclasses.replace(settings.env, layout=game.kitchen)
-    world = env.build_in(game.layout, train=False)
-    place = Place(dataclasses.replace(settings, env=env), world, settings.observe(world))
+    kitchen = Kitchen(layout=game.kitchen)
+    settings = default_settings(page("ippo"), kitchen)
+    world = kitchen.build_in(game.layout, train=False)
+    place = Place(settings, world, settings.observe(world))
     states = jax.tree.map(np.asarray, with_last(game.state, game.final_state))
     action, reward = np.asarray(game.action), np.asarray(game.reward)
     return Recorded(game.trial, place, game.players, states, action, reward)
 
 
-def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
+def scenes(game: Recorded, tiles: TileSheet) -> dict[str, object]:
     """Everything that a page needs to show a game, for a JSON answer.
 
     **Returns:** what stays the same, and for every step a frame (of which the first is whole, and
@@ -182,7 +179,7 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, Any]:
     frames: list[Frame] = []
     for step in range(len(jax.tree.leaves(game.states)[0])):
         state = jax.tree.map(lambda x, step=step: x[step], game.states)
-        whole = whole_frame(place, state, step, scores[step], tiles)
+        whole = whole_frame(place.drawn_layout, state, step, scores[step], tiles)
         frames.append(screen.update(whole, tiles))
     height, width = place.grid.shape
     return {
@@ -232,7 +229,9 @@ def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
     **Raises:** `UsageError` when there is no policy in the partner, or agents make several choices
     in a step.
     """
-    acting = _policy_in(partner)
+    acting: object = partner
+    while acting is not None and not isinstance(acting, PolicyPartner):
+        acting = getattr(acting, "partner", None)
     if acting is None or not isinstance(acting.policy.action_space, Discrete):
         raise UsageError("Only a policy with one choice in each step can say what it thinks.")
     reads_more = isinstance(acting.policy.actor_critic.critic_input, GlobalState)
@@ -252,7 +251,7 @@ def _think(
     policy = acting.policy
     shown = env if acting.env is None else acting.env
 
-    def step(carry: Any, state: PyTree) -> tuple[Any, Any]:
+    def step(carry: tuple[PyTree, PyTree], state: PyTree) -> tuple[tuple[PyTree, PyTree], PyTree]:
         observation = shown.observe(state)
         output, actor = policy.outputs(observation, carry[0])
         value, critic = jnp.zeros(policy.num_agents), carry[1]
@@ -262,11 +261,3 @@ def _think(
 
     start = (policy.initial_carry(), policy.actor_critic.critic.initial_carry())
     return jax.lax.scan(step, start, states)[1]
-
-
-def _policy_in(partner: AbstractPartner) -> PolicyPartner | None:
-    """The partner with a policy among partners that wrap one another."""
-    inner: Any = partner
-    while inner is not None and not isinstance(inner, PolicyPartner):
-        inner = getattr(inner, "partner", None)
-    return inner

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import jax
 import msgspec
@@ -18,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from agents import PolicyPartner, TrainedPolicy, write_whole
-from eqgrid import AbstractEnv, unwrap_state
+from eqgrid import unwrap_state
 
 from ..base import UsageError
 from ..play import Menu, Offer, Place
@@ -74,9 +73,13 @@ def page_files(
     **Raises:** `UsageError` when the world or the policy has no form in ONNX or in pictures, and
     `RunError` when the models do not play as Python does.
     """
-    world = PageWorld(place, offer.partner, _observed(offer, place))
-    state: Any = unwrap_state(place.env.reset(jax.random.key(0))[1])
+    own = offer.partner.env if isinstance(offer.partner, PolicyPartner) else None
+    world = PageWorld(place, offer.partner, place.env if own is None else own)
+    state = unwrap_state(place.env.reset(jax.random.key(0))[1])
     sheet, image = draw_sheet(place.drawn_layout, state.bodies.extra)
+    png = io.BytesIO()
+    reduced = Image.fromarray(image).quantize(_COLOURS, method=Image.Quantize.FASTOCTREE)
+    reduced.save(png, "PNG", optimize=True)
     start, step = start_model(world), step_model(world)
     check_models(world, start, step, steps=_CHECKED_STEPS)
     facts = _facts(world, offer, menu, sheet, ticks_per_second)
@@ -87,7 +90,7 @@ def page_files(
         "index.html": page.replace("<!-- content -->", content).encode(),
         "style.css": (_PAGE / "style.css").read_bytes(),
         **{name: (_PAGE / name).read_bytes() for name in _SCRIPTS},
-        "sheet.png": _png(image),
+        "sheet.png": png.getvalue(),
         "start.onnx.gz": gzip.compress(start, mtime=0),
         "step.onnx.gz": gzip.compress(step, mtime=0),
         "policy.onnx": policy_model(PagePolicy(policy)),
@@ -133,48 +136,30 @@ def write_page(
 def _in_one_file(files: Mapping[str, bytes]) -> bytes:
     """The page with all its files in it, packed with gzip and written in base64."""
     style = f"<style>\n{files['style.css'].decode()}</style>"
-    links = {f"eqgrid/{name}": _as_data(_without_folders(files[name])) for name in _SCRIPTS}
-    named = json.dumps({"imports": links})
-    packed = ("sheet.png", "start.onnx.gz", "step.onnx.gz", _MODULE, f"{_BINARY}.gz")
-    scripts = [
-        f'<script type="importmap">{named}</script>',
-        *(_inside(name, files[name]) for name in packed),
-        '<script type="module">import "eqgrid/static.js";</script>',
-    ]
+    links = {}
+    for name in _SCRIPTS:
+        # Scripts import one another by names, since a file in a file has no folder.
+        script = re.sub(rb'from "\./(\w+\.js)"', rb'from "eqgrid/\1"', files[name])
+        address = f"data:text/javascript;base64,{base64.b64encode(script).decode()}"
+        links[f"eqgrid/{name}"] = address
+    scripts = [f'<script type="importmap">{json.dumps({"imports": links})}</script>']
+    for name in ("sheet.png", "start.onnx.gz", "step.onnx.gz", _MODULE, f"{_BINARY}.gz"):
+        is_packed = name.endswith((".gz", ".png"))
+        packed = files[name] if is_packed else gzip.compress(files[name], mtime=0)
+        text = base64.b64encode(packed).decode()
+        scripts.append(f'<script type="text/plain" id="file-{name}">{text}</script>')
+    scripts.append('<script type="module">import "eqgrid/static.js";</script>')
     page = files["index.html"].decode().replace("<!-- style -->", style)
     return page.replace("<!-- scripts -->", "\n".join(scripts)).encode()
 
 
-def _inside(name: str, content: bytes) -> str:
-    packed = content if name.endswith((".gz", ".png")) else gzip.compress(content, mtime=0)
-    text = base64.b64encode(packed).decode()
-    return f'<script type="text/plain" id="file-{name}">{text}</script>'
-
-
-def _without_folders(script: bytes) -> bytes:
-    """A script that imports the others by names, since a file in a file has no folder."""
-    return re.sub(rb'from "\./(\w+\.js)"', rb'from "eqgrid/\1"', script)
-
-
-def _as_data(script: bytes) -> str:
-    return f"data:text/javascript;base64,{base64.b64encode(script).decode()}"
-
-
-def _observed(offer: Offer, place: Place) -> AbstractEnv:
-    """The world with the observations of the policy."""
-    partner = offer.partner
-    own = partner.env if isinstance(partner, PolicyPartner) else None
-    return place.env if own is None else own
-
-
 def _facts(
     world: PageWorld, offer: Offer, menu: Menu, sheet: Sheet, ticks_per_second: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the page knows of its world, besides the models."""
     place = world.place
     kinds, env = place.grid.layout.kinds, place.settings.env
     height, width = place.grid.shape
-    reader: Any = env
     held = [kinds.read(code) for code in range(kinds.num_codes)]
     first = world.start(jax.random.key(0)).shown
     idle = np.atleast_1d(np.asarray(place.idle)).tolist()
@@ -184,9 +169,9 @@ def _facts(
         "width": width,
         "colours": place.colours,
         "controls": msgspec.to_builtins(place.controls),
-        "horizon": reader.horizon,
+        "horizon": env.horizon,
         "ticks_per_second": ticks_per_second,
-        "notes": list(reader.how_to_play(place.world)),
+        "notes": list(env.how_to_play(place.world)),
         "holds": any(kind.carryable for kind in kinds.objects),
     }
     header = {
@@ -211,11 +196,3 @@ def _facts(
         "sheet": msgspec.to_builtins(sheet, str_keys=True),
         "runtime": {"module": _MODULE, "binary": _BINARY},
     }
-
-
-def _png(image: np.ndarray) -> bytes:
-    """An image as a PNG file with a palette."""
-    file = io.BytesIO()
-    reduced = Image.fromarray(image).quantize(_COLOURS, method=Image.Quantize.FASTOCTREE)
-    reduced.save(file, "PNG", optimize=True)
-    return file.getvalue()

@@ -17,7 +17,7 @@ from eqgrid.grid import RandomLayouts
 from ..base import Named, UsageError, as_usage_error, run_command
 from ..commands import first_world, settings_to_play
 from ..play import Menu
-from ..runs import SavedPolicy, read_policy
+from ..runs import read_policy
 from ..settings import read_flags
 from ..worlds import Kitchen, WorldSettings
 
@@ -74,8 +74,13 @@ def run(args: Sequence[str]) -> None:
         raise UsageError(f"There is no folder for {str(config.out)!r}: make it first.")
     tools = _tools()
     tools.check_runtime(config.runtime)
-    saved = _read(config)
-    menu = _menu(config, saved)
+    checkpoint = None if config.which == "policy" else config.which
+    named = Named(worlds=(config.env.name,), networks=config.network)
+    saved = read_policy(config.policy, checkpoint, named=named)
+    with as_usage_error():
+        config.env.check()
+    settings = settings_to_play(config.env)
+    menu = Menu(settings, [saved], delay=config.delay, noise=config.noise)
     place = menu.place(menu.layouts[0])
     if isinstance(unwrap(place.world), RandomLayouts):
         raise UsageError("A page without a server has one layout: choose one with --env.layout.")
@@ -101,21 +106,3 @@ def _tools() -> ModuleType:
             f"export_page.py needs {error.name!r}, which is not installed: "
             "pip install 'eqgrid[onnx]'."
         ) from error
-
-
-def _read(config: Config) -> SavedPolicy:
-    """The policy of the command line. **Raises:** as `read_policy`."""
-    assert config.policy is not None
-    checkpoint = None if config.which == "policy" else config.which
-    named = Named(worlds=(config.env.name,), networks=config.network)
-    return read_policy(config.policy, checkpoint, named=named)
-
-
-def _menu(config: Config, saved: SavedPolicy) -> Menu:
-    """The world and the partner.
-
-    **Raises:** `UsageError` when the world cannot be built, or the policy cannot act in it.
-    """
-    with as_usage_error():
-        config.env.check()
-    return Menu(settings_to_play(config.env), [saved], delay=config.delay, noise=config.noise)

@@ -1,7 +1,6 @@
 """The models of a page, and the check that they play as Python does."""
 
 from collections.abc import Collection
-from typing import Any
 
 import jax
 import msgspec
@@ -9,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from ..base import RunError
-from ._onnx import Model, leaves_of, to_model
+from ._onnx import Arrays, Model, leaves_of, to_model
 from ._world import PagePolicy, PageWorld, Shown, Stepped
 
 _TOLERANCE = 1e-6
@@ -75,7 +74,7 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
     names, outputs = _states(world), _step_outputs(world)
     first = jax.jit(world.start)
     state: list[Array] | None = None
-    ours: dict[str, Any] = {}
+    ours: Arrays = {}
     for number in range(steps):
         if state is None:
             key = jax.random.key(seed + number)
@@ -121,9 +120,7 @@ def _step_outputs(world: PageWorld) -> list[str]:
     return [*own, "action", "reward", "returns", "finished", *seen, *Shown._fields]
 
 
-def _compare(
-    expected: dict[str, Any], found: dict[str, Any], step: int, memory: Collection[str]
-) -> None:
+def _compare(expected: Arrays, found: Arrays, step: int, memory: Collection[str]) -> None:
     for name, value in expected.items():
         close = name.startswith("observation") or name in memory
         same = (

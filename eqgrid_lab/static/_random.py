@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 from jax.extend.random import threefry_prng_impl
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, Shaped, UInt32
 
 from eqgrid.typing import PyTree
@@ -43,7 +44,7 @@ def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
 
 
 def on_key_data(
-    function: Callable[..., Any], *arguments: PyTree
+    function: Callable[..., PyTree], *arguments: PyTree
 ) -> tuple[Callable[..., list[Array]], list[jax.ShapeDtypeStruct]]:
     """Writes a function anew for programs that have no keys.
 
@@ -69,11 +70,11 @@ def _is_key(x: Any) -> bool:
     return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
-def _run(jaxpr: Any, consts: Sequence[Any], *arguments: Any) -> list[Array]:
+def _run(jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *arguments: Array) -> list[Array]:
     """Evaluates a program on key data."""
-    values: dict[Any, Any] = {}
+    values: dict[core.Var, Array] = {}
 
-    def read(x: Any) -> Any:
+    def read(x: core.Var | core.Literal) -> Array:
         return as_data(x.val) if isinstance(x, core.Literal) else values[x]
 
     values.update(zip(jaxpr.constvars, [as_data(jnp.asarray(x)) for x in consts], strict=True))
@@ -84,28 +85,36 @@ def _run(jaxpr: Any, consts: Sequence[Any], *arguments: Any) -> list[Array]:
     return [read(x) for x in jaxpr.outvars]
 
 
-def _evaluate(equation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+def _evaluate(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Array]:
     """The results of one operation."""
     name, params = equation.primitive.name, equation.params
     if name in _RANDOM:
         return [_RANDOM[name](*inputs, **params)]
     if name == "iota_2x32_shape":
-        return _counts(**params)
+        # The numbers of the entries of an array, as their upper and lower 32 bits.
+        shape = params["shape"]
+        numbers = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
+        upper = jnp.asarray(numbers >> np.uint64(32), jnp.uint32)
+        return upper, jnp.asarray(numbers, jnp.uint32)
     if name == "threefry2x32":
         return threefry(*inputs)
     if name in _CALLS:
-        called = params.get("jaxpr", params.get("call_jaxpr"))
+        called = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
         return _run(getattr(called, "jaxpr", called), getattr(called, "consts", ()), *inputs)
     if name == "cond":
         index, *rest = inputs
         branches = [functools.partial(_run, x.jaxpr, x.consts) for x in params["branches"]]
         return jax.lax.switch(index, branches, *rest)
     if name == "scan":
-        return _scan(params, inputs)
+        return _scan(equation, inputs)
     if name == "while":
-        return _while(params, inputs)
+        return _while(equation, inputs)
+
+    def bind(*inputs: Array) -> list[Array]:
+        found = equation.primitive.bind(*inputs, **params)
+        return list(found) if equation.primitive.multiple_results else [found]
+
     keys = [_has_keys(x) for x in equation.invars]
-    bind = functools.partial(_bind, equation)
     if not any(keys):
         return bind(*inputs)
     # What is done to keys is done to both of their numbers.
@@ -116,21 +125,19 @@ def _evaluate(equation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
         raise ValueError(f"Keys are used in a way ({name}) that has no form on numbers.") from error
 
 
-def _bind(equation: Any, *inputs: Any) -> list[Any]:
-    found = equation.primitive.bind(*inputs, **equation.params)
-    return list(found) if equation.primitive.multiple_results else [found]
-
-
-def _has_keys(x: Any) -> bool:
+def _has_keys(x: core.Var | core.Literal) -> bool:
     return _is_key(x.val if isinstance(x, core.Literal) else x.aval)
 
 
-def _scan(params: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+def _scan(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Array]:
+    params = equation.params
     fixed, carried = params["num_consts"], params["num_carry"]
     own, first = inputs[:fixed], inputs[fixed : fixed + carried]
     body = functools.partial(_run, params["jaxpr"].jaxpr, params["jaxpr"].consts, *own)
 
-    def step(carry: Any, xs: Any) -> Any:
+    def step(
+        carry: tuple[Array, ...], xs: tuple[Array, ...]
+    ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         found = body(*carry, *xs)
         return tuple(found[:carried]), tuple(found[carried:])
 
@@ -141,7 +148,8 @@ def _scan(params: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     return [*last, *rows]
 
 
-def _while(params: Any, inputs: Sequence[Any]) -> Sequence[Any]:
+def _while(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Array]:
+    params = equation.params
     asked, fixed = params["cond_nconsts"], params["body_nconsts"]
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
     of_test, of_body, first = inputs[:asked], inputs[asked : asked + fixed], inputs[asked + fixed :]
@@ -181,46 +189,14 @@ def threefry(
     return x, y
 
 
-def _each(function: Callable[..., Array], keys: UInt32[Array, "*keys 2"]) -> Array:
-    """A function of one key, for an array of keys."""
-    for _ in range(keys.ndim - 1):
+def _each(function: Callable[..., Array], axes: int, *arrays: Shaped[Array, "..."]) -> Array:
+    """Maps a function over the first axes of arrays."""
+    for _ in range(axes):
         function = jax.vmap(function)
-    return function(keys)
+    return function(*arrays)
 
 
-def _split(keys: UInt32[Array, "*keys 2"], *, shape: tuple[int, ...]) -> Array:
-    return _each(lambda key: threefry_prng_impl.split(key, shape), keys)
-
-
-def _bits(keys: UInt32[Array, "*keys 2"], *, bit_width: int, shape: tuple[int, ...]) -> Array:
-    return _each(lambda key: threefry_prng_impl.random_bits(key, bit_width, shape), keys)
-
-
-def _fold_in(keys: UInt32[Array, "*keys 2"], data: Shaped[Array, "*keys"]) -> Array:
-    fold_in = threefry_prng_impl.fold_in
-    for _ in range(keys.ndim - 1):
-        fold_in = jax.vmap(fold_in)
-    return fold_in(keys, jnp.broadcast_to(data.astype(jnp.uint32), keys.shape[:-1]))
-
-
-def _seed(seeds: Shaped[Array, "*seeds"], *, impl: Any) -> Array:
-    seed = threefry_prng_impl.seed
-    for _ in range(seeds.ndim):
-        seed = jax.vmap(seed)
-    return seed(seeds)
-
-
-def _stack(*arrays: Array, axis: int, **_: Any) -> Array:
-    return jnp.concatenate([jnp.expand_dims(x, axis) for x in arrays], axis)
-
-
-def _counts(*, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The numbers of the entries of an array, as their upper and lower 32 bits."""
-    numbers = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
-    return jnp.asarray(numbers >> np.uint64(32), jnp.uint32), jnp.asarray(numbers, jnp.uint32)
-
-
-def _as_float(bits: UInt32[Array, "..."], *, new_dtype: Any) -> Float32[Array, "..."]:
+def _as_float(bits: UInt32[Array, "..."], *, new_dtype: object) -> Float32[Array, "..."]:
     """The float with these bits, which must not be subnormal: its sign and its power of two from a
     table, times its mantissa. Nothing is rounded.
     """
@@ -233,12 +209,23 @@ def _as_float(bits: UInt32[Array, "..."], *, new_dtype: Any) -> Float32[Array, "
     return table[which] * (1 + mantissa * np.float32(2**-23))
 
 
-_RANDOM: dict[str, Callable[..., Any]] = {
-    "random_split": _split,
-    "random_bits": _bits,
-    "random_fold_in": _fold_in,
-    "random_seed": _seed,
-    "stack": _stack,
+_RANDOM: dict[str, Callable[..., Array]] = {
+    "random_split": lambda keys, *, shape: _each(
+        lambda key: threefry_prng_impl.split(key, shape), keys.ndim - 1, keys
+    ),
+    "random_bits": lambda keys, *, bit_width, shape: _each(
+        lambda key: threefry_prng_impl.random_bits(key, bit_width, shape), keys.ndim - 1, keys
+    ),
+    "random_fold_in": lambda keys, data: _each(
+        threefry_prng_impl.fold_in,
+        keys.ndim - 1,
+        keys,
+        jnp.broadcast_to(data.astype(jnp.uint32), keys.shape[:-1]),
+    ),
+    "random_seed": lambda seeds, *, impl: _each(threefry_prng_impl.seed, seeds.ndim, seeds),
+    "stack": lambda *arrays, axis, **_: jnp.concatenate(
+        [jnp.expand_dims(x, axis) for x in arrays], axis
+    ),
     "bitcast_convert_type": _as_float,
     "random_wrap": lambda data, *, impl: data,
     "random_unwrap": lambda keys: keys,

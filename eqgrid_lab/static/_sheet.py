@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator
-from typing import Any, final
+from typing import NoReturn, final
 
 import jax
 import msgspec
@@ -135,19 +135,14 @@ def _cell_pictures(layout: Layout, bare: Look, pictures: _Pictures) -> dict[int,
             fitting = (x for x in known if _close(_put_over(whole, x), timed))
             patch = next(fitting, None)
             if patch is None:
-                patch = _changed(whole, timed)
+                # The pixels that differ, as a picture to put over the first one.
+                differs = (whole != timed).any(axis=-1, keepdims=True)
+                patch = np.concatenate([timed * differs, differs * np.uint8(255)], axis=-1)
+                patch = patch.astype(np.uint8)
                 known.append(patch)
             layers = [*found[lying], pictures.add(patch)]
             found[lying + kinds.num_codes * (timer + 1)] = layers
     return found
-
-
-def _changed(
-    before: UInt8[np.ndarray, "cell cell 3"], after: UInt8[np.ndarray, "cell cell 3"]
-) -> UInt8[np.ndarray, "cell cell 4"]:
-    """The pixels that differ, as a picture to put over the first one."""
-    differs = (before != after).any(axis=-1, keepdims=True)
-    return np.concatenate([after * differs, differs * np.uint8(255)], axis=-1).astype(np.uint8)
 
 
 def _agent_pictures(
@@ -155,7 +150,8 @@ def _agent_pictures(
 ) -> list[dict[int, int]]:
     """The pictures of each agent with all objects that it can hold."""
     codes = kinds.num_codes
-    carried = [NOTHING, *(code for code in range(1, codes) if _is_carryable(kinds, code))]
+    read = {code: kinds.read(code) for code in range(1, codes)}
+    carried = [NOTHING, *(code for code, kind in read.items() if kind and kind[0].carryable)]
     floor = Look(0, NOTHING, IDLE, 0, 0, (True, True, True, True), 0.5, None)
     found: list[dict[int, int]] = [{} for _ in range(agents)]
     for number, direction, held in itertools.product(range(agents), Direction, carried):
@@ -169,7 +165,7 @@ def _agent_pictures(
 
 def _extras(
     kinds: Kinds, floor: Look, look: AgentLook, extra: PyTree
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
+) -> Iterator[tuple[int, tuple[bool, ...]]]:
     """The further numbers of an agent that its picture can show, with their index.
 
     **Raises:** `UsageError` when they are not truth values, and the picture shows them.
@@ -197,16 +193,11 @@ class _Read(Exception):
 class _Unread:
     """Stands for a number that a picture does not show."""
 
-    def _read(self, *_: Any) -> Any:
+    def _read(self, *_: object) -> NoReturn:
         raise _Read
 
     __int__ = __index__ = __bool__ = __float__ = __str__ = __format__ = __eq__ = __hash__ = _read
     __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __lt__ = __gt__ = __le__ = __ge__ = _read
-
-
-def _is_carryable(kinds: Kinds, code: int) -> bool:
-    kind = kinds.read(code)
-    return kind is not None and kind[0].carryable
 
 
 def _put_over(

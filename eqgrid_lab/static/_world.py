@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -182,12 +182,12 @@ class PageWorld:
     def _shown(self, state: PlayState) -> Shown:
         codes = look_codes(self.place.grid.layout, unwrap_state(state.env_state))
         flags = [leaf for leaf in codes.extra if leaf.dtype == bool]
-        index: Any = jnp.zeros(self._agents, jnp.int32)
+        index = jnp.zeros(self._agents, jnp.int32)
         if len(flags) == len(codes.extra):
             for column in jnp.concatenate([*flags, jnp.zeros((self._agents, 0), bool)], -1).T:
                 index = 2 * index + column.astype(jnp.int32)
-        codes = (codes.lying, codes.timer, codes.place, codes.direction, codes.held, index)
-        return Shown(*(jnp.asarray(x).astype(jnp.int32) for x in codes))
+        found = (codes.lying, codes.timer, codes.place, codes.direction, codes.held, index)
+        return Shown(*(jnp.asarray(x).astype(jnp.int32) for x in found))
 
 
 @final

@@ -1,13 +1,19 @@
 """Studies with people: consent, games, questions, and the data of them."""
 
-from ._course import Course as Course
+from ._course import Course as Course, WaitingRoom as WaitingRoom
 from ._export import export as export, forget as forget, outcomes as outcomes, report as report
-from ._folder import open_people as open_people, open_study as open_study, people_in as people_in
-from ._people import DATA as DATA, DICTIONARY as DICTIONARY, People as People, Person as Person
+from ._people import (
+    DATA as DATA,
+    DICTIONARY as DICTIONARY,
+    People as People,
+    Person as Person,
+    open_people as open_people,
+    open_study as open_study,
+    people_in as people_in,
+)
 from ._plan import (
     Question as Question,
     check_plan as check_plan,
     plan_policies as plan_policies,
     read_plan as read_plan,
 )
-from ._waiting_room import WaitingRoom as WaitingRoom

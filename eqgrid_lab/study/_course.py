@@ -1,11 +1,14 @@
 """The course of a study: what each person sees next, and what becomes of it."""
 
 import asyncio
+import contextlib
+import dataclasses
 import random
 import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, final
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import final
 from urllib.parse import quote
 
 from ..base import UsageError
@@ -22,7 +25,80 @@ from ._plan import (
     Tutorial,
     is_blank,
 )
-from ._waiting_room import WaitingRoom
+
+_SILENT = 10.0
+"""After how many seconds without a word nobody is paired with a person who waits."""
+
+
+@final
+@dataclasses.dataclass
+class _Waiting:
+    stage: int
+    since: float
+    seen: float
+    called: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+
+
+@final
+class WaitingRoom:
+    """People who wait for another person at the same stage."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic):
+        """**Arguments:**
+
+        - `now`: the time in seconds since any moment.
+        """
+        self._now = now
+        self._waiting: dict[int, _Waiting] = {}
+
+    def enter(self, person: int, stage: int) -> bool:
+        """Notes that a person waits at a stage.
+
+        **Returns:** whether the person has just come, or comes back after having been silent.
+        """
+        own, now = self._waiting.get(person), self._now()
+        new = own is None or own.stage != stage or self._is_silent(own)
+        if new or own is None:
+            own = self._waiting[person] = _Waiting(stage, now, now)
+        own.seen = now
+        return new
+
+    def leave(self, person: int) -> None:
+        """Calls a person out of the room."""
+        own = self._waiting.pop(person, None)
+        if own is not None:
+            own.called.set()
+
+    def waited(self, person: int) -> float:
+        """For how many seconds a person has waited."""
+        return self._now() - self._waiting[person].since
+
+    def others(self, stage: int, busy: Collection[int]) -> list[int]:
+        """The people with whom a person could play, of whom the first one waited longest.
+
+        **Arguments:**
+
+        - `stage`: the stage of the person.
+        - `busy`: the person, and people who are about to play.
+        """
+        found = [
+            (own.since, other)
+            for other, own in self._waiting.items()
+            if other not in busy
+            if own.stage == stage and not self._is_silent(own)
+        ]
+        return [other for _, other in sorted(found)]
+
+    async def wait(self, person: int, seconds: float) -> None:
+        """Returns when a person is called, or after some seconds; at once if nobody waits."""
+        own = self._waiting.get(person)
+        if own is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(own.called.wait(), seconds)
+
+    def _is_silent(self, own: _Waiting) -> bool:
+        return self._now() - own.seen >= _SILENT
+
 
 FULL = "All places are taken at the moment. Please come back in some minutes."
 STOPPED = "The study has been stopped. Thank you for your interest."
@@ -103,7 +179,7 @@ class Course:
         else:
             await self._room.wait(person.person, _LONGEST_WAIT)
 
-    async def show(self, person: Person) -> dict[str, Any]:
+    async def show(self, person: Person) -> dict[str, object]:
         """What the page of a person shows: a text, questions, a game, a wait, or the end.
 
         **Raises:** `UsageError` and `OSError` when a game cannot be opened.
@@ -151,7 +227,13 @@ class Course:
                 return None
             if isinstance(stage, Consent):
                 self.people.note(person.person, "agreed")
-            self._note_answers(person, asked, answers)
+            given = {question.name: answers.get(question.name) for question in asked}
+            given = {name: None if is_blank(x) else x for name, x in given.items()}
+            game = person.game if person.asked else -1
+            self.people.answer(person.person, person.stage, game, given)
+            for question in asked:
+                if question.right is not None and given[question.name] != question.right:
+                    self.people.note(person.person, "missed a check", question.name)
             if person.asked:
                 self._next_game(person)
             else:
@@ -194,7 +276,7 @@ class Course:
 
     # ---- Games ------------------------------------------------------------------------------
 
-    async def _game(self, person: Person, stage: Tutorial | Games) -> dict[str, Any]:
+    async def _game(self, person: Person, stage: Tutorial | Games) -> dict[str, object]:
         """The game of a person, which goes on, or is opened now, or waits for another person."""
         me = person.person
         opening = me in self._opening  # by another window, or by who came second
@@ -261,56 +343,41 @@ class Course:
         return None
 
     async def _open(self, people: Sequence[Person], number: int, partner: str) -> None:
-        """Opens a game for one person, or for two."""
-        stage = people[0].stage
-        planned, numbers = self._planned(stage, number), {x.person for x in people}
+        """Opens a game for one person, or for two, and notes who has which seat."""
+        at, numbers = people[0].stage, [x.person for x in people]
+        stage, planned = self.plan.stage[at], self._planned(at, number)
         own, seats = self._seats(people, planned, number, partner)
-        names = [f"person {who}" for _, who in sorted(zip(own, _numbers(people), strict=True))]
-        self._opening |= numbers
+        names = [f"person {who}" for _, who in sorted(zip(own, numbers, strict=True))]
+        goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
+        patience = _ALONE if len(people) == 1 else _TOGETHER
+        terms = Terms(free=False, patience=patience, goal=goal)
+        self._opening |= {*numbers}
         try:
-            file = await self.hall.open(planned.layout, seats, names, self._terms(people))
+            file = await self.hall.open(planned.layout, seats, names, terms)
         finally:
-            self._opening -= numbers
+            self._opening -= {*numbers}
         session = self.hall.sessions[file]
+        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
         try:
-            self._seat(people, own, session, file, number, partner)
+            with self.people.together():
+                for seat, person in zip(own, people, strict=True):
+                    me = person.person
+                    attempt = self.people.num_played(me, at, number)
+                    who = {"person": me, "stage": at, "game": person.game, "seat": seat}
+                    where = {"layout": planned.layout, "file": file, "attempt": attempt}
+                    self.people.begin_game(who | game | where)
         except sqlite3.Error:
             session.leave()  # nobody knows of it
             raise
-        own_seats = dict(zip(_numbers(people), own, strict=True))
+        for seat, person in zip(own, numbers, strict=True):
+            token = session.tokens[seat]
+            assert token is not None
+            self._playing[person] = (file, token)
+            self._room.leave(person)
+        own_seats = dict(zip(numbers, own, strict=True))
         task = asyncio.create_task(self._follow(file, session, own_seats))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _seat(
-        self,
-        people: Sequence[Person],
-        own: Sequence[int],
-        session: Session,
-        file: str,
-        number: int,
-        partner: str,
-    ) -> None:
-        """Notes that a game begins, and who has which seat."""
-        stage = people[0].stage
-        planned = self._planned(stage, number)
-        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
-        with self.people.together():
-            for seat, person in zip(own, people, strict=True):
-                attempt = self.people.num_played(person.person, stage, number)
-                who = {"person": person.person, "stage": stage, "game": person.game, "seat": seat}
-                where = {"layout": planned.layout, "file": file, "attempt": attempt}
-                self.people.begin_game(who | game | where)
-        for seat, person in zip(own, people, strict=True):
-            token = session.tokens[seat]
-            assert token is not None
-            self._playing[person.person] = (file, token)
-            self._room.leave(person.person)
-
-    def _terms(self, people: Sequence[Person]) -> Terms:
-        stage = self.plan.stage[people[0].stage]
-        goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
-        return Terms(free=False, patience=_ALONE if len(people) == 1 else _TOGETHER, goal=goal)
 
     def _seats(
         self, people: Sequence[Person], planned: PlannedGame, number: int, partner: str
@@ -321,7 +388,7 @@ class Course:
         agents = self.hall.menu.place(planned.layout).env.num_agents
         seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
         if planned.seat == "drawn":
-            who = "/".join(str(x) for x in (*_numbers(people), people[0].stage, number))
+            who = "/".join(str(x) for x in (*(x.person for x in people), people[0].stage, number))
             own = random.Random(f"{self.plan.seed}/{who}").sample(range(agents), len(people))
         else:
             own = [planned.seat]
@@ -385,20 +452,6 @@ class Course:
 
     # ---- From place to place ----------------------------------------------------------------
 
-    def _note_answers(
-        self,
-        person: Person,
-        asked: Sequence[Question],
-        answers: Mapping[str, str | int | None],
-    ) -> None:
-        game = person.game if person.asked else -1
-        found = {question.name: answers.get(question.name) for question in asked}
-        given = {name: None if is_blank(x) else x for name, x in found.items()}
-        self.people.answer(person.person, person.stage, game, given)
-        for question in asked:
-            if question.right is not None and given[question.name] != question.right:
-                self.people.note(person.person, "missed a check", question.name)
-
     def _next_game(self, person: Person) -> None:
         stage = self.plan.stage[person.stage]
         assert isinstance(stage, Games)
@@ -416,9 +469,9 @@ class Course:
         self.people.end(person.person, outcome)
         self.people.note(person.person, outcome)
 
-    def _end(self, person: Person) -> dict[str, Any]:
+    def _end(self, person: Person) -> dict[str, object]:
         outcome = person.outcome or "finished"
-        found: dict[str, Any] = {"kind": "end", "outcome": outcome}
+        found: dict[str, object] = {"kind": "end", "outcome": outcome}
         if outcome == "finished":
             address = self.plan.redirect.replace("{id}", quote(person.id or "", safe=""))
             found |= {
@@ -428,15 +481,11 @@ class Course:
         return found
 
 
-def _numbers(people: Sequence[Person]) -> list[int]:
-    return [x.person for x in people]
-
-
-def _texts(stage: Consent | Reading) -> dict[str, Any]:
+def _texts(stage: Consent | Reading) -> dict[str, object]:
     return {"title": stage.title, "text": stage.text}
 
 
-def _asked(questions: Sequence[Question]) -> dict[str, Any]:
+def _asked(questions: Sequence[Question]) -> dict[str, object]:
     """The questions, without the right answers to checks."""
     fields = ("name", "text", "kind", "points", "low", "high", "options", "optional")
     return {"questions": [{name: getattr(x, name) for name in fields} for x in questions]}

@@ -3,9 +3,8 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -17,7 +16,7 @@ from ..base import UsageError
 from ..folders import locked, write_json
 from ..play import PERSON, SUFFIX
 from ..show import bootstrap_interval, print_table
-from ._people import DICTIONARY, People
+from ._people import DICTIONARY, People, Row
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Spreadsheets take a text that begins so for a formula."""
@@ -42,28 +41,21 @@ def export(people: People, folder: Path) -> list[Path]:
     written = []
     for name in DICTIONARY:
         columns, rows = people.table(name)
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(columns)
+        for row in rows:
+            writer.writerow(
+                f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+                for cell in row
+            )
+        write_whole(folder / f"{name}.csv", text.getvalue().encode())
+        by_column = {column: [row[i] for row in rows] for i, column in enumerate(columns)}
         types = {column: _TYPES[x] for column, x in people.types(name).items()}
-        write_whole(folder / f"{name}.csv", _csv(columns, rows).encode())
-        write_table(folder / f"{name}.parquet", _by_column(columns, rows), types)
+        write_table(folder / f"{name}.parquet", by_column, types)
         written += [folder / f"{name}.csv", folder / f"{name}.parquet"]
     write_json(folder / "dictionary.json", DICTIONARY)
     return [*written, folder / "dictionary.json"]
-
-
-def _csv(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow(
-            f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-            for cell in row
-        )
-    return text.getvalue()
-
-
-def _by_column(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    return {name: [row[i] for row in rows] for i, name in enumerate(columns)}
 
 
 def forget(people: People, folder: Path, id: str) -> int:
@@ -97,10 +89,10 @@ def report(people: People, console: Console) -> None:
     """Prints returns by partner with intervals, orders, answers, drop-outs and latencies. People
     who came with the same id, in two browsers, are one person.
     """
-    everybody = _rows(people, "people")
+    everybody = people.rows("people")
     first = {row["person"]: row["same_as"] or row["person"] for row in everybody}
-    games = [row | {"who": first[row["person"]]} for row in _rows(people, "games")]
-    answers = [row | {"who": first[row["person"]]} for row in _rows(people, "answers")]
+    games = [row | {"who": first[row["person"]]} for row in people.rows("games")]
+    answers = [row | {"who": first[row["person"]]} for row in people.rows("answers")]
     ends = outcomes(everybody)
     counts = ", ".join(f"{number} {end}" for end, number in ends.items())
     console.print(f"{sum(ends.values())} people: {counts or 'nobody yet'}")
@@ -108,7 +100,17 @@ def report(people: People, console: Console) -> None:
         again = len(everybody) - sum(ends.values())
         console.print(f"browsers with an id that came before: {again}; see `same_as` in `people`")
     _print_games(console, [x for x in games if x["outcome"] == "finished"])
-    _print_orders(console, games)
+    # With which game people began, at each stage with several games.
+    played = [x for x in games if x["outcome"] in ("finished", "left")]
+    several = {x["stage"] for x in played if x["number"] > 0}
+    starts = {(x["stage"], x["number"], x["name"], x["who"]) for x in played if x["game"] == 0}
+    began = [key[:3] for key in sorted(starts) if key[0] in several]
+    rows = [
+        [str(stage), Text(name), str(began.count((stage, number, name)))]
+        for stage, number, name in dict.fromkeys(began)
+    ]
+    if rows:
+        print_table(console, ("stage", "first game", "people"), rows)
     waits = [x["latency_ms"] for x in games if x["latency_ms"] is not None]
     if waits:
         low, high = np.percentile(waits, [50, 95])
@@ -119,7 +121,7 @@ def report(people: People, console: Console) -> None:
     _print_answers(console, answers, games)
 
 
-def outcomes(everybody: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
     """How many people came to which end.
 
     **Arguments:**
@@ -135,17 +137,12 @@ def outcomes(everybody: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {end: found.count(end) for end in _OUTCOMES if end in found}
 
 
-def _rows(people: People, name: str) -> list[dict[str, Any]]:
-    columns, rows = people.table(name)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _with_whom(game: dict[str, Any]) -> tuple[int, str, str, str]:
+def _with_whom(game: Row) -> tuple[int, str, str, str]:
     """What tells games apart: a fallback is another partner in the same game."""
     return game["stage"], game["layout"], game["name"], game["partner"]
 
 
-def _print_games(console: Console, games: Sequence[dict[str, Any]]) -> None:
+def _print_games(console: Console, games: Sequence[Row]) -> None:
     """Returns by stage, layout, game and partner: the mean over people of their mean, with its
     interval; of two people who play together, the mean over pairs, whose scores go together.
     """
@@ -153,7 +150,7 @@ def _print_games(console: Console, games: Sequence[dict[str, Any]]) -> None:
     apart = any(x["mean_score"] not in (None, x["score"]) for x in games)
     for game in sorted(set(map(_with_whom, games))):
         own, partner = [x for x in games if _with_whom(x) == game], game[-1]
-        scores: dict[Any, list[float]] = {}
+        scores: dict[str | int, list[float]] = {}
         for x in own:
             scores.setdefault(x["file" if partner == PERSON else "who"], []).append(x["score"])
         means = np.asarray([np.mean(x) for x in scores.values()])
@@ -168,23 +165,7 @@ def _print_games(console: Console, games: Sequence[dict[str, Any]]) -> None:
         print_table(console, (*titles, "of all agents") if apart else titles, rows)
 
 
-def _print_orders(console: Console, games: Sequence[dict[str, Any]]) -> None:
-    """With which game people began, at each stage with several games."""
-    played = [x for x in games if x["outcome"] in ("finished", "left")]
-    several = {x["stage"] for x in played if x["number"] > 0}
-    first = {(x["stage"], x["number"], x["name"], x["who"]) for x in played if x["game"] == 0}
-    began = [key[:3] for key in sorted(first) if key[0] in several]
-    rows = [
-        [str(stage), Text(name), str(began.count((stage, number, name)))]
-        for stage, number, name in dict.fromkeys(began)
-    ]
-    if rows:
-        print_table(console, ("stage", "first game", "people"), rows)
-
-
-def _print_answers(
-    console: Console, answers: Sequence[dict[str, Any]], games: Sequence[dict[str, Any]]
-) -> None:
+def _print_answers(console: Console, answers: Sequence[Row], games: Sequence[Row]) -> None:
     """The answers to each question of each stage, after each game. Of a person who answered in two
     browsers, the first answer counts.
     """

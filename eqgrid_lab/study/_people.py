@@ -1,16 +1,29 @@
-"""The data of a study: people, their answers, games and events, in one SQLite file."""
+"""The folder of a study: its plan, its settings, and its data in one SQLite file."""
 
 import contextlib
 import datetime
 import hashlib
+import json
 import math
 import secrets
 import sqlite3
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
+
+from rich.console import Console
+
+from agents import write_whole
+
+from ..base import UsageError
+from ..folders import locked, open_results, results_console, write_json
+
+Cell: TypeAlias = str | int | float | None
+"""A value in a table of SQLite."""
+Row: TypeAlias = dict[str, Any]
+"""A row of a table, by column."""
 
 DATA = "study.sqlite"
 _TABLES = """
@@ -232,12 +245,12 @@ class People:
         row = (outcome, utc_now(), person)
         self._data.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
 
-    def answer(self, person: int, stage: int, game: int, answers: dict[str, Any]) -> None:
+    def answer(self, person: int, stage: int, game: int, answers: Mapping[str, Cell]) -> None:
         """Notes answers; later ones replace earlier ones to the same questions."""
         rows = [(person, stage, game, name, x, utc_now()) for name, x in answers.items()]
         self._data.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def begin_game(self, row: dict[str, Any]) -> None:
+    def begin_game(self, row: Mapping[str, Cell]) -> None:
         """Notes a game that begins, with the first columns of the table."""
         names = ", ".join(row)
         places = ", ".join("?" * len(row))
@@ -333,11 +346,16 @@ class People:
         declared = self._declared(name)
         return {column: declared[column] for column in DICTIONARY[name]}
 
-    def table(self, name: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def table(self, name: str) -> tuple[list[str], list[tuple[Cell, ...]]]:
         """The columns and rows of a table of `DICTIONARY`."""
         columns = list(DICTIONARY[name])
         query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY rowid"
         return columns, self._data.execute(query).fetchall()
+
+    def rows(self, name: str) -> list[Row]:
+        """The rows of a table of `DICTIONARY`."""
+        columns, rows = self.table(name)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _declared(self, name: str) -> dict[str, str]:
         rows = self._data.execute(f"PRAGMA table_info({name})").fetchall()
@@ -356,7 +374,7 @@ class People:
             heard[person] = self._now() - max(0.0, age)
         return heard
 
-    def _one(self, where: str, values: Sequence[Any]) -> Person | None:
+    def _one(self, where: str, values: Sequence[Cell]) -> Person | None:
         query = f"SELECT person, id, stage, game, asked, outcome FROM people WHERE {where}"
         row = self._data.execute(query, values).fetchone()
         if row is None:
@@ -367,3 +385,81 @@ class People:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+PLAN = "plan.toml"
+"""The copy of the plan in the folder."""
+SETTINGS = "study.json"
+"""The world, the clock and the partners with which it was begun."""
+
+
+@contextlib.contextmanager
+def open_study(
+    plan: Path, settings: Mapping[str, object], out: Path | None
+) -> Iterator[tuple[Path, Console]]:
+    """Context manager that makes the folder of a study, or opens that of one that goes on.
+
+    **Arguments:**
+
+    - `plan`: the file of the plan.
+    - `settings`: all else that should not change in the middle of a study.
+    - `out`: the folder; a new one in `runs/` if it is `None`.
+
+    **Returns:** the folder and a console.
+
+    **Raises:** `UsageError` as `open_results`, and when the study was begun with another plan or
+    other settings.
+    """
+    if out is None or not (out / DATA).is_file():
+        with open_results("study", out) as (folder, console):
+            write_whole(folder / PLAN, plan.read_bytes())
+            write_json(folder / SETTINGS, dict(settings))
+            yield folder, console
+        return
+    with locked(out):
+        _check_same(out, plan, settings)
+        yield out, results_console()
+
+
+def _check_same(out: Path, plan: Path, settings: Mapping[str, object]) -> None:
+    try:
+        before = json.loads((out / SETTINGS).read_bytes())
+        same = (out / PLAN).read_bytes() == plan.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"The study in {str(out)!r} cannot go on: its {PLAN} or {SETTINGS} cannot be read."
+        ) from error
+    if not same:
+        raise UsageError(f"The study in {str(out)!r} was begun with another plan: see its {PLAN}.")
+    now = json.loads(json.dumps(settings))
+    changed = [name for name in now if before.get(name) != now[name]]
+    if changed:
+        raise UsageError(
+            f"The study in {str(out)!r} was begun with other settings of {', '.join(changed)}: "
+            f"see its {SETTINGS}."
+        )
+
+
+@contextlib.contextmanager
+def people_in(folder: Path) -> Iterator[People]:
+    """Context manager with the data in a folder, which are begun if there are none.
+
+    **Raises:** `UsageError` when they are damaged, or cannot be written.
+    """
+    try:
+        with contextlib.closing(People(folder)) as people:
+            yield people
+    except sqlite3.Error as error:
+        raise UsageError(f"The study in {str(folder)!r} cannot be used: {error}.") from error
+
+
+@contextlib.contextmanager
+def open_people(folder: Path) -> Iterator[People]:
+    """Context manager with the data of a study that was begun.
+
+    **Raises:** `UsageError` as `people_in`, and when the folder has no study.
+    """
+    if not (folder / DATA).is_file():
+        raise UsageError(f"The folder {str(folder)!r} has no study: it lacks {DATA}.")
+    with people_in(folder) as people:
+        yield people

@@ -5,9 +5,9 @@ import contextlib
 import socket
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, final
 from urllib.parse import urlsplit
 
 import jax
@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -27,7 +27,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agents import CheckpointError
 from eqgrid import unwrap, unwrap_state
 from eqgrid.grid import RandomLayouts
-from eqgrid.typing import PyTree
 
 from ..base import UsageError
 from ..folders import short_name
@@ -38,7 +37,6 @@ from ..play import (
     Join,
     Page,
     Ping,
-    Place,
     Pong,
     Recorded,
     Refusal,
@@ -57,7 +55,7 @@ from ..play import (
 )
 from ..show import running_return, with_last
 from ..study import Course
-from ._study_routes import study_routes
+from ._study_routes import Answer, Endpoint, study_routes
 
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
@@ -100,32 +98,30 @@ def build_app(
         yield
         await (hall if course is None else course).close()
 
-    routes = [
+    routes: list[BaseRoute] = [
         Mount("/page", StaticFiles(directory=PAGE)),
         WebSocketRoute("/api/games/{game}", _socket),
-        *(_free_play() if course is None else study_routes(course, admin, _in_words, _page)),
     ]
+    if course is not None:
+        routes += study_routes(course, admin, _in_words, _page)
+    else:  # everybody chooses games
+        routes += [
+            Route("/", _page("index.html")),
+            Route("/api/menu", _in_words(_menu)),
+            Route("/api/layouts/{number:int}", _in_words(_layout)),
+            Route("/api/games", _in_words(_open), methods=["POST"]),
+            Route("/api/games/{game}/film.gif", _in_words(_film)),
+            Route("/api/games/{game}/scenes", _in_words(_scenes)),
+            Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
+            Route("/api/games/{game}/record", _in_words(_record)),
+            Route("/api/recordings", _in_words(_recordings)),
+            Route("/api/recordings/{number:int}/scenes", _in_words(_scenes)),
+            Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
+        ]
     guard = Middleware(_Guard, hosts=frozenset(hosts))
     app = Starlette(routes=routes, middleware=[guard], lifespan=lifespan)
     app.state.hall = hall
     return app
-
-
-def _free_play() -> list[Route]:
-    """The routes of a server where everybody chooses games."""
-    return [
-        Route("/", _page("index.html")),
-        Route("/api/menu", _in_words(_menu)),
-        Route("/api/layouts/{number:int}", _in_words(_layout)),
-        Route("/api/games", _in_words(_open), methods=["POST"]),
-        Route("/api/games/{game}/film.gif", _in_words(_film)),
-        Route("/api/games/{game}/scenes", _in_words(_scenes)),
-        Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
-        Route("/api/games/{game}/record", _in_words(_record)),
-        Route("/api/recordings", _in_words(_recordings)),
-        Route("/api/recordings/{number:int}/scenes", _in_words(_scenes)),
-        Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
-    ]
 
 
 @final
@@ -162,8 +158,8 @@ class _Guard:
 
 
 def _in_words(
-    answer: Callable[[Hall, Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
+    answer: Answer,
+) -> Endpoint:
     """Answers foreseen errors with one sentence."""
 
     async def endpoint(request: Request) -> Response:
@@ -185,7 +181,7 @@ def _sorry(text: str, status: int) -> Response:
     return JSONResponse({"text": text}, status)
 
 
-def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
+def _page(name: str) -> Endpoint:
     """The endpoint of a file of the page."""
 
     async def endpoint(_: Request) -> Response:
@@ -203,15 +199,15 @@ async def _layout(hall: Hall, request: Request) -> Response:
     layout = _layout_of(hall, request.path_params["number"])
     place = await asyncio.to_thread(hall.menu.place, layout)
     offers = await asyncio.to_thread(hall.menu.offers, layout)
-    env: Any = place.settings.env
-    notes = list(env.how_to_play(place.world))
+    notes = list(place.settings.env.how_to_play(place.world))
     if isinstance(unwrap(place.world), RandomLayouts):
         notes.append("Each game has another layout; this picture is an example.")
-    state = await asyncio.to_thread(_first_state, place)
-    nothing = [0.0] * place.env.num_agents
-    frame = Screen().update(whole_frame(place, state, 0, nothing, hall.tiles), hall.tiles)
+    _, state = await asyncio.to_thread(place.env.reset, jax.random.key(0))
+    shown, nothing = unwrap_state(state), [0.0] * place.env.num_agents
+    whole = whole_frame(place.drawn_layout, shown, 0, nothing, hall.tiles)
+    frame = Screen().update(whole, hall.tiles)
     height, width = place.grid.shape
-    shown = {
+    facts = {
         "title": place.title,
         "height": height,
         "width": width,
@@ -222,11 +218,7 @@ async def _layout(hall: Hall, request: Request) -> Response:
         "controls": msgspec.to_builtins(place.controls),
         "frame": msgspec.to_builtins(frame),
     }
-    return JSONResponse(shown)
-
-
-def _first_state(place: Place) -> PyTree:
-    return unwrap_state(place.env.reset(jax.random.key(0))[1])
+    return JSONResponse(facts)
 
 
 async def _open(hall: Hall, request: Request) -> Response:
@@ -236,7 +228,7 @@ async def _open(hall: Hall, request: Request) -> Response:
     content = await read_body(request.stream(), _LARGEST_BODY)
     if content is None:
         return _sorry("This is too much for a new game.", 413)
-    wish: _NewGame = read_json(content, _NewGame)
+    wish = read_json(content, msgspec.json.Decoder(_NewGame))
     name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
     session = hall.sessions[name]
     tokens = {"tokens": session.tokens, "watch": session.watch_token}

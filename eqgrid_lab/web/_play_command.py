@@ -129,7 +129,9 @@ def run(args: Sequence[str], process: Process) -> None:
     _check_hosts(config.hosts)
     serve = _server()
     plan = None if config.study is None else read_plan(config.study)
-    policies = _read(config)
+    checkpoint = None if config.which == "policy" else config.which
+    named = Named(worlds=(config.env.name,), networks=config.network)
+    policies = [read_policy(path, checkpoint, named=named) for path in config.policies]
     if plan is not None and config.study is not None:
         policies += plan_policies(plan, config.study.parent)
     with as_usage_error():
@@ -156,7 +158,10 @@ def run(args: Sequence[str], process: Process) -> None:
         course = None if plan is None or people is None else Course(plan, people, hall)
         admin = secrets.token_urlsafe(16)
         names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
-        address = f"http://{_host_to_open(config.host)}:{listening.getsockname()[1]}/"
+        # 0.0.0.0 and :: stand for all addresses of this machine.
+        host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "") else config.host
+        host = f"[{host}]" if ":" in host else host
+        address = f"http://{host}:{listening.getsockname()[1]}/"
         overview = f"{address}admin#{admin}"
         _greet(console, config, policies, address, folder)
         if course is not None:
@@ -248,20 +253,6 @@ def _server() -> Callable[..., None]:
         raise UsageError(
             f"play.py needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."
         ) from error
-
-
-def _read(config: Config) -> list[SavedPolicy]:
-    """The policies of the command line. **Raises:** as `read_policy`."""
-    checkpoint = None if config.which == "policy" else config.which
-    named = Named(worlds=(config.env.name,), networks=config.network)
-    return [read_policy(path, checkpoint, named=named) for path in config.policies]
-
-
-def _host_to_open(host: str) -> str:
-    """The host in the address that this machine opens: 0.0.0.0 and :: stand for all of its own."""
-    if host in ("0.0.0.0", "::", ""):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
 
 
 def _check_hosts(hosts: Sequence[str]) -> None:

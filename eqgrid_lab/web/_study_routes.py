@@ -1,17 +1,18 @@
 """The routes of a study: for the pages of people, and for the page of who runs it."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, final
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeAlias, final
 
 import msgspec
 from msgspec import Meta
+from msgspec.json import Decoder
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..base import UsageError
-from ..play import read_body, read_json
+from ..play import Hall, read_body, read_json
 from ..study import Course, Person, outcomes
 
 _LARGEST_BODY = 2**22  # as many long answers as a stage may have
@@ -46,11 +47,13 @@ class _Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: bool
 
 
-Answer = Callable[[Request], Awaitable[Response]]
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+Answer: TypeAlias = Callable[[Hall, Request], Awaitable[Response]]
+PageFile: TypeAlias = Callable[[str], Endpoint]
 
 
 def study_routes(
-    course: Course, admin: str, in_words: Callable[[Any], Answer], page: Callable[[str], Answer]
+    course: Course, admin: str, in_words: Callable[[Answer], Endpoint], page: PageFile
 ) -> list[Route]:
     """The routes.
 
@@ -62,8 +65,13 @@ def study_routes(
     - `page`: the endpoint of a file of the page.
     """
 
-    async def join(_: Any, request: Request) -> Response:
-        given: _Join = read_json(await _body(request), _Join)
+    async def facts(_: Hall, __: Request) -> Response:
+        plan, study = course.plan, course.people.fact("study")
+        known = {"title": plan.title, "study": study, "id_parameter": plan.id_parameter}
+        return JSONResponse(known)
+
+    async def join(_: Hall, request: Request) -> Response:
+        given = read_json(await _body(request), Decoder(_Join))
         if len(given.id or "") > _LONGEST_ID:
             raise UsageError(
                 f"The id in the address is longer than {_LONGEST_ID} characters: open the address "
@@ -79,7 +87,7 @@ def study_routes(
         return JSONResponse({"study": course.plan.title, **found})
 
     async def answer(person: Person, request: Request) -> Response:
-        given: _Answers = read_json(await _body(request), _Answers)
+        given = read_json(await _body(request), Decoder(_Answers))
         person = course.people.get(person.person) or person  # reading the body may take long
         if given.at == course.place(person):  # otherwise it was taken already
             problem = course.answer(person, given.answers)
@@ -92,19 +100,19 @@ def study_routes(
             course.people.seen(person.person)
         return JSONResponse({})
 
-    async def overview(_: Any, request: Request) -> Response:
+    async def overview(_: Hall, request: Request) -> Response:
         _check_admin(request, admin)
         return JSONResponse(_overview(course))
 
-    async def stop(_: Any, request: Request) -> Response:
+    async def stop(_: Hall, request: Request) -> Response:
         _check_admin(request, admin)
-        course.stop(read_json(await _body(request), _Stop).on)
+        course.stop(read_json(await _body(request), Decoder(_Stop)).on)
         return JSONResponse({})
 
     return [
         Route("/", page("study.html")),
         Route("/admin", page("admin.html")),
-        Route("/api/study", in_words(_facts(course))),
+        Route("/api/study", in_words(facts)),
         Route("/api/study/join", in_words(join), methods=["POST"]),
         Route("/api/study/now", in_words(_for_person(course, now))),
         Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
@@ -114,23 +122,10 @@ def study_routes(
     ]
 
 
-def _facts(course: Course) -> Callable[[Any, Request], Awaitable[Response]]:
-    async def facts(_: Any, __: Request) -> Response:
-        plan = course.plan
-        study = course.people.fact("study")
-        return JSONResponse(
-            {"title": plan.title, "study": study, "id_parameter": plan.id_parameter}
-        )
-
-    return facts
-
-
-def _for_person(
-    course: Course, answer: Callable[[Person, Request], Awaitable[Response]]
-) -> Callable[[Any, Request], Awaitable[Response]]:
+def _for_person(course: Course, answer: Callable[[Person, Request], Awaitable[Response]]) -> Answer:
     """Finds the person by the token of a request; the page of an unknown one joins anew."""
 
-    async def endpoint(_: Any, request: Request) -> Response:
+    async def endpoint(_: Hall, request: Request) -> Response:
         person = course.people.find(request.headers.get("x-token", ""))
         if person is None:
             return JSONResponse({"text": _UNKNOWN}, 401)
@@ -154,10 +149,9 @@ async def _body(request: Request) -> bytes:
     return content
 
 
-def _overview(course: Course) -> Mapping[str, Any]:
+def _overview(course: Course) -> dict[str, object]:
     """Who is where, and which games go on."""
-    columns, rows = course.people.table("people")
-    people = [dict(zip(columns, row, strict=True)) for row in rows]
+    people = course.people.rows("people")
     games = [
         {
             "game": name,

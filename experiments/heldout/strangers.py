@@ -23,7 +23,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import tyro
@@ -32,7 +32,7 @@ from jaxtyping import Float
 from eqgrid_lab import models_of_people
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import run_command
-from eqgrid_lab.commands import HELD_OUT, read_held_out
+from eqgrid_lab.commands import HELD_OUT, JsonTable, read_held_out
 from eqgrid_lab.folders import write_csv
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import (
@@ -208,9 +208,12 @@ def stages(population: Path) -> list[Path]:
 
 
 def _train(run: Path, page: Path, *flags: str) -> None:
-    if not _is_complete(run):
-        begun = any((run / "checkpoints").glob("*.safetensors"))
-        _call(page, *(["--resume", run] if begun else [*flags, "--out", run, "--overwrite"]))
+    if (run / "result.json").exists():
+        config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
+        if _result(run)["env_steps"] >= config["total_steps"]:
+            return
+    begun = any((run / "checkpoints").glob("*.safetensors"))
+    _call(page, *(["--resume", run] if begun else [*flags, "--out", run, "--overwrite"]))
 
 
 def _call(*command: str | Path) -> None:
@@ -223,15 +226,7 @@ def _call(*command: str | Path) -> None:
         sys.exit(code)
 
 
-def _is_complete(run: Path) -> bool:
-    if not (run / "result.json").exists():
-        return False
-    steps = _result(run)["env_steps"]
-    config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
-    return steps >= config["total_steps"]
-
-
-def _result(run: Path) -> dict[str, Any]:
+def _result(run: Path) -> JsonTable:
     return json.loads((run / "result.json").read_text(encoding="utf-8"))
 
 
@@ -247,8 +242,8 @@ def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequen
     own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
     own += ["--which", "last"] if method.population else []
     own += ["--layout", kitchen] if method.layout else []
-    partners = [EXPERIMENTS / "partners.py", *runs, *own]
-    commands: dict[str, list[Any]] = {
+    partners: list[str | Path] = [EXPERIMENTS / "partners.py", *runs, *own]
+    commands: dict[str, list[str | Path]] = {
         "crossplay": [EXPERIMENTS / "crossplay.py", *runs, *own],
         "partners": partners,
         "people": [*partners, "--partners", "people", *method.judging],

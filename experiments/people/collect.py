@@ -11,10 +11,10 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 from agents import checksum
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.commands import JsonTable
 from eqgrid_lab.show import median_seed
 
 HERE = Path(__file__).parent
@@ -51,9 +51,9 @@ cross-entropy (in nats) are those on the held-out games.
 """
 
 
-def collect(runs: Path) -> dict[str, Any]:
+def collect(runs: Path) -> JsonTable:
     """Copies the policies of all runs, and describes them."""
-    found: dict[str, Any] = {}
+    found: JsonTable = {}
     for kitchen in KITCHENS:
         (HERE / kitchen).mkdir(exist_ok=True)
         found[kitchen] = {}
@@ -65,7 +65,18 @@ def collect(runs: Path) -> dict[str, Any]:
                 source = run / f"seed-{one['seed']}" / "policy.safetensors"
                 target = HERE / kitchen / f"{kind}-{one['seed']}.safetensors"
                 shutil.copyfile(source, target)
-                models.append(_numbers(one) | {"file": target.name, "sha256": checksum(target)})
+                kept = one[one["kept"]]
+                models.append(
+                    {
+                        "seed": one["seed"],
+                        "return": round(kept["return_mean"], 1),
+                        "accuracy": round(kept["accuracy"], 4),
+                        "cross_entropy": round(kept["cross_entropy"], 4),
+                        "episodes": one["eval_episodes"],
+                        "file": target.name,
+                        "sha256": checksum(target),
+                    }
+                )
             found[kitchen][kind] = {
                 "default": models[median_seed(result)]["file"],
                 "people_return": round(result[0]["people_return_mean"], 1),
@@ -75,18 +86,7 @@ def collect(runs: Path) -> dict[str, Any]:
     return found
 
 
-def _numbers(result: dict[str, Any]) -> dict[str, Any]:
-    kept = result[result["kept"]]
-    return {
-        "seed": result["seed"],
-        "return": round(kept["return_mean"], 1),
-        "accuracy": round(kept["accuracy"], 4),
-        "cross_entropy": round(kept["cross_entropy"], 4),
-        "episodes": result["eval_episodes"],
-    }
-
-
-def card(found: dict[str, Any]) -> str:
+def card(found: JsonTable) -> str:
     """The text of the card, with a table of all models."""
     episodes = found["cramped"]["clone"]["models"][0]["episodes"]
     lines = [CARD.format(episodes=episodes)]

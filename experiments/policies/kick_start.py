@@ -88,10 +88,10 @@ class KickStart(Experiment):
                 "Agents must observe what the teacher does: leave --env.normalize-observation out."
             )
         try:
-            taught: Any = _read(self.teacher).observation
+            taught = _read(self.teacher).observation
         except CheckpointError as error:
             raise ValueError(f"--teacher: {error}") from error
-        seen: Any = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
+        seen = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
         if taught.shape != seen.shape:
             raise ValueError(
                 f"The teacher observes {taught.shape}, and the agents observe {seen.shape}: they "

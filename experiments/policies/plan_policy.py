@@ -8,7 +8,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import jax
 import tyro
@@ -27,6 +27,7 @@ from eqgrid_lab.base import (
     keep_compiled_programs,
     run_command,
 )
+from eqgrid_lab.commands import JsonTable
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.plans import Distillation, Judged, Played, follows, judge, sharpened, write_taught
 from eqgrid_lab.settings import read_flags
@@ -72,7 +73,7 @@ class Config:
 
 def teach(
     config: Config, world: GridWorld, console: Console
-) -> tuple[AbstractNetwork, Judged, Played, dict[str, Any]]:
+) -> tuple[AbstractNetwork, Judged, Played, JsonTable]:
     """Solves the kitchen, and teaches a network.
 
     **Returns:** the network, how it was judged, its game, and the numbers of the search.
@@ -107,7 +108,7 @@ def teach(
     return network, found, played, {"counters": counters, "value": table.value, **took}
 
 
-def describe(found: Judged, value: float) -> dict[str, Any]:
+def describe(found: Judged, value: float) -> JsonTable:
     """The numbers of a network for its files."""
     return {
         "greedy": found.greedy,
@@ -120,7 +121,7 @@ def describe(found: Judged, value: float) -> dict[str, Any]:
     }
 
 
-def show(console: Console, numbers: dict[str, Any]) -> None:
+def show(console: Console, numbers: JsonTable) -> None:
     """Prints the numbers of a network."""
     rows = [
         ("the best possible return", f"{numbers['value']:g}"),

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, final
+from typing import Annotated, final
 
 import distrax
 import equinox as eqx
@@ -31,6 +31,7 @@ from agents import (
     Metrics,
     Minibatch,
     Rollout,
+    SharedParameters,
     TrainState,
     actor_critic,
     mean_over,
@@ -217,11 +218,14 @@ def as_team(rollout: Rollout) -> Rollout:
 
 def _with(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
     """A policy whose critic has the parameters of its actor, with a share of random actions."""
-
-    def values(team: Any) -> Any:
-        return team.network.layers, team.network.norms
-
-    policy = eqx.tree_at(lambda x: values(x.critic), policy, values(policy.actor))
+    assert isinstance(policy.actor, SharedParameters)
+    network = policy.actor.network
+    assert isinstance(network, QNetwork)
+    policy = eqx.tree_at(
+        lambda x: (x.critic.network.layers, x.critic.network.norms),
+        policy,
+        (network.layers, network.norms),
+    )
     return eqx.tree_at(lambda x: x.head.epsilon, policy, epsilon)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule
 from eqgrid.grid import GridWorld, World
 from eqgrid_lab.base import PARTNERS, UsageError, keep_compiled_programs, run_command
+from eqgrid_lab.commands import JsonTable
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.plans import (
     Distillation,
@@ -94,7 +95,7 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
         )
     kitchen = dataclasses.replace(kitchen, normalize_observation=False)
     world = build_one_kitchen(kitchen, "A better game is searched")
-    seen: Any = world.observe(world.reset(jax.random.key(0))[1])
+    seen = world.observe(world.reset(jax.random.key(0))[1])
     if jax.tree.map(np.shape, seen) != jax.tree.map(np.shape, saved.policy.observation):
         raise UsageError(
             "The policy sees more than the kitchen shows, such as the number of each cook or the "
@@ -118,7 +119,7 @@ def search(
 
 def teach(
     config: Config, world: GridWorld, teacher: Teacher, console: Console
-) -> tuple[AbstractNetwork, Played, dict[str, Any]]:
+) -> tuple[AbstractNetwork, Played, JsonTable]:
     """Teaches a network.
 
     **Returns:** the network, its game, and what it earns.
@@ -152,7 +153,7 @@ def returns(world: GridWorld, teacher: Teacher, start: World) -> float:
     return float(sum(reward.item() for *_, reward in recite(world, teacher, repeat(start, 1))))
 
 
-def show(console: Console, numbers: dict[str, Any]) -> None:
+def show(console: Console, numbers: JsonTable) -> None:
     """Prints what the policy, the search and the network earn."""
     rows = [
         ("the policy, most probable actions", f"{numbers['policy']:g}"),

@@ -189,7 +189,6 @@ PRIVATE = {
     "eqgrid_lab.static": {
         "_export",
         "_export_page",
-        "_kernels",
         "_models",
         "_onnx",
         "_random",

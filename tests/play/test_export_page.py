@@ -29,8 +29,7 @@ pytest.importorskip("jax2onnx", reason="needs the extra [onnx]")
 pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
 
 from eqgrid_lab.static import _export, _models  # noqa: E402
-from eqgrid_lab.static._kernels import add_casts  # noqa: E402
-from eqgrid_lab.static._onnx import Model, to_model  # noqa: E402
+from eqgrid_lab.static._onnx import Model, add_casts, to_model  # noqa: E402
 
 WORDS = st.integers(0, 2**32 - 1)
 
