@@ -80,11 +80,13 @@ def draw_heat_maps(
             shown.append(_draw(axes, layout, kitchen, share, most))
             start = np.asarray(games.state.bodies.position[0, seat])
             axes.plot(start[1], start[0], "o", ms=26, mfc="none", mec="#D1495B", mew=1.6)
-            who = name if len(name) <= room else "..." + name[3 - room :]
+            who = name.removesuffix(".safetensors")
+            who = who if len(who) <= room else Path(who).name  # of a path, the file is enough
+            who = who if len(who) <= room else who[: room - 3] + "..."
             axes.set_title(f"{who}\nseat {seat}", fontsize=9, loc="left")
     bar = figure.colorbar(shown[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
     bar.set_label("share of the time; a ring marks the start", fontsize=8)
-    figure.suptitle(f"Where cooks stand in {title}", fontsize=10)
+    figure.suptitle(f"Where agents stand in {title}", fontsize=10)
     write_figure(path, figure, dpi=130)
 
 
