@@ -28,6 +28,7 @@ from ._named import (
     Setting as Setting,
     check_named as check_named,
     check_storable as check_storable,
+    dataclass_of as dataclass_of,
     folder_first as folder_first,
     import_named as import_named,
     is_own as is_own,

@@ -81,7 +81,9 @@ class Process:
         - `message`: printed when a signal ends the process before `begin`.
         """
         self.message = message
-        self.is_shared = _is_shared()
+        # Interactive interpreters, such as those of notebooks, have a prompt.
+        self.is_shared = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+        self.is_shared = self.is_shared or not _in_main_thread()
         self.started = time.perf_counter()
         self.first: int | None = None
         self.count, self._count_at_end = 0, 0
@@ -107,9 +109,17 @@ class Process:
         if not process.is_shared:
             os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
             if not os.environ.get("EQGRID_TRACEBACK"):
-                sys.excepthook = _say_in_one_sentence
+                sys.excepthook = lambda _, error, __: print_error(unforeseen(error), 1)
             gc.freeze()  # imported modules live until the end: spare the collector
-        _open_missing_streams()
+        # Standard streams may be closed. The next opened file would get the number of such a
+        # stream, and output would go to it.
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+        sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+        sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
         process._streams = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
         for number in _STOP_SIGNALS if _in_main_thread() else ():
@@ -294,31 +304,6 @@ def unforeseen(error: BaseException) -> str:
 def _in_main_thread() -> bool:
     """Whether signals can be handled here."""
     return threading.current_thread() is threading.main_thread()
-
-
-def _is_shared() -> bool:
-    """Whether other code of the process continues: in notebooks and other interactive
-    interpreters, which have a prompt, and in threads.
-    """
-    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or not _in_main_thread()
-
-
-def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: object) -> None:
-    print(f"error: {unforeseen(error)}", file=sys.stderr)
-
-
-def _open_missing_streams() -> None:
-    """Opens the standard streams that were closed when the program started.
-
-    Otherwise the next opened file would get the number of such a stream, and output would go to it.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 @final

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -49,8 +49,9 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
     connect.
     """
     _join(process)
-    if not is_first():
-        _be_silent()
+    if not is_first():  # libraries print their connections, too
+        sys.stdout.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
         code = _end_alike(process, settings, work, memory)
     except BaseException as error:  # the other processes may be waiting for this one
@@ -62,7 +63,13 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
 def _end_alike(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
     try:
         try:
-            _check_same(gather(settings))
+            every = gather(settings)
+            for number, other in enumerate(every):
+                if other != every[0]:
+                    raise UsageError(
+                        f"Process {number} of {len(every)} has other settings than process 0: "
+                        "start all of them with the same command line."
+                    )
             return gather(work())[0]
         except FORESEEN as error:
             fail(explain(error, process, memory))
@@ -72,22 +79,6 @@ def _end_alike(process: Process, settings: str, work: Callable[[], int], memory:
             others = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
             print_error(others + sentence, code)
         return code
-
-
-def _be_silent() -> None:
-    """Discards standard output, including that of libraries that print their connections."""
-    sys.stdout.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _check_same(settings: Sequence[str]) -> None:
-    """**Raises:** `UsageError` when the settings of a process differ from those of the first."""
-    for number, other in enumerate(settings):
-        if other != settings[0]:
-            raise UsageError(
-                f"Process {number} of {len(settings)} has other settings than process 0: start all "
-                "of them with the same command line."
-            )
 
 
 def _leave(error: BaseException) -> NoReturn:
@@ -141,7 +132,7 @@ def _join(process: Process) -> None:
 def _known_by_hand() -> dict[str, Any]:
     """The arguments of `jax.distributed.initialize` that environment variables set.
 
-    **Raises:** `UsageError` when the variables are incomplete or invalid.
+    **Raises:** `UsageError` when the variables are incomplete or invalid, or the port is taken.
     """
     address, *numbers = (os.environ.get(name) for name in BY_HAND)
     host, _, port = (address or "").rpartition(":")
@@ -156,28 +147,20 @@ def _known_by_hand() -> dict[str, Any]:
     count, number = (int(number or 0) for number in numbers)
     if number >= count:
         raise UsageError(f"{BY_HAND[2]} must be below {BY_HAND[1]}, but is {number}.")
-    if number == 0:
-        _check_free(int(port))
+    if number == 0:  # jax would end the process without a readable error
+        try:
+            socket.create_server(("", int(port))).close()
+        except OSError as error:
+            raise UsageError(
+                f"Process 0 cannot use port {port} ({reason(error)}): choose another one for "
+                f"{BY_HAND[0]}."
+            ) from error
     return {
         "coordinator_address": address,
         "num_processes": count,
         "process_id": number,
         "cluster_detection_method": "deactivate",
     }
-
-
-def _check_free(port: int) -> None:
-    """Checks that a port is free, since jax would end the process without a readable error.
-
-    **Raises:** `UsageError` when the port is taken.
-    """
-    try:
-        socket.create_server(("", port)).close()
-    except OSError as error:
-        raise UsageError(
-            f"Process 0 cannot use port {port} ({reason(error)}): choose another one for "
-            f"{BY_HAND[0]}."
-        ) from error
 
 
 @contextlib.contextmanager

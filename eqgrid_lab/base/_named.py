@@ -5,6 +5,7 @@ that names it is not enough, since these may come from someone else.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import inspect
 import os
@@ -204,6 +205,18 @@ def settings_of(
         hint = Annotated[hint, tyro.conf.arg(help=words.get(name, ""))]
         found.append(Setting(name, hint, default))
     return found
+
+
+def dataclass_of(name: str, settings: Sequence[Setting], base: type, **namespace: Any) -> Any:
+    """The frozen dataclass with a field for each setting.
+
+    **Arguments:**
+
+    - `name`, `base`, `namespace`: the name of the class, its base class, and further attributes.
+    - `settings`: the settings.
+    """
+    fields = [(x.name, x.hint, dataclasses.field(default=x.default)) for x in settings]
+    return dataclasses.make_dataclass(name, fields, bases=(base,), namespace=namespace, frozen=True)
 
 
 def _hint_of(hint: Any, default: Any) -> Any:

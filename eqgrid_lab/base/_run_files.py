@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, TypedDict
 
@@ -123,7 +122,11 @@ def own_files(folder: Path) -> list[Path]:
 
     Links are included, and the files in the folders of seeds (see `seed_folders`) are not.
     """
-    found = [path for path in _inside(folder) if _PATTERN.fullmatch(_name(path, folder))]
+    # Links to folders are not followed.
+    inside = list(folder.iterdir()) if _is_folder(folder) else []
+    for part in filter(_is_folder, (folder / name for name in _FOLDERS)):
+        inside += part.rglob("*")
+    found = [x for x in inside if _PATTERN.fullmatch(x.relative_to(folder).as_posix())]
     return sorted(found, key=lambda path: (path.name == SETTINGS_FILE, path))
 
 
@@ -134,20 +137,6 @@ def links(folder: Path) -> list[Path]:
         *(path for path in entries if os.path.lexists(path) and not _is_folder(path)),
         *(path for path in own_files(folder) if path.is_symlink() or not path.is_file()),
     ]
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    """All paths in a folder and in the subfolders that a run makes, without following links."""
-    if not _is_folder(folder):
-        return
-    yield from folder.iterdir()
-    for name in _FOLDERS:
-        if _is_folder(folder / name):
-            yield from (folder / name).rglob("*")
-
-
-def _name(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
 
 
 def _is_folder(path: Path) -> bool:

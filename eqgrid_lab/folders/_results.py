@@ -190,16 +190,26 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
     abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
     best = folder / "checkpoints" / "best.safetensors"
     with _reading(folder / "metrics.jsonl") as path:
-        json_rows = _read_json_rows(path, updates)
+        lines = read_regular_file(path).splitlines(keepends=True) if path.exists() else []
+        lines = [x for x in lines if x.endswith(b"\n") and json.loads(x)["update"] <= updates]
     with _reading(folder / "metrics.csv") as path:
         rows = _read_rows(path, updates)
-        evaluations = tuple(_evaluation(row) for row in rows)
+        counts = [name for name in ("env_steps", *_STAGE) if rows and name in rows[0]]
+        evaluations = tuple(
+            {name: float(row[name]) for name in _EVALUATION} | {x: int(row[x]) for x in counts}
+            for row in rows
+        )
         train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
+    best_return = -np.inf
+    with contextlib.suppress(CheckpointError):  # then the next evaluation writes a new one
+        metadata = read_metadata(best)
+        if best not in abandoned and metadata.get("stage") == position.get("stage"):
+            best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
     return History(
         rows=csv_bytes(rows),
-        json_rows=json_rows,
+        json_rows=b"".join(lines),
         evaluations=evaluations,
-        best_return=-np.inf if best in abandoned else _best_return(best, position.get("stage")),
+        best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
         train_seconds=train_seconds,
         abandoned=tuple(abandoned.items()),
@@ -247,27 +257,3 @@ def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
     rows = csv.reader(line for line in lines if line.endswith("\n"))
     whole = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
     return [row for row in whole if int(row["update"]) <= updates]
-
-
-def _evaluation(row: dict[str, str]) -> dict[str, float]:
-    numbers = {name: float(row[name]) for name in _EVALUATION}
-    counts = {name: int(row[name]) for name in ("env_steps", *_STAGE) if name in row}
-    return numbers | counts
-
-
-def _read_json_rows(path: Path, updates: int) -> bytes:
-    if not path.exists():
-        return b""
-    lines = read_regular_file(path).splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n")]
-    return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
-
-
-def _best_return(path: Path, stage: int | None) -> float:
-    try:
-        metadata = read_metadata(path)
-    except CheckpointError:
-        return -np.inf  # the next evaluation writes a new one
-    if metadata.get("stage") != stage:
-        return -np.inf
-    return metadata.get("chosen_by", metadata["eval_return_mean"])

@@ -97,6 +97,11 @@ class Stage:
             return f"its {self.steps:,} steps are spent{unless}"
         return None
 
+    def check_end(self, progress: TrainProgress) -> None:
+        """A hook that stops training at the end of the stage."""
+        if (reason := self.ended(progress.measured)) is not None:
+            raise StopTraining(reason)
+
 
 @final
 class StageCount:
@@ -129,18 +134,6 @@ class StageCount:
             "stage_steps": row["env_steps"] - self.begin,
             "gate_passes": self.gate_passes,
         }
-
-
-@final
-class EndOfStage:
-    """A hook that stops training at the end of a stage."""
-
-    def __init__(self, stage: Stage):
-        self.stage = stage
-
-    def __call__(self, progress: TrainProgress) -> None:
-        if (reason := self.stage.ended(progress.measured)) is not None:
-            raise StopTraining(reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,15 +187,11 @@ def stages(config: Experiment) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def _table_of(config: Experiment) -> type[_Table]:
-    """`_Table` with an entry for each setting that a page allows stages to set."""
-    hints = typing.get_type_hints(type(config))
-    fields = [(name, hints[name] | None, None) for name in config.in_one_program]
-    return dataclasses.make_dataclass("_Table", fields, bases=(_Table,), frozen=True)
-
-
 def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
-    table: Any = fill(_table_of(config)(), entries, "")
+    hints = typing.get_type_hints(type(config))
+    own = [(name, hints[name] | None, None) for name in config.in_one_program]
+    kind = dataclasses.make_dataclass("_Table", own, bases=(_Table,), frozen=True)
+    table: Any = fill(kind(), entries, "")
     for name, fixed in _FIXED.items():
         for key in fixed:
             if key in getattr(table, name):
@@ -210,27 +199,23 @@ def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bo
     names = ("env", "ppo", *config.in_one_program)
     config = fill(config, {name: entries[name] for name in names if name in entries}, "")
     check(config)
-    gate = _gate(table) if "gate" in entries else None
+    gate = table.gate if "gate" in entries else None
+    if gate is not None:
+        if (gate.at_least is None) == (gate.at_most is None):
+            raise UsageError("its gate needs one bound: at_least or at_most.")
+        bound = gate.at_least if gate.at_most is None else gate.at_most
+        if not math.isfinite(bound):
+            raise UsageError(f"its gate needs a finite bound, but has {bound}.")
+        if gate.evaluations < 1:
+            raise UsageError(f"its gate needs at least 1 evaluation, but has {gate.evaluations}.")
     if table.steps is not None and table.steps < 1:
         raise UsageError(f"steps must be at least 1, but is {table.steps}.")
     if not last and gate is None and table.steps is None:
         raise UsageError("it has no end: give it a gate, or steps.")
     # If the stage sets the shaped reward, its schedule starts with the stage.
-    own = {"shaping"} if {*config.in_one_program} & entries.keys() else set()
-    keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in {*table.reset, *own})
+    reset = {*table.reset, *(["shaping"] if {*config.in_one_program} & entries.keys() else [])}
+    keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in reset)
     return Stage(table.name or str(number), config, gate, table.steps, keep)
-
-
-def _gate(table: _Table) -> Gate:
-    gate = table.gate
-    if (gate.at_least is None) == (gate.at_most is None):
-        raise UsageError("its gate needs one bound: at_least or at_most.")
-    bound = gate.at_least if gate.at_most is None else gate.at_most
-    if bound is None or not math.isfinite(bound):
-        raise UsageError(f"its gate needs a finite bound, but has {bound}.")
-    if gate.evaluations < 1:
-        raise UsageError(f"its gate needs at least 1 evaluation, but has {gate.evaluations}.")
-    return gate
 
 
 def summary(

@@ -23,17 +23,15 @@ _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
-def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
+def identity(table: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     """The entry of a checkpoint that identifies its run.
 
     **Arguments:**
 
-    - `config`: the settings of the whole run.
+    - `table`: the settings of the whole run, from `to_table`.
     - `files`: the `digests` of the settings, taken before anything was built.
     """
-    fixed = dict(_settings(config))
-    for flag in OF_THE_PROCESS:
-        fixed.pop(flag, None)
+    fixed = {flag: x for flag, x in _settings(table) if flag not in OF_THE_PROCESS}
     return {"settings": fixed, "files": dict(files)}
 
 
@@ -44,7 +42,7 @@ def digests(config: Experiment) -> dict[str, str]:
     `PartnerSettings.files`.
     """
     found = {}
-    for flag, value in _settings(config):
+    for flag, value in _settings(to_table(config)):
         if flag.endswith(_NAME_FILES):
             named = [value] if isinstance(value, str) else value
             mark = digest
@@ -56,7 +54,8 @@ def digests(config: Experiment) -> dict[str, str]:
                 for text in named
                 for part in ([text] if os.path.exists(text) else text.split(","))
             ]
-            contents = [mark(Path(part)) for part in parts if _is_read(part)]
+            small = (x for x in parts if os.path.isfile(x) and os.path.getsize(x) <= _LARGEST_FILE)
+            contents = [mark(Path(part)) for part in small]
             if contents:
                 found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
     return found
@@ -128,12 +127,11 @@ def _said(value: Any) -> str:
     return "not given" if value is None else reprlib.repr(value)
 
 
-def _settings(config: Experiment) -> Iterator[tuple[str, Any]]:
+def _settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """All settings, by flag; the names of those of a stage begin with its number."""
-    table = to_table(config)
-    for number, stage in enumerate(table.pop("stage", []), start=1):
+    for number, stage in enumerate(table.get("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
-    yield from _flat(table, "--")
+    yield from _flat({name: x for name, x in table.items() if name != "stage"}, "--")
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -143,11 +141,6 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{flag}.")
         else:
             yield flag, value
-
-
-def _is_read(path: str) -> bool:
-    """Whether a path is a file that is not too large for a checksum."""
-    return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
 
 
 def run_digest(metadata: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ import functools
 import io
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -30,6 +30,7 @@ from agents import (
     Hook,
     StopTraining,
     TrainProgress,
+    check_memory,
     is_first,
     pick_run,
     restore,
@@ -40,23 +41,23 @@ from agents import (
 )
 from agents.training import call_hooks, stack_runs
 from eqgrid import AbstractVectorEnv
+from eqgrid.typing import PyTree
 
 from ..base import FILM_FILE, IDENTITY, Failures, RunError, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
-from ..settings import dump, to_table
+from ..settings import Experiment, dump
 from ..show import Labelled, Logger, median_seed, open_loggers
-from ._build import draw, run_once, stack_envs
 from ._conclusion import Conclusion, result_of_all
-from ._curriculum import EndOfStage, StageCount, stages
-from ._display import Summed, open_display
+from ._curriculum import StageCount, stages
+from ._display import open_display, show_sum
 from ._evaluator import Evaluator, EvaluatorOfMany
 from ._hooks import (
     SAVE_SECONDS,
     Checkpoints,
     EarlyStop,
-    Forget,
     Log,
-    OutOfTime,
+    check_time,
+    forget,
     own_end,
     profiled,
     speed,
@@ -111,7 +112,11 @@ class Members:
         keys = [run.keys[0] for run in self.runs]
         # The keys of the first stage are those of a run without a curriculum.
         keys = [jax.random.fold_in(key, number) if number else key for key in keys]
-        init, env = draw(self.whole.config), self.whole.plan.train_env
+        config, env = self.whole.config, self.whole.plan.train_env
+
+        def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState[Any]:
+            return config.init_state(env, key)
+
         if self.alone:
             return init, env, keys[0]
         return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
@@ -119,9 +124,16 @@ class Members:
     def start(self) -> AbstractTrainState[Any]:
         """Initial training states of the current stage.
 
-        **Raises:** `OutOfMemory`.
+        **Raises:** `OutOfMemory` when the program needs more memory than there is.
         """
-        return run_once(*self._init())
+        init, *args = self._init()
+        # The program is called once, so that it is compiled with few optimisations.
+        program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+            init, compiler_options={"xla_backend_optimization_level": "0"}
+        )
+        compiled = program.lower(*args).compile()
+        check_memory(compiled)
+        return compiled(*args)
 
     def shapes(self) -> AbstractTrainState[Any]:
         """The shapes and dtypes of the training states, for `restore`."""
@@ -246,21 +258,25 @@ class Members:
         members, whole = self, self.whole
         display, done, rows = open_display(console), None, self._rows(position)
         with contextlib.ExitStack() as stack:
-            loggers = [stack.enter_context(_loggers(self, i, log)) for i in range(len(self.runs))]
+            loggers = [self._loggers(run, stack, log) for run in self.runs]
             profile = stack.enter_context(profiled(whole.folder, whole.config.profile))
             steps = whole.plan.num_updates * whole.plan.steps_per_update
             display.start(steps * len(self.runs))
             stack.callback(display.stop)
             while True:
-                _announce(members.whole, console)
+                if whole.in_curriculum:
+                    stage = members.whole.stage
+                    number = f"stage {members.whole.number + 1} of {len(whole.stages)}"
+                    title = escape(f"{stage.name!r}: {stage.end}")
+                    console.print(f"{number}, {title}", highlight=False)
                 evaluators = members._evaluators(rows)
                 # The latest state of several runs is saved in one checkpoint.
                 keep = [] if self.alone else [KeepState(members, evaluators, failures)]
                 hooks = [
                     *members._hooks(evaluators, loggers, failures),
                     *([] if prune is None else [Prune(prune, evaluators)]),
-                    *(*keep, *profile, Summed(display, len(self.runs))),
-                    OutOfTime(whole.process, whole.config.max_hours),
+                    *(*keep, *profile, functools.partial(show_sum, display, len(self.runs))),
+                    functools.partial(check_time, whole.process, whole.config.max_hours),
                 ]
                 ended = None if done else position.get("ended")
                 progress = members._train(evaluators, hooks, rows, ended, done and done.progress)
@@ -285,6 +301,25 @@ class Members:
                 members = done.next_stage()
                 rows = [{"env_steps": progress.env_steps}] * len(self.runs)
 
+    def _loggers(
+        self, run: Run, stack: contextlib.ExitStack, log: Logger | None
+    ) -> Sequence[Logger]:
+        """Opens the loggers of a run, which `stack` closes, besides the `log` of all runs."""
+        if not is_first():
+            return ()
+        loggers = open_loggers(
+            run.folder,
+            run.config.log,
+            csv_rows=run.history.rows,
+            json_rows=run.history.json_rows,
+            env_steps=run.history.env_steps,
+            settings=run.table,
+            group=None if self.alone else self.whole.folder.resolve().name,
+        )
+        for logger in loggers:
+            stack.callback(logger.close)
+        return loggers if log is None else [*loggers, Labelled(log, {"seed": run.config.seed})]
+
     def _hooks(
         self,
         evaluators: Sequence[Evaluator],
@@ -295,7 +330,7 @@ class Members:
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, loggers, strict=True)
         own = [_hooks(run, logs, failures, seconds) for run, logs in each]
-        common = [] if self.alone else [Forget(self.whole.folder, failures)]
+        common = [] if self.alone else [functools.partial(forget, self.whole.folder, failures)]
         return [*common, ForEach(own, evaluators)]
 
     def _evaluators(self, rows: Sequence[Mapping[str, Any]]) -> list[Evaluator]:
@@ -429,6 +464,35 @@ class Trained(NamedTuple):
         return dataclasses.replace(members, state=keep(old, members.start()))
 
 
+def stack_envs(
+    env: AbstractVectorEnv, configs: Sequence[Experiment]
+) -> tuple[AbstractVectorEnv, PyTree[int | None]]:
+    """Stacks the training environments of runs that differ only in array leaves.
+
+    **Arguments:**
+
+    - `env`: the environments of the first run.
+    - `configs`: the settings of each run.
+
+    **Returns:** environments in which the leaves that differ have a leading axis of runs, and the
+    `env_axes` for `train`: 0 for these leaves and `None` for all others.
+    """
+    names = configs[0].in_one_program
+    numbers = [(x.ppo.gamma, *(getattr(x, name) for name in names)) for x in configs]
+    if all(own == numbers[0] for own in numbers):
+        return env, None
+    arrays = [eqx.filter(config.train_env(), eqx.is_array) for config in configs]
+    leaves, tree = jax.tree.flatten(env)
+    each = zip(*(jax.tree.leaves(x) for x in arrays), strict=True)
+    stacked, axes = [], []
+    for leaf in leaves:
+        own = next(each) if eqx.is_array(leaf) else [leaf]
+        differ = not all(np.array_equal(x, own[0]) for x in own[1:])
+        stacked.append(jnp.stack(own) if differ else leaf)
+        axes.append(0 if differ else None)
+    return jax.tree.unflatten(tree, stacked), jax.tree.unflatten(tree, axes)
+
+
 def _common_reason(reasons: Sequence[str | None]) -> str | None:
     """The reason for which all runs end, or `None` if one of them has none."""
     if None in reasons:
@@ -493,7 +557,8 @@ def _hooks(
         max_kl=config.max_kl,
     )
     log = Log(loggers, failures, run.history.train_seconds, run.plan.totals)
-    return Forget(run.folder, failures), log, checkpoints, early, EndOfStage(run.stage)
+    begin = functools.partial(forget, run.folder, failures)
+    return begin, log, checkpoints, early, run.stage.check_end
 
 
 @final
@@ -549,44 +614,6 @@ class Prune:
                 trial.report(float(mean), progress.env_steps)
         if all(trial.should_prune() for trial in self.trials):
             raise StopTraining(ALL_PRUNED)
-
-
-def _announce(run: Run, console: Console) -> None:
-    if run.in_curriculum:
-        title = escape(f"{run.stage.name!r}: {run.stage.end}")
-        console.print(f"stage {run.number + 1} of {len(run.stages)}, {title}", highlight=False)
-
-
-@contextlib.contextmanager
-def _loggers(members: Members, number: int, shared: Logger | None) -> Iterator[list[Logger]]:
-    """Context manager that opens the loggers of a run in its folder, and closes them at the end.
-
-    **Arguments:**
-
-    - `members`, `number`: all runs, and the index of this one.
-    - `shared`: a log of all runs, which stays open.
-
-    **Raises:** `RunError` when a logger cannot be opened.
-    """
-    run, folder = members.runs[number], members.whole.folder
-    if not is_first():
-        yield []
-        return
-    loggers = open_loggers(
-        run.folder,
-        run.config.log,
-        csv_rows=run.history.rows,
-        json_rows=run.history.json_rows,
-        env_steps=run.history.env_steps,
-        settings=to_table(run.settings),
-        group=None if members.alone else folder.resolve().name,
-    )
-    label = [] if shared is None else [Labelled(shared, {"seed": run.config.seed})]
-    try:
-        yield [*loggers, *label]
-    finally:
-        for logger in loggers:
-            logger.close()
 
 
 def members_of(whole: Run) -> Members:

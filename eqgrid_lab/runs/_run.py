@@ -1,6 +1,7 @@
 """A run: its settings, what is built from them, and its position."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import jax
 from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
-from agents import AbstractTrainState, check_even, checksum, describe_policy, device_mesh, is_first
+from agents import AbstractTrainState, check_even, describe_policy, device_mesh, is_first
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -26,13 +27,13 @@ from eqgrid import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ..base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, read_metadata, warn
+from ..base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, warn
 from ..folders import History
 from ..settings import Experiment, PartnerSettings, to_table
 from ..worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import identity, run_digest
+from ._identity import identity
 from ._policies import check_trained_here, portable, written_out
 
 
@@ -80,19 +81,14 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
     for number, stage in enumerate(stages, start=1):
         with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
             plans.append(_plan(stage))
-            _check_shapes(plans[0], plans[-1])
+            envs = [plan.eval_env for plan in (plans[0], plans[-1])]
+            shown = [eqx.filter_eval_shape(x.reset, jax.random.key(0))[0] for x in envs]
+            if not eqx.tree_equal(*shown) or not eqx.tree_equal(*(x.action_space for x in envs)):
+                raise UsageError(
+                    "its agents see or do other things than those of the first stage: a policy can "
+                    "only go on where the shapes of observations and the actions are the same."
+                )
     return tuple(plans)
-
-
-def _check_shapes(first: Plan, plan: Plan) -> None:
-    """**Raises:** `UsageError` when the policy of the first stage does not fit into another one."""
-    seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
-    spaces = [x.eval_env.action_space for x in (first, plan)]
-    if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
-        raise UsageError(
-            "its agents see or do other things than those of the first stage: a policy can only go "
-            "on where the shapes of observations and the actions are the same."
-        )
 
 
 def _plan(stage: Stage) -> Plan:
@@ -102,12 +98,20 @@ def _plan(stage: Stage) -> Plan:
         # Layout files are read only once, so that the stored layout is the one used in training.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()
-        partners = check_partners(config)
+        partners = tuple(
+            check_trained_here(x, config) for x in config.partners.files(config.env.title)
+        )
         totals = config.totals(world)
         train_env = config.train_env()
         _check_partners_change(config, train_env)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
-        _check_normalized(train_env, eval_env)
+        is_normalized = contains_wrapper(train_env, NormalizeObservation)
+        if is_normalized != isinstance(eval_env, NormalizeObservation):
+            raise UsageError(
+                "Evaluations use the observation statistics of training: let eval_env return "
+                "NormalizeObservation, with other wrappers inside of it, if and only if train_env "
+                "has one."
+            )
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
         learner.check(train_env, policy)
@@ -129,26 +133,6 @@ def _plan(stage: Stage) -> Plan:
         steps_per_update=steps_per_update,
         mesh=mesh,
         partners=partners,
-    )
-
-
-def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
-    """Checks that the partners were trained in the world of a run and by its rules.
-
-    **Returns:** of each the name and the `checksum` of the policy file, and the `run_digest`.
-
-    **Raises:** `UsageError` when one was trained in another world or by other rules.
-    """
-    files = config.partners.files(config.env.title)
-    for path in files:
-        check_trained_here(path, config)
-    return tuple(
-        {
-            "name": "/".join(path.parts[-2:]),
-            "sha256": checksum(path),
-            "run": run_digest(read_metadata(path)),
-        }
-        for path in files
     )
 
 
@@ -183,18 +167,6 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
             "--partners.share changes nothing on this page, which learns without partners: let its "
             "train_env pass the world through self.with_partners, or leave out --partners and "
             "settings files with partners."
-        )
-
-
-def _check_normalized(train_env: AbstractVectorEnv, eval_env: AbstractVectorEnv) -> None:
-    """**Raises:** `UsageError` when evaluations could not use the statistics of training."""
-    if contains_wrapper(train_env, NormalizeObservation) != isinstance(
-        eval_env, NormalizeObservation
-    ):
-        raise UsageError(
-            "Evaluations use the observation statistics of training: let eval_env return "
-            "NormalizeObservation, with other wrappers inside of it, if and only if train_env has "
-            "one."
         )
 
 
@@ -245,10 +217,15 @@ class Run:
         """The name of the algorithm, in messages and names of files."""
         return self.settings.algorithm
 
-    @property
+    @functools.cached_property
+    def table(self) -> dict[str, Any]:
+        """The settings as a table, from `to_table`."""
+        return to_table(self.settings)
+
+    @functools.cached_property
     def identity(self) -> dict[str, Any]:
         """The `identity` of the run, which its checkpoints store."""
-        return identity(self.settings, self.files)
+        return identity(self.table, self.files)
 
     def describe(self, state: AbstractTrainState[Any]) -> dict[str, Any]:
         """Metadata with which a policy can be loaded from a checkpoint alone: its description and

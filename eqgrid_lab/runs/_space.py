@@ -122,8 +122,14 @@ def _check(sweep: Sweep) -> None:
     for key, values in sweep.space.items():
         if isinstance(values, dict):
             _check_range(key, values)
-        else:
-            _check_choices(key, values)
+        elif not isinstance(values, list) or not values:
+            raise UsageError(
+                f"needs a list of values, or a range such as {{low = 1, high = 8}}, for {key!r}."
+            )
+        elif twice := [x for i, x in enumerate(values) if x in values[:i]]:
+            raise UsageError(
+                f"has {reprlib.repr(twice[0])} twice for {key!r}: name each value once."
+            )
     ranges = [key for key, values in sweep.space.items() if isinstance(values, dict)]
     if sweep.sampler == "grid" and ranges:
         raise UsageError(f"needs a list of values for {ranges[0]!r}, since its sampler is a grid.")
@@ -133,16 +139,6 @@ def _check(sweep: Sweep) -> None:
         raise UsageError(f"needs 'num_points', a whole number, for sampler = {sweep.sampler!r}.")
     if sweep.size() > _MOST_POINTS:
         raise UsageError(f"has {sweep.size():,} points, but may have at most {_MOST_POINTS:,}.")
-
-
-def _check_choices(key: str, values: Any) -> None:
-    if not isinstance(values, list) or not values:
-        raise UsageError(
-            f"needs a list of values, or a range such as {{low = 1, high = 8}}, for {key!r}."
-        )
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise UsageError(f"has {reprlib.repr(value)} twice for {key!r}: name each value once.")
 
 
 def _check_range(key: str, values: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ from ..folders import MAX_RESULT_BYTES, locked, made_folder, names_in, writing_i
 from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
-from ._hooks import OutOfTime, own_end
+from ._hooks import check_time, own_end
 from ._identity import digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
@@ -175,24 +175,18 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
         SWEEP_FILE: json.dumps(table, indent=1, default=str) + "\n",
     }
     with made_folder(folder.name, folder), locked(folder, seconds=60), writing_into(folder):
-        if names_in(folder) - _OF_A_STUDY:
-            _check_same(folder, files)
+        has_content = names_in(folder) - {"journal.log", "journal.log.lock"}
+        for path, text in ((folder / name, text.encode()) for name, text in files.items()):
+            own = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
+            if has_content and not own:
+                raise UsageError(
+                    f"The folder {str(folder)!r} holds something other than this sweep with these "
+                    "settings and files: repeat the command that began it, or choose another --out."
+                )
         study = _study(folder, sweep, files)
         for name, text in files.items():
             write_whole(folder / name, text.encode())
         return study
-
-
-_OF_A_STUDY = {"journal.log", "journal.log.lock"}
-
-
-def _check_same(folder: Path, files: dict[str, str]) -> None:
-    for path, text in ((folder / name, text.encode()) for name, text in files.items()):
-        if not path.is_file() or read_regular_file(path, MAX_RESULT_BYTES) != text:
-            raise UsageError(
-                f"The folder {str(folder)!r} holds something other than this sweep with these "
-                "settings and files: repeat the command that began it, or choose another --out."
-            )
 
 
 def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> Any:
@@ -238,7 +232,7 @@ def _search(search: Search) -> None:
     """Trains batches of points until there are no more."""
     while True:
         search.process.check()
-        OutOfTime(search.process, search.config.max_hours)()
+        check_time(search.process, search.config.max_hours)
         with contextlib.ExitStack() as stack:
             points = _claim(search, stack)
             if points is None:
@@ -259,7 +253,10 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
     """
     with locked(search.folder, seconds=60):
         trials = search.study.get_trials(deepcopy=False)
-        _remove_old_checkpoints(search, trials)
+        for path in search.folder.glob("checkpoints/point-*.safetensors"):
+            first = int(path.stem.removeprefix("point-"))
+            if first >= len(trials) or trials[first].state.is_finished():
+                path.unlink(missing_ok=True)  # the batch whose first point it was has ended
         if points := _left_behind(search, trials, stack):
             return points
         states = [x.state.name for x in trials]
@@ -283,14 +280,6 @@ _BATCH = "batch"
 
 def _place(search: Search) -> str:
     return f"{platform.node()}:{search.folder.resolve()}"
-
-
-def _remove_old_checkpoints(search: Search, trials: Sequence[Any]) -> None:
-    """Removes the checkpoints of batches whose first point has ended."""
-    for path in search.folder.glob("checkpoints/point-*.safetensors"):
-        number = int(path.stem.removeprefix("point-"))
-        if number >= len(trials) or trials[number].state.is_finished():
-            path.unlink(missing_ok=True)
 
 
 def _left_behind(search: Search, trials: Sequence[Any], stack: contextlib.ExitStack) -> list[Point]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+import jax
 import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
@@ -17,15 +18,16 @@ from agents import (
     AbstractAlgorithm,
     AbstractCriticInput,
     AbstractNetwork,
+    AbstractTrainState,
     ActorCritic,
 )
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid import AbstractEnv, AbstractVectorEnv, DesignPartners, LinearSchedule, Scheduled
 
 from ..base import DIFFERENT
 from ..show import LoggerName
 from ..worlds import columns_of
 from ._policy_settings import PolicySettings
-from ._training_partners import PartnerSettings
+from ._training_partners import PartnerSettings, share_of_partners
 
 
 def check_shaping(config: Any) -> None:
@@ -170,7 +172,12 @@ class Experiment(PolicySettings):
 
         - `env`: one environment that resets itself, around what `with_partners` returned.
         """
-        return self.partners.anneal(env, self.num_envs)
+        own = self.partners
+        if own.share_steps == 0:
+            return env
+        steps = max(1, own.share_steps // self.num_envs)  # the environments count them together
+        share = LinearSchedule(own.share_from, own.share, steps)
+        return Scheduled(env, share_of_partners, share)
 
     def design_partners(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
         """Lets the partners be designed by what is learned with them, if the settings say so
@@ -179,12 +186,26 @@ class Experiment(PolicySettings):
         **Arguments:**
 
         - `envs`: a batch of environments, around what `with_partners` returned.
+
+        **Raises:** `ValueError` when the designs do not divide the environments.
         """
-        return self.partners.design(envs)
+        designs = self.partners.designs
+        return DesignPartners(envs, designs) if designs else envs
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
+
+    def init_state(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState[Any]:
+        """An initial training state, with the policy and the learner of the settings.
+
+        **Arguments:**
+
+        - `env`: the training environments.
+        - `key`: the source of randomness.
+        """
+        policy_key, run_key = jax.random.split(key)
+        return self.learner().with_arrays().init(self.policy(env, policy_key), env, run_key)
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
         """The entries of `info` that are summed over evaluation episodes: those of the world, and

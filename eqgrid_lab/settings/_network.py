@@ -11,7 +11,16 @@ import tyro
 from agents import AbstractNetwork
 from eqgrid.errors import did_you_mean
 
-from ..base import Setting, UsageError, check_storable, import_named, is_own, said, settings_of
+from ..base import (
+    Setting,
+    UsageError,
+    check_storable,
+    dataclass_of,
+    import_named,
+    is_own,
+    said,
+    settings_of,
+)
 from ._policy_settings import PolicySettings, default_settings
 
 NETWORKS = ("mlp", "cnn", "gru", "cnn-gru")
@@ -90,17 +99,14 @@ def _class_of(name: str, network: type[AbstractNetwork]) -> Any:
                 f"--network {name} is called as {network.__name__}(in_shape, out_size, "
                 f"final_scale=..., key=...), but takes no {missing[0]}: add this parameter."
             )
-    return dataclasses.make_dataclass(
+    return dataclass_of(
         network.__name__,
-        [(x.name, x.hint, dataclasses.field(default=x.default)) for x in settings],
-        bases=(OwnNetwork,),
-        namespace={
-            "__doc__": f"Hyperparameters of {name}.",
-            "_name": name,
-            "_network": network,
-            "_settings": tuple(settings),
-        },
-        frozen=True,
+        settings,
+        OwnNetwork,
+        __doc__=f"Hyperparameters of {name}.",
+        _name=name,
+        _network=network,
+        _settings=tuple(settings),
     )
 
 

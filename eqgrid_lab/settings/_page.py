@@ -12,6 +12,7 @@ from agents.files import shipped
 from eqgrid import read_regular_text
 
 from ..base import UsageError, folder_first
+from ._flags import program
 from ._policy_settings import PolicySettings
 
 SHIPPED = ("ippo", "mappo", "e3t", "body", "bc")
@@ -106,16 +107,3 @@ def command_of(experiment: type[PolicySettings]) -> str:
     if path.parent.name == "shipped" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"
     return program(min(os.path.relpath(path), str(path), key=len))
-
-
-def program(page: str) -> str:
-    """The command that runs a page: the installed command if it was called, such as
-    `eqgrid-human-games`, or else `python experiments/human_games.py`.
-
-    **Arguments:**
-
-    - `page`: the path of the page.
-    """
-    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
-    called = {Path(word).stem for word in sys.orig_argv[:2]}
-    return installed if installed in called else f"python {page}"

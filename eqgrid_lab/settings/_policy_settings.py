@@ -13,7 +13,7 @@ from eqgrid import AbstractEnv, AbstractPartner, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
 from ..worlds import Kitchen, WorldSettings
-from ._limits import Seed
+from ._flags import Seed
 
 
 @dataclasses.dataclass(frozen=True)

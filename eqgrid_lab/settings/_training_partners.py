@@ -14,11 +14,7 @@ from agents.files import BUNDLED, shipped
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
-    AbstractVectorEnv,
-    DesignPartners,
-    LinearSchedule,
     OneOf,
-    Scheduled,
     WithPartner,
     iter_wrappers,
 )
@@ -37,7 +33,7 @@ from ..worlds import Share
 from ._network import own_network
 from ._page import SHIPPED, page
 from ._policy_settings import PolicySettings
-from ._stored import config_from, fill, page_of
+from ._stored import PAGE, config_from, fill
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
@@ -121,30 +117,6 @@ class PartnerSettings:
         among = OneOf(partners) if partners else None
         return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
 
-    def anneal(self, env: AbstractEnv, num_envs: int) -> AbstractEnv:
-        """Lets the share of episodes with partners change over the steps, if the settings say so.
-
-        **Arguments:**
-
-        - `env`: one environment that resets itself, around what `around` returned.
-        - `num_envs`: the number of environments, which count `share_steps` together.
-        """
-        if self.share_steps == 0:
-            return env
-        steps = max(1, self.share_steps // num_envs)
-        return Scheduled(env, share_of_partners, LinearSchedule(self.share_from, self.share, steps))
-
-    def design(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
-        """Lets partners be designed by what is learned with them, if the settings say so.
-
-        **Arguments:**
-
-        - `envs`: a batch of environments, around what `around` returned.
-
-        **Raises:** `ValueError` when the designs do not divide the environments.
-        """
-        return DesignPartners(envs, self.designs) if self.designs else envs
-
     @property
     def _nobody(self) -> bool:
         """Whether no episode has a partner."""
@@ -223,7 +195,7 @@ def _read(
             networks |= fill(own_network(name), table, "network_settings.").parts
     policy = load_policy(path, **{**parts, "networks": networks})
     own = run  # what a page of the user shows to agents is only known in runs of this page
-    if page_of(settings) is None and settings.get("algorithm") in SHIPPED:
+    if settings.get(PAGE) is None and settings.get("algorithm") in SHIPPED:
         known = Named(worlds=(run.env.name,), networks=tuple(named))
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
             own = config_from(settings, page(settings["algorithm"]), known)

@@ -14,13 +14,13 @@ from ._kitchens import Kitchen
 from ._table import CONSTRUCTORS, WORLDS, World
 from ._world_settings import WorldSettings, settings_class
 
-
-def _title(settings: Any) -> str:
-    name, layout = settings.name.rpartition(":")[2], settings.layout
-    return f"{name}-{layout}" if isinstance(layout, str) else name
-
-
-_OWN = World(title=_title, ppo={"normalize_values": True})  # the scale of rewards is unknown
+_OWN = World(
+    title=lambda settings: (
+        settings.name.rpartition(":")[2]
+        + (f"-{settings.layout}" if isinstance(settings.layout, str) else "")
+    ),
+    ppo={"normalize_values": True},  # the scale of rewards is unknown
+)
 
 
 def world_settings(
@@ -81,4 +81,4 @@ def _settings(
     settings = kind(**changes)
     if facts.is_stated or "normalize_observation" in changes:
         return settings
-    return dataclasses.replace(settings, normalize_observation=settings.has_real_observations)
+    return dataclasses.replace(settings, normalize_observation=settings._built().floats)

@@ -1,4 +1,4 @@
-"""Environments of other libraries, such as `--env.name jaxmarl:MPE_simple_spread_v3`.
+"""Environments of other libraries, such as `--env.name jaxmarl:MPE_simple_spread_v3`, and bodies.
 
 To add a library, add an entry to `LIBRARIES`.
 """
@@ -8,9 +8,10 @@ import functools
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
 from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
+from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
 from ..base import DIFFERENT, UsageError, said
@@ -151,6 +152,29 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         return world if steps is None else TimeLimit(world, steps)
 
     return build
+
+
+def body(
+    *,
+    model: Literal["cartpole", "biped"] = "cartpole",
+    task: Literal["balance", "swing_up", "walk", "reach"] = "balance",
+    horizon: int = 500,
+) -> AbstractEnv:
+    """Builds a MuJoCo body with a task.
+
+    **Arguments:**
+
+    - `model`: the body to control.
+    - `task`: the task; `swing_up` is for the cartpole, `walk` and `reach` are for the biped.
+    - `horizon`: the number of steps after which an episode is truncated.
+
+    **Raises:** `UsageError` when a part of MuJoCo cannot be imported.
+    """
+    try:
+        make = imported(f"eqgrid.envs.bodies:{'CartPole' if model == 'cartpole' else 'Biped'}")
+    except ImportError as error:
+        raise UsageError(f"--env.name body cannot be used: {error}") from error
+    return TimeLimit(make(task), horizon)
 
 
 def _option(text: str) -> tuple[str, Any]:

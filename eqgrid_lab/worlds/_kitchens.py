@@ -297,16 +297,13 @@ def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:
             continue
         factor = recipes.bonus_factor if recipes.bonus[tuple(numbers)] else 1
         price = float(recipes.value[tuple(numbers)] * factor)
-        words = [_count(x, *names) for x, names in zip(numbers, _INGREDIENTS, strict=True) if x]
+        each = zip(numbers, _INGREDIENTS, strict=True)
+        words = [f"{x} {names[x > 1]}" for x, names in each if x]
         soups.setdefault(price, []).append(" and ".join(words))
     return tuple(f"A soup of {', or of '.join(x)} pays {price:g}." for price, x in soups.items())
 
 
 _INGREDIENTS = (("onion", "onions"), ("tomato", "tomatoes"))
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 def _equally_large(names: tuple[str, ...]) -> list[Layout]:

@@ -42,7 +42,6 @@ class World:
     - `shaped`: whether there is a shaped reward.
     - `film`: whether a film of an episode can be drawn.
     - `slow_resets`: the layouts in which resets are slow, or `True` for all.
-    - `check`: the function that checks the settings, as `MODULE:NAME`, if there is one.
     - `remarks`: returns sentences to print before a run, given the settings.
     - `ppo`, `run`: defaults of PPO, and of a run, that differ from those of `Experiment`.
     """
@@ -61,7 +60,6 @@ class World:
     shaped: bool | None = None
     film: bool | None = None
     slow_resets: Collection[str] | bool = ()
-    check: str | None = None
     remarks: Callable[[Any], tuple[str, ...]] = lambda settings: ()
     ppo: Values = dataclasses.field(default_factory=dict)
     run: Values = dataclasses.field(default_factory=dict)
@@ -77,51 +75,8 @@ def _ours(**facts: Any) -> World:
     return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
 
 
-def _foraging_title(settings: Any) -> str:
-    what = f"{settings.size}x{settings.size}-{settings.num_agents}p-{settings.num_food}f"
-    return what + "-coop" * settings.coop
-
-
-def _minigrid_title(settings: Any) -> str:
-    size = f"-{settings.size}" if settings.size else ""
-    return f"{settings.layout}{size}" + f"-{settings.num_agents}p" * (settings.num_agents > 1)
-
-
-def _number_of_victims(settings: Any) -> float | None:
-    """The number of victims of a site; `None` for generated sites."""
-    if settings.layout == GENERATED:
-        return None
-    site = imported("eqgrid.envs.rescue:load_site")(settings.layout)
-    return float(imported("eqgrid.envs.rescue:victims_left")(site.start))
-
-
-def _rules_of_orchards(settings: Any) -> tuple[str, ...]:
-    return (
-        f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
-        "others are near: a patch that is eaten up stays empty.",
-        "Whom your beam hits is away for some steps.",
-    )
-
-
-def _rules_of_rivers(settings: Any) -> tuple[str, ...]:
-    return (
-        f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while the "
-        "river is clean enough: the cleaning beam removes pollution.",
-        "Whom your zapping beam hits is away for some time.",
-    )
-
-
 def _whom(settings: Any) -> str:
     return "everybody" if settings.shared else "you"
-
-
-def _measures_of_commons(world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-    return {name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")}
-
-
-def _measures_of_body(world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-    body: Any = unwrap(world)
-    return {name: (f"eval_{name}",) for name in (*body.rewards, *body.measures)}
 
 
 GENERATED = "generated"
@@ -135,7 +90,9 @@ _MISSIONS = {
     "multiroom": "Open the doors, and go to the green goal.",
 }
 _COMMONS: dict[str, Any] = {
-    "totals": _measures_of_commons,
+    "totals": lambda world: {
+        name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")
+    },
     "threshold": 10,
     "ppo": {
         "num_epochs": 2,
@@ -168,7 +125,10 @@ _FACTS: dict[str, World] = {
     ),
     "foraging": _ours(
         without={"normalize_reward"},
-        title=_foraging_title,
+        title=lambda settings: (
+            f"{settings.size}x{settings.size}-{settings.num_agents}p-{settings.num_food}f"
+            + "-coop" * settings.coop
+        ),
         rules=lambda settings: (
             "Go next to food and load it. The levels of all who load it at the same time must add "
             "up to the level of the food.",
@@ -204,14 +164,26 @@ _FACTS: dict[str, World] = {
             "opens the door of its colour.",
             "Each victim who is carried out pays everybody 1.",
         ),
-        optimum=_number_of_victims,
+        optimum=lambda settings: (  # the number of victims
+            None
+            if settings.layout == GENERATED
+            else float(
+                imported("eqgrid.envs.rescue:victims_left")(
+                    imported("eqgrid.envs.rescue:load_site")(settings.layout).start
+                )
+            )
+        ),
         shaped=True,
         ppo={"advantage_std_offset": 0.1},
         run={"total_steps": 2_000_000},
     ),
     "minigrid": _ours(
         layouts="eqgrid.envs.minigrid:ROOMS",
-        title=_minigrid_title,
+        title=lambda settings: (
+            settings.layout
+            + (f"-{settings.size}" if settings.size else "")
+            + f"-{settings.num_agents}p" * (settings.num_agents > 1)
+        ),
         rules=lambda settings: (
             _MISSIONS.get(settings.layout, "Go to the green goal."),
             "A success pays between 1 and 0.1, and more the sooner it comes.",
@@ -233,12 +205,20 @@ _FACTS: dict[str, World] = {
     ),
     "harvest": _ours(
         layouts="eqgrid.envs.commons:ORCHARDS",
-        rules=_rules_of_orchards,
+        rules=lambda settings: (
+            f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
+            "others are near: a patch that is eaten up stays empty.",
+            "Whom your beam hits is away for some steps.",
+        ),
         **_COMMONS,
     ),
     "cleanup": _ours(
         layouts="eqgrid.envs.commons:RIVERS",
-        rules=_rules_of_rivers,
+        rules=lambda settings: (
+            f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while "
+            "the river is clean enough: the cleaning beam removes pollution.",
+            "Whom your zapping beam hits is away for some time.",
+        ),
         **_COMMONS,
     ),
     "body": _ours(
@@ -248,13 +228,16 @@ _FACTS: dict[str, World] = {
             float(settings.horizon) if settings.title == "cartpole-balance" else None
         ),
         threshold=50,
-        totals=_measures_of_body,
+        totals=lambda world: {
+            name: (f"eval_{name}",)
+            for part in ("rewards", "measures")
+            for name in getattr(unwrap(world), part)
+        },
         images=(),
-        check="eqgrid_lab.worlds._bodies:check_body",
         ppo={"rollout_length": 64, "learning_rate": 1e-3, "entropy_coefficient": 0.003},
         run={"total_steps": 2_000_000, "num_envs": 128},
     ),
 }
-CONSTRUCTORS = {**ENVIRONMENTS, "body": "eqgrid_lab.worlds._bodies:body"}
+CONSTRUCTORS = {**ENVIRONMENTS, "body": "eqgrid_lab.worlds._foreign:body"}
 """The constructors of the worlds, as `MODULE:NAME`. They are imported when a world is chosen."""
 WORLDS = {name: _FACTS.get(name, World()) for name in CONSTRUCTORS}

@@ -37,6 +37,7 @@ from ..base import (
     Setting,
     UsageError,
     check_storable,
+    dataclass_of,
     said,
     settings_of,
     without_none,
@@ -130,11 +131,6 @@ class WorldSettings:
         """Whether observations are images, which a convolutional network can process."""
         images = self.facts.images
         return self._built().images if images is None else self.observation in images
-
-    @property
-    def has_real_observations(self) -> bool:
-        """Whether observations of a world of the user or of another library are real numbers."""
-        return self._built().floats
 
     @property
     def has_shaped_reward(self) -> bool:
@@ -232,8 +228,6 @@ class WorldSettings:
         world of the user cannot be built.
         """
         check_storable(self, self._arguments, "--env.")
-        if self.facts.check is not None:
-            imported(self.facts.check)(self)
         if self.generated is not None:
             if self.layout != GENERATED and self.generated != type(self.generated)():
                 raise UsageError(
@@ -349,8 +343,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
     names, default = {x.name for x in found}, facts.defaults
     ranges = _RANGES if name in WORLDS else {}
-    found = [_with_layouts(x, facts) if x.name == "layout" else x for x in found]
-    limited = [_within(_with_default(x, default), ranges) for x in found]
+    limited = [_adapted(x, facts, ranges) for x in found]
     fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
     if "horizon" not in names and not facts.is_stated:
         words = "Truncate episodes after this many steps; by default, as the world itself does."
@@ -369,14 +362,16 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         words = "Divide rewards by the standard deviation of discounted returns."
         normalized = default.get("normalize_reward", False)
         fields.append(Setting("normalize_reward", _flag(bool, words), normalized))
-    namespace = {
-        "__doc__": f"Settings of {name}.",
-        "facts": facts,
-        "_constructor": staticmethod(constructor),
-        "_arguments": tuple(limited),
-        "_takes_train": _TRAIN in inspect.signature(constructor).parameters,
-    }
-    return _dataclass(name.rpartition(":")[2], fields, WorldSettings, namespace)
+    return dataclass_of(
+        name.rpartition(":")[2],
+        fields,
+        WorldSettings,
+        __doc__=f"Settings of {name}.",
+        facts=facts,
+        _constructor=staticmethod(constructor),
+        _arguments=tuple(limited),
+        _takes_train=_TRAIN in inspect.signature(constructor).parameters,
+    )
 
 
 def _layout_settings(generator: str, of_world: Collection[str]) -> Any:
@@ -385,50 +380,39 @@ def _layout_settings(generator: str, of_world: Collection[str]) -> Any:
     shared = tuple(x for x in inspect.signature(constructor).parameters if x in of_world)
     found = settings_of(constructor, generator, given=shared)
     words = "Number of training layouts; 0 samples a new one for every episode."
-    namespace = {
-        "__doc__": "Settings of generated layouts, with --env.layout generated.",
-        "_constructor": staticmethod(constructor),
-        "_arguments": tuple(found),
-        "_shared": shared,
-    }
-    fields = [Setting("pool", _flag(Pool, words), 16_384), *found]
-    return _dataclass(constructor.__name__, fields, LayoutSettings, namespace)
-
-
-def _dataclass(name: str, fields: Sequence[Setting], base: type, namespace: dict[str, Any]) -> Any:
-    own = [(x.name, x.hint, dataclasses.field(default=x.default)) for x in fields]
-    return dataclasses.make_dataclass(name, own, bases=(base,), namespace=namespace, frozen=True)
+    return dataclass_of(
+        constructor.__name__,
+        [Setting("pool", _flag(Pool, words), 16_384), *found],
+        LayoutSettings,
+        __doc__="Settings of generated layouts, with --env.layout generated.",
+        _constructor=staticmethod(constructor),
+        _arguments=tuple(found),
+        _shared=shared,
+    )
 
 
 def _flag(hint: Any, words: str) -> Any:
     return Annotated[hint, tyro.conf.arg(help=words)]
 
 
-def _with_layouts(setting: Setting, facts: World) -> Setting:
-    """The setting of a layout, whose description says which layouts there are."""
-    kind, described = typing.get_args(setting.hint)
-    known, words = () if facts.layouts is None else imported(facts.layouts), [described.help]
-    if not all(f'"{name}"' in described.help for name in known):
-        words.append(f"Known are {', '.join(known)}.")
-    if facts.generator is not None:
-        words.append(f'"{GENERATED}" draws another one in every episode: see --env.generated.')
-    return setting._replace(hint=_flag(kind, " ".join(words)))
-
-
-def _with_default(setting: Setting, defaults: Values) -> Setting:
-    if setting.name not in defaults:
-        return setting
-    return setting._replace(hint=without_none(setting.hint), default=defaults[setting.name])
-
-
-def _within(setting: Setting, ranges: Values) -> Setting:
-    """A setting in its range, if it has one and is a whole number, or one or `None`."""
-    kind, *others = typing.get_args(setting.hint)
-    if setting.name not in ranges or int not in (kind, *typing.get_args(kind)):
-        return setting
-    limits = ranges[setting.name]
-    limits = limits | None if NoneType in typing.get_args(kind) else limits
-    return setting._replace(hint=Annotated[limits, *others])
+def _adapted(setting: Setting, facts: World, ranges: Values) -> Setting:
+    """A setting with the names of layouts in its help, with the default of `facts`, and within its
+    range if it is a whole number, or one or `None`.
+    """
+    name, hint, default = setting
+    kind, *others = typing.get_args(hint)
+    if name == "layout":
+        known, words = () if facts.layouts is None else imported(facts.layouts), others[-1].help
+        if not all(f'"{layout}"' in words for layout in known):
+            words += f" Known are {', '.join(known)}."
+        if facts.generator is not None:
+            words += f' "{GENERATED}" draws another one in every episode: see --env.generated.'
+        others = [tyro.conf.arg(help=words)]
+    if name in facts.defaults:
+        kind, default = without_none(kind), facts.defaults[name]
+    if name in ranges and int in (kind, *typing.get_args(kind)):
+        kind = ranges[name] | None if NoneType in typing.get_args(kind) else ranges[name]
+    return Setting(name, Annotated[kind, *others], default)
 
 
 @final

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
 from eqgrid_lab.base import _command
-from eqgrid_lab.runs import Evaluator, _build, _members, _program, _sweep
+from eqgrid_lab.runs import Evaluator, _members, _program, _sweep
 from eqgrid_lab.runs._display import print_preparations
 from eqgrid_lab.settings import page
 from eqgrid_lab.show import what_is_kept
@@ -539,7 +539,7 @@ def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypa
     def no_memory(*_):
         raise OutOfMemory(10**12, 10**9)
 
-    monkeypatch.setattr(_build, "check_memory", no_memory)
+    monkeypatch.setattr(_members, "check_memory", no_memory)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
     assert not (tmp_path / "run").exists()
 

@@ -13,8 +13,16 @@ from eqgrid import make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PolicyFlags
 from eqgrid_lab.runs._space import read_sweep
-from eqgrid_lab.settings import as_given, changed_by_world, cli, dump, page, parse, read_flags
-from eqgrid_lab.settings._limits import flags
+from eqgrid_lab.settings import (
+    as_given,
+    changed_by_world,
+    cli,
+    dump,
+    flags,
+    page,
+    parse,
+    read_flags,
+)
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 PAGES = ("ippo", "mappo", "e3t", "body")

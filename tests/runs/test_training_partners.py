@@ -16,7 +16,7 @@ from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
 from eqgrid_lab.runs import Stage, _identity, _run, read_policy
-from eqgrid_lab.settings import _config, _file, _policy_settings, load_page, page
+from eqgrid_lab.settings import _config, _policy_settings, load, load_page, page
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
@@ -100,7 +100,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
     assert call("--resume", tmp_path / "a", "--total-steps", "256") == 0
-    config = _file.load(tmp_path / "a" / "config.toml", page("ippo"))
+    config = load(tmp_path / "a" / "config.toml", page("ippo"))
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
     known = read_metadata(tmp_path / "a" / "policy.safetensors")["partners"]
