@@ -23,9 +23,11 @@ from ._errors import (
 from ._named import (
     DIFFERENT as DIFFERENT,
     NOTHING_NAMED as NOTHING_NAMED,
+    Hint as Hint,
     Named as Named,
     NotNamed as NotNamed,
     Setting as Setting,
+    Table as Table,
     check_named as check_named,
     check_storable as check_storable,
     dataclass_of as dataclass_of,

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from typing import Any, TextIO, final
 
 import jax
 import psutil
@@ -87,8 +87,8 @@ class Process:
         self.started = time.perf_counter()
         self.first: int | None = None
         self.count, self._count_at_end = 0, 0
-        self._before: dict[int, Any] = {}
-        self._streams: tuple[Any, Any] | None = None
+        self._before: dict[int, Callable[..., object] | int | None] = {}
+        self._streams: tuple[TextIO, TextIO] | None = None
         self._begun = False
 
     @classmethod
@@ -313,9 +313,10 @@ class _Output:
     A run thus continues when its terminal is closed or the disk of its log is full.
     """
 
-    def __init__(self, stream: Any):
-        if hasattr(stream, "reconfigure"):  # a notebook's streams have no encoding to change
-            stream.reconfigure(errors="backslashreplace")  # so that any path can be printed
+    def __init__(self, stream: TextIO):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a notebook's streams have no encoding to change
+            reconfigure(errors="backslashreplace")  # so that any path can be printed
         self._stream = stream
 
     def write(self, text: str) -> int:

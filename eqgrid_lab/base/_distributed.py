@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jax
 
@@ -20,6 +20,7 @@ from agents.training import fail
 
 from ._command import FORESEEN, Process, explain, unforeseen
 from ._errors import RunError, UsageError, print_error, reason
+from ._named import Table
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 """The environment variables that identify the processes where no job scheduler does."""
@@ -129,7 +130,7 @@ def _join(process: Process) -> None:
         raise RunError(f"--distributed cannot join the other processes: {line:.300}.") from error
 
 
-def _known_by_hand() -> dict[str, Any]:
+def _known_by_hand() -> Table:
     """The arguments of `jax.distributed.initialize` that environment variables set.
 
     **Raises:** `UsageError` when the variables are incomplete or invalid, or the port is taken.

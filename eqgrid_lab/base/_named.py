@@ -14,7 +14,7 @@ import sys
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, final
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeGuard, TypeVar, Union, final
 
 import msgspec
 import tyro
@@ -23,7 +23,12 @@ from eqgrid.errors import did_you_mean
 
 from ._errors import UsageError
 
+Hint: TypeAlias = Any
+"""A type annotation at run time, such as `int | None`."""
+Table: TypeAlias = dict[str, Any]
+"""A table of a TOML or JSON file, or the metadata of a checkpoint."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+T = TypeVar("T")
 _SCALARS = (bool, int, float, str)
 DIFFERENT = "different"
 """Annotation of a field with several values, such as names, none of which may be given twice."""
@@ -144,12 +149,12 @@ class Setting(NamedTuple):
     """A parameter that becomes a flag: its name, its type with the help text, and its default."""
 
     name: str
-    hint: Any
-    default: Any
+    hint: Hint
+    default: object
 
 
 def settings_of(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     what: str,
     *,
     given: Collection[str] = (),
@@ -207,7 +212,9 @@ def settings_of(
     return found
 
 
-def dataclass_of(name: str, settings: Sequence[Setting], base: type, **namespace: Any) -> Any:
+def dataclass_of(
+    name: str, settings: Sequence[Setting], base: type[T], **namespace: object
+) -> type[T]:
     """The frozen dataclass with a field for each setting.
 
     **Arguments:**
@@ -219,7 +226,7 @@ def dataclass_of(name: str, settings: Sequence[Setting], base: type, **namespace
     return dataclasses.make_dataclass(name, fields, bases=(base,), namespace=namespace, frozen=True)
 
 
-def _hint_of(hint: Any, default: Any) -> Any:
+def _hint_of(hint: Hint, default: object) -> Hint:
     """The type of the flag of a parameter; `None` if it is none that a flag can have."""
     if _is_simple(hint):
         return hint | None if default is None else without_none(hint)
@@ -239,7 +246,7 @@ def _hint_of(hint: Any, default: Any) -> Any:
     return next((x for x in simple if _is_of(default, x)), None)
 
 
-def without_none(hint: Any) -> Any:
+def without_none(hint: Hint) -> Hint:
     """The type of a flag whose default is not `None`: files cannot store that, so it is no value.
 
     **Arguments:**
@@ -254,7 +261,7 @@ def without_none(hint: Any) -> Any:
     return next(x for x in typing.get_args(hint) if x is not NoneType)
 
 
-def _is_of(value: Any, hint: Any) -> bool:
+def _is_of(value: object, hint: Hint) -> bool:
     try:
         msgspec.convert(value, hint)
     except (msgspec.ValidationError, TypeError):
@@ -262,7 +269,7 @@ def _is_of(value: Any, hint: Any) -> bool:
     return True
 
 
-def _is_simple(hint: Any) -> bool:
+def _is_simple(hint: Hint) -> bool:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _is_simple(args[0])
@@ -275,13 +282,13 @@ def _is_simple(hint: Any) -> bool:
     return hint in _SCALARS
 
 
-def _has_floats(hint: Any) -> bool:
+def _has_floats(hint: Hint) -> bool:
     """Whether a hint is of an array of real numbers, or of several types with such an array."""
     dtypes = getattr(hint, "dtypes", ())
     return any("float" in str(x) for x in dtypes) or any(map(_has_floats, typing.get_args(hint)))
 
 
-def _arguments_in_docstring(function: Callable[..., Any]) -> dict[str, str]:
+def _arguments_in_docstring(function: Callable[..., object]) -> dict[str, str]:
     """The description of each parameter in the list `**Arguments:**` of a docstring."""
     texts = [inspect.getdoc(x) or "" for x in (function, getattr(function, "__init__", None))]
     entry = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.+?)(?=^- |^$|\Z)", re.M | re.S)
@@ -292,7 +299,7 @@ def _arguments_in_docstring(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def check_storable(config: Any, settings: Sequence[Setting], flag: str) -> None:
+def check_storable(config: object, settings: Sequence[Setting], flag: str) -> None:
     """Checks that a settings file can hold the values, since TOML has no `None`.
 
     **Arguments:**

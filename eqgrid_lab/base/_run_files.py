@@ -3,13 +3,15 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Meta
 
 import agents
 from agents import CheckpointError
+
+from ._named import Table
 
 IDENTITY = "identity"
 """The entry of the metadata with the settings that identify a run."""
@@ -50,7 +52,7 @@ class _Metadata(TypedDict, total=False):
     partners: list[_Partner]
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> Table:
     """Reads the metadata of a checkpoint with `agents.read_metadata`, and checks their types.
 
     **Arguments:**

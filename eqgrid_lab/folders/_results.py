@@ -20,7 +20,7 @@ from rich.markup import escape
 from agents import CheckpointError, write_whole
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import ABANDONED, IDENTITY, RunError, UsageError, read_metadata
+from ..base import ABANDONED, IDENTITY, RunError, Table, UsageError, read_metadata
 from ..show import csv_text
 from ._folder import locked, made_folder, names_in
 
@@ -59,7 +59,7 @@ def results_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
-def write_json(path: Path, result: dict[str, Any]) -> None:
+def write_json(path: Path, result: Table) -> None:
     """Writes a result as JSON; infinite numbers and NaN become `null`.
 
     **Raises:** `OSError` when the file cannot be written.
@@ -67,7 +67,7 @@ def write_json(path: Path, result: dict[str, Any]) -> None:
     write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Writes rows as CSV, without rounding numbers.
 
     **Raises:** `OSError` when the file cannot be written.
@@ -75,7 +75,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_whole(path, csv_bytes(rows))
 
 
-def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
     """Encodes rows as CSV with a header, and a column for every key that occurs in a row."""
     return csv_text(rows, header=bool(rows)).encode()
 
@@ -91,7 +91,7 @@ def shown_path(path: str | Path) -> str:
     return Path(path).name if relative.startswith(os.pardir) else relative
 
 
-def without_folders(value: Any) -> Any:
+def without_folders(value: object) -> Any:
     """A JSON value in which every absolute path is replaced by its name, at any depth."""
     if isinstance(value, dict):
         return {key: without_folders(x) for key, x in value.items()}
@@ -170,7 +170,7 @@ class History:
         return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
-def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[str, Any]) -> History:
+def read_history(folder: Path, position: Table, identity: Mapping[str, object]) -> History:
     """Reads what a run wrote up to the checkpoint that it resumes from.
 
     Later rows and incomplete rows are left out, since the resumed run writes them again. A best
@@ -231,7 +231,7 @@ def _reading(path: Path) -> Iterator[Path]:
 
 
 def _abandoned(
-    folder: Path, updates: int, identity: Mapping[str, Any]
+    folder: Path, updates: int, identity: Mapping[str, object]
 ) -> Iterator[tuple[Path, Path]]:
     """The checkpoints of later updates or of other runs, each with its new path.
 

@@ -11,7 +11,7 @@ from beartype.door import is_bearable
 from agents import PARTS, Part, StopTraining, TrainProgress
 from eqgrid.errors import did_you_mean
 
-from ..base import UsageError, as_usage_error
+from ..base import Table, UsageError, as_usage_error
 from ..settings import Experiment, check, fill, read_toml
 
 
@@ -141,8 +141,8 @@ class _Table:
     """The entries of a table `[[stage]]` in a file, besides those that `in_one_program` names."""
 
     name: str = ""
-    env: dict[str, Any] = dataclasses.field(default_factory=dict)
-    ppo: dict[str, Any] = dataclasses.field(default_factory=dict)
+    env: Table = dataclasses.field(default_factory=dict)
+    ppo: Table = dataclasses.field(default_factory=dict)
     gate: Gate = dataclasses.field(default_factory=Gate)
     steps: int | None = None
     reset: tuple[Part, ...] = ()
@@ -162,7 +162,7 @@ def with_curriculum(config: Experiment) -> Experiment:
     with as_usage_error(f"The curriculum {str(config.curriculum)!r} ", UsageError):
         file = read_toml(config.curriculum)
         tables = file.pop("stage", None)
-        if not tables or not is_bearable(tables, list[dict[str, Any]]):
+        if not tables or not is_bearable(tables, list[Table]):
             raise UsageError("has no stages: write a table [[stage]] for each.")
         if file:
             raise UsageError(
@@ -187,7 +187,7 @@ def stages(config: Experiment) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
+def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> Stage:
     hints = typing.get_type_hints(type(config))
     own = [(name, hints[name] | None, None) for name in config.in_one_program]
     kind = dataclasses.make_dataclass("_Table", own, bases=(_Table,), frozen=True)
@@ -218,9 +218,7 @@ def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bo
     return Stage(table.name or str(number), config, gate, table.steps, keep)
 
 
-def summary(
-    stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]
-) -> list[dict[str, Any]]:
+def summary(stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]) -> list[Table]:
     """The result of each stage that has begun, for `result.json`; empty without a curriculum.
 
     **Arguments:**

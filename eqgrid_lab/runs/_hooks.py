@@ -10,7 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ import psutil
 
 from agents import AbstractTrainState, Hook, Metrics, StopTraining, TrainProgress, save
 
-from ..base import Failures, Process, RunError
+from ..base import Failures, Process, RunError, Table
 from ..folders import History
 from ..show import Logger
 
@@ -71,7 +71,7 @@ class Log:
                 logger.write(row)
 
 
-def block_means(metrics: Metrics | None) -> dict[str, Any]:
+def block_means(metrics: Metrics | None) -> Table:
     """The metrics of a block: means over its updates, and over the episodes that ended in it.
 
     The learning rate is that of the last update, and the number of episodes is a sum.
@@ -210,7 +210,7 @@ class Checkpoints:
         folder: Path,
         failures: Failures,
         history: History,
-        describe: Callable[[AbstractTrainState[Any]], dict[str, Any]],
+        describe: Callable[[AbstractTrainState], Table],
         *,
         keep_every: int | None = None,
         seconds: float = SAVE_SECONDS,
@@ -228,7 +228,7 @@ class Checkpoints:
         self.keep_every, self.env_steps = keep_every, history.env_steps
         self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
         self.best_return = history.best_return
-        self.description: dict[str, Any] | None = None
+        self.description: Table | None = None
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]

@@ -16,14 +16,14 @@ from beartype.door import is_bearable
 
 from agents import CheckpointError, checksum
 
-from ..base import IDENTITY, UsageError
+from ..base import IDENTITY, Table, UsageError
 from ..settings import OF_THE_PROCESS, Experiment, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
-def identity(table: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def identity(table: Table, files: Mapping[str, str]) -> Table:
     """The entry of a checkpoint that identifies its run.
 
     **Arguments:**
@@ -61,7 +61,7 @@ def digests(config: Experiment) -> dict[str, str]:
     return found
 
 
-def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> None:
     """Checks that a resumed run has the identity that its checkpoint stores.
 
     **Arguments:**
@@ -75,7 +75,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
     """
     before = metadata.get(IDENTITY)
     if (
-        not is_bearable(before, dict[str, dict[str, Any]])
+        not is_bearable(before, dict[str, Table])
         or before.keys() != now.keys()
         or "update" not in metadata
     ):
@@ -97,7 +97,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
         )
 
 
-def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
+def check_updates(folder: Path, metadata: Mapping[str, object], updates: int) -> None:
     """Checks that the metadata and the state of a checkpoint are of the same update.
 
     **Arguments:**
@@ -116,25 +116,25 @@ def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> No
 
 
 def _differences(
-    before: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
+    before: Mapping[str, object], now: Mapping[str, object]
+) -> Iterator[tuple[str, object, object]]:
     for name in dict.fromkeys([*before, *now]):
         if before.get(name) != now.get(name):
             yield name, before.get(name), now.get(name)
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return "not given" if value is None else reprlib.repr(value)
 
 
-def _settings(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _settings(table: Table) -> Iterator[tuple[str, Any]]:
     """All settings, by flag; the names of those of a stage begin with its number."""
     for number, stage in enumerate(table.get("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
     yield from _flat({name: x for name, x in table.items() if name != "stage"}, "--")
 
 
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         flag = prefix + name.replace("_", "-")
         if isinstance(value, dict):
@@ -143,7 +143,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield flag, value
 
 
-def run_digest(metadata: Mapping[str, Any]) -> str | None:
+def run_digest(metadata: Mapping[str, object]) -> str | None:
     """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
     the run; `None` if its file has none.
 
@@ -157,7 +157,7 @@ def run_digest(metadata: Mapping[str, Any]) -> str | None:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def marks(path: Path, metadata: Mapping[str, Any]) -> set[str]:
+def marks(path: Path, metadata: Mapping[str, object]) -> set[str]:
     """The checksums by which a policy is known: that of its content, and that of its run.
 
     **Arguments:**

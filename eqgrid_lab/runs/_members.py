@@ -12,9 +12,9 @@ import functools
 import io
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -43,7 +43,7 @@ from agents.training import call_hooks, stack_runs
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
-from ..base import FILM_FILE, IDENTITY, Failures, RunError, is_complete
+from ..base import FILM_FILE, IDENTITY, Failures, RunError, Table, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
 from ..settings import Experiment, dump
 from ..show import Labelled, Logger, median_seed, open_loggers
@@ -66,6 +66,9 @@ from ._identity import check_updates
 from ._report import draw_curves
 from ._run import Run
 
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
 ALL_PRUNED = "all points are pruned"
 _ALL_HAVE_ENDED = "all runs have ended"
 
@@ -87,7 +90,7 @@ class Members:
     whole: Run
     runs: tuple[Run, ...]
     checkpoint: Path
-    state: AbstractTrainState[Any] | None = None
+    state: AbstractTrainState | None = None
 
     @property
     def alone(self) -> bool:
@@ -106,7 +109,9 @@ class Members:
             self, whole=dataclasses.replace(self.whole, number=number), runs=runs
         )
 
-    def _init(self) -> tuple[Any, AbstractVectorEnv, Shaped[PRNGKeyArray, "*runs"]]:
+    def _init(
+        self,
+    ) -> tuple[Callable[..., AbstractTrainState], AbstractVectorEnv, Shaped[PRNGKeyArray, "*runs"]]:
         """The function that makes training states of the current stage, and its arguments."""
         number = self.whole.number
         keys = [run.keys[0] for run in self.runs]
@@ -114,14 +119,14 @@ class Members:
         keys = [jax.random.fold_in(key, number) if number else key for key in keys]
         config, env = self.whole.config, self.whole.plan.train_env
 
-        def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState[Any]:
+        def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState:
             return config.init_state(env, key)
 
         if self.alone:
             return init, env, keys[0]
         return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
 
-    def start(self) -> AbstractTrainState[Any]:
+    def start(self) -> AbstractTrainState:
         """Initial training states of the current stage.
 
         **Raises:** `OutOfMemory` when the program needs more memory than there is.
@@ -135,11 +140,11 @@ class Members:
         check_memory(compiled)
         return compiled(*args)
 
-    def shapes(self) -> AbstractTrainState[Any]:
+    def shapes(self) -> AbstractTrainState:
         """The shapes and dtypes of the training states, for `restore`."""
         return eqx.filter_eval_shape(*self._init())
 
-    def resumed(self, position: Mapping[str, Any]) -> "Members":
+    def resumed(self, position: Table) -> "Members":
         """The members with the state of their checkpoint, and with the history of each run.
 
         **Arguments:**
@@ -191,15 +196,15 @@ class Members:
         rows.sort(key=lambda row: int(row["update"]))  # a stable sort keeps the order of the seeds
         return csv_bytes(rows)
 
-    def ended(self, position: Mapping[str, Any]) -> bool:
+    def ended(self, position: Table) -> bool:
         """Whether the current stage has ended at a checkpoint, with the metadata `position`."""
         return self._end_of_stage(self._rows(position)) is not None
 
-    def _end_of_stage(self, rows: Sequence[Mapping[str, Any]]) -> str | None:
+    def _end_of_stage(self, rows: Sequence[Mapping[str, float | int]]) -> str | None:
         """The reason for which the current stage has ended after these evaluations, if it has."""
         return _common_reason([self.whole.stage.ended(row) for row in rows])
 
-    def _rows(self, position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def _rows(self, position: Table) -> list[Table]:
         """The last evaluation of each run at a checkpoint."""
         return position.get("members") or [position] * len(self.runs)
 
@@ -235,10 +240,10 @@ class Members:
         self,
         console: Console,
         failures: Failures,
-        position: Mapping[str, Any],
+        position: Table,
         *,
         log: Logger | None = None,
-        prune: Sequence[Any] | None = None,
+        prune: Sequence["Trial"] | None = None,
     ) -> "Trained":
         """Trains all runs, one stage after another, to their end or until they are stopped.
 
@@ -333,7 +338,7 @@ class Members:
         common = [] if self.alone else [functools.partial(forget, self.whole.folder, failures)]
         return [*common, ForEach(own, evaluators)]
 
-    def _evaluators(self, rows: Sequence[Mapping[str, Any]]) -> list[Evaluator]:
+    def _evaluators(self, rows: Sequence[Table]) -> list[Evaluator]:
         """The evaluator of each run in its current stage, with the rows of its history."""
         plan, evaluators = self.whole.plan, []
         for run, row in zip(self.runs, rows, strict=True):
@@ -351,7 +356,7 @@ class Members:
         self,
         evaluators: Sequence[Evaluator],
         hooks: Sequence[Hook],
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Table],
         ended: str | None,
         before: TrainProgress | None,
     ) -> TrainProgress:
@@ -417,7 +422,7 @@ class Trained(NamedTuple):
         progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
         return Conclusion(self.members.runs[run], progress, evaluator, self.failures, film=alone)
 
-    def conclude(self) -> dict[str, Any]:
+    def conclude(self) -> Table:
         """Evaluates all runs, and writes the results of each, and of all together.
 
         **Returns:** the content of `result.json`.
@@ -577,7 +582,7 @@ class KeepState:
     def save(self, progress: TrainProgress) -> None:
         """Writes the checkpoint now."""
         members = self.members
-        about: dict[str, Any] = {"update": progress.updates, "env_steps": progress.env_steps}
+        about: Table = {"update": progress.updates, "env_steps": progress.env_steps}
         about |= {"runs": members.names, IDENTITY: members.whole.identity}
         if members.whole.in_curriculum:
             rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
@@ -596,7 +601,7 @@ class Prune:
     as if they had been trained alone.
     """
 
-    def __init__(self, trials: Sequence[Any], evaluators: Sequence[Evaluator]):
+    def __init__(self, trials: Sequence["Trial"], evaluators: Sequence[Evaluator]):
         """**Arguments:**
 
         - `trials`: the trials.

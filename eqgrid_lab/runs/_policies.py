@@ -17,6 +17,7 @@ from ..base import (
     PARTNERS,
     Named,
     NotNamed,
+    Table,
     UsageError,
     as_usage_error,
     is_own,
@@ -56,7 +57,7 @@ class SavedPolicy:
     name: str
     path: Path
     policy: TrainedPolicy
-    metadata: dict[str, Any]
+    metadata: Table
     config: PolicySettings
     named: Named
 
@@ -153,7 +154,7 @@ def read_policy(
 
 
 def _experiment_of(
-    path: Path, settings: dict[str, Any], own_page: type[PolicySettings] | None
+    path: Path, settings: Table, own_page: type[PolicySettings] | None
 ) -> type[PolicySettings]:
     """The page that trained a policy.
 

@@ -5,7 +5,6 @@ import functools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -152,7 +151,7 @@ def _of_each(members: Members) -> str:
     return "" if members.alone else " of each seed"
 
 
-def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
+def _begin(members: Members, position: Mapping[str, object] | None = None) -> int:
     """Trains, evaluates, writes the results, and prints where they are.
 
     **Arguments:**

@@ -5,7 +5,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -27,7 +27,7 @@ from eqgrid import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ..base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, warn
+from ..base import IDENTITY, PARTNERS, Process, Table, UsageError, as_usage_error, warn
 from ..folders import History
 from ..settings import Experiment, PartnerSettings, to_table
 from ..worlds import WorldSettings
@@ -218,16 +218,16 @@ class Run:
         return self.settings.algorithm
 
     @functools.cached_property
-    def table(self) -> dict[str, Any]:
+    def table(self) -> Table:
         """The settings as a table, from `to_table`."""
         return to_table(self.settings)
 
     @functools.cached_property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Table:
         """The `identity` of the run, which its checkpoints store."""
         return identity(self.table, self.files)
 
-    def describe(self, state: AbstractTrainState[Any]) -> dict[str, Any]:
+    def describe(self, state: AbstractTrainState) -> Table:
         """Metadata with which a policy can be loaded from a checkpoint alone: its description and
         the settings; and with whom it was trained. It is the same for all states of a stage.
         """

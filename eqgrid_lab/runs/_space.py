@@ -8,10 +8,14 @@ import math
 import reprlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, final
 
-from ..base import UsageError, as_usage_error
+from ..base import Table, UsageError, as_usage_error
 from ..settings import LARGEST_SEED, Experiment, check, fill, read_toml, without_unused
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 _MOST_POINTS = 10_000
 _MOST_CHECKED = 1_000
@@ -47,7 +51,7 @@ class Sweep:
     """The pruner, which ends points that are trained together when it would end each of them."""
     storage: str | None = None
     """The address of a database; by default, a journal in the folder of the sweep."""
-    space: dict[str, Any] = dataclasses.field(default_factory=dict)
+    space: Table = dataclasses.field(default_factory=dict)
     """For each setting, a list of values, or a range: `low`, `high`, `log` and `step`."""
 
     def size(self) -> int:
@@ -56,12 +60,12 @@ class Sweep:
             return self.num_points
         return math.prod(len(values) for values in self.space.values())
 
-    def grid(self) -> Iterator[dict[str, Any]]:
+    def grid(self) -> Iterator[Table]:
         """All combinations of the values of a grid, by the names of the settings."""
         for values in itertools.product(*self.space.values()):
             yield dict(zip(self.space, values, strict=True))
 
-    def settings(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def settings(self, params: Mapping[str, object]) -> Table:
         """The settings of a trial with some parameters; see `category`."""
         found = dict(params)
         for key, values in self.space.items():
@@ -70,7 +74,7 @@ class Sweep:
         return found
 
 
-def category(value: Any) -> Any:
+def category(value: object) -> Any:
     """The value that stands for a choice in a study, which has no lists: their JSON."""
     return json.dumps(value) if isinstance(value, list | dict) else value
 
@@ -93,7 +97,7 @@ def read_sweep(path: Path) -> Sweep:
         return sweep
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(table: Table, prefix: str = "") -> Table:
     """The settings in nested tables by full name: `gamma` in `[space.ppo]` is `"ppo.gamma"`."""
     entries = {}
     for key, value in table.items():
@@ -141,7 +145,7 @@ def _check(sweep: Sweep) -> None:
         raise UsageError(f"has {sweep.size():,} points, but may have at most {_MOST_POINTS:,}.")
 
 
-def _check_range(key: str, values: dict[str, Any]) -> None:
+def _check_range(key: str, values: Table) -> None:
     if unknown := values.keys() - _RANGE:
         raise UsageError(
             f"has an unknown key {sorted(unknown)[0]!r} for {key!r}; known: low, high, log, step."
@@ -159,12 +163,12 @@ def _check_range(key: str, values: dict[str, Any]) -> None:
         _distribution(values)
 
 
-def distributions(sweep: Sweep) -> dict[str, Any]:
+def distributions(sweep: Sweep) -> dict[str, "BaseDistribution"]:
     """The distribution of each setting, for `optuna.study.Study.ask`."""
     return {key: _distribution(values) for key, values in sweep.space.items()}
 
 
-def _distribution(values: Any) -> Any:
+def _distribution(values: Any) -> "BaseDistribution":
     kinds = optuna("distributions")
     if isinstance(values, list):
         return kinds.CategoricalDistribution([category(value) for value in values])
@@ -172,7 +176,7 @@ def _distribution(values: Any) -> Any:
     return (kinds.IntDistribution if whole else kinds.FloatDistribution)(**values)
 
 
-def optuna(module: str) -> Any:
+def optuna(module: str) -> ModuleType:
     """A module of Optuna, imported on first use, since only sweeps need it.
 
     **Raises:** `UsageError` when it is not installed.
@@ -183,7 +187,7 @@ def optuna(module: str) -> Any:
         raise UsageError("--sweep needs Optuna: pip install 'eqgrid[search]'.") from error
 
 
-def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
+def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
     """All settings of the runs of a point.
 
     **Arguments:**
@@ -193,7 +197,7 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
 
     **Raises:** `UsageError` when the settings are invalid or not supported in a sweep.
     """
-    table: dict[str, Any] = {}
+    table: Table = {}
     for key, value in point.items():
         *prefixes, name = key.split(".")
         inner = table

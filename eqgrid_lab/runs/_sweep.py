@@ -17,7 +17,7 @@ import re
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from rich.console import Console
@@ -39,6 +39,7 @@ from ..base import (
     Failures,
     Process,
     Stopped,
+    Table,
     UsageError,
     keep_compiled_programs,
     read_metadata,
@@ -54,6 +55,11 @@ from ._report import draw_sweep, print_points, write_table
 from ._run import Plan, Run, plan_stages
 from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
 
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
+
 
 @final
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +74,7 @@ class Point:
     - `files`: the checksums of the files that its settings name.
     """
 
-    trial: Any
+    trial: "Trial"
     folder: Path
     configs: tuple[Experiment, ...]
     files: dict[str, str]
@@ -81,7 +87,7 @@ class Point:
         """The folder of the run of a seed; that of the point, if it has one seed."""
         return self.folder / f"seed-{seed}" if len(self.configs) > 1 else self.folder
 
-    def results(self) -> list[dict[str, Any]] | None:
+    def results(self) -> list[Table] | None:
         """The contents of `result.json` of all seeds, or `None` while one is missing."""
         found = []
         for config in self.configs:
@@ -112,7 +118,7 @@ class Search:
 
     sweep: Sweep
     config: Experiment
-    study: Any
+    study: "Study"
     folder: Path
     process: Process
     console: Console
@@ -163,7 +169,7 @@ def run_sweep(config: Experiment, process: Process) -> int:
     return process.exit_code if process.first else 0
 
 
-def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
+def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
     """Makes the folder of a sweep and its study, or opens those of the same sweep.
 
     **Raises:** `UsageError` when the folder has other content or the storage cannot be used, and
@@ -189,7 +195,7 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
         return study
 
 
-def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> Any:
+def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
     """The study, in a journal in the folder or in a database. The points of a grid that it does not
     have yet are enqueued.
     """
@@ -282,7 +288,9 @@ def _place(search: Search) -> str:
     return f"{platform.node()}:{search.folder.resolve()}"
 
 
-def _left_behind(search: Search, trials: Sequence[Any], stack: contextlib.ExitStack) -> list[Point]:
+def _left_behind(
+    search: Search, trials: Sequence["FrozenTrial"], stack: contextlib.ExitStack
+) -> list[Point]:
     """Takes the points of a batch of a process that has ended: those under way whose folder nobody
     locks.
     """
@@ -307,7 +315,7 @@ def _left_behind(search: Search, trials: Sequence[Any], stack: contextlib.ExitSt
     return points
 
 
-def _sampler(sweep: Sweep, begun: int) -> Any:
+def _sampler(sweep: Sweep, begun: int) -> "BaseSampler":
     """The sampler of the next points. Its seed depends on the number of points before them, since
     samplers of other processes, and of those before a restart, have drawn other points.
     """
@@ -316,7 +324,7 @@ def _sampler(sweep: Sweep, begun: int) -> Any:
     return sampler(seed=int(np.random.SeedSequence([sweep.seed, begun]).generate_state(1)[0]))
 
 
-def _point(search: Search, trial: Any) -> Point | None:
+def _point(search: Search, trial: "Trial") -> Point | None:
     """The point of a trial, whose settings are drawn unless they are already. If they contradict
     one another, the trial fails, and the result is `None`.
     """
@@ -466,7 +474,7 @@ def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -
     return Members(whole, runs, search.folder / "checkpoints" / name)
 
 
-def _position(members: Members) -> dict[str, Any]:
+def _position(members: Members) -> Table:
     """The metadata of the checkpoint of exactly these runs, or nothing if there is none."""
     with contextlib.suppress(CheckpointError):
         position = read_metadata(members.checkpoint)

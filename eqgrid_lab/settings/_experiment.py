@@ -23,7 +23,7 @@ from agents import (
 )
 from eqgrid import AbstractEnv, AbstractVectorEnv, DesignPartners, LinearSchedule, Scheduled
 
-from ..base import DIFFERENT
+from ..base import DIFFERENT, Table
 from ..show import LoggerName
 from ..worlds import columns_of
 from ._policy_settings import PolicySettings
@@ -104,7 +104,7 @@ class Experiment(PolicySettings):
     """Write a Perfetto trace of one block of updates."""
     curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """File with the stages of a curriculum."""
-    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    stage: Annotated[tuple[Table, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """Tables of the stages of a curriculum, in settings files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Folder of a run to resume."""
@@ -196,7 +196,7 @@ class Experiment(PolicySettings):
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
 
-    def init_state(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState[Any]:
+    def init_state(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState:
         """An initial training state, with the policy and the learner of the settings.
 
         **Arguments:**

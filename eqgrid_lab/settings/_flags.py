@@ -9,7 +9,7 @@ import re
 import reprlib
 import sys
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -20,7 +20,7 @@ from msgspec import Meta
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import DIFFERENT, UsageError
+from ..base import DIFFERENT, Hint, UsageError
 
 T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
@@ -150,7 +150,7 @@ def _must_be(found: re.Match[str]) -> str:
 
 
 _KINDS = {"INT": "a whole number", "FLOAT": "a number"}
-_PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
+_PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
     (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
     (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
@@ -211,7 +211,7 @@ def program(page: str) -> str:
     return installed if installed in called else f"python {page}"
 
 
-def check_limits(config: Any, prefix: str = "--") -> None:
+def check_limits(config: object, prefix: str = "--") -> None:
     """Checks the ranges of all settings, that lists with a minimum length are not empty, and that
     lists of `DIFFERENT` values have no value twice.
 
@@ -245,12 +245,12 @@ def check_limits(config: Any, prefix: str = "--") -> None:
                 raise UsageError(f"{flag} must be {what}, but is {reprlib.repr(x)}.")
 
 
-def flags(config: Any) -> Iterator[tuple[str, Any]]:
+def flags(config: object) -> Iterator[tuple[str, object]]:
     """The flag and the value of every setting in a dataclass, including nested ones."""
     return ((flag, value) for flag, value, _ in _settings(config))
 
 
-def as_given(flag: str, value: Any) -> str:
+def as_given(flag: str, value: object) -> str:
     """A setting as a command line gives it, such as `--seed 1`, `--log jsonl wandb` or
     `--env.no-shared`.
     """
@@ -261,14 +261,14 @@ def as_given(flag: str, value: Any) -> str:
     return " ".join([flag, *words])
 
 
-def _is_list(hint: Any) -> bool:
+def _is_list(hint: Hint) -> bool:
     """Whether an annotation is a tuple of any length, or may be one."""
     if typing.get_origin(hint) is tuple:
         return Ellipsis in typing.get_args(hint)
     return any(map(_is_list, typing.get_args(hint)))
 
 
-def _ranges(hint: Any) -> Iterator[Meta]:
+def _ranges(hint: Hint) -> Iterator[Meta]:
     """The ranges in an annotation, at any depth."""
     for part in typing.get_args(hint):
         if isinstance(part, Meta):
@@ -276,7 +276,7 @@ def _ranges(hint: Any) -> Iterator[Meta]:
         yield from _ranges(part)
 
 
-def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, Any, Any]]:
+def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hint]]:
     """The flag, the value and the annotation of every setting."""
     hints = typing.get_type_hints(type(config), include_extras=True)
     for field in dataclasses.fields(config):

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import tyro
+from jaxtyping import PRNGKeyArray
 
 from agents import AbstractNetwork
 from eqgrid.errors import did_you_mean
 
 from ..base import (
     Setting,
+    Table,
     UsageError,
     check_storable,
     dataclass_of,
@@ -44,7 +46,13 @@ class OwnNetwork:
         return {} if self._network is None else {self._network.__name__: self.build}
 
     def build(
-        self, in_shape: Any, out_size: int, *, final_scale: float, key: Any, **others: Any
+        self,
+        in_shape: object,
+        out_size: int,
+        *,
+        final_scale: float,
+        key: PRNGKeyArray,
+        **others: object,
     ) -> AbstractNetwork:
         """Builds the network, as `actor_critic` and `load_policy` do.
 
@@ -81,14 +89,14 @@ def own_network(name: str) -> OwnNetwork:
 
     **Raises:** `UsageError` when it cannot be imported, or is no class of networks.
     """
-    network: Any = import_named(name, "--network")
+    network: object = import_named(name, "--network")
     if not isinstance(network, type) or not issubclass(network, AbstractNetwork):
         raise UsageError(f"--network {name} must be a class that is an agents.AbstractNetwork.")
     return _class_of(name, network)()
 
 
 @functools.lru_cache(maxsize=64)
-def _class_of(name: str, network: type[AbstractNetwork]) -> Any:
+def _class_of(name: str, network: type[AbstractNetwork]) -> type[OwnNetwork]:
     """The subclass of `OwnNetwork` with the hyperparameters of a network."""
     settings = settings_of(network, name, given=_GIVEN, taken=dir(OwnNetwork))
     parameters = inspect.signature(network).parameters.values()
@@ -127,7 +135,7 @@ def with_network(config: E, name: str | None) -> E:
     if name is None or not hasattr(config, "network_settings"):
         return config
     own = own_network(name) if is_own(name) else OwnNetwork()
-    changes: dict[str, Any] = {"network": name, "network_settings": own}
+    changes: Table = {"network": name, "network_settings": own}
     return dataclasses.replace(config, **changes)
 
 

@@ -12,6 +12,7 @@ from agents import PolicyPartner, TrainedPolicy
 from eqgrid import AbstractEnv, AbstractPartner, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
+from ..base import Table
 from ..worlds import Kitchen, WorldSettings
 from ._flags import Seed
 
@@ -96,7 +97,7 @@ class PolicySettings(abc.ABC):
         return self.observe(world.with_observation(grid.observation))
 
     @property
-    def observed(self) -> dict[str, Any]:
+    def observed(self) -> Table:
         """The settings of what agents observe, besides those that only the page itself knows."""
         return {"observation": getattr(self.env, "observation", None), **self.appended}
 
@@ -127,7 +128,7 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
     plain: Any = experiment()
     world: WorldSettings = plain.env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}
-    own = {name: value for name, value in world.facts.run.items() if name in names}
+    own: Table = {name: value for name, value in world.facts.run.items() if name in names}
     if "ppo" in names:
         own["ppo"] = dataclasses.replace(plain.ppo, **world.facts.ppo)
     return experiment(env=world, **own)

@@ -22,7 +22,9 @@ from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
 from ..base import (
     NOTHING_NAMED,
+    Hint,
     Named,
+    Table,
     UsageError,
     as_usage_error,
     check_named,
@@ -47,7 +49,7 @@ _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
 
 
-def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
     """Reads a TOML file of limited size. In texts that begin with `~`, it is the home folder.
 
     **Arguments:**
@@ -67,7 +69,7 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
         raise UsageError(f"is no TOML: {digits:.200}.") from error
 
 
-def _at_home(value: Any) -> Any:
+def _at_home(value: object) -> Any:
     """A value of TOML with `expand_home` for every text in it."""
     if isinstance(value, dict):
         return {key: _at_home(inner) for key, inner in value.items()}
@@ -81,7 +83,7 @@ def wrong(key: str, value: object, what: str) -> UsageError:
     return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
 
 
-def fill(default: T, table: dict[str, Any], prefix: str) -> T:
+def fill(default: T, table: Table, prefix: str) -> T:
     """Replaces fields of a dataclass by the entries of a table.
 
     **Arguments:**
@@ -97,7 +99,7 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
     hints = typing.get_type_hints(type(config))
     fields = [field.name for field in dataclasses.fields(config)]
     names = [x for x in fields if x not in NOT_IN_FILE and not callable(getattr(config, x))]
-    changes: dict[str, Any] = {}
+    changes: Table = {}
     for key, value in table.items():
         if key not in names:
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
@@ -118,7 +120,7 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
         raise UsageError(f"cannot be used: {error}") from error
 
 
-def _type_name(hint: Any) -> str:
+def _type_name(hint: Hint) -> str:
     """The name of a type in an error message, without `None`, which TOML does not have."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
@@ -130,7 +132,7 @@ def _type_name(hint: Any) -> str:
     return _TYPE_NAMES.get(origin or hint, str(hint))
 
 
-_TYPE_NAMES: dict[Any, str] = {
+_TYPE_NAMES: dict[Hint, str] = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
@@ -145,7 +147,7 @@ PAGE = "page"
 """The key for the name of the page that wrote a settings file, if it is not one of eqgrid's."""
 
 
-def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHING_NAMED) -> P:
+def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
     """The settings in a table, as `dump` writes it.
 
     **Arguments:**
@@ -173,7 +175,7 @@ def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHI
 
 
 def world_from(
-    table: dict[str, Any], experiment: type[PolicySettings], named: Named = NOTHING_NAMED
+    table: Table, experiment: type[PolicySettings], named: Named = NOTHING_NAMED
 ) -> WorldSettings:
     """The settings of the world in the content of a settings file; the other tables are ignored.
 
@@ -186,14 +188,14 @@ def world_from(
     return fill(default, own, "env.") if isinstance(own, dict) else default
 
 
-def world_name_in(table: Mapping[str, Any]) -> str | None:
+def world_name_in(table: Mapping[str, object]) -> str | None:
     """The name of the world in the content of a settings file, if it has one."""
     env = table.get("env")
     name = env.get("name") if isinstance(env, Mapping) else None
     return name if isinstance(name, str) else None
 
 
-def own_parts(table: Mapping[str, Any]) -> dict[str, str]:
+def own_parts(table: Mapping[str, object]) -> dict[str, str]:
     """The code of the user in the content of a settings file, by the flags that name it."""
     world, network = world_name_in(table), table.get("network")
     own = {"--network": network} if is_own(network) else {}
@@ -202,7 +204,7 @@ def own_parts(table: Mapping[str, Any]) -> dict[str, str]:
     return own
 
 
-def _world_in(table: dict[str, Any], default: WorldSettings, named: Named) -> WorldSettings:
+def _world_in(table: Table, default: WorldSettings, named: Named) -> WorldSettings:
     """The default settings of the world that a table names, or `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
@@ -306,11 +308,11 @@ def own_flags(config: PolicySettings) -> str:
     return "".join(f" {flag} {name}" for flag, name in own.items())
 
 
-def _as_lists(value: Any) -> Any:
+def _as_lists(value: object) -> object:
     return [_as_lists(x) for x in value] if isinstance(value, tuple | list) else value
 
 
-def to_table(config: PolicySettings) -> dict[str, Any]:
+def to_table(config: PolicySettings) -> Table:
     """The settings as `config.toml`, checkpoints and policy files store them; `config_from` reads
     them back.
 

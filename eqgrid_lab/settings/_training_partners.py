@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from jaxtyping import Array, Float
 from msgspec import Meta
@@ -22,6 +22,7 @@ from eqgrid import (
 from ..base import (
     DIFFERENT,
     Named,
+    Table,
     UsageError,
     as_usage_error,
     check_named,
@@ -35,7 +36,7 @@ from ._page import SHIPPED, page
 from ._policy_settings import PolicySettings
 from ._stored import PAGE, config_from, fill
 
-Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
+Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., object]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
 
 _PEOPLE = {"clones": "clone", "proxies": "proxy"}
@@ -183,10 +184,10 @@ def _read(
     - `world`, `run`, `parts`: as in `PartnerSettings.around`.
     - `named`: the networks of the user that the command line names.
     """
-    networks: dict[str, Any] = {**parts.get("networks", {})}
+    networks: Table = {**parts.get("networks", {})}
     for name in filter(is_own, named):
         networks |= own_network(name).parts
-    settings: dict[str, Any] = read_metadata(path).get("run") or {}
+    settings: Table = read_metadata(path).get("run") or {}
     name, values = settings.get("network"), settings.get("network_settings")
     if is_own(name):
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):

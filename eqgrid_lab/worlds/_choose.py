@@ -8,7 +8,7 @@ from eqgrid import AbstractEnv
 from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
-from ..base import NOTHING_NAMED, Named, UsageError, check_named, import_named, is_own
+from ..base import NOTHING_NAMED, Named, Table, UsageError, check_named, import_named, is_own
 from ._foreign import FOREIGN, LIBRARIES, foreign_constructor
 from ._kitchens import Kitchen
 from ._table import CONSTRUCTORS, WORLDS, World
@@ -69,7 +69,7 @@ def world_settings(
 
 
 def _settings(
-    name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: dict[str, Any]
+    name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: Table
 ) -> WorldSettings:
     """The settings of a world. Observations of a world of the user or of another library are
     normalised if they are real numbers.

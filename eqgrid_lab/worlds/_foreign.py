@@ -8,14 +8,15 @@ import functools
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Annotated, Any, Literal, final
 
 from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
 from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
-from ..base import DIFFERENT, UsageError, said
-from ._table import World
+from ..base import DIFFERENT, Table, UsageError, said
+from ._table import Settings, World
 from ._world_settings import Horizon
 
 
@@ -36,11 +37,11 @@ class Library:
 
     title: str
     module: str
-    names: Callable[[Any], Iterable[str]]
-    build: Callable[[Any, str, dict[str, Any]], AbstractEnv]
+    names: Callable[[ModuleType], Iterable[str]]
+    build: Callable[[ModuleType, str, Table], AbstractEnv]
     horizon: int | None = None
 
-    def load(self) -> Any:
+    def load(self) -> ModuleType:
         """Imports the module.
 
         **Raises:** `UsageError` when it is not installed.
@@ -52,13 +53,13 @@ class Library:
             raise UsageError(str(error)) from error
 
 
-def _build_jaxmarl(jaxmarl: Any, name: str, options: dict[str, Any]) -> AbstractEnv:
+def _build_jaxmarl(jaxmarl: ModuleType, name: str, options: Table) -> AbstractEnv:
     env = jaxmarl.make(name, **options)
     kinds = {(*_kind(env.observation_space(x)), *_kind(env.action_space(x))) for x in env.agents}
     return interop.from_jaxmarl(env, pad=len(kinds) > 1)
 
 
-def _kind(space: Any) -> tuple[Any, ...]:
+def _kind(space: Any) -> tuple[object, ...]:
     """What must be equal for the spaces of two agents of JaxMARL to be stacked."""
     return type(space), tuple(space.shape), getattr(space, "n", None)
 
@@ -99,7 +100,7 @@ LIBRARIES = {
 """The libraries, by the prefix before the colon in the name of a world."""
 
 
-def _remarks(settings: Any) -> tuple[str, ...]:
+def _remarks(settings: Settings) -> tuple[str, ...]:
     title = LIBRARIES[settings.name.partition(":")[0]].title
     film = f"There is no film of this run: environments of {title} are not drawn."
     pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
@@ -177,7 +178,7 @@ def body(
     return TimeLimit(make(task), horizon)
 
 
-def _option(text: str) -> tuple[str, Any]:
+def _option(text: str) -> tuple[str, object]:
     """Parses a keyword argument: its value is TOML, or else a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():

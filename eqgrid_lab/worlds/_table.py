@@ -11,9 +11,13 @@ from typing import Any, TypeAlias, final
 
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs import ENVIRONMENTS, imported
-from eqgrid.grid import RandomDirections, RandomPositions, WithProbability
+from eqgrid.grid import AbstractStart, RandomDirections, RandomPositions, WithProbability
 
-Values: TypeAlias = Mapping[str, Any]
+from ..base import Table
+
+Values: TypeAlias = Mapping[str, object]
+Settings: TypeAlias = Any
+"""The `WorldSettings` of a run, whose fields are the parameters of its world."""
 
 
 @final
@@ -50,17 +54,17 @@ class World:
     without: Collection[str] = ()
     layouts: str | None = None
     generator: str | None = None
-    starts: Callable[[float], tuple[Any, ...]] | None = None
-    title: Callable[[Any], str] = lambda settings: settings.layout or settings.name
-    rules: Callable[[Any], tuple[str, ...]] = lambda settings: ()
-    optimum: Callable[[Any], float | None] = lambda settings: None
+    starts: Callable[[float], tuple[AbstractStart, ...]] | None = None
+    title: Callable[[Settings], str] = lambda settings: settings.layout or settings.name
+    rules: Callable[[Settings], tuple[str, ...]] = lambda settings: ()
+    optimum: Callable[[Settings], float | None] = lambda settings: None
     threshold: float = 0.1
     totals: Callable[[AbstractEnv], dict[str, tuple[str, ...]]] = lambda world: {}
     images: Collection[str] | None = None
     shaped: bool | None = None
     film: bool | None = None
     slow_resets: Collection[str] | bool = ()
-    remarks: Callable[[Any], tuple[str, ...]] = lambda settings: ()
+    remarks: Callable[[Settings], tuple[str, ...]] = lambda settings: ()
     ppo: Values = dataclasses.field(default_factory=dict)
     run: Values = dataclasses.field(default_factory=dict)
 
@@ -75,7 +79,7 @@ def _ours(**facts: Any) -> World:
     return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
 
 
-def _whom(settings: Any) -> str:
+def _whom(settings: Settings) -> str:
     return "everybody" if settings.shared else "you"
 
 
@@ -89,7 +93,7 @@ _MISSIONS = {
     "dynamicobstacles": "Go to the green goal, and do not run into balls or walls.",
     "multiroom": "Open the doors, and go to the green goal.",
 }
-_COMMONS: dict[str, Any] = {
+_COMMONS: Table = {
     "totals": lambda world: {
         name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")
     },

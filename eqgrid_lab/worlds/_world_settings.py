@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import typing
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
@@ -29,12 +29,22 @@ from eqgrid import (
     unwrap,
 )
 from eqgrid.envs import imported
-from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, SplitLayouts, draw_layouts
+from eqgrid.grid import (
+    AbstractGenerator,
+    GridWorld,
+    Layout,
+    LayoutPool,
+    RandomLayouts,
+    SplitLayouts,
+    draw_layouts,
+)
 from eqgrid.typing import PyTree
 
 from ..base import (
+    Hint,
     PictureError,
     Setting,
+    Table,
     UsageError,
     check_storable,
     dataclass_of,
@@ -43,7 +53,7 @@ from ..base import (
     without_none,
 )
 from ..show import caption
-from ._table import GENERATED, WORLDS, Values, World
+from ._table import GENERATED, WORLDS, World
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 """Length of an episode, in steps."""
@@ -61,7 +71,7 @@ _RANGES = {
 """The ranges of settings of eqgrid's own worlds that could fill the memory, or compile for long."""
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
-NAME_OF_WORLD: Any = tyro.conf.arg(
+NAME_OF_WORLD = tyro.conf.arg(
     metavar="NAME",
     help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for one of another library, or "
     "MODULE:NAME for your own. Each has settings of its own: see --env.name NAME --help.",
@@ -80,7 +90,7 @@ class WorldSettings:
 
     name: Any
     layout: Any = None
-    horizon: Any = None  # in steps, or None if the world itself limits its episodes
+    horizon: Any = None  # in steps, or `None` if the world itself limits its episodes
     observation: Any = None
     generated: Any = None
     random_starts: float = 0.0
@@ -295,7 +305,7 @@ class WorldSettings:
         """What a world of the user, or of another library, shows once it has been built."""
         return _build(self.name, self._constructor, tuple(self._given(train=train).items()))
 
-    def _given(self, *, train: bool) -> dict[str, Any]:
+    def _given(self, *, train: bool) -> Table:
         """The arguments of the constructor."""
         given = {x.name: getattr(self, x.name) for x in self._arguments}
         return given | {_TRAIN: train} if self._takes_train else given
@@ -305,12 +315,12 @@ class LayoutSettings:
     """The settings of a generator of layouts, `--env.generated.*`; see `WorldSettings`."""
 
     pool: int
-    _constructor: ClassVar[Callable[..., Any]]
+    _constructor: ClassVar[Callable[..., AbstractGenerator]]
     _arguments: ClassVar[tuple[Setting, ...]] = ()
     _shared: ClassVar[tuple[str, ...]]
     """The parameters of the generator that are settings of the world."""
 
-    def build(self, world: WorldSettings) -> Any:
+    def build(self, world: WorldSettings) -> AbstractGenerator:
         """Builds the generator.
 
         **Arguments:**
@@ -374,7 +384,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     )
 
 
-def _layout_settings(generator: str, of_world: Collection[str]) -> Any:
+def _layout_settings(generator: str, of_world: Collection[str]) -> type[LayoutSettings]:
     """The subclass of `LayoutSettings` for a generator of layouts."""
     constructor = imported(generator)
     shared = tuple(x for x in inspect.signature(constructor).parameters if x in of_world)
@@ -391,11 +401,11 @@ def _layout_settings(generator: str, of_world: Collection[str]) -> Any:
     )
 
 
-def _flag(hint: Any, words: str) -> Any:
+def _flag(hint: Hint, words: str) -> Hint:
     return Annotated[hint, tyro.conf.arg(help=words)]
 
 
-def _adapted(setting: Setting, facts: World, ranges: Values) -> Setting:
+def _adapted(setting: Setting, facts: World, ranges: Mapping[str, Hint]) -> Setting:
     """A setting with the names of layouts in its help, with the default of `facts`, and within its
     range if it is a whole number, or one or `None`.
     """
@@ -432,7 +442,7 @@ class _Built:
 
 @functools.lru_cache(maxsize=16)
 def _build(
-    name: str, constructor: Callable[..., AbstractEnv], arguments: tuple[tuple[str, Any], ...]
+    name: str, constructor: Callable[..., AbstractEnv], arguments: tuple[tuple[str, object], ...]
 ) -> _Built:
     """Builds a world of the user or of another library, once for equal arguments, since a new
     object may be compiled again.

@@ -306,8 +306,11 @@ def test_the_settings_of_another_program_are_left_alone(run):
 
 def test_a_link_that_leads_nowhere_is_one_sentence():
     Path("runs").symlink_to("/nonexistent/x")
-    with pytest.raises(Exception, match=r"'runs' cannot be written"):
-        _folder._new_folder("a")
+    with (
+        pytest.raises(Exception, match=r"'runs' cannot be written"),
+        _folder.made_folder("a", None),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
