@@ -11,7 +11,7 @@ from agents.files import shipped
 from .base import UsageError, run_command
 
 PAGES = ("ippo", "mappo", "e3t", "body", "bc", "single_file_ppo")
-_USAGE = f"eqgrid new PAGE FILE.py copies a page to be changed, one of {', '.join(PAGES)}."
+_USAGE = f"eqgrid new PAGE FILE.py copies a script that you can change, one of {', '.join(PAGES)}."
 
 
 def eqgrid() -> None:

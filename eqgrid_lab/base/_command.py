@@ -35,24 +35,26 @@ def keep_compiled_programs() -> str:
     # The attributes of `jax.config` have no type annotations.
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
-        return "compiled programs are not kept: JAX's compilation cache is turned off"
+        return "compiled programs are not cached: JAX's compilation cache is off"
     if settings.jax_compilation_cache_dir is None:
         try:
             folder = user_cache_path("eqgrid") / "compiled"
         except RuntimeError:  # the user has no home folder, as in some containers
-            return "compiled programs are not kept: there is no home folder; set XDG_CACHE_HOME"
+            return (
+                "compiled programs are not cached: there is no home folder, so set XDG_CACHE_HOME"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
-            return f"compiled programs are not kept: {folder} cannot be used ({error.strerror})"
+            return f"compiled programs are not cached: {folder} cannot be used ({error.strerror})"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    return f"compiled programs are kept in {settings.jax_compilation_cache_dir}"
+    return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
-NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
+NOTHING_LEARNED = "interrupted before training started, so no files were written."
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
 
@@ -215,7 +217,7 @@ FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, Checkpoin
 
 def run_command(
     run: Callable[[Sequence[str]], None],
-    message: str = "what was measured before is kept",
+    message: str = "earlier measurements are kept",
     memory: str = "--episodes",
 ) -> None:
     """Runs the program of a command line, prints an expected error as one line, and exits.

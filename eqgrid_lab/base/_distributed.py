@@ -68,8 +68,8 @@ def _end_alike(process: Process, settings: str, work: Callable[[], int], memory:
             for number, other in enumerate(every):
                 if other != every[0]:
                     raise UsageError(
-                        f"Process {number} of {len(every)} has other settings than process 0: "
-                        "start all of them with the same command line."
+                        f"Process {number} of {len(every)} and process 0 have different settings: "
+                        "start all processes with the same command line."
                     )
             return gather(work())[0]
         except FORESEEN as error:
@@ -92,7 +92,7 @@ def _leave(error: BaseException) -> NoReturn:
         print_error(f"{who}: There is not enough memory: lower --num-envs.", 1)
     elif isinstance(error, jax.errors.JaxRuntimeError):
         print_error(
-            f"{who}: another process was lost, or cannot be reached: --resume goes on from the "
+            f"{who}: another process was lost or cannot be reached: --resume continues from the "
             f"last checkpoint ({line:.200}).",
             1,
         )
@@ -121,7 +121,7 @@ def _join(process: Process) -> None:
             )
     except ValueError as error:
         raise UsageError(
-            "--distributed finds no job of Slurm, Open MPI or Kubernetes (which needs pip install "
+            "--distributed found no Slurm, Open MPI or Kubernetes job (which needs pip install "
             f"'jax[k8s]'): set {BY_HAND[0]} (host and port of process 0), {BY_HAND[1]} and "
             f"{BY_HAND[2]}."
         ) from error

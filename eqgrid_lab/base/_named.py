@@ -74,8 +74,8 @@ def check_named(name: str, known: Collection[str], what: str, flag: str) -> None
     """
     if name not in known:
         raise NotNamed(
-            f"names the {what} {name!r:.200}, which is imported only if the command names it, "
-            f"too: add {flag} {name:.200}."
+            f"names the {what} {name!r:.200}, which eqgrid imports only if you name it on the "
+            f"command line: add {flag} {name:.200}."
         )
 
 
@@ -98,7 +98,7 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise UsageError(
                 f"{flag} {name}: there is no module {missing!r} in the current folder, and no "
-                "installed package of this name."
+                "installed package has this name."
             ) from error
         raise UsageError(f"{flag} {name}: its module cannot be imported: {said(error)}") from error
     found = getattr(module, attribute, None)
@@ -109,8 +109,8 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
         raise UsageError(f"{flag} {name}: its module ({place}) has no {attribute!r}{hint}")
     if not callable(found):
         raise UsageError(
-            f"{flag} {name} is a {type(found).__name__}, and nothing that can be called: name a "
-            "function or a class."
+            f"{flag} {name} is a {type(found).__name__}, which cannot be called: name a function "
+            "or a class."
         )
     return found
 
@@ -192,8 +192,8 @@ def settings_of(
             continue
         if default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
             raise UsageError(
-                f"The parameter {name!r} of {what} has no default that a flag could replace: "
-                "give it one, and let it be given by name."
+                f"The parameter {name!r} of {what} must be a keyword parameter with a default to "
+                "become a flag."
             )
         hint = _hint_of(parameter.annotation, default)
         if hint is None:
@@ -205,7 +205,7 @@ def settings_of(
         if name in taken:
             raise UsageError(
                 f"The parameter {name!r} of {what} cannot be a flag, since another setting has "
-                "this name: choose another."
+                "this name: rename it."
             )
         hint = Annotated[hint, tyro.conf.arg(help=words.get(name, ""))]
         found.append(Setting(name, hint, default))
@@ -313,6 +313,6 @@ def check_storable(config: object, settings: Sequence[Setting], flag: str) -> No
     for name, _, default in settings:
         if getattr(config, name) is None and default is not None:
             raise UsageError(
-                f"{flag}{name.replace('_', '-')} cannot be None, since a settings file has no "
-                "such value: let None be the default."
+                f"{flag}{name.replace('_', '-')} cannot be None, since a settings file cannot "
+                "store None: make None the default."
             )

@@ -70,7 +70,7 @@ def read_metadata(path: Path) -> Table:
     except msgspec.ValidationError as error:
         says = str(error).partition("\n")[0]
         raise CheckpointError(
-            f"The metadata of {str(path)!r} are not those of a run: {says:.200}."
+            f"The metadata of {str(path)!r} does not belong to a run: {says:.200}."
         ) from error
     return metadata
 

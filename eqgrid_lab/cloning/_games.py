@@ -106,8 +106,7 @@ def choose_held_out(players: Sequence[Sequence[str]], share: float) -> tuple[int
             chosen |= groups == group
     if chosen.all():
         raise UsageError(
-            "All games are of people who played with one another, so none can be held out: name "
-            "games of more people."
+            "All games share players, so no game can be held out: use games of more people."
         )
     return tuple(np.flatnonzero(chosen).tolist())
 

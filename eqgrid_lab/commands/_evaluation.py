@@ -32,13 +32,13 @@ class Config(PolicyFlags):
     """Evaluates trained policies, alone or together, and writes a folder of returns and films."""
 
     layout: str | None = None
-    """Layout to play in, if not the one of training."""
+    """Layout to play in; by default, the layout of training."""
     episodes: Annotated[int, Meta(ge=1, le=2**14)] = 256
-    """Episodes of every team with drawn actions, and as many with greedy ones."""
+    """Episodes of every team with sampled actions, and the same number with greedy actions."""
     seed: Seed = 0
     """Seed of all randomness."""
     film: bool = True
-    """Write films of the games."""
+    """Write GIFs of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all episodes, step by step, into a new .parquet or .npz file."""
     card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -92,7 +92,7 @@ class Team:
 
 def evaluate_command() -> None:
     """Runs the command line, and ends the process."""
-    run_command(run, "what was written before is kept")
+    run_command(run, "files that were written are kept")
 
 
 def run(args: Sequence[str]) -> None:

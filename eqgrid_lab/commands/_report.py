@@ -34,9 +34,9 @@ class Config:
     """Writes a table of complete runs, with a row for each layout, algorithm and network."""
 
     runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
-    """Folders of runs, of runs of many seeds, or folders that contain these."""
+    """Folders of runs with one or many seeds, or folders that contain runs."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ unless given."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 def report_command() -> None:

@@ -199,7 +199,7 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                 what = "have the same seed" if differ is None else f"differ in {differ}"
                 raise UsageError(
                     f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
-                    "that differ in nothing but their seeds."
+                    "that differ only in their seeds."
                 )
         row = Row(dict(zip(_NAMES, name, strict=True)), tuple(own), {})
         games = _played(row, "crossplay.json") | _played(row, "partners.json")

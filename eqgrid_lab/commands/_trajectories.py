@@ -56,8 +56,8 @@ def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) ->
             return layout
     if path.suffix == ".parquet":
         raise UsageError(
-            "Only episodes in one kitchen that is not padded to the size of others are written as "
-            f"a table: name a .npz file for {_FLAG}."
+            "A .parquet table needs episodes in one kitchen without padding: name an .npz file "
+            f"for {_FLAG}."
         )
     return None
 

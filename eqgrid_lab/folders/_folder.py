@@ -44,26 +44,26 @@ def check_replaceable(folder: Path) -> None:
     where = f"The folder {str(folder)!r}"
     if os.path.lexists(folder / SWEEP_FILE):
         raise UsageError(
-            f"{where} holds a sweep, which --overwrite does not replace: choose another."
+            f"{where} contains a sweep, which --overwrite does not replace: choose another --out."
         )
     if (taken := own_files(folder)) and not _is_run(folder):
         there = os.path.lexists(folder / SETTINGS_FILE)
-        why = "is not that of a run" if there else "is missing"
+        why = "does not belong to a run" if there else "is missing"
         raise UsageError(
-            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but holds no run that "
+            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but contains no run that "
             f"--overwrite could replace: its {SETTINGS_FILE} {why}. Choose another --out."
         )
     for part in (folder, *seed_folders(folder)):
         for path in links(part):
             raise UsageError(
-                f"{where} has {str(path.relative_to(folder))!r}, which no run has made: it is a "
-                "link, or of another kind. Move it away, or choose another --out."
+                f"{where} has {str(path.relative_to(folder))!r}, which a run did not create: it "
+                "is a link, or another kind of file. Move it away, or choose another --out."
             )
     for seed in seed_folders(folder):
         if not _is_run(seed) and (files := own_files(seed)):
             raise UsageError(
-                f"{where} has {str(files[0].relative_to(folder))!r}, which no run of a seed has "
-                "written. Move it away, or choose another --out."
+                f"{where} has {str(files[0].relative_to(folder))!r}, which was not written by the "
+                "run of a seed. Move it away, or choose another --out."
             )
 
 
@@ -161,7 +161,7 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except FileExistsError:
-                raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
+                raise UsageError(f"{str(out)!r} is not a folder: choose another --out.") from None
         else:
             runs.mkdir(exist_ok=True)
             names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
@@ -194,7 +194,7 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
     - `folder`: the folder.
     - `seconds`: how long to wait for another process to unlock it.
 
-    **Raises:** `UsageError` when it is still locked, or its lock file is not that of a run.
+    **Raises:** `UsageError` when it is still locked, or its lock file does not belong to a run.
     """
     lock = FileLock(folder / _LOCK, timeout=seconds)
     with contextlib.suppress(OSError):  # there is no lock file, or it cannot be read
@@ -202,14 +202,14 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
         # A run that is killed may leave an empty one.
         if not stat.S_ISREG(status.st_mode) or status.st_size > 0:
             raise UsageError(
-                f"The folder {str(folder)!r} has a {_LOCK!r} that no run has made: move it away, "
-                "or choose another folder."
+                f"The folder {str(folder)!r} has a {_LOCK!r} that a run did not create: move it "
+                "away, or choose another folder."
             )
     try:
         lock.acquire()
     except Timeout:
         raise UsageError(
-            f"Another process is writing into the folder {str(folder)!r}: choose another one."
+            f"Another process is writing to the folder {str(folder)!r}: choose another folder."
         ) from None
     except (OSError, NotImplementedError):
         pass  # the file system has no locks, or is read-only

@@ -158,7 +158,7 @@ class History:
         """Prints which checkpoints are abandoned, and their new names."""
         for path, new in self.abandoned:
             console.print(
-                f"{path.name} is not part of the history of this resumed run: it is kept as "
+                f"{path.name} is not part of the history of this resumed run: it was renamed to "
                 f"{escape(str(new))}",
                 highlight=False,
                 soft_wrap=True,
@@ -226,7 +226,7 @@ def _reading(path: Path) -> Iterator[Path]:
         yield path
     except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
         raise RunError(
-            f"The file {str(path)!r} is damaged: remove it to go on without its rows."
+            f"The file {str(path)!r} is damaged: remove it to continue without its rows."
         ) from error
 
 

@@ -218,7 +218,7 @@ def read_journal(path: Path) -> Recording:
         reward = np.asarray([step.reward for step in steps], np.float32)
         agents = len(header.seats)
         if steps and not action.shape[:2] == reward.shape == (len(steps), agents):
-            raise ValueError(f"a step is not of {agents} agents")
+            raise ValueError(f"a step does not have {agents} actions")
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise UsageError(f"The journal {str(path)!r} is damaged: {error}.") from error
     time = np.asarray([step.time for step in steps], np.float32)

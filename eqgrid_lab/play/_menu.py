@@ -201,7 +201,7 @@ def place_in(settings: PolicySettings) -> Place:
         raise UsageError(f"The layout {env.title!r:.60} cannot be built: {error}") from error
     if not isinstance(unwrap(world), GridWorld | RandomLayouts):
         raise UsageError(
-            f"People cannot play in the world {env.name!r:.60}, which is no grid world."
+            f"People cannot play in the world {env.name!r:.60}, which is not a grid world."
         )
     return place
 
@@ -231,8 +231,8 @@ def _programs(place: Place) -> list[Offer]:
     """Partners that are programs."""
     space = place.env.action_space
     found = [
-        Offer("somebody who acts at random", RandomPartner(space)),
-        Offer("nobody: it stays where it is", StayPartner(place.idle)),
+        Offer("a partner with random actions", RandomPartner(space)),
+        Offer("a partner that never moves", StayPartner(place.idle)),
     ]
     kitchen = kitchen_layout(place.world)
     if kitchen is not None:

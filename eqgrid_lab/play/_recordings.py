@@ -34,7 +34,7 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
     as in another version of the world.
     """
     if not len(recording.action):
-        raise UsageError(f"The game in {str(recording.path)!r} has no step.")
+        raise UsageError(f"The game in {str(recording.path)!r} has no steps.")
     key = jax.random.key(recording.header.seed)
     joined, last = _replay(place.env, jnp.asarray(recording.action), key)
     if not np.array_equal(np.asarray(joined["reward"]), recording.reward):

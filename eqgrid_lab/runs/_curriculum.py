@@ -43,7 +43,8 @@ class Gate:
         """**Raises:** `UsageError` when the metric is not one of the `known` ones."""
         if self.metric not in known:
             raise UsageError(
-                f"its gate asks for {self.metric!r}{did_you_mean(self.metric, known)} Measured are "
+                "its gate uses the unknown metric "
+                f"{self.metric!r}{did_you_mean(self.metric, known)} Available metrics: "
                 f"{', '.join(known)}."
             )
 
@@ -94,7 +95,7 @@ class Stage:
             return "its gate is passed"
         if self.steps is not None and measured.get("stage_steps", 0) >= self.steps:
             unless = ", without passing its gate" if self.gate is not None else ""
-            return f"its {self.steps:,} steps are spent{unless}"
+            return f"its {self.steps:,} steps have been used{unless}"
         return None
 
     def check_end(self, progress: TrainProgress) -> None:
@@ -163,11 +164,12 @@ def with_curriculum(config: Experiment) -> Experiment:
         file = read_toml(config.curriculum)
         tables = file.pop("stage", None)
         if not tables or not is_bearable(tables, list[Table]):
-            raise UsageError("has no stages: write a table [[stage]] for each.")
+            raise UsageError("has no stages: add a table [[stage]] for each stage.")
         if file:
             raise UsageError(
-                f"has {next(iter(file))!r} beside its stages: a curriculum has tables [[stage]] "
-                "only. A file with other settings is given to --config, and may have stages, too."
+                f"has {next(iter(file))!r} in addition to its stages: a curriculum has only "
+                "tables [[stage]]. Pass a file with other settings to --config, where it may "
+                "also have stages."
             )
     return dataclasses.replace(config, stage=tuple(tables))
 
@@ -211,7 +213,7 @@ def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> St
     if table.steps is not None and table.steps < 1:
         raise UsageError(f"steps must be at least 1, but is {table.steps}.")
     if not last and gate is None and table.steps is None:
-        raise UsageError("it has no end: give it a gate, or steps.")
+        raise UsageError("it has no end: add a gate or steps.")
     # If the stage sets the shaped reward, its schedule starts with the stage.
     reset = {*table.reset, *(["shaping"] if {*config.in_one_program} & entries.keys() else [])}
     keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in reset)

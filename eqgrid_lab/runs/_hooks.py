@@ -137,14 +137,14 @@ class EarlyStop:
             raise StopTraining(f"reached a return of {self.target:g}")
         since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
         if self.patience is not None and since_best >= self.patience:
-            raise StopTraining(f"no better for {since_best} evaluations")
+            raise StopTraining(f"no improvement for {since_best} evaluations")
         if self.max_kl is None:
             return
         kl = block_means(progress.metrics).get("approx_kl")
         if kl is None:
             raise RunError("--max-kl needs a learner that reports 'approx_kl': leave it out.")
         if kl > self.max_kl:
-            raise StopTraining(f"moved too far (a KL divergence of {kl:.3g} nats)")
+            raise StopTraining(f"the policy changed too much (KL divergence {kl:.3g} nats)")
 
 
 def check_time(process: Process, max_hours: float | None, _: TrainProgress | None = None) -> None:

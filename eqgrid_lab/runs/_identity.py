@@ -80,8 +80,8 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
         or "update" not in metadata
     ):
         raise CheckpointError(
-            f"The checkpoint of the run {str(folder)!r} does not say how far it was trained, "
-            "or with which settings: begin a new run."
+            f"The checkpoint of the run {str(folder)!r} does not contain its number of updates or "
+            "its settings: start a new run."
         )
     names = [
         f"{flag} (was {_said(was)}, is {_said(there)})"
@@ -91,9 +91,9 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
     if names:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise UsageError(
-            f"The run {str(folder)!r} was trained with something other than its config.toml says "
-            f"now: {', '.join(names[:_MOST_NAMES])}{more}. Put back what was there, or begin a new "
-            "run."
+            f"The run {str(folder)!r} was trained with other settings than its config.toml now "
+            f"contains: {', '.join(names[:_MOST_NAMES])}{more}. Restore these settings, or start "
+            "a new run."
         )
 
 
@@ -110,8 +110,8 @@ def check_updates(folder: Path, metadata: Mapping[str, object], updates: int) ->
     """
     if metadata["update"] != updates:
         raise CheckpointError(
-            f"The metadata in the checkpoint of the run {str(folder)!r} are of update "
-            f"{metadata['update']}, but its state is of update {updates}: begin a new run."
+            f"The metadata in the checkpoint of the run {str(folder)!r} belongs to update "
+            f"{metadata['update']}, but its state to update {updates}: start a new run."
         )
 
 

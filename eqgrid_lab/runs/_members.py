@@ -157,13 +157,13 @@ class Members:
         number = position.get("stage", 1) - 1
         if number >= len(self.whole.stages):
             raise CheckpointError(
-                f"The checkpoint {str(self.checkpoint)!r} is of stage {number + 1}, and the run "
-                f"has {len(self.whole.stages)}: begin a new run."
+                f"The checkpoint {str(self.checkpoint)!r} belongs to stage {number + 1}, but the "
+                f"last stage of the run is {len(self.whole.stages)}: start a new run."
             )
         if len(self._rows(position)) != len(self.runs):
             raise CheckpointError(
-                f"The checkpoint {str(self.checkpoint)!r} is not of {len(self.runs)} runs: begin a "
-                "new run."
+                f"The checkpoint {str(self.checkpoint)!r} does not contain {len(self.runs)} runs: "
+                "start a new run."
             )
         members = self.in_stage(number)
         state = restore(self.checkpoint, members.shapes())
@@ -224,7 +224,7 @@ class Members:
             plan, updates = self.whole.plan, int(np.asarray(self.state.updates).flat[0])
             end = plan.num_updates * plan.steps_per_update
             console.print(
-                f"going on after {updates * plan.steps_per_update:,} steps{of_each}; annealed "
+                f"continuing after {updates * plan.steps_per_update:,} steps{of_each}; annealed "
                 f"settings reach their end at step {end:,}",
                 highlight=False,
             )
@@ -395,8 +395,8 @@ class Members:
         for own, evaluator in zip(self.runs, evaluators, strict=True):
             if not evaluator.rows:
                 raise RunError(
-                    f"The run {str(own.folder)!r} has made all its updates, but its metrics.csv "
-                    "has no evaluations: add a larger --total-steps, or begin a new run."
+                    f"The run {str(own.folder)!r} is complete, but its metrics.csv contains no "
+                    "evaluations: add a larger --total-steps, or start a new run."
                 )
         return dataclasses.replace(progress, stopped=ended)
 

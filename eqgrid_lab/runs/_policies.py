@@ -116,8 +116,8 @@ def read_policy(
     if settings is None:
         load_policy(path)  # raises an error if the file is damaged
         raise UsageError(
-            f"The policy {str(path)!r} does not say what it was trained in, since no command line "
-            "saved it: evaluate it in Python, with agents.evaluate."
+            f"The policy {str(path)!r} does not contain its world, since it was not saved by a "
+            "command: evaluate it in Python with agents.evaluate."
         )
     experiment = _experiment_of(path, settings, own_page)
     with _settings_of(path):
@@ -129,8 +129,8 @@ def read_policy(
     policy = None if own else load_policy(path, networks=networks)
     if layout is None and files:
         raise CheckpointError(
-            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
-            "known name, and a file that a policy names is not opened: choose a layout with "
+            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is not "
+            "a known name, and files named by a policy are not opened: choose a layout with "
             "--layout."
         )
     judged = config
@@ -164,14 +164,14 @@ def _experiment_of(
     named = settings.get(PAGE)
     if named is not None and own_page is None:
         raise UsageError(
-            f"The policy {str(path)!r} was trained by a custom page, {named!r:.100}: add "
-            "--page and that file."
+            f"The policy {str(path)!r} was trained by your own script {named!r:.100}: add --page "
+            "with this file."
         )
     if named is not None and own_page is not None:
         return own_page
     if settings.get("algorithm") not in SHIPPED:
         raise CheckpointError(
-            f"The settings in the policy {str(path)!r} are of no known algorithm, but of "
+            f"The settings in the policy {str(path)!r} have the unknown algorithm "
             f"{settings.get('algorithm')!r:.100}."
         )
     return page(settings["algorithm"])

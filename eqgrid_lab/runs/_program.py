@@ -132,7 +132,7 @@ def _resume(members: Members) -> int:
         steps = updates * whole.plan.steps_per_update
         raise UsageError(
             f"The run {str(folder)!r} is complete, with {steps:,} steps{_of_each(members)}: add a "
-            "larger --total-steps to go on."
+            "larger --total-steps to continue."
         )
     if complete and whole.is_last_stage and members.ended(position):
         raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")

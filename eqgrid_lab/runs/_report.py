@@ -86,13 +86,13 @@ def print_seeds(console: Console, result: Table, folder: Path) -> None:
             f"[bold]{middle}[/] (95 % interval {interval}){share_of_optimum(result)}"
         ),
         **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
-        "training": f"{result['env_steps']:,} steps of each seed in "
-        f"{result['train_seconds']:.1f} s ({result['steps_per_second']:,.0f} steps/s together)",
+        "training": f"{result['env_steps']:,} steps per seed in {result['train_seconds']:.1f} s "
+        f"({result['steps_per_second']:,.0f} steps/s together)",
         "wall clock": wall_clock(result),
     }
     files = {
         "curve.png": "learning curves",
-        "episode.gif": f"film of seed {result['film']}",
+        "episode.gif": f"GIF of seed {result['film']}",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",

@@ -85,8 +85,8 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
             shown = [eqx.filter_eval_shape(x.reset, jax.random.key(0))[0] for x in envs]
             if not eqx.tree_equal(*shown) or not eqx.tree_equal(*(x.action_space for x in envs)):
                 raise UsageError(
-                    "its agents see or do other things than those of the first stage: a policy can "
-                    "only go on where the shapes of observations and the actions are the same."
+                    "its observations or actions differ from the first stage: a policy needs the "
+                    "same shapes of observations and the same actions in all stages."
                 )
     return tuple(plans)
 
@@ -108,9 +108,9 @@ def _plan(stage: Stage) -> Plan:
         is_normalized = contains_wrapper(train_env, NormalizeObservation)
         if is_normalized != isinstance(eval_env, NormalizeObservation):
             raise UsageError(
-                "Evaluations use the observation statistics of training: let eval_env return "
-                "NormalizeObservation, with other wrappers inside of it, if and only if train_env "
-                "has one."
+                "Evaluations use the observation statistics of training: eval_env must return "
+                "NormalizeObservation as the outermost wrapper if and only if train_env contains "
+                "it."
             )
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
@@ -147,26 +147,26 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
 
     if config.partners.share_steps > 0 and not has(Scheduled):
         raise UsageError(
-            "--partners.share-steps changes nothing on this page: let its train_env pass AutoReset "
-            "through self.anneal_partners, or leave it out."
+            "--partners.share-steps has no effect in this script: call self.anneal_partners on "
+            "AutoReset in train_env, or leave it out."
         )
     if config.partners.designs > 0 and not contains_wrapper(train_env, DesignPartners):
         raise UsageError(
-            "--partners.designs changes nothing on this page: use e3t.py, let its train_env pass "
-            "Vectorize through self.design_partners, or leave it out."
+            "--partners.designs has no effect in this script: use e3t.py, call "
+            "self.design_partners on Vectorize in train_env, or leave it out."
         )
     own, usual = config.partners, type(config)().partners
     noise = (own.least_noise, own.most_noise)
     if own.designs > 0 and noise != (usual.least_noise, usual.most_noise):
         raise UsageError(
-            "--partners.designs say how noisy partners are: leave out --partners.least-noise and "
+            "--partners.designs sets the noise of partners: leave out --partners.least-noise and "
             "--partners.most-noise."
         )
     if config.partners != PartnerSettings() and not has(WithPartner):
         raise UsageError(
-            "--partners.share changes nothing on this page, which learns without partners: let its "
-            "train_env pass the world through self.with_partners, or leave out --partners and "
-            "settings files with partners."
+            "--partners.share has no effect in this script, which trains without partners: call "
+            "self.with_partners on the world in train_env, or leave out --partners and settings "
+            "files with partners."
         )
 
 

@@ -42,7 +42,7 @@ class Sweep:
     seed: int = 0
     """The seed of the sampler."""
     at_once: int = 32
-    """The maximum number of points that are asked for, and trained together."""
+    """The maximum number of points that are sampled and trained together."""
     metric: Literal["eval_return_mean", "best_return_mean", "eval_fraction_of_optimum"] = (
         "eval_return_mean"
     )
@@ -119,7 +119,7 @@ def _check(sweep: Sweep) -> None:
     if sweep.storage == "":
         raise UsageError("has no address in 'storage': leave it out for a journal in the folder.")
     if not sweep.space:
-        raise UsageError("tries nothing: add a table 'space' with a list of values for a setting.")
+        raise UsageError("has no points: add a table 'space' with a list of values for a setting.")
     for one, other in itertools.permutations(sweep.space, 2):
         if f"{other}.".startswith(f"{one}."):
             raise UsageError(f"has {one!r} and {other!r}: leave one of them out.")
@@ -132,7 +132,7 @@ def _check(sweep: Sweep) -> None:
             )
         elif twice := [x for i, x in enumerate(values) if x in values[:i]]:
             raise UsageError(
-                f"has {reprlib.repr(twice[0])} twice for {key!r}: name each value once."
+                f"has {reprlib.repr(twice[0])} twice for {key!r}: list each value once."
             )
     ranges = [key for key, values in sweep.space.items() if isinstance(values, dict)]
     if sweep.sampler == "grid" and ranges:
@@ -208,7 +208,7 @@ def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
         named = config.partners.networks
         config = without_unused(fill(config, table, ""))
         if config.partners.networks != named:
-            raise UsageError("has 'partners.networks', which only a command line may name.")
+            raise UsageError("has 'partners.networks', which is allowed only on the command line.")
         for name in ("seed", "num_seeds"):
             if name in table:
                 raise UsageError(f"has {name!r}: give the number of seeds as 'seeds' instead.")

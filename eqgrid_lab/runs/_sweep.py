@@ -163,7 +163,7 @@ def run_sweep(config: Experiment, process: Process) -> int:
     with locked(folder, seconds=60):
         _report(search)
     if stopped is not None:
-        console.print(f"{stopped}; to go on, give the same command again", highlight=False)
+        console.print(f"{stopped}; repeat the command to continue", highlight=False)
     if search.failures.report():
         return 1
     return process.exit_code if process.first else 0
@@ -186,8 +186,8 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
             own = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
             if has_content and not own:
                 raise UsageError(
-                    f"The folder {str(folder)!r} holds something other than this sweep with these "
-                    "settings and files: repeat the command that began it, or choose another --out."
+                    f"The folder {str(folder)!r} does not contain this sweep with these settings "
+                    "and files: repeat the command that started it, or choose another --out."
                 )
         study = _study(folder, sweep, files)
         for name, text in files.items():
@@ -220,7 +220,7 @@ def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
         )
         own = hashlib.sha256(json.dumps(files).encode()).hexdigest()
         if study.user_attrs.get("sweep", own) != own:
-            raise UsageError(f"it has another sweep with the name {study.study_name!r}")
+            raise UsageError(f"it contains a different sweep with the name {study.study_name!r}")
         study.set_user_attr("sweep", own)
         if sweep.sampler == "grid":  # a process may have been killed while it enqueued them
             for point in itertools.islice(sweep.grid(), len(study.trials), None):
@@ -400,7 +400,7 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
             _train_together(search, together, plans)
         except NonFiniteLoss as error:
             point = together.pop((error.run or 0) // search.sweep.seeds)
-            others = "; the others begin again without it" if together else ""
+            others = "; the others restart without it" if together else ""
             search.console.print(
                 f"point {point.number}: the loss of update {error.update} is not a finite number"
                 f"{others}",
@@ -496,7 +496,7 @@ def _report(search: Search) -> None:
         draw_sweep(folder / "sweep.png", ended, metric)
     print_points(search.console, ended, metric)
     search.console.print(
-        f"{len(ended)} of {search.sweep.size()} points have ended: "
+        f"{len(ended)} of {search.sweep.size()} points are finished: "
         f"{escape(str(folder / 'table.csv'))}",
         highlight=False,
         soft_wrap=True,

@@ -91,8 +91,8 @@ def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str)
     if own not in found or value_after("--env.name", args) not in (None, Kitchen.name):
         known = ", ".join(stem.partition("-")[2] for stem in found) or "no kitchen"
         raise UsageError(
-            f"--config {TUNED} is for kitchens with tuned settings. With {experiment.algorithm}, "
-            f"they are: {known}. Leave it out for the plain settings."
+            f"--config {TUNED} is for kitchens with tuned settings. For {experiment.algorithm}, "
+            f"these are: {known}. Leave it out for the plain settings."
         )
     return found[own]
 
@@ -167,7 +167,7 @@ def check(config: Experiment) -> None:
     updates = -(-config.total_steps // steps)
     if updates * config.ppo.num_epochs * config.ppo.num_minibatches > _LARGEST_COUNT:
         raise UsageError(
-            f"{updates:,} updates are too many gradient steps to be counted: lower --total-steps, "
+            f"{updates:,} updates exceed the limit of gradient steps: lower --total-steps, "
             "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
         )
     for sentence, is_wrong in _conflicts(config).items():

@@ -43,11 +43,11 @@ def check_shaping(config: Any) -> None:
         changed = getattr(config, name) != getattr(type(config), name)
         if changed and not config.env.has_shaped_reward:
             raise ValueError(
-                f"--{name.replace('_', '-')} weighs a shaped reward, and --env.name "
-                f"{config.env.name} has none: leave it out."
+                f"--{name.replace('_', '-')} weights a shaped reward, which --env.name "
+                f"{config.env.name} does not have: leave it out."
             )
     if config.shaping_steps // config.num_envs > 2**31 - 1:
-        raise ValueError("--shaping-steps is too large to be counted: lower it.")
+        raise ValueError("--shaping-steps is too large: lower it.")
 
 
 _Steps: TypeAlias = Annotated[int, Meta(ge=1, le=10**15)]
@@ -68,7 +68,8 @@ class Experiment(PolicySettings):
     program can train runs that differ in these, and stages of a curriculum may set them."""
 
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
-    """Settings file, or the tuned settings of the kitchen, or those for people."""
+    """Settings file, `tuned` for the tuned settings of the kitchen, or `people` for the settings
+    for human partners."""
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
     total_steps: _Steps = 4_000_000
@@ -95,9 +96,9 @@ class Experiment(PolicySettings):
     checkpoint_every: _Steps | None = None
     """Environment steps between two checkpoints that are kept."""
     log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()
-    """Further loggers, besides metrics.csv."""
+    """Loggers in addition to metrics.csv."""
     log_info: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Entries of info to sum over the episodes of training and of evaluations, and to draw."""
+    """Entries of info to sum over the episodes of training and of evaluations, and to plot."""
     max_hours: _Positive | None = None
     """Save and stop after this many hours; --resume continues."""
     profile: bool = False

@@ -235,7 +235,7 @@ def check_limits(config: object, prefix: str = "--") -> None:
             if type(x) is float and not abs(x) <= _LARGEST_FLOAT:
                 raise UsageError(f"{flag} must be a finite number, but is {x:g}.")
             if type(x) is float and 0 < abs(x) < _SMALLEST_FLOAT:
-                raise UsageError(f"{flag} is too small for a number of 32 bits: {x:g}.")
+                raise UsageError(f"{flag} is too small for a 32-bit number: {x:g}.")
             if type(x) not in _DEFAULTS:
                 continue
             limits = ranges[0] if ranges else _DEFAULTS[type(x)]

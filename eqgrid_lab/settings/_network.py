@@ -156,15 +156,16 @@ def check_network(config: PolicySettings) -> None:
     given: Any = config
     if not is_own(given.network) and given.network not in NETWORKS:
         raise UsageError(
-            f"--network {given.network!r:.60} is no network{did_you_mean(given.network, NETWORKS)} "
-            f"Known are {', '.join(NETWORKS)}, and MODULE:NAME for a class of your own."
+            f"--network {given.network!r:.60} is not a "
+            f"network{did_you_mean(given.network, NETWORKS)} Available networks: "
+            f"{', '.join(NETWORKS)}, and MODULE:NAME for a class of your own."
         )
     if not is_own(given.network):
         return
     if own._name != given.network:
         raise UsageError(
-            f"The network {given.network:.200} is imported only if the command names it, too: add "
-            f"--network {given.network:.200}."
+            f"The network {given.network:.200} is imported only if you name it on the command "
+            f"line: add --network {given.network:.200}."
         )
     check_storable(own, own._settings, "--network.")
     plain: Any = default_settings(type(config), config.env)
@@ -172,6 +173,6 @@ def check_network(config: PolicySettings) -> None:
         if getattr(given, name) != getattr(plain, name):
             instead = f", and give --network.{name}" if hasattr(own, name) else ""
             raise UsageError(
-                f"--{name} is for the networks of eqgrid: leave it out with --network "
+                f"--{name} applies only to eqgrid's own networks: leave it out with --network "
                 f"{given.network}{instead}."
             )

@@ -46,7 +46,7 @@ def load_page(path: Path) -> type[PolicySettings]:
     **Raises:** `UsageError` when it is not a Python file, or does not define exactly one subclass.
     """
     if path.suffix != ".py" or not path.is_file():
-        raise UsageError(f"--page {str(path)!r} is no Python file.")
+        raise UsageError(f"--page {str(path)!r} is not a Python file.")
     with folder_first(str(path.parent.resolve())):  # as if it were run
         return _experiment_in(path)
 

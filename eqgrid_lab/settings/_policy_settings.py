@@ -27,7 +27,7 @@ class PolicySettings(abc.ABC):
     algorithm: ClassVar[str]
     """The name of the algorithm, in messages and names of files."""
     of_one_layout: ClassVar[bool] = False
-    """Whether a policy knows no other layout than its own, as a clone of people's games does."""
+    """Whether a policy works only in its own layout, such as a clone of human games."""
 
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     seed: Seed = 0
@@ -73,8 +73,8 @@ class PolicySettings(abc.ABC):
         """
         if self.of_one_layout and self.env.title != among.env.title:
             raise ValueError(
-                f"it was trained in {self.env.title!r:.60}, and knows no other layout: choose one "
-                f"that was trained in {among.env.title!r:.60}."
+                f"it was trained in {self.env.title!r:.60}, and supports no other layout: choose "
+                f"a policy that was trained in {among.env.title!r:.60}."
             )
         env = self._own_view(among, shown)
         policy.check(shown if env is None else env)

@@ -66,7 +66,7 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
         raise UsageError("is nested too deeply.") from error
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"is no TOML: {digits:.200}.") from error
+        raise UsageError(f"is not valid TOML: {digits:.200}.") from error
 
 
 def _at_home(value: object) -> Any:
@@ -126,7 +126,7 @@ def _type_name(hint: Hint) -> str:
     if origin is Literal:
         return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
     if origin is tuple:
-        return f"a list, of which each entry is {_type_name(args[0])}"
+        return f"a list in which each entry is {_type_name(args[0])}"
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
     return _TYPE_NAMES.get(origin or hint, str(hint))
@@ -252,8 +252,9 @@ def load(
             raise wrong("algorithm", written_by, repr(own))
         if written_by != own:
             raise UsageError(
-                f"is for {written_by}: use {command_of(page(written_by)).removeprefix('python ')}, "
-                f"or take the line 'algorithm' out of it to train with {own}."
+                f"is for {written_by}: use "
+                f"{command_of(page(written_by)).removeprefix('python ')}, or remove the line "
+                f"'algorithm' from it to train with {own}."
             )
         for key in (x for x in REMOVED if x in table):
             raise UsageError(f"has {key!r}, which was removed: leave it out.")
@@ -274,7 +275,7 @@ def load(
             check_named(name, named.networks, "network", "--partners.networks")
         if dropped:
             warn(
-                f"{where} has settings of the world {in_file!r:.60}, which are left out, since "
+                f"{where} has settings of the world {in_file!r:.60}, which are ignored, since "
                 f"--env.name is {world!r:.60}."
             )
         return config
@@ -351,11 +352,11 @@ def dump(config: PolicySettings) -> str:
         length = len(text.encode())
     except UnicodeEncodeError as error:
         raise UsageError(
-            "The settings cannot be stored, since a name in them is no UTF-8: rename the file."
+            "The settings cannot be stored, since a name in them is not UTF-8: rename the file."
         ) from error
     if length > _MAX_SETTINGS_BYTES:
         raise UsageError(
-            f"The settings fill {length:,} bytes, and a config.toml has at most "
+            f"The settings have {length:,} bytes, but a config.toml may have at most "
             f"{_MAX_SETTINGS_BYTES:,}: use fewer stages, fewer partners or a smaller layout."
         )
     return text

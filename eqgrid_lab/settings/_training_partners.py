@@ -50,7 +50,7 @@ class PartnerSettings:
     share: Share = 0.0
     """Share of training episodes in which a partner replaces one agent."""
     share_from: Share = 0.0
-    """That share at the beginning, with --partners.share-steps."""
+    """Initial share of these episodes, with --partners.share-steps."""
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share changes from --partners.share-from; 0 for none."""
     policies: Annotated[tuple[str, ...], DIFFERENT] = ()
@@ -61,10 +61,10 @@ class PartnerSettings:
     least_noise: Share = 0.0
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
-    """Largest such probability; every episode samples one in this range."""
+    """Largest probability of a random action; every episode samples a probability in this range."""
     designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
-    """Number of designed partners, which mix policy and random actions; those whose returns vary
-    most are kept. 0 for none. They replace the noise (Ruhdorfer et al. 2025)."""
+    """Number of designed partners, which mix policy and random actions; the designs with the most
+    variable returns are kept. 0 for none. Designs replace the noise (Ruhdorfer et al. 2025)."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
@@ -74,11 +74,14 @@ class PartnerSettings:
                 f"{self.most_noise:g}."
             )
         if self._nobody and self != PartnerSettings():
-            raise UsageError("Partners take part in no episode: add --partners.share, such as 0.5.")
+            raise UsageError(
+                "Partners are set, but their share of episodes is 0: add --partners.share, such "
+                "as 0.5."
+            )
         if self.share_from > 0 and self.share_steps == 0:
             raise UsageError(
-                "--partners.share-from is where the share begins to change: add "
-                "--partners.share-steps, or leave it out."
+                "--partners.share-from is the initial share: add --partners.share-steps, or "
+                "leave it out."
             )
         if self.designs and self.policies:
             raise UsageError(
@@ -87,7 +90,7 @@ class PartnerSettings:
             )
         if not self._nobody and not self.policies and not self.designs and self.most_noise == 0:
             raise UsageError(
-                "--partners.share alone changes nothing: add --partners.policies, or "
+                "--partners.share has no effect alone: add --partners.policies, or "
                 "--partners.most-noise."
             )
 
@@ -231,7 +234,7 @@ def models_of_people(name: str, layout: str) -> list[Path]:
     kitchens = sorted(path.name for path in shipped("people").iterdir() if path.is_dir())
     if layout not in kitchens:
         raise UsageError(
-            f"There are no {name} of people for the layout {layout!r:.60}: choose one of "
+            f"There are no human {name} for the layout {layout!r:.60}: choose one of "
             f"{', '.join(kitchens)}."
         )
     return sorted(shipped(f"people/{layout}").glob(f"{_PEOPLE[name]}-*.safetensors"))

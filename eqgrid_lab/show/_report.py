@@ -234,7 +234,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
     - `folder`: the folder of the run.
     """
     command = f"{command} --resume {shlex.quote(str(folder))}"
-    console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
+    console.print(f"to continue: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def what_is_kept(folder: Path) -> str:
@@ -272,7 +272,7 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
     }
     files = {
         "curve.png": "learning curve",
-        "episode.gif": "film of an episode",
+        "episode.gif": "GIF of an episode",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",
@@ -292,4 +292,4 @@ def share_of_optimum(result: Table) -> str:
 
 def wall_clock(result: Table) -> str:
     """The time of a run, and how much of it was compilation."""
-    return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling"
+    return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of this compiling"

@@ -133,6 +133,6 @@ def _compare(
         )
         if not same or value.dtype != found[name].dtype:
             raise RunError(
-                f"The exported world does not play as Python does: {name} differs in step {step}. "
-                "Nothing was written."
+                f"The exported world differs from Python: {name} differs in step {step}. Nothing "
+                "was written."
             )

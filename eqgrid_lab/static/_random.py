@@ -113,7 +113,9 @@ def _evaluate(equation: Any, inputs: Sequence[Any]) -> Sequence[Any]:
     try:
         return jax.vmap(bind, [-1 if key else None for key in keys], outputs)(*inputs)
     except ValueError as error:
-        raise ValueError(f"Keys are used in a way ({name}) that has no form on numbers.") from error
+        raise ValueError(
+            f"The program uses random keys in a way ({name}) that cannot be exported."
+        ) from error
 
 
 def _bind(equation: Any, *inputs: Any) -> list[Any]:

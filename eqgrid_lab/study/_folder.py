@@ -55,16 +55,18 @@ def _check_same(out: Path, plan: Path, settings: Mapping[str, Any]) -> None:
         same = (out / PLAN).read_bytes() == plan.read_bytes()
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"The study in {str(out)!r} cannot go on: its {PLAN} or {SETTINGS} cannot be read."
+            f"The study in {str(out)!r} cannot continue: its {PLAN} or {SETTINGS} cannot be read."
         ) from error
     if not same:
-        raise UsageError(f"The study in {str(out)!r} was begun with another plan: see its {PLAN}.")
+        raise UsageError(
+            f"The study in {str(out)!r} was started with a different plan: see its {PLAN}."
+        )
     now = json.loads(json.dumps(settings))
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         raise UsageError(
-            f"The study in {str(out)!r} was begun with other settings of {', '.join(changed)}: "
-            f"see its {SETTINGS}."
+            f"The study in {str(out)!r} was started with different settings of "
+            f"{', '.join(changed)}: see its {SETTINGS}."
         )
 
 

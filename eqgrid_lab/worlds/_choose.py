@@ -62,8 +62,8 @@ def world_settings(
     if world not in WORLDS:
         others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
         raise UsageError(
-            f"There is no world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Known "
-            f"are {', '.join((*WORLDS, *others))}."
+            f"Unknown world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Available: "
+            f"{', '.join((*WORLDS, *others))}."
         )
     return _settings(world, imported(CONSTRUCTORS[world]), WORLDS[world], changes)
 

@@ -102,7 +102,7 @@ LIBRARIES = {
 
 def _remarks(settings: Settings) -> tuple[str, ...]:
     title = LIBRARIES[settings.name.partition(":")[0]].title
-    film = f"There is no film of this run: environments of {title} are not drawn."
+    film = f"This run has no GIF: environments of {title} are not drawn."
     pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
     padded = getattr(unwrap(settings.build(train=False)), "pad", False)
     return (film, pad) if padded else (film,)
@@ -141,7 +141,9 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         names = list(library.names(module))
         if title not in names:
             hint = did_you_mean(title, names)
-            known = "" if "did you mean" in hint else f" Known are {', '.join(names)}."
+            known = (
+                "" if "did you mean" in hint else f" Available environments: {', '.join(names)}."
+            )
             raise UsageError(f"{library.title} has no environment {title!r:.60}{hint}{known}")
         arguments = dict(map(_option, options))
         try:

@@ -218,8 +218,8 @@ class Kitchen(WorldSettings):
         super().check()
         if self.practice and GENERATED in (self.layout, *self.practice):
             raise UsageError(
-                "--env.practice names further layouts for training: leave it out, or name no "
-                f"{GENERATED} layouts in it and in --env.layout."
+                f"--env.practice adds training layouts and does not work with {GENERATED} "
+                f"layouts: leave it out, or name no {GENERATED} layouts."
             )
         if self.practice and self.has_images:
             sizes = [_equally_large(x)[0].tiles.shape for x in (self.layouts, self.practice)]
@@ -276,7 +276,7 @@ def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int]
     for text in texts:
         if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
             raise UsageError(
-                f"--counters takes cells as row,column, such as 1,2, or the word all, and not "
+                "--counters takes cells as row,column, such as 1,2, or the word all, not "
                 f"{text!r:.60}."
             )
         row, _, col = text.partition(",")

@@ -86,7 +86,7 @@ def _whom(settings: Settings) -> str:
 GENERATED = "generated"
 """The value of `--env.layout` for generated layouts."""
 _MISSIONS = {
-    "unlock": "Pick up the key, face the door, and toggle it: whoever opens it ends the game.",
+    "unlock": "Pick up the key, face the door, and toggle it: opening it ends the game.",
     "keycorridor": "Find the key, open the locked door, drop the key, and pick up the ball.",
     "doorkey": "Pick up the key, open the door, and go to the green goal.",
     "lavacrossing": "Go to the green goal, and not into the lava.",
@@ -119,8 +119,8 @@ _FACTS: dict[str, World] = {
         rules=lambda settings: (
             "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
             "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
-            "The right soup pays 20; another one pays nothing"
-            + (", and costs as much." if settings.negative_rewards else "."),
+            "The right soup scores 20; another soup scores nothing"
+            + (", and costs the same amount." if settings.negative_rewards else "."),
             "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
         ),
         threshold=20,
@@ -134,9 +134,9 @@ _FACTS: dict[str, World] = {
             + "-coop" * settings.coop
         ),
         rules=lambda settings: (
-            "Go next to food and load it. The levels of all who load it at the same time must add "
-            "up to the level of the food.",
-            "All food together pays 1, which is shared by those who load it.",
+            "Go next to food and load it. The levels of the agents that load it at the same time "
+            "must add up to the level of the food.",
+            "All food together is worth 1, shared by the agents that load it.",
         ),
         optimum=lambda settings: 1 / settings.num_agents,  # returns are means over agents
         threshold=0.05,
@@ -148,8 +148,8 @@ _FACTS: dict[str, World] = {
         defaults={"normalize_observation": True},
         title=lambda settings: f"{settings.size}-{settings.num_agents}ag-{settings.difficulty}",
         rules=lambda settings: (
-            "Turn and drive under a shelf that is asked for, load it, and drive it to a goal. Then "
-            "bring it back to an empty place.",
+            "Turn and drive under a requested shelf, load it, and drive it to a goal. Then bring "
+            "it back to an empty place.",
             "Each delivery pays 1.",
         ),
         threshold=1,
@@ -166,7 +166,7 @@ _FACTS: dict[str, World] = {
             "Pick up green victims, and carry them to an exit. A medic's toggle makes yellow "
             "victims green, an engineer's clears rubble, and red victims are lifted by two. A key "
             "opens the door of its colour.",
-            "Each victim who is carried out pays everybody 1.",
+            "Each rescued victim gives every agent a reward of 1.",
         ),
         optimum=lambda settings: (  # the number of victims
             None
@@ -190,7 +190,7 @@ _FACTS: dict[str, World] = {
         ),
         rules=lambda settings: (
             _MISSIONS.get(settings.layout, "Go to the green goal."),
-            "A success pays between 1 and 0.1, and more the sooner it comes.",
+            "Success scores between 0.1 and 1, and earlier success scores more.",
         ),
         images={"planes", "symbolic"},
         # In other rooms, some episode of a batch ends in nearly every step, and nothing is saved.
@@ -203,7 +203,7 @@ _FACTS: dict[str, World] = {
         generator="eqgrid.envs.goals:GeneratedMazes",
         rules=lambda settings: (
             f"Go to {'any flag' if settings.shared else 'the flag of your colour'}.",
-            "Whoever reaches one is paid 1, and is done.",
+            "An agent that reaches a flag scores 1 and is done.",
         ),
         optimum=lambda settings: 1.0,
     ),
@@ -212,7 +212,7 @@ _FACTS: dict[str, World] = {
         rules=lambda settings: (
             f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
             "others are near: a patch that is eaten up stays empty.",
-            "Whom your beam hits is away for some steps.",
+            "An agent that your beam hits is away for some steps.",
         ),
         **_COMMONS,
     ),
@@ -221,7 +221,7 @@ _FACTS: dict[str, World] = {
         rules=lambda settings: (
             f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while "
             "the river is clean enough: the cleaning beam removes pollution.",
-            "Whom your zapping beam hits is away for some time.",
+            "An agent that your zapping beam hits is away for some time.",
         ),
         **_COMMONS,
     ),

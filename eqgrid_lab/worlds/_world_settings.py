@@ -73,8 +73,8 @@ HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
 NAME_OF_WORLD = tyro.conf.arg(
     metavar="NAME",
-    help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for one of another library, or "
-    "MODULE:NAME for your own. Each has settings of its own: see --env.name NAME --help.",
+    help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for a world of another library, or MODULE:NAME "
+    "for your own. Each world has its own settings: see --env.name NAME --help.",
 )
 """The help of `--env.name`."""
 _TRAIN = "train"
@@ -226,7 +226,7 @@ class WorldSettings:
     def remarks(self) -> tuple[str, ...]:
         """Remarks about the world that are printed before a run starts."""
         if self.facts.film is None and not self.has_film:
-            return (f"There is no film of this run: {self.name} has no method render_episode.",)
+            return (f"This run has no GIF: {self.name} has no method render_episode.",)
         return self.facts.remarks(self)
 
     def obstacle(self) -> str | None:
@@ -356,7 +356,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     limited = [_adapted(x, facts, ranges) for x in found]
     fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
     if "horizon" not in names and not facts.is_stated:
-        words = "Truncate episodes after this many steps; by default, as the world itself does."
+        words = "Truncate episodes after this many steps; by default, the horizon of the world."
         fields.append(Setting("horizon", _flag(Horizon | None, words), None))
     if facts.starts is not None:
         words = "Share of training episodes with random initial positions and directions; "
@@ -414,9 +414,9 @@ def _adapted(setting: Setting, facts: World, ranges: Mapping[str, Hint]) -> Sett
     if name == "layout":
         known, words = () if facts.layouts is None else imported(facts.layouts), others[-1].help
         if not all(f'"{layout}"' in words for layout in known):
-            words += f" Known are {', '.join(known)}."
+            words += f" Available: {', '.join(known)}."
         if facts.generator is not None:
-            words += f' "{GENERATED}" draws another one in every episode: see --env.generated.'
+            words += f' "{GENERATED}" samples a new one for every episode: see --env.generated.'
         others = [tyro.conf.arg(help=words)]
     if name in facts.defaults:
         kind, default = without_none(kind), facts.defaults[name]
@@ -462,8 +462,8 @@ def _build(
         if contains_wrapper(world, layer):
             raise UsageError(
                 f"--env.name {name} builds a world in {layer.__name__.removeprefix('Abstract')}, "
-                "which pages add themselves: leave it out, or change train_env in a page of your "
-                "own."
+                "which scripts add themselves: leave the wrapper out, or change train_env in "
+                "your own script."
             )
     try:
         check_env(world, steps=0)

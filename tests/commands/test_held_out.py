@@ -166,7 +166,7 @@ def test_partners_of_training_do_not_judge(tmp_path, call, by_run):
     assert code == 2
     assert said == (
         "error: 'mine' was trained with the held-out partner 'friend', or is that partner, and "
-        "would be judged too well: choose other --partners, or add --allow-trained-with.\n"
+        "so its result would be too high: choose other --partners, or add --allow-trained-with.\n"
     )
     assert not (tmp_path / "runs").exists()
 
@@ -311,7 +311,7 @@ def test_a_damaged_file_of_best_responses(tmp_path, text):
         ),
         ("seed = 1", "partner must not be empty"),
         ("seed = -1\n" + STAY, "seed must be at least 0 and at most 4294967295"),
-        ("a = [", "is no TOML"),
+        ("a = [", "is not valid TOML"),
         (STAY + STAY, "two partners 'stay'"),
         (STAY + "noise = 2", "noise must be at least 0 and at most 1, but is 2"),
         (STAY + "noise = true", "has True for 'noise', which must be a number"),
@@ -346,7 +346,7 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
             ("mine", "--partners", "set.toml"),
             "'p' is not trained yet: run `python experiments/ippo",
         ),
-        (("walker", "--scripts-only"), "is a cook, for one kitchen of the world overcooked"),
+        (("walker", "--scripts-only"), "is for one kitchen of the world overcooked"),
         (
             ("three", "--partners", "random.toml", "--train-best-responses"),
             "Best responses are for worlds of two agents: omit --train-best-responses.",

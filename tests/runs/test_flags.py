@@ -196,7 +196,7 @@ def test_a_world_in_python_has_known_settings():
 
 def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
     file = write(tmp_path / "a.toml", '[env]\nname = "goals"\n')
-    with pytest.raises(UsageError, match=r"^There is no world 'gaols' .* did you mean goals\?"):
+    with pytest.raises(UsageError, match=r"^Unknown world 'gaols' .* did you mean goals\?"):
         settings("--config", file, "--env.name", "gaols")
 
 

@@ -265,11 +265,11 @@ BAD = {
     "toy_race:number": "builds a int, but must build one environment",
     "toy_race:fails": "cannot be built: KeyError 'a shoe'",
     "toy_race:leaves": "cannot be built: SystemExit 0",
-    "toy_race:resets": "builds a world in AutoReset, which pages add themselves: leave it out",
+    "toy_race:resets": "builds a world in AutoReset, which scripts add themselves: leave",
     "toy_race:Wide": r"cannot be used: reward must have the shape \(2,\), but has \(1, 2\)",
     "toy_race:Unnamed": r"used: info\[.events.\] must have .*\(2, 1\).*, but has \(2, 2\)",
     "toy_race:Silent": "cannot be used: Silent.action_space must be .*, not 'left or right'",
-    "toy-race:Race": "There is no world 'toy-race:Race' .*, MODULE:NAME for your own",
+    "toy-race:Race": "Unknown world 'toy-race:Race' .*, MODULE:NAME for your own",
 }
 
 
@@ -297,7 +297,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--config", "settings.toml"), "which is imported only if the command names it"),
+        (("--config", "settings.toml"), "which eqgrid imports only if you name it"),
         (("--resume", "."), "names the world 'toy_race:Race', .*: add --env.name toy_race:Race"),
         (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
         (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
@@ -372,7 +372,7 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
         assert "add --env.name toy_race:Race" in said
         assert not Path("imported").exists()
     code, said = judge(_evaluation, "a", "--env.name", "goals")
-    assert (code, "'goals' is no MODULE:NAME of a world of yours: leave it" in said) == (2, True)
+    assert (code, "'goals' is not MODULE:NAME of your own world: leave it" in said) == (2, True)
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
     assert judge(_evaluation, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0

@@ -124,7 +124,7 @@ BAD = {
     ("--network", "toy_net:Taken"): "The parameter 'build' of toy_net:Taken cannot be a flag",
     (*ECHO, "--network.decay", "x"): r"--network\.decay must be a number, but is",
     (*ECHO, "--network.units", "99999999999"): r"--network\.units must be .* 2147483647",
-    (*ECHO, "--width", "8"): "--width is for the networks of eqgrid: leave it out with",
+    (*ECHO, "--width", "8"): "--width applies only to eqgrid's own networks: leave it out with",
     ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
     (*ECHO, "--precision", "bfloat16"): "--precision is for the networks of eqgrid",
     ("--network", "transformer"): r"--network 'transformer' is no network\. Known are mlp, cnn",
@@ -147,7 +147,10 @@ SETTINGS = 'network = "toy_net:Echo"\n'
         (("--resume", "."), "add --network toy_net:Echo"),
         (("--config", "partners.toml"), "add --partners.networks toy_net:Echo"),
         (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if the command"),
-        (("--sweep", "partners_sweep.toml"), "'partners.networks', which only a command line"),
+        (
+            ("--sweep", "partners_sweep.toml"),
+            "'partners.networks', which is allowed only on the command line",
+        ),
     ],
 )
 def test_files_alone_import_nothing(args, says, capsys):

@@ -165,7 +165,7 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
         capsys.readouterr()
         monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
         assert exit_code(_evaluation) == 2
-        assert "by a custom page, 'mine.py': add --page and that file" in capsys.readouterr().err
+        assert "by your own script 'mine.py': add --page with this file" in capsys.readouterr().err
         shutil.copytree("run", "other")
         monkeypatch.setattr(
             "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
@@ -235,7 +235,7 @@ def test_a_page_is_copied_out(tmp_path, capsys):
     assert capsys.readouterr().out == "mine.py: python mine.py --help lists its flags.\n"
     with pytest.raises(UsageError, match=r"The file 'mine.py' exists: name a new file"):
         _pages.copy_page(["new", "ippo", "mine.py"])
-    with pytest.raises(UsageError, match=r"eqgrid new PAGE FILE\.py copies a page"):
+    with pytest.raises(UsageError, match=r"eqgrid new PAGE FILE\.py copies a script"):
         _pages.copy_page(["new", "qmix", "other.py"])
 
 

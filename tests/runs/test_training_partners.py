@@ -80,14 +80,14 @@ def test_a_page_that_forgets_to_anneal_is_told(tmp_path):
     config = _config.parse(load_page(tmp_path / "mine.py"), flags)
     _run.plan_stages([Stage("", config)])
     partners = dataclasses.replace(config.partners, share_steps=9)
-    with pytest.raises(UsageError, match="share-steps changes nothing on this page"):
+    with pytest.raises(UsageError, match="share-steps has no effect in this script"):
         _run.plan_stages([Stage("", dataclasses.replace(config, partners=partners))])
 
 
 def test_designs_are_for_pages_that_know_them():
     flags = ["--partners.share", "1", "--partners.designs", "4", "--num-envs", "8"]
     config = _config.parse(page("ippo"), flags)
-    with pytest.raises(UsageError, match=r"changes nothing on this page: use e3t\.py"):
+    with pytest.raises(UsageError, match=r"has no effect in this script: use e3t\.py"):
         _run.plan_stages([Stage("", dataclasses.replace(config, env=_config.Kitchen()))])
     known = _config.parse(page("e3t"), flags)
     (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=_config.Kitchen()))])
@@ -131,8 +131,8 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             ["--partners.share", "2"],
             "--partners.share must be at least 0 and at most 1",
         ),
-        (["--partners.share", "0.5"], "--partners.share alone changes nothing"),
-        (["--partners.most-noise", "0.5"], "Partners take part in no episode"),
+        (["--partners.share", "0.5"], "--partners.share has no effect alone"),
+        (["--partners.most-noise", "0.5"], "their share of episodes is 0"),
         (
             ["--partners.least-noise", "0.5", "--partners.most-noise", "0.2"],
             "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
@@ -142,8 +142,8 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             ["--partners.share", "1", "--partners.most-noise", "1", "--partners.share-from", "0.5"],
             "add --partners.share-steps",
         ),
-        (["--partners.share-steps", "9"], "Partners take part in no episode"),
-        (["--partners.designs", "9"], "Partners take part in no episode"),
+        (["--partners.share-steps", "9"], "their share of episodes is 0"),
+        (["--partners.designs", "9"], "their share of episodes is 0"),
         (
             ["--partners.share", "1", "--partners.designs", "9", "--partners.policies", "clones"],
             "--partners.designs are mixtures of the agents' own policy",
@@ -210,7 +210,7 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     saved = dataclasses.replace(saved, config=plain)
     assert isinstance(saved.partner(config, config.env.build(train=False)), PolicyPartner)
     elsewhere = _config.parse(page("ippo"), [*run, "--env.layout", "ring"])
-    with pytest.raises(UsageError, match="was trained in 'cramped', and knows no other layout"):
+    with pytest.raises(UsageError, match="was trained in 'cramped', and supports no other layout"):
         elsewhere.train_env()
 
 
