@@ -15,7 +15,7 @@ from agents.files import shipped
 from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
-from eqgrid_lab.runs import Stage, _identity, _run, read_policy
+from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
 from eqgrid_lab.settings import _config, _policy_settings, load, load_page, page
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
@@ -29,6 +29,11 @@ def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("partners") / "run"
     assert call(*SMALL, "--checkpoint-every", "64", "--out", folder) == 0
     return folder
+
+
+def check_partners(config):
+    for path in config.partners.files(config.env.title):
+        _policies.check_trained_here(path, config)
 
 
 def partners_in(config):
@@ -200,7 +205,7 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     clone = str(shipped("people/cramped/clone-0.safetensors"))
     run = ["--partners.share", "1", "--partners.policies", clone]
     config = _config.parse(page("ippo"), run)
-    _run.check_partners(config)
+    check_partners(config)
     (wrapper,) = partners_in(config)
     (partner,) = wrapper.partners.stacks
     assert isinstance(partner, StuckRule)
@@ -223,14 +228,14 @@ def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
     assert [(x["env"]["layout"], x["split"], x["seed"]) for x in runs] == [
         ("ring", split, seed) for seed in range(5)
     ]
-    _run.check_partners(config)
+    check_partners(config)
     (wrapper,) = partners_in(config)
     assert wrapper.partners.num_partners == len(files)
     assert config.partners.found().policies == (name,)
     assert _identity.digests(config).keys() == {"--partners.policies"}
     other = _config.parse(page("ippo"), [*flags, "--env.layout", "cramped,ring"])
-    with pytest.raises(UsageError, match=f"no {name} of people for the layout 'cramped,ring': ch"):
-        _run.check_partners(other)
+    with pytest.raises(UsageError, match=f"no human {name} for the layout 'cramped,ring': ch"):
+        check_partners(other)
     monkeypatch.chdir(tmp_path)
     write_policy(tmp_path / name)
     assert config.partners.found().policies == (str(tmp_path / name),), "a file of one's own"
@@ -240,9 +245,9 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
     flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
     with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        _run.check_partners(_config.parse(page("ippo"), flags))
+        check_partners(_config.parse(page("ippo"), flags))
     with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        _run.check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
+        check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
 
 
 @pytest.mark.slow
