@@ -334,7 +334,7 @@ def check_card(text, result):
     drawn = result["results"][0]
     value = f"{drawn['return_mean']:.3f} +/- {drawn['return_std']:.3f}"
     assert of_entry["metrics"][0]["value"] == value
-    assert "![One episode, with drawn actions](episode.gif)" in body
+    assert "![One episode, with sampled actions](episode.gif)" in body
     assert "curve.png" not in body
     assert "\npython experiments/evaluate.py policy.safetensors --episodes 4 --seed 0\n" in body
 
@@ -443,7 +443,7 @@ BAD = {
     "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .parquet or .npz"),
     "not a folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
     "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),
-    "no table": (("goals", "--trajectories", "x.parquet"), "name a .npz file for --trajectories"),
+    "no table": (("goals", "--trajectories", "x.parquet"), "name an .npz file for --trajectories"),
     "padded table": (
         ("both", "--layout", "cramped", "--trajectories", "x.parquet"),
         "one kitchen without padding",
@@ -526,7 +526,7 @@ def test_strange_metadata_are_one_line(call, tmp_path, entries):
     save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
     code, said = call("a", "--card", "card")
     assert code == 1
-    assert said.startswith("error: The metadata of 'a' are not those of a run: ")
+    assert said.startswith("error: The metadata of 'a' does not belong to a run: ")
     assert said.count("\n") == 1
     assert os.listdir(tmp_path) == ["a"], "nothing is written"
 

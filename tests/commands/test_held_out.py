@@ -165,7 +165,7 @@ def test_partners_of_training_do_not_judge(tmp_path, call, by_run):
     code, said = call("mine", "--partners", "set.toml")
     assert code == 2
     assert said == (
-        "error: 'mine' was trained with the held-out partner 'friend', or is that partner, and "
+        "error: 'mine' was trained with the held-out partner 'friend', or is this partner, and "
         "so its result would be too high: choose other --partners, or add --allow-trained-with.\n"
     )
     assert not (tmp_path / "runs").exists()
@@ -177,7 +177,7 @@ def test_nobody_judges_themselves(tmp_path, call):
     (tmp_path / "set.toml").write_text(FRIEND)
     code, said = call("mine", "--partners", "set.toml")
     assert code == 2
-    assert "'mine' was trained with the held-out partner 'friend', or is that partner" in said
+    assert "'mine' was trained with the held-out partner 'friend', or is this partner" in said
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_there_are_no_proxies_elsewhere(tmp_path, call):
     write_policy(tmp_path / "mine", "--env.layout", "cramped,ring")
     code, said = call("mine", "--partners", "people")
     assert (code, said.count("\n")) == (2, 1)
-    assert "'proxy-0' is not there for the layout 'cramped_ring'" in said
+    assert "'proxy-0' does not exist for the layout 'cramped_ring'" in said
 
 
 @pytest.mark.slow
@@ -307,7 +307,7 @@ def test_a_damaged_file_of_best_responses(tmp_path, text):
     [
         (
             "partner = 3",
-            "has 3 for 'partner', which must be a list, of which each entry is a table",
+            "has 3 for 'partner', which must be a list in which each entry is a table",
         ),
         ("seed = 1", "partner must not be empty"),
         ("seed = -1\n" + STAY, "seed must be at least 0 and at most 4294967295"),

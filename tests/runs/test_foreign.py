@@ -140,7 +140,7 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, mon
     monkeypatch.chdir(tmp_path)
     code, said = call_and_hear(capsys, *SMALL, "--out", "run")
     assert code == 0
-    assert "This run has no GIF of this run: environments of Toys are not drawn." in said
+    assert "This run has no GIF: environments of Toys are not drawn." in said
     names = {"config.toml", "metrics.csv", "result.json", "curve.png", "policy.safetensors"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names | {"checkpoints"}
     code, said = call_and_hear(capsys, "--resume", "run")

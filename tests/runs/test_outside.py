@@ -257,8 +257,8 @@ BAD = {
     "gymnx:CartPole": "there is no module 'gymnx'",
     "broken:Race": "its module cannot be imported: ZeroDivisionError division by zero",
     "toy_race:Rase": r"its module .* has no 'Rase'; did you mean Race",
-    "toy_race:NUMBER": "is a int, and nothing that can be called",
-    "toy_race:needs": "The parameter 'size' of toy_race:needs has no default",
+    "toy_race:NUMBER": "is a int, which cannot be called",
+    "toy_race:needs": "The parameter 'size' of toy_race:needs must be a keyword parameter",
     "toy_race:hinted": "The type hints of toy_race:hinted cannot be read: NameError",
     "toy_race:taken": "The parameter 'title' of toy_race:taken cannot be a flag",
     "toy_race:many": "builds a Vectorize, but must build one environment",
@@ -368,7 +368,7 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
     for command in (_evaluation, _crossplay, _partners):
         code, said = judge(command, "a", "b")
         assert code == 2
-        assert "names the world 'toy_race:Race', which is imported only if the command" in said
+        assert "names the world 'toy_race:Race', which eqgrid imports only if you name it" in said
         assert "add --env.name toy_race:Race" in said
         assert not Path("imported").exists()
     code, said = judge(_evaluation, "a", "--env.name", "goals")

@@ -126,7 +126,7 @@ BAD = {
     (*ECHO, "--network.units", "99999999999"): r"--network\.units must be .* 2147483647",
     (*ECHO, "--width", "8"): "--width applies only to eqgrid's own networks: leave it out with",
     ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
-    (*ECHO, "--precision", "bfloat16"): "--precision is for the networks of eqgrid",
+    (*ECHO, "--precision", "bfloat16"): "--precision applies only to eqgrid's own networks",
     ("--network", "transformer"): r"--network 'transformer' is no network\. Known are mlp, cnn",
 }
 
@@ -143,10 +143,13 @@ SETTINGS = 'network = "toy_net:Echo"\n'
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--config", "settings.toml"), "names the network 'toy_net:Echo', which is imported only"),
+        (
+            ("--config", "settings.toml"),
+            "names the network 'toy_net:Echo', which eqgrid imports only",
+        ),
         (("--resume", "."), "add --network toy_net:Echo"),
         (("--config", "partners.toml"), "add --partners.networks toy_net:Echo"),
-        (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if the command"),
+        (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if you name it"),
         (
             ("--sweep", "partners_sweep.toml"),
             "'partners.networks', which is allowed only on the command line",

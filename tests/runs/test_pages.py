@@ -211,7 +211,7 @@ def test_an_exact_copy_is_the_page_itself(tmp_path):
 
 
 def test_what_is_no_page_is_one_sentence(tmp_path):
-    with pytest.raises(UsageError, match=r"--page '.*missing.py' is no Python file\."):
+    with pytest.raises(UsageError, match=r"--page '.*missing.py' is not a Python file\."):
         load_page(tmp_path / "missing.py")
     (tmp_path / "none.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match=r"must define one class that is an Experiment, but .* 0"):

@@ -216,10 +216,13 @@ OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
         ),
         ({"config.toml": "seed = [" * 999}, "its config.toml does not belong to a run"),
         ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
-        ({"config.toml": settings(1), "result.json/a": ""}, "has 'result.json', which no run"),
+        (
+            {"config.toml": settings(1), "result.json/a": ""},
+            "has 'result.json', which was not written by",
+        ),
         (
             {"config.toml": settings(1), "checkpoints": ""},
-            "has 'checkpoints', which no run has made",
+            "has 'checkpoints', which a run did not create",
         ),
     ],
 )
@@ -234,7 +237,7 @@ def test_a_folder_without_a_run_is_not_overwritten(run, files, says):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_lock_that_somebody_else_has_written_stays(run, overwrite):
     write(Path("mine"), "run.lock", text="mine")
-    assert "has a 'run.lock' that no run has made" in refusal(run, "mine", overwrite=overwrite)
+    assert "has a 'run.lock' that a run did not create" in refusal(run, "mine", overwrite=overwrite)
     assert (Path("mine") / "run.lock").read_text() == "mine"
 
 
@@ -253,7 +256,7 @@ def test_links_are_not_followed(run, tmp_path, name):
     words = (
         "does not belong to a run"
         if name == "config.toml"
-        else f"has '{name}', which no run has made"
+        else f"has '{name}', which a run did not create"
     )
     assert words in refusal(run, "mine", overwrite=True)
     assert contents(tmp_path) == before

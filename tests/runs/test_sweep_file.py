@@ -45,7 +45,7 @@ BAD_FILES = {
     "[space]": "has no points",
     "[space]\nwidth = []": "needs a list of values, or a range",
     "[space]\nwidth = 3": "needs a list of values, or a range",
-    "[space]\nwidth = [8, 8]": "has 8 twice for 'width': name each value once.",
+    "[space]\nwidth = [8, 8]": "has 8 twice for 'width': list each value once.",
     "[space.ppo]\ngamma = [1, 0.5, 1.0]": "has 1.0 twice for 'ppo.gamma'",
     "[space]\nwidth = [1]\n'width.x' = [2]": "has 'width' and 'width.x'",
     f"[space]\na = {list(range(200))}\nb = {list(range(200))}": (
