@@ -218,7 +218,7 @@ OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
         ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
         (
             {"config.toml": settings(1), "result.json/a": ""},
-            "has 'result.json', which was not written by",
+            "has 'result.json', which a run did not create",
         ),
         (
             {"config.toml": settings(1), "checkpoints": ""},
