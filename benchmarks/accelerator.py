@@ -24,7 +24,6 @@ from eqgrid_lab import Experiment
 from agents import evaluate, pick_run, scan_updates
 from eqgrid_lab.base import RunError, run_command
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.runs import draw
 from eqgrid_lab.settings import default_settings, page, read_flags
 
 
@@ -79,7 +78,7 @@ def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
     steps_per_update = config.num_envs * config.ppo.rollout_length
     num_updates = math.ceil(config.total_steps / steps_per_update)
     keys = jax.random.split(jax.random.key(config.seed), number)
-    init = eqx.filter_jit(eqx.filter_vmap(functools.partial(draw(config), env)))
+    init = eqx.filter_jit(eqx.filter_vmap(functools.partial(config.init_state, env)))
     updates = functools.partial(
         scan_updates, config.ppo, env, num_updates=num_updates, length=num_updates
     )

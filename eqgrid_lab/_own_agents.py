@@ -13,8 +13,9 @@ def _check() -> None:
         raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
     if not Path(found.origin).read_text(encoding="utf-8").startswith(_OURS):
         raise SystemExit(
-            f"{found.origin} is not eqgrid's: openai-agents also installs a package 'agents'. "
-            f"Install eqgrid in an environment of its own, or eqgrid-core in this one."
+            f"{found.origin} does not belong to eqgrid: openai-agents also installs a package "
+            "'agents'. Install eqgrid in a separate environment, or eqgrid-core in this "
+            "environment."
         )
 
 

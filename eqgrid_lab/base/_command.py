@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from typing import Any, TextIO, final
 
 import jax
 import psutil
@@ -35,24 +35,26 @@ def keep_compiled_programs() -> str:
     # The attributes of `jax.config` have no type annotations.
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
-        return "compiled programs are not kept: JAX's compilation cache is turned off"
+        return "compiled programs are not cached: JAX's compilation cache is off"
     if settings.jax_compilation_cache_dir is None:
         try:
             folder = user_cache_path("eqgrid") / "compiled"
         except RuntimeError:  # the user has no home folder, as in some containers
-            return "compiled programs are not kept: there is no home folder; set XDG_CACHE_HOME"
+            return (
+                "compiled programs are not cached: there is no home folder, so set XDG_CACHE_HOME"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
-            return f"compiled programs are not kept: {folder} cannot be used ({error.strerror})"
+            return f"compiled programs are not cached: {folder} cannot be used ({error.strerror})"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    return f"compiled programs are kept in {settings.jax_compilation_cache_dir}"
+    return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
-NOTHING_LEARNED = "interrupted before anything was learned, so nothing was written."
+NOTHING_LEARNED = "interrupted before training started, so no files were written."
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
 
@@ -81,12 +83,14 @@ class Process:
         - `message`: printed when a signal ends the process before `begin`.
         """
         self.message = message
-        self.is_shared = _is_shared()
+        # Interactive interpreters, such as those of notebooks, have a prompt.
+        self.is_shared = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+        self.is_shared = self.is_shared or not _in_main_thread()
         self.started = time.perf_counter()
         self.first: int | None = None
         self.count, self._count_at_end = 0, 0
-        self._before: dict[int, Any] = {}
-        self._streams: tuple[Any, Any] | None = None
+        self._before: dict[int, Callable[..., object] | int | None] = {}
+        self._streams: tuple[TextIO, TextIO] | None = None
         self._begun = False
 
     @classmethod
@@ -107,9 +111,17 @@ class Process:
         if not process.is_shared:
             os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
             if not os.environ.get("EQGRID_TRACEBACK"):
-                sys.excepthook = _say_in_one_sentence
+                sys.excepthook = lambda _, error, __: print_error(unforeseen(error), 1)
             gc.freeze()  # imported modules live until the end: spare the collector
-        _open_missing_streams()
+        # Standard streams may be closed. The next opened file would get the number of such a
+        # stream, and output would go to it.
+        for number in range(3):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+        sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+        sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
         process._streams = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
         for number in _STOP_SIGNALS if _in_main_thread() else ():
@@ -205,7 +217,7 @@ FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, Checkpoin
 
 def run_command(
     run: Callable[[Sequence[str]], None],
-    message: str = "what was measured before is kept",
+    message: str = "earlier measurements are kept",
     memory: str = "--episodes",
 ) -> None:
     """Runs the program of a command line, prints an expected error as one line, and exits.
@@ -296,31 +308,6 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _is_shared() -> bool:
-    """Whether other code of the process continues: in notebooks and other interactive
-    interpreters, which have a prompt, and in threads.
-    """
-    return hasattr(sys, "ps1") or bool(sys.flags.interactive) or not _in_main_thread()
-
-
-def _say_in_one_sentence(_: type[BaseException], error: BaseException, __: object) -> None:
-    print(f"error: {unforeseen(error)}", file=sys.stderr)
-
-
-def _open_missing_streams() -> None:
-    """Opens the standard streams that were closed when the program started.
-
-    Otherwise the next opened file would get the number of such a stream, and output would go to it.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
-
-
 @final
 class _Output:
     """A stream that discards output which cannot be written.
@@ -328,9 +315,10 @@ class _Output:
     A run thus continues when its terminal is closed or the disk of its log is full.
     """
 
-    def __init__(self, stream: Any):
-        if hasattr(stream, "reconfigure"):  # a notebook's streams have no encoding to change
-            stream.reconfigure(errors="backslashreplace")  # so that any path can be printed
+    def __init__(self, stream: TextIO):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a notebook's streams have no encoding to change
+            reconfigure(errors="backslashreplace")  # so that any path can be printed
         self._stream = stream
 
     def write(self, text: str) -> int:

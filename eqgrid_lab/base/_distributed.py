@@ -10,8 +10,8 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import jax
 
@@ -20,6 +20,7 @@ from agents.training import fail
 
 from ._command import FORESEEN, Process, explain, unforeseen
 from ._errors import RunError, UsageError, print_error, reason
+from ._named import Table
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 """The environment variables that identify the processes where no job scheduler does."""
@@ -49,8 +50,9 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
     connect.
     """
     _join(process)
-    if not is_first():
-        _be_silent()
+    if not is_first():  # libraries print their connections, too
+        sys.stdout.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
         code = _end_alike(process, settings, work, memory)
     except BaseException as error:  # the other processes may be waiting for this one
@@ -62,7 +64,13 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
 def _end_alike(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
     try:
         try:
-            _check_same(gather(settings))
+            every = gather(settings)
+            for number, other in enumerate(every):
+                if other != every[0]:
+                    raise UsageError(
+                        f"Process {number} of {len(every)} and process 0 have different settings: "
+                        "start all processes with the same command line."
+                    )
             return gather(work())[0]
         except FORESEEN as error:
             fail(explain(error, process, memory))
@@ -72,22 +80,6 @@ def _end_alike(process: Process, settings: str, work: Callable[[], int], memory:
             others = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
             print_error(others + sentence, code)
         return code
-
-
-def _be_silent() -> None:
-    """Discards standard output, including that of libraries that print their connections."""
-    sys.stdout.flush()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def _check_same(settings: Sequence[str]) -> None:
-    """**Raises:** `UsageError` when the settings of a process differ from those of the first."""
-    for number, other in enumerate(settings):
-        if other != settings[0]:
-            raise UsageError(
-                f"Process {number} of {len(settings)} has other settings than process 0: start all "
-                "of them with the same command line."
-            )
 
 
 def _leave(error: BaseException) -> NoReturn:
@@ -100,7 +92,7 @@ def _leave(error: BaseException) -> NoReturn:
         print_error(f"{who}: There is not enough memory: lower --num-envs.", 1)
     elif isinstance(error, jax.errors.JaxRuntimeError):
         print_error(
-            f"{who}: another process was lost, or cannot be reached: --resume goes on from the "
+            f"{who}: another process was lost or cannot be reached: --resume continues from the "
             f"last checkpoint ({line:.200}).",
             1,
         )
@@ -129,7 +121,7 @@ def _join(process: Process) -> None:
             )
     except ValueError as error:
         raise UsageError(
-            "--distributed finds no job of Slurm, Open MPI or Kubernetes (which needs pip install "
+            "--distributed found no Slurm, Open MPI or Kubernetes job (which needs pip install "
             f"'jax[k8s]'): set {BY_HAND[0]} (host and port of process 0), {BY_HAND[1]} and "
             f"{BY_HAND[2]}."
         ) from error
@@ -138,10 +130,10 @@ def _join(process: Process) -> None:
         raise RunError(f"--distributed cannot join the other processes: {line:.300}.") from error
 
 
-def _known_by_hand() -> dict[str, Any]:
+def _known_by_hand() -> Table:
     """The arguments of `jax.distributed.initialize` that environment variables set.
 
-    **Raises:** `UsageError` when the variables are incomplete or invalid.
+    **Raises:** `UsageError` when the variables are incomplete or invalid, or the port is taken.
     """
     address, *numbers = (os.environ.get(name) for name in BY_HAND)
     host, _, port = (address or "").rpartition(":")
@@ -156,28 +148,20 @@ def _known_by_hand() -> dict[str, Any]:
     count, number = (int(number or 0) for number in numbers)
     if number >= count:
         raise UsageError(f"{BY_HAND[2]} must be below {BY_HAND[1]}, but is {number}.")
-    if number == 0:
-        _check_free(int(port))
+    if number == 0:  # jax would end the process without a readable error
+        try:
+            socket.create_server(("", int(port))).close()
+        except OSError as error:
+            raise UsageError(
+                f"Process 0 cannot use port {port} ({reason(error)}): choose another one for "
+                f"{BY_HAND[0]}."
+            ) from error
     return {
         "coordinator_address": address,
         "num_processes": count,
         "process_id": number,
         "cluster_detection_method": "deactivate",
     }
-
-
-def _check_free(port: int) -> None:
-    """Checks that a port is free, since jax would end the process without a readable error.
-
-    **Raises:** `UsageError` when the port is taken.
-    """
-    try:
-        socket.create_server(("", port)).close()
-    except OSError as error:
-        raise UsageError(
-            f"Process 0 cannot use port {port} ({reason(error)}): choose another one for "
-            f"{BY_HAND[0]}."
-        ) from error
 
 
 @contextlib.contextmanager

@@ -92,7 +92,7 @@ class Failures:
                 why = f"{reason(error)}." if isinstance(error, OSError) else sentence
                 sentence = f"The file {str(path)!r} cannot be written: {why}"
             if path not in self._sentences:
-                warn(f"{sentence} The run goes on, and will try again.")
+                warn(f"{sentence} The run continues and will retry.")
             self._sentences[path] = sentence
         else:
             self._sentences.pop(path, None)

@@ -5,6 +5,7 @@ that names it is not enough, since these may come from someone else.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import inspect
 import os
@@ -13,7 +14,7 @@ import sys
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, Union, final
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeGuard, TypeVar, Union, final
 
 import msgspec
 import tyro
@@ -22,7 +23,12 @@ from eqgrid.errors import did_you_mean
 
 from ._errors import UsageError
 
+Hint: TypeAlias = Any
+"""A type annotation at run time, such as `int | None`."""
+Table: TypeAlias = dict[str, Any]
+"""A table of a TOML or JSON file, or the metadata of a checkpoint."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+T = TypeVar("T")
 _SCALARS = (bool, int, float, str)
 DIFFERENT = "different"
 """Annotation of a field with several values, such as names, none of which may be given twice."""
@@ -68,8 +74,8 @@ def check_named(name: str, known: Collection[str], what: str, flag: str) -> None
     """
     if name not in known:
         raise NotNamed(
-            f"names the {what} {name!r:.200}, which is imported only if the command names it, "
-            f"too: add {flag} {name:.200}."
+            f"names the {what} {name!r:.200}, which eqgrid imports only if you name it on the "
+            f"command line: add {flag} {name:.200}."
         )
 
 
@@ -92,7 +98,7 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
         if missing and f"{module_name}.".startswith(f"{missing}."):
             raise UsageError(
                 f"{flag} {name}: there is no module {missing!r} in the current folder, and no "
-                "installed package of this name."
+                "installed package has this name."
             ) from error
         raise UsageError(f"{flag} {name}: its module cannot be imported: {said(error)}") from error
     found = getattr(module, attribute, None)
@@ -103,8 +109,8 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
         raise UsageError(f"{flag} {name}: its module ({place}) has no {attribute!r}{hint}")
     if not callable(found):
         raise UsageError(
-            f"{flag} {name} is a {type(found).__name__}, and nothing that can be called: name a "
-            "function or a class."
+            f"{flag} {name} is a {type(found).__name__}, which cannot be called: name a function "
+            "or a class."
         )
     return found
 
@@ -143,12 +149,12 @@ class Setting(NamedTuple):
     """A parameter that becomes a flag: its name, its type with the help text, and its default."""
 
     name: str
-    hint: Any
-    default: Any
+    hint: Hint
+    default: object
 
 
 def settings_of(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     what: str,
     *,
     given: Collection[str] = (),
@@ -186,8 +192,8 @@ def settings_of(
             continue
         if default is parameter.empty or parameter.kind is parameter.POSITIONAL_ONLY:
             raise UsageError(
-                f"The parameter {name!r} of {what} has no default that a flag could replace: "
-                "give it one, and let it be given by name."
+                f"The parameter {name!r} of {what} must be a keyword parameter with a default to "
+                "become a flag."
             )
         hint = _hint_of(parameter.annotation, default)
         if hint is None:
@@ -199,14 +205,28 @@ def settings_of(
         if name in taken:
             raise UsageError(
                 f"The parameter {name!r} of {what} cannot be a flag, since another setting has "
-                "this name: choose another."
+                "this name: rename it."
             )
         hint = Annotated[hint, tyro.conf.arg(help=words.get(name, ""))]
         found.append(Setting(name, hint, default))
     return found
 
 
-def _hint_of(hint: Any, default: Any) -> Any:
+def dataclass_of(
+    name: str, settings: Sequence[Setting], base: type[T], **namespace: object
+) -> type[T]:
+    """The frozen dataclass with a field for each setting.
+
+    **Arguments:**
+
+    - `name`, `base`, `namespace`: the name of the class, its base class, and further attributes.
+    - `settings`: the settings.
+    """
+    fields = [(x.name, x.hint, dataclasses.field(default=x.default)) for x in settings]
+    return dataclasses.make_dataclass(name, fields, bases=(base,), namespace=namespace, frozen=True)
+
+
+def _hint_of(hint: Hint, default: object) -> Hint:
     """The type of the flag of a parameter; `None` if it is none that a flag can have."""
     if _is_simple(hint):
         return hint | None if default is None else without_none(hint)
@@ -226,7 +246,7 @@ def _hint_of(hint: Any, default: Any) -> Any:
     return next((x for x in simple if _is_of(default, x)), None)
 
 
-def without_none(hint: Any) -> Any:
+def without_none(hint: Hint) -> Hint:
     """The type of a flag whose default is not `None`: files cannot store that, so it is no value.
 
     **Arguments:**
@@ -241,7 +261,7 @@ def without_none(hint: Any) -> Any:
     return next(x for x in typing.get_args(hint) if x is not NoneType)
 
 
-def _is_of(value: Any, hint: Any) -> bool:
+def _is_of(value: object, hint: Hint) -> bool:
     try:
         msgspec.convert(value, hint)
     except (msgspec.ValidationError, TypeError):
@@ -249,7 +269,7 @@ def _is_of(value: Any, hint: Any) -> bool:
     return True
 
 
-def _is_simple(hint: Any) -> bool:
+def _is_simple(hint: Hint) -> bool:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _is_simple(args[0])
@@ -262,13 +282,13 @@ def _is_simple(hint: Any) -> bool:
     return hint in _SCALARS
 
 
-def _has_floats(hint: Any) -> bool:
+def _has_floats(hint: Hint) -> bool:
     """Whether a hint is of an array of real numbers, or of several types with such an array."""
     dtypes = getattr(hint, "dtypes", ())
     return any("float" in str(x) for x in dtypes) or any(map(_has_floats, typing.get_args(hint)))
 
 
-def _arguments_in_docstring(function: Callable[..., Any]) -> dict[str, str]:
+def _arguments_in_docstring(function: Callable[..., object]) -> dict[str, str]:
     """The description of each parameter in the list `**Arguments:**` of a docstring."""
     texts = [inspect.getdoc(x) or "" for x in (function, getattr(function, "__init__", None))]
     entry = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.+?)(?=^- |^$|\Z)", re.M | re.S)
@@ -279,7 +299,7 @@ def _arguments_in_docstring(function: Callable[..., Any]) -> dict[str, str]:
     return found
 
 
-def check_storable(config: Any, settings: Sequence[Setting], flag: str) -> None:
+def check_storable(config: object, settings: Sequence[Setting], flag: str) -> None:
     """Checks that a settings file can hold the values, since TOML has no `None`.
 
     **Arguments:**
@@ -293,6 +313,6 @@ def check_storable(config: Any, settings: Sequence[Setting], flag: str) -> None:
     for name, _, default in settings:
         if getattr(config, name) is None and default is not None:
             raise UsageError(
-                f"{flag}{name.replace('_', '-')} cannot be None, since a settings file has no "
-                "such value: let None be the default."
+                f"{flag}{name.replace('_', '-')} cannot be None, since a settings file cannot "
+                "store None: make None the default."
             )

@@ -2,15 +2,16 @@
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Meta
 
 import agents
 from agents import CheckpointError
+
+from ._named import Table
 
 IDENTITY = "identity"
 """The entry of the metadata with the settings that identify a run."""
@@ -51,7 +52,7 @@ class _Metadata(TypedDict, total=False):
     partners: list[_Partner]
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> Table:
     """Reads the metadata of a checkpoint with `agents.read_metadata`, and checks their types.
 
     **Arguments:**
@@ -69,7 +70,7 @@ def read_metadata(path: Path) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         says = str(error).partition("\n")[0]
         raise CheckpointError(
-            f"The metadata of {str(path)!r} are not those of a run: {says:.200}."
+            f"The metadata of {str(path)!r} does not belong to a run: {says:.200}."
         ) from error
     return metadata
 
@@ -123,7 +124,11 @@ def own_files(folder: Path) -> list[Path]:
 
     Links are included, and the files in the folders of seeds (see `seed_folders`) are not.
     """
-    found = [path for path in _inside(folder) if _PATTERN.fullmatch(_name(path, folder))]
+    # Links to folders are not followed.
+    inside = list(folder.iterdir()) if _is_folder(folder) else []
+    for part in filter(_is_folder, (folder / name for name in _FOLDERS)):
+        inside += part.rglob("*")
+    found = [x for x in inside if _PATTERN.fullmatch(x.relative_to(folder).as_posix())]
     return sorted(found, key=lambda path: (path.name == SETTINGS_FILE, path))
 
 
@@ -134,20 +139,6 @@ def links(folder: Path) -> list[Path]:
         *(path for path in entries if os.path.lexists(path) and not _is_folder(path)),
         *(path for path in own_files(folder) if path.is_symlink() or not path.is_file()),
     ]
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    """All paths in a folder and in the subfolders that a run makes, without following links."""
-    if not _is_folder(folder):
-        return
-    yield from folder.iterdir()
-    for name in _FOLDERS:
-        if _is_folder(folder / name):
-            yield from (folder / name).rglob("*")
-
-
-def _name(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
 
 
 def _is_folder(path: Path) -> bool:

@@ -166,7 +166,7 @@ def _train(
 
 def _network(policy: ActorCritic) -> AbstractNetwork:
     if not isinstance(policy.actor, SharedParameters):
-        raise UsageError("A model of people is one network for all seats: share its parameters.")
+        raise UsageError("A human model is one network for all seats: use shared parameters.")
     return policy.actor.network
 
 

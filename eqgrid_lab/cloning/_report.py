@@ -51,8 +51,8 @@ def greet(
     )
     mean = return_text(float(recorded.returns.mean()))
     console.print(
-        f"{len(recorded.games)} games of people from {escape(source)}, "
-        f"{len(recorded.held_out)} of them held out; their mean return is {mean} in 400 steps",
+        f"{len(recorded.games)} human games from {escape(source)}, {len(recorded.held_out)} held "
+        f"out; their mean return is {mean} in 400 steps",
         highlight=False,
     )
     console.print(escape(programs), style="dim", highlight=False)
@@ -111,7 +111,7 @@ def draw_scores(
     for number, own in enumerate(rows):
         epochs = [row["epoch"] for row in own]
         for name, label, color in (
-            ("cross_entropy", "games to learn from", _TRAIN),
+            ("cross_entropy", "training games", _TRAIN),
             ("held_out_cross_entropy", "held-out games", _HELD_OUT),
         ):
             line = label if number == 0 else None
@@ -125,7 +125,7 @@ def draw_scores(
             color="#aa3377",
             linestyle="--",
             linewidth=1.2,
-            label="frequencies of actions alone" if axes is upper else "most frequent action",
+            label="action frequencies (baseline)" if axes is upper else "most frequent action",
         )
         axes.legend(frameon=False)
         plain_axes(axes)
@@ -177,7 +177,7 @@ def print_models(console: Console, results: Sequence[Result], folder: Path, seco
     frequent = first["most_frequent_action"]
     facts: dict[str, str | None] = {
         "people": f"return {return_text(first['people_return_mean'])} in 400 steps",
-        "frequencies of actions alone": _score(frequent),
+        "action frequencies (baseline)": _score(frequent),
     }
     for result in results:
         for kind in ("last", "best"):
@@ -187,11 +187,11 @@ def print_models(console: Console, results: Sequence[Result], folder: Path, seco
             facts[f"seed {result['seeds'][0]}, {kind} epoch ({found['epoch']})"] = (
                 f"{kept}return {own} with itself, {_score(found)}"
             )
-    facts["wall clock"] = f"{seconds:.1f} s, {first['train_seconds']:.1f} s of it training"
+    facts["wall clock"] = f"{seconds:.1f} s, {first['train_seconds']:.1f} s of this training"
     files = {
         "curve.png": "scores by epoch",
         "confusion.png": "confusion of actions",
-        "episode.gif": "film of a game",
+        "episode.gif": "GIF of a game",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",

@@ -57,15 +57,16 @@ class Cloning(PolicySettings):
     of_one_layout = True
 
     split: Literal["train", "test"] = "train"
-    """Half of the games of people to learn from: clones of one, proxies of the other."""
+    """Half of the human games to clone: clones learn from the first half, proxies from the
+    second."""
     games: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
-    """Table of recorded games, instead of those of Overcooked-AI."""
+    """Table of recorded games, instead of Overcooked-AI's games."""
     held_out: Annotated[float, Meta(gt=0, lt=1)] = 0.15
-    """Share of the games that are held out, with all games of the people in them."""
+    """Share of the games that are held out, with all games of the same people."""
     keep: Literal["last", "best"] = "last"
     """Keep the network of the last epoch, or of the best one on the held-out games."""
     stuck_steps: Annotated[int, Meta(ge=0, le=100)] = 3
-    """When played, take another action after so many steps in one place (0: never)."""
+    """When played, take another action after this many steps in one place (0: never)."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128
     """Episodes of the model with itself at the end."""
 
@@ -95,10 +96,11 @@ class Cloning(PolicySettings):
                 f"{', '.join(KITCHENS)}."
             )
         if env.dynamics != "classic":
-            raise UsageError("People cooked by the classic rules: leave out --env.dynamics.")
+            raise UsageError("The human games use the classic rules: leave out --env.dynamics.")
         if env.normalize_observation:
             raise UsageError(
-                "Models of people read plain numbers: omit --env.normalize-observation."
+                "Human models use observations without normalisation: omit "
+                "--env.normalize-observation."
             )
         if self.seed + self.num_seeds - 1 > LARGEST_SEED:
             raise UsageError(f"--seed {self.seed} is too large for --num-seeds {self.num_seeds}.")
@@ -226,8 +228,7 @@ def choose_held_out(players: Sequence[Sequence[str]], share: float) -> tuple[int
             chosen |= groups == group
     if chosen.all():
         raise UsageError(
-            "All games are of people who played with one another, so none can be held out: name "
-            "games of more people."
+            "All games share players, so no game can be held out: use games of more people."
         )
     return tuple(np.flatnonzero(chosen).tolist())
 

@@ -16,7 +16,6 @@ from eqgrid import AbstractPartner, OneOf, read_regular_text
 
 from ..base import Named, UsageError, reason
 from ..folders import MAX_RESULT_BYTES, short_name, write_json
-from ..runs import draw
 from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, page
 from ..worlds import world_settings
 from ._heldout import HeldOut
@@ -166,7 +165,7 @@ def train_best_response(
     config = dataclasses.replace(config, partners=GivenPartners(given=OneOf([partner])))
     env = config.train_env()
     init_key, judge_key = jax.random.split(jax.random.key(seed))
-    state = draw(config)(env, init_key)
+    state = config.init_state(env, init_key)
     updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
     learned = train(config.learner(), env, state, num_updates=updates, donate=True).state
     best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))

@@ -60,7 +60,7 @@ def _client() -> Hub:
 
 
 _PICTURES = {
-    "episode.gif": "One episode, with drawn actions",
+    "episode.gif": "One episode, with sampled actions",
     "curve.png": "The evaluation return in training",
 }
 
@@ -154,7 +154,7 @@ def _body(saved: SavedPolicy, evaluation: JsonTable, shown: dict[str, str]) -> s
         'policy = load_policy("policy.safetensors")\ncarry = policy.initial_carry()\n'
         "# In every step of an episode, with the observations of all agents:\n"
         "# action, carry = policy.act(observation, carry, jax.random.key(0))\n```",
-        "[policy.safetensors](policy.safetensors) holds the settings of the run as metadata. "
-        "Loading it runs no code of the file.",
+        "[policy.safetensors](policy.safetensors) contains the settings of the run as metadata. "
+        "Loading it runs no code from the file.",
     ]
     return "\n\n".join(parts) + "\n"

@@ -50,7 +50,7 @@ class Config(PolicyFlags):
     """
 
     layout: str | None = None
-    """Layout to play in, if not the one of training."""
+    """Layout to play in; by default, the layout of training."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128
     """Episodes of every pair, in each order."""
     greedy: bool = False

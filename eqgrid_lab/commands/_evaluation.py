@@ -43,13 +43,13 @@ class Config(PolicyFlags):
     """Evaluates trained policies, alone or together, and writes a folder of returns and films."""
 
     layout: str | None = None
-    """Layout to play in, if not the one of training."""
+    """Layout to play in; by default, the layout of training."""
     episodes: Annotated[int, Meta(ge=1, le=2**14)] = 256
-    """Episodes of every team with drawn actions, and as many with greedy ones."""
+    """Episodes of every team with sampled actions, and the same number with greedy actions."""
     seed: Seed = 0
     """Seed of all randomness."""
     film: bool = True
-    """Write films of the games."""
+    """Write GIFs of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all episodes, step by step, into a new .parquet or .npz file."""
     card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -103,7 +103,7 @@ class Team:
 
 def evaluate_command() -> None:
     """Runs the command line, and ends the process."""
-    run_command(run, "what was written before is kept")
+    run_command(run, "files that were written are kept")
 
 
 def run(args: Sequence[str]) -> None:
@@ -290,8 +290,8 @@ def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) ->
             return layout
     if path.suffix == ".parquet":
         raise UsageError(
-            "Only episodes in one kitchen that is not padded to the size of others are written as "
-            f"a table: name a .npz file for {_FLAG}."
+            "A .parquet table needs episodes in one kitchen without padding: name an .npz file "
+            f"for {_FLAG}."
         )
     return None
 

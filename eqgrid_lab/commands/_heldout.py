@@ -170,8 +170,8 @@ def _build(
     kitchen = kitchen_layout(env)
     if kitchen is None:
         raise UsageError(
-            f"The partner {partner.name!r} is a cook, for one kitchen of the world overcooked: "
-            "choose a kitchen with --layout, or name other runs or other --partners."
+            f"The partner {partner.name!r} is for one kitchen of the world overcooked: choose a "
+            "kitchen with --layout, or other runs or --partners."
         )
     return StayPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
 
@@ -183,8 +183,9 @@ def _read(
     place = partner.place(file, layout)
     if partner.file and not place.exists():
         raise UsageError(
-            f"The partner {partner.name!r} is not there for the layout {layout!r}: {str(place)!r} "
-            "is missing, so choose other --partners, or leave policies out with --scripts-only."
+            f"The partner {partner.name!r} does not exist for the layout {layout!r}: "
+            f"{str(place)!r} is missing, so choose other --partners, or leave policies out with "
+            "--scripts-only."
         )
     if not place.exists():
         raise UsageError(

@@ -86,7 +86,7 @@ def draw_heat_maps(
             axes.set_title(f"{who}\nseat {seat}", fontsize=9, loc="left")
     bar = figure.colorbar(shown[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
     bar.set_label("share of the time; a ring marks the start", fontsize=8)
-    figure.suptitle(f"Where agents stand in {title}", fontsize=10)
+    figure.suptitle(f"Positions of the agents in {title}", fontsize=10)
     write_figure(path, figure, dpi=130)
 
 
@@ -154,13 +154,13 @@ class Config(PolicyFlags):
     """
 
     kitchen: str | None = None
-    """One kitchen; all of them, or those of the policies, unless given."""
+    """One kitchen; by default, all kitchens, or the kitchens of the policies."""
     split: Literal["train", "test"] | None = None
-    """One half of the games of 2019; both unless given."""
+    """One half of the games of 2019; by default, both."""
     games: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Table of recorded games, instead of those of Overcooked-AI."""
+    """Table of recorded games, instead of Overcooked-AI's games."""
     film: Annotated[int, Meta(ge=0)] | None = None
-    """Number of a game in games.csv to draw as a film."""
+    """Number of a game in games.csv to write as a GIF."""
     episodes: Annotated[int, Meta(ge=2, le=2**12)] = 32
     """Episodes of each policy with itself."""
     seed: Seed = 0
@@ -329,8 +329,8 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
             cells.append(Text("none" if np.isnan(value) else f"{value:.3g}{' *' if far else ''}"))
         rows.append([Text(name), *cells])
     names = [Text(group.name) for group in groups]
-    print_table(console, ("statistic", *names), rows, title=f"how they play in {kitchen}")
-    console.print("* further from people than two standard deviations between games of people")
+    print_table(console, ("statistic", *names), rows, title=f"behaviour in {kitchen}")
+    console.print("* differs from people by more than two standard deviations of human games")
 
 
 def _mean(numbers: Float[np.ndarray, " games"]) -> float:

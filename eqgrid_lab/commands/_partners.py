@@ -48,9 +48,9 @@ class Config(PolicyFlags):
     """
 
     partners: Annotated[Path, tyro.conf.arg(metavar="FILE|people")] = HELD_OUT
-    """The file that describes the partners, or people: the proxies of people of the kitchen."""
+    """File that describes the partners, or `people` for the human proxies of the kitchen."""
     layout: str | None = None
-    """Layout to play in, if not the one of training."""
+    """Layout to play in; by default, the layout of training."""
     allow_trained_with: bool = False
     """Also play with held-out partners with which a policy was trained."""
     scripts_only: bool = False
@@ -81,7 +81,7 @@ def run(args: Sequence[str]) -> None:
     held_out, seed = read_held_out(config.partners)
     held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
     if not held_out:
-        raise UsageError("No partner is left: all of them are policies, so omit --scripts-only.")
+        raise UsageError("All partners are policies, so none is left: omit --scripts-only.")
     policies = config.read_all_seeds(config.layout)
     settings, world = common_world(policies, config.layout)
     title, env = short_name(settings.env.title), settings.observe(world)
@@ -140,8 +140,9 @@ def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
     if known and not allowed:
         name, partners = next(iter(known.items()))
         raise UsageError(
-            f"{name!r} was trained with the held-out partner {partners[0]!r}, or is that partner, "
-            "and would be judged too well: choose other --partners, or add --allow-trained-with."
+            f"{name!r} was trained with the held-out partner {partners[0]!r}, or is this partner, "
+            "so its result would be too high: choose other --partners, or add "
+            "--allow-trained-with."
         )
 
 

@@ -153,7 +153,7 @@ class PolicyFlags:
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
-    """Your own experiment page that trained them, if any; its code is run."""
+    """Your own script that trained them, if any; its code is run."""
     env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
     """Your own world that they were trained in, if any; its module is imported."""
     network: tyro.conf.UseAppendAction[
@@ -161,7 +161,7 @@ class PolicyFlags:
     ] = ()
     """Your own class of networks in them, if any; give the flag again for another."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ unless given."""
+    """Folder of the results; by default, a new one in runs/."""
 
     @property
     def named(self) -> Named:
@@ -171,8 +171,8 @@ class PolicyFlags:
         """
         if self.env_name is not None and not is_own(self.env_name):
             raise UsageError(
-                f"--env.name {self.env_name!r:.60} is no MODULE:NAME of a world of yours: leave it "
-                "out, since policies say which of the other worlds they were trained in."
+                f"--env.name {self.env_name!r:.60} is not MODULE:NAME of your own world: leave it "
+                "out, since policy files contain the name of every other world."
             )
         worlds = () if self.env_name is None else (self.env_name,)
         return Named(worlds=worlds, networks=self.network)
@@ -294,8 +294,8 @@ def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
         ]
     if len(policies) != num_agents:
         raise UsageError(
-            f"A team has {num_agents} agents: give one policy, which then plays with itself, or "
-            f"{num_agents} of them, but not {len(policies)}."
+            f"A team has {num_agents} agents: name one policy, which plays with itself, or "
+            f"{num_agents} policies, not {len(policies)}."
         )
     names = different_names([saved.name for saved in policies])
     return [

@@ -213,7 +213,7 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                 what = "have the same seed" if differ is None else f"differ in {differ}"
                 raise UsageError(
                     f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
-                    "that differ in nothing but their seeds."
+                    "that differ only in their seeds."
                 )
         row = Row(dict(zip(_NAMES, name, strict=True)), tuple(own), {})
         games = _played(row, "crossplay.json") | _played(row, "partners.json")
@@ -269,9 +269,9 @@ class Config:
     """Writes a table of complete runs, with a row for each layout, algorithm and network."""
 
     runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
-    """Folders of runs, of runs of many seeds, or folders that contain these."""
+    """Folders of runs with one or many seeds, or folders that contain runs."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; a new one in runs/ unless given."""
+    """Folder of the results; by default, a new one in runs/."""
 
 
 def report_command() -> None:

@@ -44,26 +44,26 @@ def check_replaceable(folder: Path) -> None:
     where = f"The folder {str(folder)!r}"
     if os.path.lexists(folder / SWEEP_FILE):
         raise UsageError(
-            f"{where} holds a sweep, which --overwrite does not replace: choose another."
+            f"{where} contains a sweep, which --overwrite does not replace: choose another --out."
         )
     if (taken := own_files(folder)) and not _is_run(folder):
         there = os.path.lexists(folder / SETTINGS_FILE)
-        why = "is not that of a run" if there else "is missing"
+        why = "does not belong to a run" if there else "is missing"
         raise UsageError(
-            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but holds no run that "
+            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but contains no run that "
             f"--overwrite could replace: its {SETTINGS_FILE} {why}. Choose another --out."
         )
     for part in (folder, *seed_folders(folder)):
         for path in links(part):
             raise UsageError(
-                f"{where} has {str(path.relative_to(folder))!r}, which no run has made: it is a "
-                "link, or of another kind. Move it away, or choose another --out."
+                f"{where} has {str(path.relative_to(folder))!r}, which a run did not create: it "
+                "is a link, or another kind of file. Move it away, or choose another --out."
             )
     for seed in seed_folders(folder):
         if not _is_run(seed) and (files := own_files(seed)):
             raise UsageError(
-                f"{where} has {str(files[0].relative_to(folder))!r}, which no run of a seed has "
-                "written. Move it away, or choose another --out."
+                f"{where} has {str(files[0].relative_to(folder))!r}, which was not written by the "
+                "run of a seed. Move it away, or choose another --out."
             )
 
 
@@ -119,7 +119,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
                     "add --overwrite to replace the run in it."
                 )
             check_replaceable(folder)
-            known = _of_wandb(folder)
+            known = _of_wandb(folder)  # which are kept
             remove_run(folder)
         try:
             with writing_into(folder):
@@ -127,7 +127,17 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
                 write_whole(folder / SETTINGS_FILE, settings.encode())
             yield folder
         finally:
-            _tidy(folder, known)
+            with contextlib.suppress(OSError):
+                if not has_learned(folder):
+                    remove_run(folder)
+                    new = _of_wandb(folder) - known
+                    for path in sorted(new, reverse=True):  # files before folders
+                        is_folder = path.is_dir() and not path.is_symlink()
+                        (path.rmdir if is_folder else path.unlink)()
+                    for path in new:
+                        _remove_empty(path.parent, folder)
+            with contextlib.suppress(OSError):
+                (folder / "checkpoints").rmdir()
 
 
 @contextlib.contextmanager
@@ -143,32 +153,34 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
 
     **Raises:** `UsageError` when `out` is not a folder, `RunError` when it cannot be written.
     """
-    missing = [path for path in (out, *out.parents) if not os.path.lexists(path)] if out else []
-    folder = out or _new_folder(name)
-    with writing_into(folder):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise UsageError(f"{str(out)!r} is no folder: choose another --out.") from None
+    runs = Path("runs")
+    with writing_into(out or runs):
+        if out:
+            folder = out
+            new = [path for path in (out, *out.parents) if not os.path.lexists(path)]
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except FileExistsError:
+                raise UsageError(f"{str(out)!r} is not a folder: choose another --out.") from None
+        else:
+            runs.mkdir(exist_ok=True)
+            names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
+            folder = next(path for path in map(runs.joinpath, names) if _is_made(path))
+            new = [folder]
     try:
         yield folder
     finally:
         with contextlib.suppress(OSError):
-            for path in missing or ([] if out else [folder]):
+            for path in new:
                 path.rmdir()
 
 
-def _new_folder(name: str) -> Path:
-    """Makes a new folder in `runs/`."""
-    runs = Path("runs")
-    with writing_into(runs):
-        runs.mkdir(exist_ok=True)
-        for number in itertools.count(1):
-            folder = runs / (name if number == 1 else f"{name}-{number}")
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir()
-                return folder
-    raise AssertionError("numbers do not end")
+def _is_made(folder: Path) -> bool:
+    """Makes a folder. **Returns:** whether it is new."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir()
+        return True
+    return False
 
 
 @contextlib.contextmanager
@@ -182,19 +194,22 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
     - `folder`: the folder.
     - `seconds`: how long to wait for another process to unlock it.
 
-    **Raises:** `UsageError` when it is still locked, or its lock file is not that of a run.
+    **Raises:** `UsageError` when it is still locked, or its lock file does not belong to a run.
     """
     lock = FileLock(folder / _LOCK, timeout=seconds)
-    if not _may_be_locked(folder / _LOCK):
-        raise UsageError(
-            f"The folder {str(folder)!r} has a {_LOCK!r} that no run has made: move it away, or "
-            "choose another folder."
-        )
+    with contextlib.suppress(OSError):  # there is no lock file, or it cannot be read
+        status = (folder / _LOCK).lstat()
+        # A run that is killed may leave an empty one.
+        if not stat.S_ISREG(status.st_mode) or status.st_size > 0:
+            raise UsageError(
+                f"The folder {str(folder)!r} has a {_LOCK!r} that a run did not create: move it "
+                "away, or choose another folder."
+            )
     try:
         lock.acquire()
     except Timeout:
         raise UsageError(
-            f"Another process is writing into the folder {str(folder)!r}: choose another one."
+            f"Another process is writing to the folder {str(folder)!r}: choose another folder."
         ) from None
     except (OSError, NotImplementedError):
         pass  # the file system has no locks, or is read-only
@@ -205,15 +220,6 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / _LOCK).unlink()
-
-
-def _may_be_locked(path: Path) -> bool:
-    """Whether the lock file is missing, or an empty regular file, as a killed run may leave it."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return True
-    return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
 
 def folder_name(algorithm: str, layout: str, seed: int) -> str:
@@ -268,23 +274,3 @@ def _of_wandb(folder: Path) -> set[Path]:
     for there in (part / "wandb" for part in (folder, *seed_folders(folder))):
         found |= set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
     return found
-
-
-def _tidy(folder: Path, known: set[Path]) -> None:
-    """Removes the files of a run that has learned nothing.
-
-    **Arguments:**
-
-    - `folder`: the folder of the run.
-    - `known`: the files of Weights & Biases that were there before, and are kept.
-    """
-    with contextlib.suppress(OSError):
-        if not has_learned(folder):
-            remove_run(folder)
-            new = _of_wandb(folder) - known
-            for path in sorted(new, reverse=True):  # files before folders
-                (path.rmdir if path.is_dir() and not path.is_symlink() else path.unlink)()
-            for path in new:
-                _remove_empty(path.parent, folder)
-    with contextlib.suppress(OSError):
-        (folder / "checkpoints").rmdir()

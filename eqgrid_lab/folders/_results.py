@@ -20,7 +20,7 @@ from rich.markup import escape
 from agents import CheckpointError, write_whole
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import ABANDONED, IDENTITY, RunError, UsageError, read_metadata
+from ..base import ABANDONED, IDENTITY, RunError, Table, UsageError, read_metadata
 from ..show import csv_text
 from ._folder import locked, made_folder, names_in
 
@@ -59,7 +59,7 @@ def results_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
-def write_json(path: Path, result: dict[str, Any]) -> None:
+def write_json(path: Path, result: Table) -> None:
     """Writes a result as JSON; infinite numbers and NaN become `null`.
 
     **Raises:** `OSError` when the file cannot be written.
@@ -67,7 +67,7 @@ def write_json(path: Path, result: dict[str, Any]) -> None:
     write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Writes rows as CSV, without rounding numbers.
 
     **Raises:** `OSError` when the file cannot be written.
@@ -75,7 +75,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     write_whole(path, csv_bytes(rows))
 
 
-def csv_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
+def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
     """Encodes rows as CSV with a header, and a column for every key that occurs in a row."""
     return csv_text(rows, header=bool(rows)).encode()
 
@@ -91,7 +91,7 @@ def shown_path(path: str | Path) -> str:
     return Path(path).name if relative.startswith(os.pardir) else relative
 
 
-def without_folders(value: Any) -> Any:
+def without_folders(value: object) -> Any:
     """A JSON value in which every absolute path is replaced by its name, at any depth."""
     if isinstance(value, dict):
         return {key: without_folders(x) for key, x in value.items()}
@@ -158,7 +158,7 @@ class History:
         """Prints which checkpoints are abandoned, and their new names."""
         for path, new in self.abandoned:
             console.print(
-                f"{path.name} is not part of the history of this resumed run: it is kept as "
+                f"{path.name} is not part of the history of this resumed run: it was renamed to "
                 f"{escape(str(new))}",
                 highlight=False,
                 soft_wrap=True,
@@ -170,7 +170,7 @@ class History:
         return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
-def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[str, Any]) -> History:
+def read_history(folder: Path, position: Table, identity: Mapping[str, object]) -> History:
     """Reads what a run wrote up to the checkpoint that it resumes from.
 
     Later rows and incomplete rows are left out, since the resumed run writes them again. A best
@@ -190,16 +190,26 @@ def read_history(folder: Path, position: Mapping[str, Any], identity: Mapping[st
     abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
     best = folder / "checkpoints" / "best.safetensors"
     with _reading(folder / "metrics.jsonl") as path:
-        json_rows = _read_json_rows(path, updates)
+        lines = read_regular_file(path).splitlines(keepends=True) if path.exists() else []
+        lines = [x for x in lines if x.endswith(b"\n") and json.loads(x)["update"] <= updates]
     with _reading(folder / "metrics.csv") as path:
         rows = _read_rows(path, updates)
-        evaluations = tuple(_evaluation(row) for row in rows)
+        counts = [name for name in ("env_steps", *_STAGE) if rows and name in rows[0]]
+        evaluations = tuple(
+            {name: float(row[name]) for name in _EVALUATION} | {x: int(row[x]) for x in counts}
+            for row in rows
+        )
         train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
+    best_return = -np.inf
+    with contextlib.suppress(CheckpointError):  # then the next evaluation writes a new one
+        metadata = read_metadata(best)
+        if best not in abandoned and metadata.get("stage") == position.get("stage"):
+            best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
     return History(
         rows=csv_bytes(rows),
-        json_rows=json_rows,
+        json_rows=b"".join(lines),
         evaluations=evaluations,
-        best_return=-np.inf if best in abandoned else _best_return(best, position.get("stage")),
+        best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
         train_seconds=train_seconds,
         abandoned=tuple(abandoned.items()),
@@ -216,12 +226,12 @@ def _reading(path: Path) -> Iterator[Path]:
         yield path
     except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
         raise RunError(
-            f"The file {str(path)!r} is damaged: remove it to go on without its rows."
+            f"The file {str(path)!r} is damaged: remove it to continue without its rows."
         ) from error
 
 
 def _abandoned(
-    folder: Path, updates: int, identity: Mapping[str, Any]
+    folder: Path, updates: int, identity: Mapping[str, object]
 ) -> Iterator[tuple[Path, Path]]:
     """The checkpoints of later updates or of other runs, each with its new path.
 
@@ -247,27 +257,3 @@ def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
     rows = csv.reader(line for line in lines if line.endswith("\n"))
     whole = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
     return [row for row in whole if int(row["update"]) <= updates]
-
-
-def _evaluation(row: dict[str, str]) -> dict[str, float]:
-    numbers = {name: float(row[name]) for name in _EVALUATION}
-    counts = {name: int(row[name]) for name in ("env_steps", *_STAGE) if name in row}
-    return numbers | counts
-
-
-def _read_json_rows(path: Path, updates: int) -> bytes:
-    if not path.exists():
-        return b""
-    lines = read_regular_file(path).splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith(b"\n")]
-    return b"".join(line for line in whole if json.loads(line)["update"] <= updates)
-
-
-def _best_return(path: Path, stage: int | None) -> float:
-    try:
-        metadata = read_metadata(path)
-    except CheckpointError:
-        return -np.inf  # the next evaluation writes a new one
-    if metadata.get("stage") != stage:
-        return -np.inf
-    return metadata.get("chosen_by", metadata["eval_return_mean"])

@@ -77,7 +77,7 @@ class Hall:
         """
         going_on = sum(not session.over.is_set() for session in self.sessions.values())
         if going_on + self._opening >= self.most_games:
-            raise UsageError("All places are taken at the moment. Please try again in a minute.")
+            raise UsageError("All places are taken. Please try again in a minute.")
         self._opening += 1
         try:
             return await self._open(layout, seats, people, terms)
@@ -92,7 +92,7 @@ class Hall:
         place = await asyncio.to_thread(self.menu.place, layout)
         offers = await asyncio.to_thread(self.menu.offers, layout)
         if len(seats) != place.env.num_agents or any(x not in {PERSON, *offers} for x in seats):
-            raise UsageError("There is no such partner, or not one for each seat.")
+            raise UsageError("There is no such partner, or not every seat has a partner.")
         found = [None if seat == PERSON else offers[seat] for seat in seats]
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)

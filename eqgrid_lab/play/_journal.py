@@ -235,7 +235,7 @@ def read_journal(path: Path) -> Recording:
         reward = np.asarray([step.reward for step in steps], np.float32)
         agents = len(header.seats)
         if steps and not action.shape[:2] == reward.shape == (len(steps), agents):
-            raise ValueError(f"a step is not of {agents} agents")
+            raise ValueError(f"a step does not have {agents} actions")
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise UsageError(f"The journal {str(path)!r} is damaged: {error}.") from error
     time = np.asarray([step.time for step in steps], np.float32)
@@ -284,7 +284,7 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
     as in another version of the world.
     """
     if not len(recording.action):
-        raise UsageError(f"The game in {str(recording.path)!r} has no step.")
+        raise UsageError(f"The game in {str(recording.path)!r} has no steps.")
     key = jax.random.key(recording.header.seed)
     joined, last = _replay(place.env, jnp.asarray(recording.action), key)
     if not np.array_equal(np.asarray(joined["reward"]), recording.reward):

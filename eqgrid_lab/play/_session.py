@@ -190,7 +190,7 @@ class Session:
         replaced, and gets nothing more.
         """
         for other in [x for x in self._pages if x.seat == seat != WATCHER]:
-            other.post(Status("replaced", "This game goes on in another window."))
+            other.post(Status("replaced", "This game continues in another window."))
             self.disconnect(other)
         page = Page(seat, self._now())
         self._known.add(seat)
@@ -299,7 +299,7 @@ class Session:
             self._compiled = True
             await self._play()
         except OSError as error:
-            self._problem = f"The game was stopped, since it cannot be recorded: {error.strerror}."
+            self._problem = f"The game has stopped, since it cannot be recorded: {error.strerror}."
             raise
         finally:
             self.over.set()

@@ -120,7 +120,7 @@ def read_recorded(
         more = ", ..." if len(empty) > _MOST_NAMES else ""
         says = f"games without a step, which are skipped: {len(empty)} ({names}{more})"
         if not found:
-            raise UsageError(f"There is nothing to watch but {says}.")
+            raise UsageError(f"There is nothing to watch except {says}.")
         print(says, file=sys.stderr)
     return found
 
@@ -134,8 +134,8 @@ def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
     for file, expected in recording.header.files.items():
         if not Path(file).is_file() or digest(Path(file)) != expected:
             raise UsageError(
-                f"{where} needs the layout file {file!r}, which is not here, or was changed: start "
-                "in the folder where the game was played."
+                f"{where} needs the layout file {file!r}, which is missing or has changed: run "
+                "the command in the folder in which the game was played."
             )
     try:
         env = world_from({"env": recording.header.world}, experiment, named)
@@ -233,7 +233,7 @@ def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
     while acting is not None and not isinstance(acting, PolicyPartner):
         acting = getattr(acting, "partner", None)
     if acting is None or not isinstance(acting.policy.action_space, Discrete):
-        raise UsageError("Only a policy with one choice in each step can say what it thinks.")
+        raise UsageError("Only a policy with Discrete actions can show its action probabilities.")
     reads_more = isinstance(acting.policy.actor_critic.critic_input, GlobalState)
     probabilities, values = _think(game.place.env, acting, game.states, not reads_more)
     rounded = np.asarray(values, float).round(3)

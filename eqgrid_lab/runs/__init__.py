@@ -1,6 +1,5 @@
 """Runs: training with folders, checkpoints, evaluation, many seeds and sweeps."""
 
-from ._build import draw as draw
 from ._curriculum import (
     Gate as Gate,
     Stage as Stage,

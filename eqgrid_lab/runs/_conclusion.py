@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ from agents import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ..base import FILM_FILE, IDENTITY, Failures, read_metadata
+from ..base import FILM_FILE, IDENTITY, Failures, Table, read_metadata
 from ..folders import short_name, write_json
 from ..settings import command_of, dump, own_flags
 from ..show import (
@@ -67,7 +67,7 @@ class Conclusion:
     failures: Failures
     film: bool = True
 
-    def conclude(self) -> dict[str, Any]:
+    def conclude(self) -> Table:
         """Evaluates the run, and writes its results.
 
         **Returns:** the content of `result.json`.
@@ -94,7 +94,7 @@ class Conclusion:
             self._draw(result["optimum"])
         return result
 
-    def _save_policy(self, which: str, metadata: dict[str, Any]) -> None:
+    def _save_policy(self, which: str, metadata: Table) -> None:
         """Writes `policy.safetensors`, with the policy of the last state or of the best checkpoint.
 
         **Raises:** `CheckpointError` when the checkpoint cannot be read or the policy not written.
@@ -109,7 +109,7 @@ class Conclusion:
         about = {name: value for name, value in metadata.items() if name != IDENTITY}
         save_policy(run.folder / "policy.safetensors", policy, {**about, "checkpoint": which})
 
-    def _result(self) -> dict[str, Any]:
+    def _result(self) -> Table:
         config, progress = self.run.config, self.progress
         returns = self._play(progress.state, 1)
         row = self.evaluator.rows[-1]
@@ -141,7 +141,7 @@ class Conclusion:
             "stages": summary(self.run.stages, self.evaluator.rows),
         }
 
-    def _best(self) -> dict[str, Any]:
+    def _best(self) -> Table:
         """The results of the best checkpoint, which is evaluated again: the maximum of many noisy
         evaluations is biased upwards.
         """
@@ -161,7 +161,7 @@ class Conclusion:
                 save(path, state, {**metadata, **again})
         return best
 
-    def _play(self, state: AbstractTrainState[Any], number: int) -> np.ndarray | None:
+    def _play(self, state: AbstractTrainState, number: int) -> np.ndarray | None:
         """The returns of the final episodes; `None` if a signal arrived before the first batch."""
         config, process = self.run.config, self.run.process
         number += self.progress.num_updates  # a number that no earlier evaluation has used
@@ -210,7 +210,7 @@ class Conclusion:
             film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
             write_whole(path, film)
 
-    def _save(self, name: str, state: AbstractTrainState[Any], metadata: dict[str, Any]) -> None:
+    def _save(self, name: str, state: AbstractTrainState, metadata: Table) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)
@@ -246,7 +246,7 @@ _OF_EACH += ("best_env_steps", "policy", "reached", "zero_shot", "stages")
 """The entries of `result.json` that are the same for all seeds, and those that each seed has."""
 
 
-def result_of_all(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def result_of_all(runs: Sequence[Run], results: Sequence[Table]) -> Table:
     """The results of several seeds together.
 
     **Arguments:**

@@ -11,7 +11,7 @@ from beartype.door import is_bearable
 from agents import PARTS, Part, StopTraining, TrainProgress
 from eqgrid.errors import did_you_mean
 
-from ..base import UsageError, as_usage_error
+from ..base import Table, UsageError, as_usage_error
 from ..settings import Experiment, check, fill, read_toml
 
 
@@ -43,7 +43,8 @@ class Gate:
         """**Raises:** `UsageError` when the metric is not one of the `known` ones."""
         if self.metric not in known:
             raise UsageError(
-                f"its gate asks for {self.metric!r}{did_you_mean(self.metric, known)} Measured are "
+                "its gate uses the unknown metric "
+                f"{self.metric!r}{did_you_mean(self.metric, known)} Available metrics: "
                 f"{', '.join(known)}."
             )
 
@@ -94,8 +95,13 @@ class Stage:
             return "its gate is passed"
         if self.steps is not None and measured.get("stage_steps", 0) >= self.steps:
             unless = ", without passing its gate" if self.gate is not None else ""
-            return f"its {self.steps:,} steps are spent{unless}"
+            return f"its {self.steps:,} steps have been used{unless}"
         return None
+
+    def check_end(self, progress: TrainProgress) -> None:
+        """A hook that stops training at the end of the stage."""
+        if (reason := self.ended(progress.measured)) is not None:
+            raise StopTraining(reason)
 
 
 @final
@@ -131,25 +137,13 @@ class StageCount:
         }
 
 
-@final
-class EndOfStage:
-    """A hook that stops training at the end of a stage."""
-
-    def __init__(self, stage: Stage):
-        self.stage = stage
-
-    def __call__(self, progress: TrainProgress) -> None:
-        if (reason := self.stage.ended(progress.measured)) is not None:
-            raise StopTraining(reason)
-
-
 @dataclasses.dataclass(frozen=True)
 class _Table:
     """The entries of a table `[[stage]]` in a file, besides those that `in_one_program` names."""
 
     name: str = ""
-    env: dict[str, Any] = dataclasses.field(default_factory=dict)
-    ppo: dict[str, Any] = dataclasses.field(default_factory=dict)
+    env: Table = dataclasses.field(default_factory=dict)
+    ppo: Table = dataclasses.field(default_factory=dict)
     gate: Gate = dataclasses.field(default_factory=Gate)
     steps: int | None = None
     reset: tuple[Part, ...] = ()
@@ -169,12 +163,13 @@ def with_curriculum(config: Experiment) -> Experiment:
     with as_usage_error(f"The curriculum {str(config.curriculum)!r} ", UsageError):
         file = read_toml(config.curriculum)
         tables = file.pop("stage", None)
-        if not tables or not is_bearable(tables, list[dict[str, Any]]):
-            raise UsageError("has no stages: write a table [[stage]] for each.")
+        if not tables or not is_bearable(tables, list[Table]):
+            raise UsageError("has no stages: add a table [[stage]] for each stage.")
         if file:
             raise UsageError(
-                f"has {next(iter(file))!r} beside its stages: a curriculum has tables [[stage]] "
-                "only. A file with other settings is given to --config, and may have stages, too."
+                f"has {next(iter(file))!r} in addition to its stages: a curriculum has only "
+                "tables [[stage]]. Pass a file with other settings to --config, where it may "
+                "also have stages."
             )
     return dataclasses.replace(config, stage=tuple(tables))
 
@@ -194,15 +189,11 @@ def stages(config: Experiment) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def _table_of(config: Experiment) -> type[_Table]:
-    """`_Table` with an entry for each setting that a page allows stages to set."""
+def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> Stage:
     hints = typing.get_type_hints(type(config))
-    fields = [(name, hints[name] | None, None) for name in config.in_one_program]
-    return dataclasses.make_dataclass("_Table", fields, bases=(_Table,), frozen=True)
-
-
-def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bool) -> Stage:
-    table: Any = fill(_table_of(config)(), entries, "")
+    own = [(name, hints[name] | None, None) for name in config.in_one_program]
+    kind = dataclasses.make_dataclass("_Table", own, bases=(_Table,), frozen=True)
+    table: Any = fill(kind(), entries, "")
     for name, fixed in _FIXED.items():
         for key in fixed:
             if key in getattr(table, name):
@@ -210,32 +201,26 @@ def _stage(config: Experiment, entries: dict[str, Any], number: int, *, last: bo
     names = ("env", "ppo", *config.in_one_program)
     config = fill(config, {name: entries[name] for name in names if name in entries}, "")
     check(config)
-    gate = _gate(table) if "gate" in entries else None
+    gate = table.gate if "gate" in entries else None
+    if gate is not None:
+        if (gate.at_least is None) == (gate.at_most is None):
+            raise UsageError("its gate needs one bound: at_least or at_most.")
+        bound = gate.at_least if gate.at_most is None else gate.at_most
+        if not math.isfinite(bound):
+            raise UsageError(f"its gate needs a finite bound, but has {bound}.")
+        if gate.evaluations < 1:
+            raise UsageError(f"its gate needs at least 1 evaluation, but has {gate.evaluations}.")
     if table.steps is not None and table.steps < 1:
         raise UsageError(f"steps must be at least 1, but is {table.steps}.")
     if not last and gate is None and table.steps is None:
-        raise UsageError("it has no end: give it a gate, or steps.")
+        raise UsageError("it has no end: add a gate or steps.")
     # If the stage sets the shaped reward, its schedule starts with the stage.
-    own = {"shaping"} if {"shaping", "shaping_steps"} & entries.keys() else set()
-    keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in {*table.reset, *own})
+    reset = {*table.reset, *(["shaping"] if {"shaping", "shaping_steps"} & entries.keys() else [])}
+    keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in reset)
     return Stage(table.name or str(number), config, gate, table.steps, keep)
 
 
-def _gate(table: _Table) -> Gate:
-    gate = table.gate
-    if (gate.at_least is None) == (gate.at_most is None):
-        raise UsageError("its gate needs one bound: at_least or at_most.")
-    bound = gate.at_least if gate.at_most is None else gate.at_most
-    if bound is None or not math.isfinite(bound):
-        raise UsageError(f"its gate needs a finite bound, but has {bound}.")
-    if gate.evaluations < 1:
-        raise UsageError(f"its gate needs at least 1 evaluation, but has {gate.evaluations}.")
-    return gate
-
-
-def summary(
-    stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]
-) -> list[dict[str, Any]]:
+def summary(stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]) -> list[Table]:
     """The result of each stage that has begun, for `result.json`; empty without a curriculum.
 
     **Arguments:**

@@ -186,19 +186,15 @@ class LogDisplay(Display):
         )
 
 
-@final
-class Summed:
-    """A hook that shows the summed steps of runs that are trained together."""
+def show_sum(display: Display, number: int, progress: TrainProgress) -> None:
+    """A hook that shows the summed steps of runs that are trained together.
 
-    def __init__(self, display: Display, number: int):
-        """**Arguments:**
+    **Arguments:**
 
-        - `display`: the display to call.
-        - `number`: the number of runs.
-        """
-        self.display, self.number = display, number
-
-    def __call__(self, progress: TrainProgress) -> None:
-        steps = ("env_steps", "num_env_steps", "env_steps_before")
-        summed = {name: self.number * getattr(progress, name) for name in steps}
-        self.display(dataclasses.replace(progress, **summed))
+    - `display`: the display to call.
+    - `number`: the number of runs.
+    - `progress`: the progress of each run.
+    """
+    steps = ("env_steps", "num_env_steps", "env_steps_before")
+    summed = {name: number * getattr(progress, name) for name in steps}
+    display(dataclasses.replace(progress, **summed))

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -103,7 +103,7 @@ class Evaluator:
         return row
 
     def play(
-        self, state: AbstractTrainState[Any], number: int, repeats: int = 1
+        self, state: AbstractTrainState, number: int, repeats: int = 1
     ) -> Iterator[Evaluation]:
         """Plays batches of episodes, one episode in each environment.
 
@@ -151,7 +151,7 @@ class EvaluatorOfMany:
             rows.append(evaluator.add(progress, own))
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
-    def play(self, state: AbstractTrainState[Any], number: int) -> Evaluation:
+    def play(self, state: AbstractTrainState, number: int) -> Evaluation:
         """Plays one batch of episodes for every run.
 
         **Arguments:**

@@ -10,15 +10,15 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import jax
 import numpy as np
 import psutil
 
-from agents import AbstractTrainState, Metrics, StopTraining, TrainProgress, save
+from agents import AbstractTrainState, Hook, Metrics, StopTraining, TrainProgress, save
 
-from ..base import Failures, Process, RunError
+from ..base import Failures, Process, RunError, Table
 from ..folders import History
 from ..show import Logger
 
@@ -54,12 +54,15 @@ class Log:
         self.totals = totals or {}
 
     def __call__(self, progress: TrainProgress) -> None:
+        # On a CPU, which has no memory of its own, the memory is that of the process.
+        device = jax.local_devices()[0].memory_stats()
+        memory = device["bytes_in_use"] if device else psutil.Process().memory_info().rss
         row = {
             "update": progress.updates,
             **progress.measured,
             "train_seconds": round(self.train_seconds + progress.train_seconds, 3),
             "steps_per_second": round(speed(progress), 1),
-            "memory_bytes": _memory_in_use(),
+            "memory_bytes": memory,
             **block_means(progress.metrics),
             **_mean_totals(progress.metrics, self.totals),
         }
@@ -68,7 +71,7 @@ class Log:
                 logger.write(row)
 
 
-def block_means(metrics: Metrics | None) -> dict[str, Any]:
+def block_means(metrics: Metrics | None) -> Table:
     """The metrics of a block: means over its updates, and over the episodes that ended in it.
 
     The learning rate is that of the last update, and the number of episodes is a sum.
@@ -89,32 +92,23 @@ def block_means(metrics: Metrics | None) -> dict[str, Any]:
 def _mean_totals(metrics: Metrics | None, totals: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """The mean totals of the training episodes that ended in a block, summed over the agents."""
     means = {}
-    for name, values in (metrics.totals if metrics is not None else {}).items():
-        columns = totals.get(name, ())
-        if not columns or metrics is None:
-            continue
-        episodes = np.asarray(metrics.episodes)
-        weights = episodes / max(1, episodes.sum())
-        mean = np.tensordot(weights, values, 1).reshape(-1, len(columns)).sum(axis=0)
-        known = episodes.any()
-        means |= {
-            f"episode_{column}": float(x) if known else np.nan
-            for column, x in zip(columns, mean, strict=True)
-        }
+    if metrics is None:
+        return means
+    episodes = np.asarray(metrics.episodes)
+    weights = episodes / max(1, episodes.sum())
+    for name, values in metrics.totals.items():
+        if columns := totals.get(name, ()):
+            mean = np.tensordot(weights, values, 1).reshape(-1, len(columns)).sum(axis=0)
+            mean = mean if episodes.any() else np.full(len(columns), np.nan)
+            means |= {f"episode_{x}": float(own) for x, own in zip(columns, mean, strict=True)}
     return means
 
 
-@final
-class Forget:
-    """Removes the result and the policy of a resumed run after its first block."""
-
-    def __init__(self, folder: Path, failures: Failures):
-        self.folder, self.failures = folder, failures
-
-    def __call__(self, _: TrainProgress) -> None:
-        with self.failures.writing(self.folder):
-            (self.folder / "result.json").unlink(missing_ok=True)
-            (self.folder / "policy.safetensors").unlink(missing_ok=True)
+def forget(folder: Path, failures: Failures, _: TrainProgress) -> None:
+    """A hook that removes the result and the policy of a resumed run after its first block."""
+    with failures.writing(folder):
+        (folder / "result.json").unlink(missing_ok=True)
+        (folder / "policy.safetensors").unlink(missing_ok=True)
 
 
 @final
@@ -143,30 +137,26 @@ class EarlyStop:
             raise StopTraining(f"reached a return of {self.target:g}")
         since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
         if self.patience is not None and since_best >= self.patience:
-            raise StopTraining(f"no better for {since_best} evaluations")
+            raise StopTraining(f"no improvement for {since_best} evaluations")
         if self.max_kl is None:
             return
         kl = block_means(progress.metrics).get("approx_kl")
         if kl is None:
             raise RunError("--max-kl needs a learner that reports 'approx_kl': leave it out.")
         if kl > self.max_kl:
-            raise StopTraining(f"moved too far (a KL divergence of {kl:.3g} nats)")
+            raise StopTraining(f"the policy changed too much (KL divergence {kl:.3g} nats)")
 
 
-@final
-class OutOfTime:
-    """Stops a run after `max_hours` hours in this process, such as the time limit of a job."""
-
-    def __init__(self, process: Process, max_hours: float | None):
-        self.process, self.max_hours = process, max_hours
-
-    def __call__(self, _: TrainProgress | None = None) -> None:
-        if self.max_hours is not None and self.process.seconds() >= 3600 * self.max_hours:
-            raise StopTraining(out_of_time(self.max_hours))
+def check_time(process: Process, max_hours: float | None, _: TrainProgress | None = None) -> None:
+    """A hook that stops a run after `max_hours` hours in this process, such as the time limit of a
+    job.
+    """
+    if max_hours is not None and process.seconds() >= 3600 * max_hours:
+        raise StopTraining(out_of_time(max_hours))
 
 
 def out_of_time(max_hours: float | None) -> str:
-    """The reason with which `OutOfTime` stops a run."""
+    """The reason with which `check_time` stops a run."""
     return f"stopped after {max_hours or 0:g} hours"
 
 
@@ -181,29 +171,11 @@ def own_end(stopped: str | None, max_hours: float | None) -> str | None:
     return None if stopped in (*STOP_CODES, out_of_time(max_hours)) else stopped
 
 
-@final
-class Profile:
-    """Records a Perfetto trace of the second block of updates, since the first is a warm-up."""
-
-    def __init__(self, folder: Path):
-        self.folder, self.blocks = folder, 0
-
-    def __call__(self, _: TrainProgress) -> None:
-        self.blocks += 1
-        if self.blocks == 1:
-            jax.profiler.start_trace(str(self.folder), create_perfetto_trace=True)
-        if self.blocks == 2:
-            jax.profiler.stop_trace()
-
-    def close(self) -> None:
-        """Ends the recording if the run ends before its second block does."""
-        if self.blocks == 1:
-            jax.profiler.stop_trace()
-
-
 @contextlib.contextmanager
-def profiled(folder: Path, wanted: bool) -> Iterator[list[Profile]]:
-    """Context manager that provides the `Profile` hook of a run, if wanted.
+def profiled(folder: Path, wanted: bool) -> Iterator[list[Hook]]:
+    """Context manager that provides a hook which records a Perfetto trace, if wanted.
+
+    The trace is that of the second block of updates, since the first is a warm-up.
 
     **Arguments:**
 
@@ -212,12 +184,21 @@ def profiled(folder: Path, wanted: bool) -> Iterator[list[Profile]]:
 
     **Returns:** a list with the hook, or an empty one, inside the context.
     """
-    hooks = [Profile(folder / "trace")] if wanted else []
+    blocks = 0
+
+    def profile(_: TrainProgress) -> None:
+        nonlocal blocks
+        blocks += 1
+        if blocks == 1:
+            jax.profiler.start_trace(str(folder / "trace"), create_perfetto_trace=True)
+        if blocks == 2:
+            jax.profiler.stop_trace()
+
     try:
-        yield hooks
+        yield [profile] if wanted else []
     finally:
-        for hook in hooks:
-            hook.close()
+        if blocks == 1:  # the run ends before its second block does
+            jax.profiler.stop_trace()
 
 
 @final
@@ -229,7 +210,7 @@ class Checkpoints:
         folder: Path,
         failures: Failures,
         history: History,
-        describe: Callable[[AbstractTrainState[Any]], dict[str, Any]],
+        describe: Callable[[AbstractTrainState], Table],
         *,
         keep_every: int | None = None,
         seconds: float = SAVE_SECONDS,
@@ -247,7 +228,7 @@ class Checkpoints:
         self.keep_every, self.env_steps = keep_every, history.env_steps
         self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
         self.best_return = history.best_return
-        self.description: dict[str, Any] | None = None
+        self.description: Table | None = None
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]
@@ -279,9 +260,3 @@ def speed(progress: TrainProgress) -> float:
     """The environment steps per second of training time in this process."""
     steps = progress.env_steps - progress.env_steps_before
     return steps / max(progress.train_seconds, 1e-9)
-
-
-def _memory_in_use() -> int:
-    """The memory in use, in bytes: that of the first device, or that of the process on a CPU."""
-    statistics = jax.local_devices()[0].memory_stats()
-    return statistics["bytes_in_use"] if statistics else psutil.Process().memory_info().rss

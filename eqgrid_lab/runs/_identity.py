@@ -16,24 +16,22 @@ from beartype.door import is_bearable
 
 from agents import CheckpointError, checksum
 
-from ..base import IDENTITY, UsageError
+from ..base import IDENTITY, Table, UsageError
 from ..settings import OF_THE_PROCESS, Experiment, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 _MOST_NAMES, _LARGEST_FILE = 8, 2**30
 
 
-def identity(config: Experiment, files: Mapping[str, str]) -> dict[str, Any]:
+def identity(table: Table, files: Mapping[str, str]) -> Table:
     """The entry of a checkpoint that identifies its run.
 
     **Arguments:**
 
-    - `config`: the settings of the whole run.
+    - `table`: the settings of the whole run, from `to_table`.
     - `files`: the `digests` of the settings, taken before anything was built.
     """
-    fixed = dict(_settings(config))
-    for flag in OF_THE_PROCESS:
-        fixed.pop(flag, None)
+    fixed = {flag: x for flag, x in _settings(table) if flag not in OF_THE_PROCESS}
     return {"settings": fixed, "files": dict(files)}
 
 
@@ -44,7 +42,7 @@ def digests(config: Experiment) -> dict[str, str]:
     `PartnerSettings.files`.
     """
     found = {}
-    for flag, value in _settings(config):
+    for flag, value in _settings(to_table(config)):
         if flag.endswith(_NAME_FILES):
             named = [value] if isinstance(value, str) else value
             mark = digest
@@ -56,13 +54,14 @@ def digests(config: Experiment) -> dict[str, str]:
                 for text in named
                 for part in ([text] if os.path.exists(text) else text.split(","))
             ]
-            contents = [mark(Path(part)) for part in parts if _is_read(part)]
+            small = (x for x in parts if os.path.isfile(x) and os.path.getsize(x) <= _LARGEST_FILE)
+            contents = [mark(Path(part)) for part in small]
             if contents:
                 found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
     return found
 
 
-def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> None:
     """Checks that a resumed run has the identity that its checkpoint stores.
 
     **Arguments:**
@@ -76,13 +75,13 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
     """
     before = metadata.get(IDENTITY)
     if (
-        not is_bearable(before, dict[str, dict[str, Any]])
+        not is_bearable(before, dict[str, Table])
         or before.keys() != now.keys()
         or "update" not in metadata
     ):
         raise CheckpointError(
-            f"The checkpoint of the run {str(folder)!r} does not say how far it was trained, "
-            "or with which settings: begin a new run."
+            f"The checkpoint of the run {str(folder)!r} does not contain its number of updates or "
+            "its settings: start a new run."
         )
     names = [
         f"{flag} (was {_said(was)}, is {_said(there)})"
@@ -92,13 +91,13 @@ def check_same_run(folder: Path, metadata: Mapping[str, Any], now: Mapping[str, 
     if names:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise UsageError(
-            f"The run {str(folder)!r} was trained with something other than its config.toml says "
-            f"now: {', '.join(names[:_MOST_NAMES])}{more}. Put back what was there, or begin a new "
-            "run."
+            f"The run {str(folder)!r} was trained with other settings than its config.toml now "
+            f"contains: {', '.join(names[:_MOST_NAMES])}{more}. Restore these settings, or start "
+            "a new run."
         )
 
 
-def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> None:
+def check_updates(folder: Path, metadata: Mapping[str, object], updates: int) -> None:
     """Checks that the metadata and the state of a checkpoint are of the same update.
 
     **Arguments:**
@@ -111,32 +110,31 @@ def check_updates(folder: Path, metadata: Mapping[str, Any], updates: int) -> No
     """
     if metadata["update"] != updates:
         raise CheckpointError(
-            f"The metadata in the checkpoint of the run {str(folder)!r} are of update "
-            f"{metadata['update']}, but its state is of update {updates}: begin a new run."
+            f"The metadata in the checkpoint of the run {str(folder)!r} belongs to update "
+            f"{metadata['update']}, but its state to update {updates}: start a new run."
         )
 
 
 def _differences(
-    before: Mapping[str, Any], now: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
+    before: Mapping[str, object], now: Mapping[str, object]
+) -> Iterator[tuple[str, object, object]]:
     for name in dict.fromkeys([*before, *now]):
         if before.get(name) != now.get(name):
             yield name, before.get(name), now.get(name)
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     return "not given" if value is None else reprlib.repr(value)
 
 
-def _settings(config: Experiment) -> Iterator[tuple[str, Any]]:
+def _settings(table: Table) -> Iterator[tuple[str, Any]]:
     """All settings, by flag; the names of those of a stage begin with its number."""
-    table = to_table(config)
-    for number, stage in enumerate(table.pop("stage", []), start=1):
+    for number, stage in enumerate(table.get("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
-    yield from _flat(table, "--")
+    yield from _flat({name: x for name, x in table.items() if name != "stage"}, "--")
 
 
-def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         flag = prefix + name.replace("_", "-")
         if isinstance(value, dict):
@@ -145,12 +143,7 @@ def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield flag, value
 
 
-def _is_read(path: str) -> bool:
-    """Whether a path is a file that is not too large for a checksum."""
-    return os.path.isfile(path) and os.path.getsize(path) <= _LARGEST_FILE
-
-
-def run_digest(metadata: Mapping[str, Any]) -> str | None:
+def run_digest(metadata: Mapping[str, object]) -> str | None:
     """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
     the run; `None` if its file has none.
 
@@ -164,7 +157,7 @@ def run_digest(metadata: Mapping[str, Any]) -> str | None:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def marks(path: Path, metadata: Mapping[str, Any]) -> set[str]:
+def marks(path: Path, metadata: Mapping[str, object]) -> set[str]:
     """The checksums by which a policy is known: that of its content, and that of its run.
 
     **Arguments:**

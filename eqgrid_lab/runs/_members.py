@@ -12,9 +12,9 @@ import functools
 import io
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -30,6 +30,7 @@ from agents import (
     Hook,
     StopTraining,
     TrainProgress,
+    check_memory,
     is_first,
     pick_run,
     restore,
@@ -40,23 +41,23 @@ from agents import (
 )
 from agents.training import call_hooks, stack_runs
 from eqgrid import AbstractVectorEnv
+from eqgrid.typing import PyTree
 
-from ..base import FILM_FILE, IDENTITY, Failures, RunError, is_complete
+from ..base import FILM_FILE, IDENTITY, Failures, RunError, Table, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
-from ..settings import dump, to_table
+from ..settings import Experiment, dump
 from ..show import Labelled, Logger, median_seed, open_loggers
-from ._build import draw, run_once, stack_envs
 from ._conclusion import Conclusion, result_of_all
-from ._curriculum import EndOfStage, StageCount, stages
-from ._display import Summed, open_display
+from ._curriculum import StageCount, stages
+from ._display import open_display, show_sum
 from ._evaluator import Evaluator, EvaluatorOfMany
 from ._hooks import (
     SAVE_SECONDS,
     Checkpoints,
     EarlyStop,
-    Forget,
     Log,
-    OutOfTime,
+    check_time,
+    forget,
     own_end,
     profiled,
     speed,
@@ -64,6 +65,9 @@ from ._hooks import (
 from ._identity import check_updates
 from ._report import draw_curves
 from ._run import Run
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
 
 ALL_PRUNED = "all points are pruned"
 _ALL_HAVE_ENDED = "all runs have ended"
@@ -86,7 +90,7 @@ class Members:
     whole: Run
     runs: tuple[Run, ...]
     checkpoint: Path
-    state: AbstractTrainState[Any] | None = None
+    state: AbstractTrainState | None = None
 
     @property
     def alone(self) -> bool:
@@ -105,29 +109,42 @@ class Members:
             self, whole=dataclasses.replace(self.whole, number=number), runs=runs
         )
 
-    def _init(self) -> tuple[Any, AbstractVectorEnv, Shaped[PRNGKeyArray, "*runs"]]:
+    def _init(
+        self,
+    ) -> tuple[Callable[..., AbstractTrainState], AbstractVectorEnv, Shaped[PRNGKeyArray, "*runs"]]:
         """The function that makes training states of the current stage, and its arguments."""
         number = self.whole.number
         keys = [run.keys[0] for run in self.runs]
         # The keys of the first stage are those of a run without a curriculum.
         keys = [jax.random.fold_in(key, number) if number else key for key in keys]
-        init, env = draw(self.whole.config), self.whole.plan.train_env
+        config, env = self.whole.config, self.whole.plan.train_env
+
+        def init(env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState:
+            return config.init_state(env, key)
+
         if self.alone:
             return init, env, keys[0]
         return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
 
-    def start(self) -> AbstractTrainState[Any]:
+    def start(self) -> AbstractTrainState:
         """Initial training states of the current stage.
 
-        **Raises:** `OutOfMemory`.
+        **Raises:** `OutOfMemory` when the program needs more memory than there is.
         """
-        return run_once(*self._init())
+        init, *args = self._init()
+        # The program is called once, so that it is compiled with few optimisations.
+        program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+            init, compiler_options={"xla_backend_optimization_level": "0"}
+        )
+        compiled = program.lower(*args).compile()
+        check_memory(compiled)
+        return compiled(*args)
 
-    def shapes(self) -> AbstractTrainState[Any]:
+    def shapes(self) -> AbstractTrainState:
         """The shapes and dtypes of the training states, for `restore`."""
         return eqx.filter_eval_shape(*self._init())
 
-    def resumed(self, position: Mapping[str, Any]) -> "Members":
+    def resumed(self, position: Table) -> "Members":
         """The members with the state of their checkpoint, and with the history of each run.
 
         **Arguments:**
@@ -140,13 +157,13 @@ class Members:
         number = position.get("stage", 1) - 1
         if number >= len(self.whole.stages):
             raise CheckpointError(
-                f"The checkpoint {str(self.checkpoint)!r} is of stage {number + 1}, and the run "
-                f"has {len(self.whole.stages)}: begin a new run."
+                f"The checkpoint {str(self.checkpoint)!r} belongs to stage {number + 1}, but the "
+                f"last stage of the run is {len(self.whole.stages)}: start a new run."
             )
         if len(self._rows(position)) != len(self.runs):
             raise CheckpointError(
-                f"The checkpoint {str(self.checkpoint)!r} is not of {len(self.runs)} runs: begin a "
-                "new run."
+                f"The checkpoint {str(self.checkpoint)!r} does not contain {len(self.runs)} runs: "
+                "start a new run."
             )
         members = self.in_stage(number)
         state = restore(self.checkpoint, members.shapes())
@@ -179,15 +196,15 @@ class Members:
         rows.sort(key=lambda row: int(row["update"]))  # a stable sort keeps the order of the seeds
         return csv_bytes(rows)
 
-    def ended(self, position: Mapping[str, Any]) -> bool:
+    def ended(self, position: Table) -> bool:
         """Whether the current stage has ended at a checkpoint, with the metadata `position`."""
         return self._end_of_stage(self._rows(position)) is not None
 
-    def _end_of_stage(self, rows: Sequence[Mapping[str, Any]]) -> str | None:
+    def _end_of_stage(self, rows: Sequence[Mapping[str, float | int]]) -> str | None:
         """The reason for which the current stage has ended after these evaluations, if it has."""
         return _common_reason([self.whole.stage.ended(row) for row in rows])
 
-    def _rows(self, position: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def _rows(self, position: Table) -> list[Table]:
         """The last evaluation of each run at a checkpoint."""
         return position.get("members") or [position] * len(self.runs)
 
@@ -207,7 +224,7 @@ class Members:
             plan, updates = self.whole.plan, int(np.asarray(self.state.updates).flat[0])
             end = plan.num_updates * plan.steps_per_update
             console.print(
-                f"going on after {updates * plan.steps_per_update:,} steps{of_each}; annealed "
+                f"continuing after {updates * plan.steps_per_update:,} steps{of_each}; annealed "
                 f"settings reach their end at step {end:,}",
                 highlight=False,
             )
@@ -223,10 +240,10 @@ class Members:
         self,
         console: Console,
         failures: Failures,
-        position: Mapping[str, Any],
+        position: Table,
         *,
         log: Logger | None = None,
-        prune: Sequence[Any] | None = None,
+        prune: Sequence["Trial"] | None = None,
     ) -> "Trained":
         """Trains all runs, one stage after another, to their end or until they are stopped.
 
@@ -246,21 +263,25 @@ class Members:
         members, whole = self, self.whole
         display, done, rows = open_display(console), None, self._rows(position)
         with contextlib.ExitStack() as stack:
-            loggers = [stack.enter_context(_loggers(self, i, log)) for i in range(len(self.runs))]
+            loggers = [self._loggers(run, stack, log) for run in self.runs]
             profile = stack.enter_context(profiled(whole.folder, whole.config.profile))
             steps = whole.plan.num_updates * whole.plan.steps_per_update
             display.start(steps * len(self.runs))
             stack.callback(display.stop)
             while True:
-                _announce(members.whole, console)
+                if whole.in_curriculum:
+                    stage = members.whole.stage
+                    number = f"stage {members.whole.number + 1} of {len(whole.stages)}"
+                    title = escape(f"{stage.name!r}: {stage.end}")
+                    console.print(f"{number}, {title}", highlight=False)
                 evaluators = members._evaluators(rows)
                 # The latest state of several runs is saved in one checkpoint.
                 keep = [] if self.alone else [KeepState(members, evaluators, failures)]
                 hooks = [
                     *members._hooks(evaluators, loggers, failures),
                     *([] if prune is None else [Prune(prune, evaluators)]),
-                    *(*keep, *profile, Summed(display, len(self.runs))),
-                    OutOfTime(whole.process, whole.config.max_hours),
+                    *(*keep, *profile, functools.partial(show_sum, display, len(self.runs))),
+                    functools.partial(check_time, whole.process, whole.config.max_hours),
                 ]
                 ended = None if done else position.get("ended")
                 progress = members._train(evaluators, hooks, rows, ended, done and done.progress)
@@ -285,6 +306,25 @@ class Members:
                 members = done.next_stage()
                 rows = [{"env_steps": progress.env_steps}] * len(self.runs)
 
+    def _loggers(
+        self, run: Run, stack: contextlib.ExitStack, log: Logger | None
+    ) -> Sequence[Logger]:
+        """Opens the loggers of a run, which `stack` closes, besides the `log` of all runs."""
+        if not is_first():
+            return ()
+        loggers = open_loggers(
+            run.folder,
+            run.config.log,
+            csv_rows=run.history.rows,
+            json_rows=run.history.json_rows,
+            env_steps=run.history.env_steps,
+            settings=run.table,
+            group=None if self.alone else self.whole.folder.resolve().name,
+        )
+        for logger in loggers:
+            stack.callback(logger.close)
+        return loggers if log is None else [*loggers, Labelled(log, {"seed": run.config.seed})]
+
     def _hooks(
         self,
         evaluators: Sequence[Evaluator],
@@ -295,10 +335,10 @@ class Members:
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, loggers, strict=True)
         own = [_hooks(run, logs, failures, seconds) for run, logs in each]
-        common = [] if self.alone else [Forget(self.whole.folder, failures)]
+        common = [] if self.alone else [functools.partial(forget, self.whole.folder, failures)]
         return [*common, ForEach(own, evaluators)]
 
-    def _evaluators(self, rows: Sequence[Mapping[str, Any]]) -> list[Evaluator]:
+    def _evaluators(self, rows: Sequence[Table]) -> list[Evaluator]:
         """The evaluator of each run in its current stage, with the rows of its history."""
         plan, evaluators = self.whole.plan, []
         for run, row in zip(self.runs, rows, strict=True):
@@ -316,7 +356,7 @@ class Members:
         self,
         evaluators: Sequence[Evaluator],
         hooks: Sequence[Hook],
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Table],
         ended: str | None,
         before: TrainProgress | None,
     ) -> TrainProgress:
@@ -355,8 +395,8 @@ class Members:
         for own, evaluator in zip(self.runs, evaluators, strict=True):
             if not evaluator.rows:
                 raise RunError(
-                    f"The run {str(own.folder)!r} has made all its updates, but its metrics.csv "
-                    "has no evaluations: add a larger --total-steps, or begin a new run."
+                    f"The run {str(own.folder)!r} is complete, but its metrics.csv contains no "
+                    "evaluations: add a larger --total-steps, or start a new run."
                 )
         return dataclasses.replace(progress, stopped=ended)
 
@@ -382,7 +422,7 @@ class Trained(NamedTuple):
         progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
         return Conclusion(self.members.runs[run], progress, evaluator, self.failures, film=alone)
 
-    def conclude(self) -> dict[str, Any]:
+    def conclude(self) -> Table:
         """Evaluates all runs, and writes the results of each, and of all together.
 
         **Returns:** the content of `result.json`.
@@ -427,6 +467,35 @@ class Trained(NamedTuple):
         if not members.alone:
             keep = eqx.filter_vmap(keep)
         return dataclasses.replace(members, state=keep(old, members.start()))
+
+
+def stack_envs(
+    env: AbstractVectorEnv, configs: Sequence[Experiment]
+) -> tuple[AbstractVectorEnv, PyTree[int | None]]:
+    """Stacks the training environments of runs that differ only in array leaves.
+
+    **Arguments:**
+
+    - `env`: the environments of the first run.
+    - `configs`: the settings of each run.
+
+    **Returns:** environments in which the leaves that differ have a leading axis of runs, and the
+    `env_axes` for `train`: 0 for these leaves and `None` for all others.
+    """
+    names = configs[0].in_one_program
+    numbers = [(x.ppo.gamma, *(getattr(x, name) for name in names)) for x in configs]
+    if all(own == numbers[0] for own in numbers):
+        return env, None
+    arrays = [eqx.filter(config.train_env(), eqx.is_array) for config in configs]
+    leaves, tree = jax.tree.flatten(env)
+    each = zip(*(jax.tree.leaves(x) for x in arrays), strict=True)
+    stacked, axes = [], []
+    for leaf in leaves:
+        own = next(each) if eqx.is_array(leaf) else [leaf]
+        differ = not all(np.array_equal(x, own[0]) for x in own[1:])
+        stacked.append(jnp.stack(own) if differ else leaf)
+        axes.append(0 if differ else None)
+    return jax.tree.unflatten(tree, stacked), jax.tree.unflatten(tree, axes)
 
 
 def _common_reason(reasons: Sequence[str | None]) -> str | None:
@@ -493,7 +562,8 @@ def _hooks(
         max_kl=config.max_kl,
     )
     log = Log(loggers, failures, run.history.train_seconds, run.plan.totals)
-    return Forget(run.folder, failures), log, checkpoints, early, EndOfStage(run.stage)
+    begin = functools.partial(forget, run.folder, failures)
+    return begin, log, checkpoints, early, run.stage.check_end
 
 
 @final
@@ -512,7 +582,7 @@ class KeepState:
     def save(self, progress: TrainProgress) -> None:
         """Writes the checkpoint now."""
         members = self.members
-        about: dict[str, Any] = {"update": progress.updates, "env_steps": progress.env_steps}
+        about: Table = {"update": progress.updates, "env_steps": progress.env_steps}
         about |= {"runs": members.names, IDENTITY: members.whole.identity}
         if members.whole.in_curriculum:
             rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
@@ -531,7 +601,7 @@ class Prune:
     as if they had been trained alone.
     """
 
-    def __init__(self, trials: Sequence[Any], evaluators: Sequence[Evaluator]):
+    def __init__(self, trials: Sequence["Trial"], evaluators: Sequence[Evaluator]):
         """**Arguments:**
 
         - `trials`: the trials.
@@ -549,44 +619,6 @@ class Prune:
                 trial.report(float(mean), progress.env_steps)
         if all(trial.should_prune() for trial in self.trials):
             raise StopTraining(ALL_PRUNED)
-
-
-def _announce(run: Run, console: Console) -> None:
-    if run.in_curriculum:
-        title = escape(f"{run.stage.name!r}: {run.stage.end}")
-        console.print(f"stage {run.number + 1} of {len(run.stages)}, {title}", highlight=False)
-
-
-@contextlib.contextmanager
-def _loggers(members: Members, number: int, shared: Logger | None) -> Iterator[list[Logger]]:
-    """Context manager that opens the loggers of a run in its folder, and closes them at the end.
-
-    **Arguments:**
-
-    - `members`, `number`: all runs, and the index of this one.
-    - `shared`: a log of all runs, which stays open.
-
-    **Raises:** `RunError` when a logger cannot be opened.
-    """
-    run, folder = members.runs[number], members.whole.folder
-    if not is_first():
-        yield []
-        return
-    loggers = open_loggers(
-        run.folder,
-        run.config.log,
-        csv_rows=run.history.rows,
-        json_rows=run.history.json_rows,
-        env_steps=run.history.env_steps,
-        settings=to_table(run.settings),
-        group=None if members.alone else folder.resolve().name,
-    )
-    label = [] if shared is None else [Labelled(shared, {"seed": run.config.seed})]
-    try:
-        yield [*loggers, *label]
-    finally:
-        for logger in loggers:
-            logger.close()
 
 
 def members_of(whole: Run) -> Members:

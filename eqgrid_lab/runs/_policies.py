@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import equinox as eqx
 import jax
 
-from agents import ActorCritic, CheckpointError, TrainedPolicy, find_policy, load_policy
+from agents import CheckpointError, TrainedPolicy, checksum, find_policy, load_policy
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
 from ..base import (
@@ -17,12 +17,14 @@ from ..base import (
     PARTNERS,
     Named,
     NotNamed,
+    Table,
     UsageError,
     as_usage_error,
     is_own,
     read_metadata,
 )
 from ..settings import (
+    PAGE,
     SHIPPED,
     Experiment,
     OwnNetwork,
@@ -30,12 +32,11 @@ from ..settings import (
     check_limits,
     config_from,
     page,
-    page_of,
     world_from,
     world_name_in,
 )
 from ..worlds import Kitchen, WorldSettings, check_same_game, check_same_world
-from ._identity import marks
+from ._identity import marks, run_digest
 
 
 @final
@@ -56,7 +57,7 @@ class SavedPolicy:
     name: str
     path: Path
     policy: TrainedPolicy
-    metadata: dict[str, Any]
+    metadata: Table
     config: PolicySettings
     named: Named
 
@@ -115,82 +116,88 @@ def read_policy(
     if settings is None:
         load_policy(path)  # raises an error if the file is damaged
         raise UsageError(
-            f"The policy {str(path)!r} does not say what it was trained in, since no command line "
-            "saved it: evaluate it in Python, with agents.evaluate."
+            f"The policy {str(path)!r} does not contain its world, since it was not saved by a "
+            "command: evaluate it in Python with agents.evaluate."
         )
     experiment = _experiment_of(path, settings, own_page)
     with _settings_of(path):
         config = config_from(settings, experiment, named)
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
-    own, files = page_of(settings) is not None, config.env.layout_files
+    own, files = settings.get(PAGE) is not None, config.env.layout_files
     networks = getattr(config, "network_settings", OwnNetwork()).parts
     policy = None if own else load_policy(path, networks=networks)
     if layout is None and files:
         raise CheckpointError(
-            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is no "
-            "known name, and a file that a policy names is not opened: choose a layout with "
+            f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is not "
+            "a known name, and files named by a policy are not opened: choose a layout with "
             "--layout."
         )
     judged = config
     if layout is not None:
-        settings = _in_layout(settings, layout)
+        env = settings.get("env", {})
+        if "layout" not in env:
+            raise UsageError("The world of this policy has no layouts: leave out --layout.")
+        if layout != env["layout"]:  # settings for generated layouts have their defaults
+            kept = {x: y for x, y in env.items() if x not in ("generated", "practice")}
+            settings = {**settings, "env": {**kept, "layout": layout}}
         with as_usage_error("--layout cannot be used: the world ", UsageError):
             judged = config_from(settings, experiment, named)
-    if policy is None:  # its file does not describe the networks
-        policy = load_policy(path, like=_untrained(judged if files else config))
+    if policy is None:  # its file does not describe the networks: the page of the user builds them
+        run = judged if files else config
+        assert isinstance(run, Experiment)
+        with as_usage_error():
+            env = run.eval_env(run.env.build(train=False), 1)
+        like = eqx.filter_eval_shape(run.policy, env, jax.random.key(0))
+        policy = load_policy(path, like=like)
     return SavedPolicy(str(name), path, policy, metadata, judged, named)
 
 
-def _untrained(config: PolicySettings) -> ActorCritic:
-    """The shapes of the policy that a custom page builds.
-
-    **Raises:** `UsageError` when its world cannot be built.
-    """
-    assert isinstance(config, Experiment)
-    with as_usage_error():
-        env = config.eval_env(config.env.build(train=False), 1)
-    return eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
-
-
 def _experiment_of(
-    path: Path, settings: dict[str, Any], own_page: type[PolicySettings] | None
+    path: Path, settings: Table, own_page: type[PolicySettings] | None
 ) -> type[PolicySettings]:
     """The page that trained a policy.
 
     **Raises:** `UsageError` when it is a custom page that is not given, and `CheckpointError` when
     the algorithm is unknown.
     """
-    named = page_of(settings)
+    named = settings.get(PAGE)
     if named is not None and own_page is None:
         raise UsageError(
-            f"The policy {str(path)!r} was trained by a custom page, {named!r:.100}: add "
-            "--page and that file."
+            f"The policy {str(path)!r} was trained by your own script {named!r:.100}: add --page "
+            "with this file."
         )
     if named is not None and own_page is not None:
         return own_page
     if settings.get("algorithm") not in SHIPPED:
         raise CheckpointError(
-            f"The settings in the policy {str(path)!r} are of no known algorithm, but of "
+            f"The settings in the policy {str(path)!r} have the unknown algorithm "
             f"{settings.get('algorithm')!r:.100}."
         )
     return page(settings["algorithm"])
 
 
-def check_trained_here(path: Path, config: Experiment) -> None:
-    """Checks that a policy was trained in the world of a run and by its rules; layouts may differ.
+def check_trained_here(path: Path, config: Experiment) -> dict[str, str | None]:
+    """Checks that a partner was trained in the world of a run and by its rules; layouts may differ.
 
     **Arguments:**
 
     - `path`: the policy file. It is not checked if it has no settings.
     - `config`: the settings of the run.
 
+    **Returns:** the name and the `checksum` of the file, and the `run_digest`.
+
     **Raises:** `UsageError` when the worlds or their rules differ, and `CheckpointError` when the
     file or its settings are damaged.
     """
-    settings = read_metadata(path).get("run")
-    if settings is None:
-        return
+    metadata = read_metadata(path)
+    about = {
+        "name": "/".join(path.parts[-2:]),
+        "sha256": checksum(path),
+        "run": run_digest(metadata),
+    }
+    if (settings := metadata.get("run")) is None:
+        return about
     name, named = world_name_in(settings), Named(worlds=(config.env.name,))
     partner = f"The partner {str(path)!r}"
     if name is not None and is_own(name):  # it is not imported if it is another one
@@ -199,6 +206,7 @@ def check_trained_here(path: Path, config: Experiment) -> None:
         env = world_from(settings, type(config), named)
         check_limits(env, "--env.")
     check_same_game(partner, env, "this run", config.env)
+    return about
 
 
 @contextlib.contextmanager
@@ -241,17 +249,3 @@ def written_out(env: WorldSettings) -> WorldSettings:
     except (OSError, ValueError, UsageError):  # the layout is a name, or its file is not a text
         return env
     return with_text if same is True or bool(same) else env
-
-
-def _in_layout(settings: dict[str, Any], layout: str) -> dict[str, Any]:
-    """The settings with another layout, and default settings for generated layouts.
-
-    **Raises:** `UsageError` when their world has no layouts.
-    """
-    env = settings.get("env", {})
-    if "layout" not in env:
-        raise UsageError("The world of this policy has no layouts: leave out --layout.")
-    if layout == env["layout"]:
-        return settings
-    drawn = {name: value for name, value in env.items() if name not in ("generated", "practice")}
-    return {**settings, "env": {**drawn, "layout": layout}}

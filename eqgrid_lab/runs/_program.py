@@ -5,7 +5,6 @@ import functools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -106,8 +105,12 @@ def _run(
     whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()
-    if not is_first():
-        return _follow(whole)
+    if not is_first():  # it trains without reading or writing the run's folder
+        keep_compiled_programs()
+        position = gather({})[0]
+        members = members_of(whole).in_stage(position.get("stage", 1) - 1)
+        members.train(Console(quiet=True), Failures(), position)
+        return 0  # the exit code of the first process is used
     if config.resume is not None:
         with locked(config.resume):
             return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
@@ -129,7 +132,7 @@ def _resume(members: Members) -> int:
         steps = updates * whole.plan.steps_per_update
         raise UsageError(
             f"The run {str(folder)!r} is complete, with {steps:,} steps{_of_each(members)}: add a "
-            "larger --total-steps to go on."
+            "larger --total-steps to continue."
         )
     if complete and whole.is_last_stage and members.ended(position):
         raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")
@@ -148,16 +151,7 @@ def _of_each(members: Members) -> str:
     return "" if members.alone else " of each seed"
 
 
-def _follow(whole: Run) -> int:
-    """Trains in a process other than the first, without reading or writing the run's folder."""
-    keep_compiled_programs()
-    position = gather({})[0]
-    members = members_of(whole).in_stage(position.get("stage", 1) - 1)
-    members.train(Console(quiet=True), Failures(), position)
-    return 0  # the exit code of the first process is used
-
-
-def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
+def _begin(members: Members, position: Mapping[str, object] | None = None) -> int:
     """Trains, evaluates, writes the results, and prints where they are.
 
     **Arguments:**
@@ -173,7 +167,14 @@ def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
     try:
         trained = members.train(console, failures, agreed, log=log)
     except NonFiniteLoss as error:
-        raise RunError(f"{_not_finite(error, members)} {what_is_kept(whole.folder)}") from error
+        words = str(error)
+        if error.run is not None:
+            words = (
+                f"The loss of update {error.update} of seed "
+                f"{members.runs[error.run].config.seed} is not a finite number (first "
+                f"{error.where}), so all runs stop. Try a smaller learning rate."
+            )
+        raise RunError(f"{words} {what_is_kept(whole.folder)}") from error
     progress, stopped = trained.progress, trained.progress.stopped
     if stopped and progress.metrics is None and stopped != agreed.get("ended"):
         return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
@@ -188,20 +189,10 @@ def _begin(members: Members, position: Mapping[str, Any] | None = None) -> int:
     return finish(trained.members.whole, stopped, console, failures)
 
 
-def _not_finite(error: NonFiniteLoss, members: Members) -> str:
-    if error.run is None:
-        return str(error)
-    return (
-        f"The loss of update {error.update} of seed {members.runs[error.run].config.seed} is not a "
-        f"finite number (first {error.where}), so all runs stop. Try a smaller learning rate."
-    )
-
-
 def _greet(members: Members) -> Console:
     console, whole, config = open_console(), members.whole, members.whole.config
-    title, rules = escape(short_name(config.env.title)), ""
-    if config.env.rules:
-        rules = f" ({config.env.rules})"
+    title = escape(short_name(config.env.title))
+    rules = f" ({config.env.rules})" if config.env.rules else ""
     seeds, each = f"seed {config.seed}", ""
     if not members.alone:
         seeds, each = f"seeds {config.seed} to {members.runs[-1].config.seed} at once", " each"

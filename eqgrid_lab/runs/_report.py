@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
+from ..base import Table
 from ..folders import write_csv
 from ..show import (
     align_curves,
@@ -28,6 +29,9 @@ from ..show import (
     with_interval,
     write_figure,
 )
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 _COLOR = "#4477aa"
 _LONGEST_TABLE = 20
@@ -67,7 +71,7 @@ def draw_curves(
     finish_curve(path, figure, axes, title, optimum, lowest, highest)
 
 
-def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
+def print_seeds(console: Console, result: Table, folder: Path) -> None:
     """Prints the results of all seeds, and the paths of their files.
 
     **Arguments:**
@@ -82,13 +86,13 @@ def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
             f"[bold]{middle}[/] (95 % interval {interval}){share_of_optimum(result)}"
         ),
         **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
-        "training": f"{result['env_steps']:,} steps of each seed in "
-        f"{result['train_seconds']:.1f} s ({result['steps_per_second']:,.0f} steps/s together)",
+        "training": f"{result['env_steps']:,} steps per seed in {result['train_seconds']:.1f} s "
+        f"({result['steps_per_second']:,.0f} steps/s together)",
         "wall clock": wall_clock(result),
     }
     files = {
         "curve.png": "learning curves",
-        "episode.gif": f"film of seed {result['film']}",
+        "episode.gif": f"GIF of seed {result['film']}",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",
@@ -97,13 +101,13 @@ def print_seeds(console: Console, result: dict[str, Any], folder: Path) -> None:
     print_facts(console, facts, [*files_in(folder, files), each])
 
 
-def _of_one(run: dict[str, Any]) -> str:
+def _of_one(run: Table) -> str:
     mean, best = run["eval_return_mean"], run["best_return_mean"]
     more = "" if best is None else f", best {return_text(best, (mean,))}"
     return f"{with_deviation(mean, run['eval_return_std'])}{more}"
 
 
-def write_table(path: Path, trials: Sequence[Any], metric: str) -> None:
+def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:
     """Writes the table of a sweep as CSV, best point first.
 
     **Arguments:**
@@ -128,7 +132,7 @@ def write_table(path: Path, trials: Sequence[Any], metric: str) -> None:
     write_csv(path, rows)
 
 
-def print_points(console: Console, trials: Sequence[Any], metric: str) -> None:
+def print_points(console: Console, trials: Sequence["FrozenTrial"], metric: str) -> None:
     """Prints the points of a sweep, best first. The value of several seeds is their mean, with the
     bootstrap interval of the interquartile mean.
 
@@ -148,38 +152,39 @@ def print_points(console: Console, trials: Sequence[Any], metric: str) -> None:
         console.print(f"and {len(ranked) - _LONGEST_TABLE} more", highlight=False)
 
 
-def _ranked(trials: Sequence[Any]) -> list[Any]:
+def _ranked(trials: Sequence["FrozenTrial"]) -> list["FrozenTrial"]:
     """Trials, best first; those without a value come last."""
 
-    def place(trial: Any) -> tuple[bool, float, int]:
+    def place(trial: "FrozenTrial") -> tuple[bool, float, int]:
         value = _value(trial)
         return value is None, -(value or 0.0), trial.number
 
     return sorted(trials, key=place)
 
 
-def _value(trial: Any) -> float | None:
+def _value(trial: "FrozenTrial") -> float | None:
     """What a trial earned; that of a pruned one is only its last report."""
     return trial.value if trial.state.name == "COMPLETE" else None
 
 
-def _text(trial: Any) -> str:
+def _text(trial: "FrozenTrial") -> str:
     """The value of a trial with its interval, or why it has none."""
-    if _value(trial) is None:
+    value = _value(trial)
+    if value is None:
         return trial.state.name.lower()
     values = np.asarray(trial.user_attrs["values"])
     if len(values) == 1:
-        return return_text(trial.value)
+        return return_text(value)
     low, high = bootstrap_interval(values)
-    middle, interval = with_interval(trial.value, float(low), float(high))
+    middle, interval = with_interval(value, float(low), float(high))
     return f"{middle} ({interval})"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def draw_sweep(path: Path, trials: Sequence[Any], metric: str) -> None:
+def draw_sweep(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:
     """Plots the value of every complete point against each setting that varies.
 
     **Arguments:**
@@ -199,7 +204,9 @@ def draw_sweep(path: Path, trials: Sequence[Any], metric: str) -> None:
         numeric = all(type(value) in (int, float) for value in values)
         places = values if numeric else [_shown(value)[:20] for value in values]
         axes = figure.add_subplot(lines, columns, i)
-        axes.scatter(places, [trial.value for trial in done], s=18, color=_COLOR, alpha=0.7)
+        axes.scatter(
+            places, [_value(trial) or 0.0 for trial in done], s=18, color=_COLOR, alpha=0.7
+        )
         if numeric and min(values) > 0 and max(values) >= 10 * min(values):
             axes.set_xscale("log")
         axes.set_xlabel(key)

@@ -1,10 +1,11 @@
 """A run: its settings, what is built from them, and its position."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -15,7 +16,6 @@ from agents import (
     AbstractCheckedAlgorithm,
     AbstractTrainState,
     check_even,
-    checksum,
     describe_policy,
     device_mesh,
     is_first,
@@ -34,13 +34,13 @@ from eqgrid import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ..base import IDENTITY, PARTNERS, Process, UsageError, as_usage_error, read_metadata, warn
+from ..base import IDENTITY, PARTNERS, Process, Table, UsageError, as_usage_error, warn
 from ..folders import History
 from ..settings import Experiment, PartnerSettings, to_table
 from ..worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import identity, run_digest
+from ._identity import identity
 from ._policies import check_trained_here, portable, written_out
 
 
@@ -88,19 +88,14 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
     for number, stage in enumerate(stages, start=1):
         with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
             plans.append(_plan(stage))
-            _check_shapes(plans[0], plans[-1])
+            envs = [plan.eval_env for plan in (plans[0], plans[-1])]
+            shown = [eqx.filter_eval_shape(x.reset, jax.random.key(0))[0] for x in envs]
+            if not eqx.tree_equal(*shown) or not eqx.tree_equal(*(x.action_space for x in envs)):
+                raise UsageError(
+                    "its observations or actions differ from the first stage: a policy needs the "
+                    "same shapes of observations and the same actions in all stages."
+                )
     return tuple(plans)
-
-
-def _check_shapes(first: Plan, plan: Plan) -> None:
-    """**Raises:** `UsageError` when the policy of the first stage does not fit into another one."""
-    seen = [eqx.filter_eval_shape(x.eval_env.reset, jax.random.key(0))[0] for x in (first, plan)]
-    spaces = [x.eval_env.action_space for x in (first, plan)]
-    if not eqx.tree_equal(*seen) or not eqx.tree_equal(*spaces):
-        raise UsageError(
-            "its agents see or do other things than those of the first stage: a policy can only go "
-            "on where the shapes of observations and the actions are the same."
-        )
 
 
 def _plan(stage: Stage) -> Plan:
@@ -110,12 +105,20 @@ def _plan(stage: Stage) -> Plan:
         # Layout files are read only once, so that the stored layout is the one used in training.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()
-        partners = check_partners(config)
+        partners = tuple(
+            check_trained_here(x, config) for x in config.partners.files(config.env.title)
+        )
         totals = config.totals(world)
         train_env = config.train_env()
         _check_partners_change(config, train_env)
         eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
-        _check_normalized(train_env, eval_env)
+        is_normalized = contains_wrapper(train_env, NormalizeObservation)
+        if is_normalized != isinstance(eval_env, NormalizeObservation):
+            raise UsageError(
+                "Evaluations use the observation statistics of training: eval_env must return "
+                "NormalizeObservation as the outermost wrapper if and only if train_env contains "
+                "it."
+            )
         policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
         learner = config.learner()
         if isinstance(learner, AbstractCheckedAlgorithm):
@@ -141,26 +144,6 @@ def _plan(stage: Stage) -> Plan:
     )
 
 
-def check_partners(config: Experiment) -> tuple[dict[str, str | None], ...]:
-    """Checks that the partners were trained in the world of a run and by its rules.
-
-    **Returns:** of each the name and the `checksum` of the policy file, and the `run_digest`.
-
-    **Raises:** `UsageError` when one was trained in another world or by other rules.
-    """
-    files = config.partners.files(config.env.title)
-    for path in files:
-        check_trained_here(path, config)
-    return tuple(
-        {
-            "name": "/".join(path.parts[-2:]),
-            "sha256": checksum(path),
-            "run": run_digest(read_metadata(path)),
-        }
-        for path in files
-    )
-
-
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
     """**Raises:** `UsageError` when partners shall take part or change in training, and a page
     forgets it, or when designs would replace noise that was asked for.
@@ -172,38 +155,26 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
 
     if config.partners.share_steps > 0 and not has(Scheduled):
         raise UsageError(
-            "--partners.share-steps changes nothing on this page: let its train_env pass AutoReset "
-            "through self.anneal_partners, or leave it out."
+            "--partners.share-steps has no effect in this script: call self.anneal_partners on "
+            "AutoReset in train_env, or leave it out."
         )
     if config.partners.designs > 0 and not contains_wrapper(train_env, DesignPartners):
         raise UsageError(
-            "--partners.designs changes nothing on this page: use e3t.py, let its train_env pass "
-            "Vectorize through self.design_partners, or leave it out."
+            "--partners.designs has no effect in this script: use e3t.py, call "
+            "self.design_partners on Vectorize in train_env, or leave it out."
         )
     own, usual = config.partners, type(config)().partners
     noise = (own.least_noise, own.most_noise)
     if own.designs > 0 and noise != (usual.least_noise, usual.most_noise):
         raise UsageError(
-            "--partners.designs say how noisy partners are: leave out --partners.least-noise and "
+            "--partners.designs sets the noise of partners: leave out --partners.least-noise and "
             "--partners.most-noise."
         )
     if config.partners != PartnerSettings() and not has(WithPartner):
         raise UsageError(
-            "--partners.share changes nothing on this page, which learns without partners: let its "
-            "train_env pass the world through self.with_partners, or leave out --partners and "
-            "settings files with partners."
-        )
-
-
-def _check_normalized(train_env: AbstractVectorEnv, eval_env: AbstractVectorEnv) -> None:
-    """**Raises:** `UsageError` when evaluations could not use the statistics of training."""
-    if contains_wrapper(train_env, NormalizeObservation) != isinstance(
-        eval_env, NormalizeObservation
-    ):
-        raise UsageError(
-            "Evaluations use the observation statistics of training: let eval_env return "
-            "NormalizeObservation, with other wrappers inside of it, if and only if train_env has "
-            "one."
+            "--partners.share has no effect in this script, which trains without partners: call "
+            "self.with_partners on the world in train_env, or leave out --partners and settings "
+            "files with partners."
         )
 
 
@@ -254,12 +225,17 @@ class Run:
         """The name of the algorithm, in messages and names of files."""
         return self.settings.algorithm
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The `identity` of the run, which its checkpoints store."""
-        return identity(self.settings, self.files)
+    @functools.cached_property
+    def table(self) -> Table:
+        """The settings as a table, from `to_table`."""
+        return to_table(self.settings)
 
-    def describe(self, state: AbstractTrainState[Any]) -> dict[str, Any]:
+    @functools.cached_property
+    def identity(self) -> Table:
+        """The `identity` of the run, which its checkpoints store."""
+        return identity(self.table, self.files)
+
+    def describe(self, state: AbstractTrainState) -> Table:
         """Metadata with which a policy can be loaded from a checkpoint alone: its description and
         the settings; and with whom it was trained. It is the same for all states of a stage.
         """

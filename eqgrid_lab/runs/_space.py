@@ -8,10 +8,14 @@ import math
 import reprlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, final
 
-from ..base import UsageError, as_usage_error
+from ..base import Table, UsageError, as_usage_error
 from ..settings import LARGEST_SEED, Experiment, check, fill, read_toml, without_unused
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
 
 _MOST_POINTS = 10_000
 _MOST_CHECKED = 1_000
@@ -38,7 +42,7 @@ class Sweep:
     seed: int = 0
     """The seed of the sampler."""
     at_once: int = 32
-    """The maximum number of points that are asked for, and trained together."""
+    """The maximum number of points that are sampled and trained together."""
     metric: Literal["eval_return_mean", "best_return_mean", "eval_fraction_of_optimum"] = (
         "eval_return_mean"
     )
@@ -47,7 +51,7 @@ class Sweep:
     """The pruner, which ends points that are trained together when it would end each of them."""
     storage: str | None = None
     """The address of a database; by default, a journal in the folder of the sweep."""
-    space: dict[str, Any] = dataclasses.field(default_factory=dict)
+    space: Table = dataclasses.field(default_factory=dict)
     """For each setting, a list of values, or a range: `low`, `high`, `log` and `step`."""
 
     def size(self) -> int:
@@ -56,12 +60,12 @@ class Sweep:
             return self.num_points
         return math.prod(len(values) for values in self.space.values())
 
-    def grid(self) -> Iterator[dict[str, Any]]:
+    def grid(self) -> Iterator[Table]:
         """All combinations of the values of a grid, by the names of the settings."""
         for values in itertools.product(*self.space.values()):
             yield dict(zip(self.space, values, strict=True))
 
-    def settings(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def settings(self, params: Mapping[str, object]) -> Table:
         """The settings of a trial with some parameters; see `category`."""
         found = dict(params)
         for key, values in self.space.items():
@@ -70,7 +74,7 @@ class Sweep:
         return found
 
 
-def category(value: Any) -> Any:
+def category(value: object) -> Any:
     """The value that stands for a choice in a study, which has no lists: their JSON."""
     return json.dumps(value) if isinstance(value, list | dict) else value
 
@@ -93,7 +97,7 @@ def read_sweep(path: Path) -> Sweep:
         return sweep
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(table: Table, prefix: str = "") -> Table:
     """The settings in nested tables by full name: `gamma` in `[space.ppo]` is `"ppo.gamma"`."""
     entries = {}
     for key, value in table.items():
@@ -115,15 +119,21 @@ def _check(sweep: Sweep) -> None:
     if sweep.storage == "":
         raise UsageError("has no address in 'storage': leave it out for a journal in the folder.")
     if not sweep.space:
-        raise UsageError("tries nothing: add a table 'space' with a list of values for a setting.")
+        raise UsageError("has no points: add a table 'space' with a list of values for a setting.")
     for one, other in itertools.permutations(sweep.space, 2):
         if f"{other}.".startswith(f"{one}."):
             raise UsageError(f"has {one!r} and {other!r}: leave one of them out.")
     for key, values in sweep.space.items():
         if isinstance(values, dict):
             _check_range(key, values)
-        else:
-            _check_choices(key, values)
+        elif not isinstance(values, list) or not values:
+            raise UsageError(
+                f"needs a list of values, or a range such as {{low = 1, high = 8}}, for {key!r}."
+            )
+        elif twice := [x for i, x in enumerate(values) if x in values[:i]]:
+            raise UsageError(
+                f"has {reprlib.repr(twice[0])} twice for {key!r}: list each value once."
+            )
     ranges = [key for key, values in sweep.space.items() if isinstance(values, dict)]
     if sweep.sampler == "grid" and ranges:
         raise UsageError(f"needs a list of values for {ranges[0]!r}, since its sampler is a grid.")
@@ -135,17 +145,7 @@ def _check(sweep: Sweep) -> None:
         raise UsageError(f"has {sweep.size():,} points, but may have at most {_MOST_POINTS:,}.")
 
 
-def _check_choices(key: str, values: Any) -> None:
-    if not isinstance(values, list) or not values:
-        raise UsageError(
-            f"needs a list of values, or a range such as {{low = 1, high = 8}}, for {key!r}."
-        )
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise UsageError(f"has {reprlib.repr(value)} twice for {key!r}: name each value once.")
-
-
-def _check_range(key: str, values: dict[str, Any]) -> None:
+def _check_range(key: str, values: Table) -> None:
     if unknown := values.keys() - _RANGE:
         raise UsageError(
             f"has an unknown key {sorted(unknown)[0]!r} for {key!r}; known: low, high, log, step."
@@ -163,12 +163,12 @@ def _check_range(key: str, values: dict[str, Any]) -> None:
         _distribution(values)
 
 
-def distributions(sweep: Sweep) -> dict[str, Any]:
+def distributions(sweep: Sweep) -> dict[str, "BaseDistribution"]:
     """The distribution of each setting, for `optuna.study.Study.ask`."""
     return {key: _distribution(values) for key, values in sweep.space.items()}
 
 
-def _distribution(values: Any) -> Any:
+def _distribution(values: Any) -> "BaseDistribution":
     kinds = optuna("distributions")
     if isinstance(values, list):
         return kinds.CategoricalDistribution([category(value) for value in values])
@@ -176,7 +176,7 @@ def _distribution(values: Any) -> Any:
     return (kinds.IntDistribution if whole else kinds.FloatDistribution)(**values)
 
 
-def optuna(module: str) -> Any:
+def optuna(module: str) -> ModuleType:
     """A module of Optuna, imported on first use, since only sweeps need it.
 
     **Raises:** `UsageError` when it is not installed.
@@ -187,7 +187,7 @@ def optuna(module: str) -> Any:
         raise UsageError("--sweep needs Optuna: pip install 'eqgrid[search]'.") from error
 
 
-def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
+def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
     """All settings of the runs of a point.
 
     **Arguments:**
@@ -197,7 +197,7 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
 
     **Raises:** `UsageError` when the settings are invalid or not supported in a sweep.
     """
-    table: dict[str, Any] = {}
+    table: Table = {}
     for key, value in point.items():
         *prefixes, name = key.split(".")
         inner = table
@@ -208,7 +208,7 @@ def settings_of(config: Experiment, point: Mapping[str, Any]) -> Experiment:
         named = config.partners.networks
         config = without_unused(fill(config, table, ""))
         if config.partners.networks != named:
-            raise UsageError("has 'partners.networks', which only a command line may name.")
+            raise UsageError("has 'partners.networks', which is allowed only on the command line.")
         for name in ("seed", "num_seeds"):
             if name in table:
                 raise UsageError(f"has {name!r}: give the number of seeds as 'seeds' instead.")

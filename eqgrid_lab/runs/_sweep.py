@@ -17,7 +17,7 @@ import re
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from rich.console import Console
@@ -39,6 +39,7 @@ from ..base import (
     Failures,
     Process,
     Stopped,
+    Table,
     UsageError,
     keep_compiled_programs,
     read_metadata,
@@ -47,12 +48,17 @@ from ..folders import MAX_RESULT_BYTES, locked, made_folder, names_in, writing_i
 from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
-from ._hooks import OutOfTime, own_end
+from ._hooks import check_time, own_end
 from ._identity import digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
 from ._run import Plan, Run, plan_stages
 from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial
 
 
 @final
@@ -68,7 +74,7 @@ class Point:
     - `files`: the checksums of the files that its settings name.
     """
 
-    trial: Any
+    trial: "Trial"
     folder: Path
     configs: tuple[Experiment, ...]
     files: dict[str, str]
@@ -81,7 +87,7 @@ class Point:
         """The folder of the run of a seed; that of the point, if it has one seed."""
         return self.folder / f"seed-{seed}" if len(self.configs) > 1 else self.folder
 
-    def results(self) -> list[dict[str, Any]] | None:
+    def results(self) -> list[Table] | None:
         """The contents of `result.json` of all seeds, or `None` while one is missing."""
         found = []
         for config in self.configs:
@@ -112,7 +118,7 @@ class Search:
 
     sweep: Sweep
     config: Experiment
-    study: Any
+    study: "Study"
     folder: Path
     process: Process
     console: Console
@@ -157,13 +163,13 @@ def run_sweep(config: Experiment, process: Process) -> int:
     with locked(folder, seconds=60):
         _report(search)
     if stopped is not None:
-        console.print(f"{stopped}; to go on, give the same command again", highlight=False)
+        console.print(f"{stopped}; repeat the command to continue", highlight=False)
     if search.failures.report():
         return 1
     return process.exit_code if process.first else 0
 
 
-def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
+def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
     """Makes the folder of a sweep and its study, or opens those of the same sweep.
 
     **Raises:** `UsageError` when the folder has other content or the storage cannot be used, and
@@ -175,27 +181,21 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> Any:
         SWEEP_FILE: json.dumps(table, indent=1, default=str) + "\n",
     }
     with made_folder(folder.name, folder), locked(folder, seconds=60), writing_into(folder):
-        if names_in(folder) - _OF_A_STUDY:
-            _check_same(folder, files)
+        has_content = names_in(folder) - {"journal.log", "journal.log.lock"}
+        for path, text in ((folder / name, text.encode()) for name, text in files.items()):
+            own = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
+            if has_content and not own:
+                raise UsageError(
+                    f"The folder {str(folder)!r} does not contain this sweep with these settings "
+                    "and files: repeat the command that started it, or choose another --out."
+                )
         study = _study(folder, sweep, files)
         for name, text in files.items():
             write_whole(folder / name, text.encode())
         return study
 
 
-_OF_A_STUDY = {"journal.log", "journal.log.lock"}
-
-
-def _check_same(folder: Path, files: dict[str, str]) -> None:
-    for path, text in ((folder / name, text.encode()) for name, text in files.items()):
-        if not path.is_file() or read_regular_file(path, MAX_RESULT_BYTES) != text:
-            raise UsageError(
-                f"The folder {str(folder)!r} holds something other than this sweep with these "
-                "settings and files: repeat the command that began it, or choose another --out."
-            )
-
-
-def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> Any:
+def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
     """The study, in a journal in the folder or in a database. The points of a grid that it does not
     have yet are enqueued.
     """
@@ -220,7 +220,7 @@ def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> Any:
         )
         own = hashlib.sha256(json.dumps(files).encode()).hexdigest()
         if study.user_attrs.get("sweep", own) != own:
-            raise UsageError(f"it has another sweep with the name {study.study_name!r}")
+            raise UsageError(f"it contains a different sweep with the name {study.study_name!r}")
         study.set_user_attr("sweep", own)
         if sweep.sampler == "grid":  # a process may have been killed while it enqueued them
             for point in itertools.islice(sweep.grid(), len(study.trials), None):
@@ -238,7 +238,7 @@ def _search(search: Search) -> None:
     """Trains batches of points until there are no more."""
     while True:
         search.process.check()
-        OutOfTime(search.process, search.config.max_hours)()
+        check_time(search.process, search.config.max_hours)
         with contextlib.ExitStack() as stack:
             points = _claim(search, stack)
             if points is None:
@@ -259,7 +259,10 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
     """
     with locked(search.folder, seconds=60):
         trials = search.study.get_trials(deepcopy=False)
-        _remove_old_checkpoints(search, trials)
+        for path in search.folder.glob("checkpoints/point-*.safetensors"):
+            first = int(path.stem.removeprefix("point-"))
+            if first >= len(trials) or trials[first].state.is_finished():
+                path.unlink(missing_ok=True)  # the batch whose first point it was has ended
         if points := _left_behind(search, trials, stack):
             return points
         states = [x.state.name for x in trials]
@@ -285,15 +288,9 @@ def _place(search: Search) -> str:
     return f"{platform.node()}:{search.folder.resolve()}"
 
 
-def _remove_old_checkpoints(search: Search, trials: Sequence[Any]) -> None:
-    """Removes the checkpoints of batches whose first point has ended."""
-    for path in search.folder.glob("checkpoints/point-*.safetensors"):
-        number = int(path.stem.removeprefix("point-"))
-        if number >= len(trials) or trials[number].state.is_finished():
-            path.unlink(missing_ok=True)
-
-
-def _left_behind(search: Search, trials: Sequence[Any], stack: contextlib.ExitStack) -> list[Point]:
+def _left_behind(
+    search: Search, trials: Sequence["FrozenTrial"], stack: contextlib.ExitStack
+) -> list[Point]:
     """Takes the points of a batch of a process that has ended: those under way whose folder nobody
     locks.
     """
@@ -318,7 +315,7 @@ def _left_behind(search: Search, trials: Sequence[Any], stack: contextlib.ExitSt
     return points
 
 
-def _sampler(sweep: Sweep, begun: int) -> Any:
+def _sampler(sweep: Sweep, begun: int) -> "BaseSampler":
     """The sampler of the next points. Its seed depends on the number of points before them, since
     samplers of other processes, and of those before a restart, have drawn other points.
     """
@@ -327,7 +324,7 @@ def _sampler(sweep: Sweep, begun: int) -> Any:
     return sampler(seed=int(np.random.SeedSequence([sweep.seed, begun]).generate_state(1)[0]))
 
 
-def _point(search: Search, trial: Any) -> Point | None:
+def _point(search: Search, trial: "Trial") -> Point | None:
     """The point of a trial, whose settings are drawn unless they are already. If they contradict
     one another, the trial fails, and the result is `None`.
     """
@@ -403,7 +400,7 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
             _train_together(search, together, plans)
         except NonFiniteLoss as error:
             point = together.pop((error.run or 0) // search.sweep.seeds)
-            others = "; the others begin again without it" if together else ""
+            others = "; the others restart without it" if together else ""
             search.console.print(
                 f"point {point.number}: the loss of update {error.update} is not a finite number"
                 f"{others}",
@@ -477,7 +474,7 @@ def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -
     return Members(whole, runs, search.folder / "checkpoints" / name)
 
 
-def _position(members: Members) -> dict[str, Any]:
+def _position(members: Members) -> Table:
     """The metadata of the checkpoint of exactly these runs, or nothing if there is none."""
     with contextlib.suppress(CheckpointError):
         position = read_metadata(members.checkpoint)
@@ -499,7 +496,7 @@ def _report(search: Search) -> None:
         draw_sweep(folder / "sweep.png", ended, metric)
     print_points(search.console, ended, metric)
     search.console.print(
-        f"{len(ended)} of {search.sweep.size()} points have ended: "
+        f"{len(ended)} of {search.sweep.size()} points are finished: "
         f"{escape(str(folder / 'table.csv'))}",
         highlight=False,
         soft_wrap=True,

@@ -7,24 +7,17 @@ from ._config import (
     parse as parse,
 )
 from ._experiment import Experiment as Experiment, check_shaping as check_shaping
-from ._file import (
-    dump as dump,
-    is_written_by_a_run as is_written_by_a_run,
-    load as load,
-    own_flags as own_flags,
-    to_table as to_table,
-)
 from ._flags import (
-    at_home as at_home,
-    cli as cli,
-    read_flags as read_flags,
-    value_after as value_after,
-)
-from ._limits import (
     LARGEST_SEED as LARGEST_SEED,
     Seed as Seed,
     as_given as as_given,
+    at_home as at_home,
     check_limits as check_limits,
+    cli as cli,
+    flags as flags,
+    program as program,
+    read_flags as read_flags,
+    value_after as value_after,
 )
 from ._network import (
     NetworkName as NetworkName,
@@ -39,14 +32,18 @@ from ._page import (
     is_shipped as is_shipped,
     load_page as load_page,
     page as page,
-    program as program,
 )
 from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
 from ._stored import (
+    PAGE as PAGE,
     config_from as config_from,
+    dump as dump,
     fill as fill,
-    page_of as page_of,
+    is_written_by_a_run as is_written_by_a_run,
+    load as load,
+    own_flags as own_flags,
     read_toml as read_toml,
+    to_table as to_table,
     world_from as world_from,
     world_name_in as world_name_in,
 )

@@ -11,15 +11,22 @@ from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ..base import Named, UsageError, as_usage_error
 from ..show import check_installed
-from ..worlds import Kitchen, WorldSettings, world_settings
+from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
-from ._file import load
-from ._flags import at_home, cli, value_after, values_after
-from ._limits import LARGEST_SEED, as_given, check_limits, flags
+from ._flags import (
+    LARGEST_SEED,
+    as_given,
+    at_home,
+    check_limits,
+    cli,
+    flags,
+    value_after,
+    values_after,
+)
 from ._network import check_network, with_network
 from ._page import command_of
 from ._policy_settings import default_settings
-from ._stored import TUNED
+from ._stored import TUNED, load
 
 E = TypeVar("E", bound=Experiment)
 
@@ -47,8 +54,10 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
     args = at_home(args)
-    file, run, named = value_after("--config", args), value_after("--resume", args), named_in(args)
+    file, run = value_after("--config", args), value_after("--resume", args)
     network, world = value_after("--network", args), value_after("--env.name", args)
+    networks = (network or "", *values_after("--partners.networks", args))
+    named = Named(worlds=(world or "",), networks=networks)
     before = None if run is None else load(Path(run) / "config.toml", experiment, named)
     if before is not None and world not in (None, before.env.name):
         raise _cannot_change("--env.name")
@@ -57,8 +66,9 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     elif before is not None:
         default = before
     else:
-        default = default_settings(experiment, _world(experiment, world, named))
-        default = with_network(default, network)
+        env = experiment().env  # that of a page may have other defaults than its world
+        env = env if world in (None, env.name) else world_settings(world, named)
+        default = with_network(default_settings(experiment, env), network)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     if before is not None:
         config = _resumed(before, config)
@@ -66,67 +76,41 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     return config
 
 
-def named_in(args: Sequence[str]) -> Named:
-    """What the command line of a page names, of the code of the user."""
-    names = [value_after(flag, args) or "" for flag in ("--env.name", "--network")]
-    partners = values_after("--partners.networks", args)
-    return Named(worlds=(names[0],), networks=(names[1], *partners))
-
-
 def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
     """The file that `--config` names: a path, or the name of one that comes with eqgrid.
 
-    **Raises:** `UsageError` as `_tuned`.
+    **Raises:** `UsageError` when there are no tuned settings for the kitchen of a command line.
     """
-    if name == TUNED:
-        return _tuned(experiment, args)
-    ours = CONFIGS / f"{PEOPLE}.toml"
-    return ours if name == PEOPLE and not Path(name).exists() else Path(name)
-
-
-def _tuned(experiment: type[Experiment], args: Sequence[str]) -> Path:
-    """The file with the tuned settings for the kitchen of a command line.
-
-    **Raises:** `UsageError` when there is none.
-    """
+    if name == PEOPLE and not Path(name).exists():
+        return CONFIGS / f"{PEOPLE}.toml"
+    if name != TUNED:
+        return Path(name)
     layout = value_after("--env.layout", args) or Kitchen.layout
-    layout = REFERENCE_NAMES.get(layout, layout)
+    own = f"{experiment.algorithm}-{REFERENCE_NAMES.get(layout, layout)}"
     found = {path.stem: path for path in sorted(CONFIGS.glob(f"{experiment.algorithm}-*.toml"))}
-    name = f"{experiment.algorithm}-{layout}"
-    if name not in found or value_after("--env.name", args) not in (None, Kitchen.name):
+    if own not in found or value_after("--env.name", args) not in (None, Kitchen.name):
         known = ", ".join(stem.partition("-")[2] for stem in found) or "no kitchen"
         raise UsageError(
-            f"--config {TUNED} is for kitchens with tuned settings. With {experiment.algorithm}, "
-            f"they are: {known}. Leave it out for the plain settings."
+            f"--config {TUNED} is for kitchens with tuned settings. For {experiment.algorithm}, "
+            f"these are: {known}. Leave it out for the plain settings."
         )
-    return found[name]
-
-
-def _world(experiment: type[Experiment], name: str | None, named: Named) -> WorldSettings:
-    """The default settings of the named world, or of the page's default world.
-
-    **Raises:** `UsageError` when there is no such world.
-    """
-    own = experiment().env
-    return own if name in (None, own.name) else world_settings(name, named)
+    return found[own]
 
 
 def changed_by_world(config: Experiment) -> str:
     """The defaults that the world of a run replaces and that are in effect, as flags, each with the
     default of other worlds.
     """
-    plain = dict(flags(type(config)(env=config.env)))
-    own = dict(flags(default_settings(type(config), config.env)))
-    now = dict(flags(config))
-    changed = {flag: x for flag, x in own.items() if x != plain[flag] and now[flag] == x}
-
-    def usual(flag: str) -> str:
-        value = plain[flag]
-        if isinstance(value, bool):
-            return "on" if value else "off"
-        return as_given(flag, value).removeprefix(f"{flag} ")
-
-    return ", ".join(f"{as_given(x, changed[x])} (elsewhere {usual(x)})" for x in changed)
+    elsewhere = dict(flags(type(config)(env=config.env)))
+    here, now = dict(flags(default_settings(type(config), config.env))), dict(flags(config))
+    words = []
+    for flag, value in here.items():
+        usual = elsewhere[flag]
+        if value != usual and now[flag] == value:
+            text = as_given(flag, usual).removeprefix(f"{flag} ")
+            text = ("on" if usual else "off") if isinstance(usual, bool) else text
+            words.append(f"{as_given(flag, value)} (elsewhere {text})")
+    return ", ".join(words)
 
 
 def _resumed(before: E, config: E) -> E:
@@ -145,8 +129,9 @@ def _resumed(before: E, config: E) -> E:
     own = {"config": before.config, "out": None, "overwrite": False}
     config = dataclasses.replace(config, **own, partners=config.partners.found())
     may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
+    were = dict(flags(before))
     for flag, value in flags(config):
-        if flag not in may_change and value != dict(flags(before)).get(flag):
+        if flag not in may_change and value != were.get(flag):
             raise _cannot_change(flag)
     return config
 
@@ -174,40 +159,6 @@ def check(config: Experiment) -> None:
     with as_usage_error():
         config.env.check()
         config.check()
-    _check_counts(config)
-    if config.num_seeds > 1 or config.sweep is not None:
-        _check_many(config)
-    if config.distributed and config.devices not in (1, "all"):
-        raise UsageError(
-            "--distributed trains on all devices of all processes: leave out --devices, or "
-            "give --devices all."
-        )
-
-
-def _check_many(config: Experiment) -> None:
-    """**Raises:** `UsageError` when a flag is not supported with several seeds or a sweep."""
-    flag = "--num-seeds" if config.sweep is None else "--sweep"
-    if config.sweep is not None and config.num_seeds > 1:
-        raise UsageError("--num-seeds cannot be given with --sweep: write 'seeds' into its file.")
-    if config.sweep is not None and config.overwrite:
-        raise UsageError("--overwrite cannot be given with --sweep: choose another --out.")
-    if config.sweep is not None:
-        if config.curriculum is not None or config.stage:
-            raise UsageError("--curriculum cannot be given with --sweep, which has no stages.")
-        if config.devices != 1:
-            raise UsageError("--devices cannot be given with --sweep, which trains on one device.")
-        if "wandb" in config.log:
-            raise UsageError("--log wandb cannot be given with --sweep: use optuna-dashboard.")
-    if config.distributed:
-        raise UsageError(f"--distributed cannot be given with {flag}: train in one process.")
-    if config.max_kl is not None:
-        raise UsageError(f"--max-kl cannot be given with {flag}, where runs end together.")
-    if config.seed + config.num_seeds - 1 > LARGEST_SEED:
-        raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
-
-
-def _check_counts(config: Experiment) -> None:
-    """**Raises:** `UsageError` when counts of steps or updates do not fit in 32 bits."""
     steps = config.num_envs * config.ppo.rollout_length
     if steps > _LARGEST_COUNT:
         raise UsageError(
@@ -216,6 +167,40 @@ def _check_counts(config: Experiment) -> None:
     updates = -(-config.total_steps // steps)
     if updates * config.ppo.num_epochs * config.ppo.num_minibatches > _LARGEST_COUNT:
         raise UsageError(
-            f"{updates:,} updates are too many gradient steps to be counted: lower --total-steps, "
+            f"{updates:,} updates exceed the limit of gradient steps: lower --total-steps, "
             "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
         )
+    for sentence, is_wrong in _conflicts(config).items():
+        if is_wrong:
+            raise UsageError(sentence)
+
+
+def _conflicts(config: Experiment) -> dict[str, bool]:
+    """Sentences about flags that are not supported together, and whether they apply."""
+    sweep, many = config.sweep is not None, config.num_seeds > 1
+    flag, alone = "--sweep" if sweep else "--num-seeds", not (sweep or many)
+    curriculum = config.curriculum is not None or bool(config.stage)
+    return {
+        "--num-seeds cannot be given with --sweep: write 'seeds' into its file.": sweep and many,
+        "--overwrite cannot be given with --sweep: choose another --out.": (
+            sweep and config.overwrite
+        ),
+        "--curriculum cannot be given with --sweep, which has no stages.": sweep and curriculum,
+        "--devices cannot be given with --sweep, which trains on one device.": (
+            sweep and config.devices != 1
+        ),
+        "--log wandb cannot be given with --sweep: use optuna-dashboard.": (
+            sweep and "wandb" in config.log
+        ),
+        f"--distributed cannot be given with {flag}: train in one process.": (
+            config.distributed and not alone
+        ),
+        f"--max-kl cannot be given with {flag}, where runs end together.": (
+            config.max_kl is not None and not alone
+        ),
+        f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.": (
+            config.seed + config.num_seeds - 1 > LARGEST_SEED
+        ),
+        "--distributed trains on all devices of all processes: leave out --devices, or give "
+        "--devices all.": config.distributed and config.devices not in (1, "all"),
+    }

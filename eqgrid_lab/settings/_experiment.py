@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
+import jax
 import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
@@ -17,15 +18,16 @@ from agents import (
     AbstractAlgorithm,
     AbstractCriticInput,
     AbstractNetwork,
+    AbstractTrainState,
     ActorCritic,
 )
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from eqgrid import AbstractEnv, AbstractVectorEnv, DesignPartners, LinearSchedule, Scheduled
 
-from ..base import DIFFERENT
+from ..base import DIFFERENT, Table
 from ..show import LoggerName
 from ..worlds import columns_of
 from ._policy_settings import PolicySettings
-from ._training_partners import PartnerSettings
+from ._training_partners import PartnerSettings, share_of_partners
 
 
 def check_shaping(config: Any) -> None:
@@ -41,11 +43,11 @@ def check_shaping(config: Any) -> None:
         changed = getattr(config, name) != getattr(type(config), name)
         if changed and not config.env.has_shaped_reward:
             raise ValueError(
-                f"--{name.replace('_', '-')} weighs a shaped reward, and --env.name "
-                f"{config.env.name} has none: leave it out."
+                f"--{name.replace('_', '-')} weights a shaped reward, which --env.name "
+                f"{config.env.name} does not have: leave it out."
             )
     if config.shaping_steps // config.num_envs > 2**31 - 1:
-        raise ValueError("--shaping-steps is too large to be counted: lower it.")
+        raise ValueError("--shaping-steps is too large: lower it.")
 
 
 _Steps: TypeAlias = Annotated[int, Meta(ge=1, le=10**15)]
@@ -66,7 +68,8 @@ class Experiment(PolicySettings):
     program can train runs that differ in these, and stages of a curriculum may set them."""
 
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
-    """Settings file, or the tuned settings of the kitchen, or those for people."""
+    """Settings file, `tuned` for the tuned settings of the kitchen, or `people` for the settings
+    for human partners."""
     ppo: PPO = dataclasses.field(default_factory=PPO)
     partners: PartnerSettings = dataclasses.field(default_factory=PartnerSettings)
     total_steps: _Steps = 4_000_000
@@ -93,16 +96,16 @@ class Experiment(PolicySettings):
     checkpoint_every: _Steps | None = None
     """Environment steps between two checkpoints that are kept."""
     log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()
-    """Further loggers, besides metrics.csv."""
+    """Loggers in addition to metrics.csv."""
     log_info: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Entries of info to sum over the episodes of training and of evaluations, and to draw."""
+    """Entries of info to sum over the episodes of training and of evaluations, and to plot."""
     max_hours: _Positive | None = None
     """Save and stop after this many hours; --resume continues."""
     profile: bool = False
     """Write a Perfetto trace of one block of updates."""
     curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """File with the stages of a curriculum."""
-    stage: Annotated[tuple[dict[str, Any], ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
+    stage: Annotated[tuple[Table, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """Tables of the stages of a curriculum, in settings files."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Folder of a run to resume."""
@@ -170,7 +173,12 @@ class Experiment(PolicySettings):
 
         - `env`: one environment that resets itself, around what `with_partners` returned.
         """
-        return self.partners.anneal(env, self.num_envs)
+        own = self.partners
+        if own.share_steps == 0:
+            return env
+        steps = max(1, own.share_steps // self.num_envs)  # the environments count them together
+        share = LinearSchedule(own.share_from, own.share, steps)
+        return Scheduled(env, share_of_partners, share)
 
     def design_partners(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
         """Lets the partners be designed by what is learned with them, if the settings say so
@@ -179,12 +187,26 @@ class Experiment(PolicySettings):
         **Arguments:**
 
         - `envs`: a batch of environments, around what `with_partners` returned.
+
+        **Raises:** `ValueError` when the designs do not divide the environments.
         """
-        return self.partners.design(envs)
+        designs = self.partners.designs
+        return DesignPartners(envs, designs) if designs else envs
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
+
+    def init_state(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState:
+        """An initial training state, with the policy and the learner of the settings.
+
+        **Arguments:**
+
+        - `env`: the training environments.
+        - `key`: the source of randomness.
+        """
+        policy_key, run_key = jax.random.split(key)
+        return self.learner().with_arrays().init(self.policy(env, policy_key), env, run_key)
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
         """The entries of `info` that are summed over evaluation episodes: those of the world, and

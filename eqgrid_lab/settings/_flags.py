@@ -1,25 +1,35 @@
-"""Parsing flags with tyro into a dataclass, with errors of one sentence."""
+"""Flags: parsing them with tyro into a dataclass, and checking their ranges."""
 
 import contextlib
+import dataclasses
 import inspect
 import io
+import operator
 import re
+import reprlib
+import sys
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import tyro
 import tyro.constructors
+from msgspec import Meta
 
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import UsageError
-from ._limits import check_limits, flags_of_lists
-from ._page import program
+from ..base import DIFFERENT, Hint, UsageError
 
 T = TypeVar("T")
+LARGEST_SEED = 2**32 - 1
+"""The largest seed of a JAX key."""
+Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of normal 32-bit floats
+_DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
+"""The ranges of fields that have no annotated range."""
+_WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 
 def at_home(args: Sequence[str]) -> list[str]:
@@ -56,27 +66,6 @@ def _groups(args: Sequence[str]) -> list[tuple[str, list[str], list[str]]]:
 
 
 _FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
-
-
-def _joined(args: Sequence[str], lists: Collection[str]) -> list[str]:
-    """A command line in which every flag with several values occurs at most once, with the values
-    of all its occurrences.
-
-    **Arguments:**
-
-    - `args`: the command line.
-    - `lists`: the flags that take several values.
-    """
-    joined, done = list[str](), set[str]()
-    for name, _, words in _groups(args):
-        if name not in lists:
-            joined += words
-        elif name not in done:
-            joined += [name, *values_after(name, args)]
-            done.add(name)
-    return joined
-
-
 _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
 
 
@@ -116,7 +105,22 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
 
     **Raises:** `UsageError` when the command line is invalid.
     """
-    _check_paths(type(default), args)
+    lists = {  # tyro itself collects the values of the others
+        flag
+        for flag, _, hint in _settings(default)
+        if _is_list(hint) and tyro.conf.UseAppendAction not in typing.get_args(hint)
+    }
+    for name, hint in typing.get_type_hints(type(default)).items():
+        flag = "--" + name.replace("_", "-")
+        # A path is empty if a shell variable is not set, and would mean the current folder.
+        if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
+            raise UsageError(f"{flag} is empty: name a path, or leave it out.")
+    joined: list[str] = []  # in which each of these flags occurs once, with all its values
+    for name, _, words in _groups(args):
+        if name not in lists:
+            joined += words
+        elif name not in joined:
+            joined += [name, *values_after(name, args)]
     if args and args[0].startswith(_COMPLETIONS):
         prog = prog.removeprefix("python ")  # or the shell would complete every `python`
     said = io.StringIO()
@@ -126,7 +130,7 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
                 type(default),
                 prog=prog,
                 description=description,
-                args=_joined(args, flags_of_lists(default)),
+                args=joined,
                 default=default,
                 config=(tyro.conf.SuppressFixed,),
                 registry=_FLAG_TYPES,
@@ -135,17 +139,6 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
         if stop.code in (0, None):
             raise
         raise UsageError(_one_sentence(said.getvalue())) from None
-
-
-def _check_paths(kind: type, args: Sequence[str]) -> None:
-    """Refuses empty paths, as from an unset shell variable, which would mean the current folder.
-
-    **Raises:** `UsageError` when the path of a flag is empty.
-    """
-    for name, hint in typing.get_type_hints(kind).items():
-        flag = "--" + name.replace("_", "-")
-        if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
-            raise UsageError(f"{flag} is empty: name a path, or leave it out.")
 
 
 def _must_be(found: re.Match[str]) -> str:
@@ -157,7 +150,7 @@ def _must_be(found: re.Match[str]) -> str:
 
 
 _KINDS = {"INT": "a whole number", "FLOAT": "a number"}
-_PLAIN_WORDS: tuple[tuple[str, Any], ...] = (
+_PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
     (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
     (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
@@ -203,3 +196,93 @@ def read_flags(default: T, args: Sequence[str], page: str) -> T:
     config = cli(default, args, program(page), inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config
+
+
+def program(page: str) -> str:
+    """The command that runs a page: the installed command if it was called, such as
+    `eqgrid-human-games`, or else `python experiments/human_games.py`.
+
+    **Arguments:**
+
+    - `page`: the path of the page.
+    """
+    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
+    called = {Path(word).stem for word in sys.orig_argv[:2]}
+    return installed if installed in called else f"python {page}"
+
+
+def check_limits(config: object, prefix: str = "--") -> None:
+    """Checks the ranges of all settings, that lists with a minimum length are not empty, and that
+    lists of `DIFFERENT` values have no value twice.
+
+    Ranges are annotations of fields, such as `Annotated[int, Meta(ge=1, le=1024)]`.
+
+    **Arguments:**
+
+    - `config`: a dataclass, which may have dataclasses as fields.
+    - `prefix`: what precedes the names of fields in the names of flags.
+
+    **Raises:** `UsageError` with a message that names the flag.
+    """
+    for flag, value, hint in _settings(config, prefix):
+        ranges = list(_ranges(hint))
+        if value == () and any(x.min_length for x in ranges):
+            raise UsageError(f"{flag} must not be empty.")
+        values = value if isinstance(value, tuple) else (value,)
+        for i, x in enumerate(values):
+            if DIFFERENT in typing.get_args(hint) and x in values[:i]:
+                raise UsageError(f"{flag} has {reprlib.repr(x)} twice: give each value once.")
+            if type(x) is float and not abs(x) <= _LARGEST_FLOAT:
+                raise UsageError(f"{flag} must be a finite number, but is {x:g}.")
+            if type(x) is float and 0 < abs(x) < _SMALLEST_FLOAT:
+                raise UsageError(f"{flag} is too small for a 32-bit number: {x:g}.")
+            if type(x) not in _DEFAULTS:
+                continue
+            limits = ranges[0] if ranges else _DEFAULTS[type(x)]
+            bounds = {k: getattr(limits, k) for k in _WORDS if getattr(limits, k) is not None}
+            if not all(getattr(operator, k)(x, bound) for k, bound in bounds.items()):
+                what = " and ".join(f"{_WORDS[k]} {bound}" for k, bound in bounds.items())
+                raise UsageError(f"{flag} must be {what}, but is {reprlib.repr(x)}.")
+
+
+def flags(config: object) -> Iterator[tuple[str, object]]:
+    """The flag and the value of every setting in a dataclass, including nested ones."""
+    return ((flag, value) for flag, value, _ in _settings(config))
+
+
+def as_given(flag: str, value: object) -> str:
+    """A setting as a command line gives it, such as `--seed 1`, `--log jsonl wandb` or
+    `--env.no-shared`.
+    """
+    if isinstance(value, bool):
+        before, dot, name = flag.removeprefix("--").rpartition(".")
+        return flag if value else f"--{before}{dot}no-{name}"
+    words = map(str, value) if isinstance(value, tuple) else [str(value)]
+    return " ".join([flag, *words])
+
+
+def _is_list(hint: Hint) -> bool:
+    """Whether an annotation is a tuple of any length, or may be one."""
+    if typing.get_origin(hint) is tuple:
+        return Ellipsis in typing.get_args(hint)
+    return any(map(_is_list, typing.get_args(hint)))
+
+
+def _ranges(hint: Hint) -> Iterator[Meta]:
+    """The ranges in an annotation, at any depth."""
+    for part in typing.get_args(hint):
+        if isinstance(part, Meta):
+            yield part
+        yield from _ranges(part)
+
+
+def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hint]]:
+    """The flag, the value and the annotation of every setting."""
+    hints = typing.get_type_hints(type(config), include_extras=True)
+    for field in dataclasses.fields(config):
+        name, value = field.name.replace("_", "-"), getattr(config, field.name)
+        name = {"network-settings": "network"}.get(name, name)
+        if dataclasses.is_dataclass(value):
+            yield from _settings(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value, hints[field.name]

@@ -7,11 +7,22 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import tyro
+from jaxtyping import PRNGKeyArray
 
 from agents import AbstractNetwork
 from eqgrid.errors import did_you_mean
 
-from ..base import Setting, UsageError, check_storable, import_named, is_own, said, settings_of
+from ..base import (
+    Setting,
+    Table,
+    UsageError,
+    check_storable,
+    dataclass_of,
+    import_named,
+    is_own,
+    said,
+    settings_of,
+)
 from ._policy_settings import PolicySettings, default_settings
 
 NETWORKS = ("mlp", "cnn", "gru", "cnn-gru")
@@ -35,7 +46,13 @@ class OwnNetwork:
         return {} if self._network is None else {self._network.__name__: self.build}
 
     def build(
-        self, in_shape: Any, out_size: int, *, final_scale: float, key: Any, **others: Any
+        self,
+        in_shape: object,
+        out_size: int,
+        *,
+        final_scale: float,
+        key: PRNGKeyArray,
+        **others: object,
     ) -> AbstractNetwork:
         """Builds the network, as `actor_critic` and `load_policy` do.
 
@@ -72,14 +89,14 @@ def own_network(name: str) -> OwnNetwork:
 
     **Raises:** `UsageError` when it cannot be imported, or is no class of networks.
     """
-    network: Any = import_named(name, "--network")
+    network: object = import_named(name, "--network")
     if not isinstance(network, type) or not issubclass(network, AbstractNetwork):
         raise UsageError(f"--network {name} must be a class that is an agents.AbstractNetwork.")
     return _class_of(name, network)()
 
 
 @functools.lru_cache(maxsize=64)
-def _class_of(name: str, network: type[AbstractNetwork]) -> Any:
+def _class_of(name: str, network: type[AbstractNetwork]) -> type[OwnNetwork]:
     """The subclass of `OwnNetwork` with the hyperparameters of a network."""
     settings = settings_of(network, name, given=_GIVEN, taken=dir(OwnNetwork))
     parameters = inspect.signature(network).parameters.values()
@@ -90,17 +107,14 @@ def _class_of(name: str, network: type[AbstractNetwork]) -> Any:
                 f"--network {name} is called as {network.__name__}(in_shape, out_size, "
                 f"final_scale=..., key=...), but takes no {missing[0]}: add this parameter."
             )
-    return dataclasses.make_dataclass(
+    return dataclass_of(
         network.__name__,
-        [(x.name, x.hint, dataclasses.field(default=x.default)) for x in settings],
-        bases=(OwnNetwork,),
-        namespace={
-            "__doc__": f"Hyperparameters of {name}.",
-            "_name": name,
-            "_network": network,
-            "_settings": tuple(settings),
-        },
-        frozen=True,
+        settings,
+        OwnNetwork,
+        __doc__=f"Hyperparameters of {name}.",
+        _name=name,
+        _network=network,
+        _settings=tuple(settings),
     )
 
 
@@ -121,7 +135,7 @@ def with_network(config: E, name: str | None) -> E:
     if name is None or not hasattr(config, "network_settings"):
         return config
     own = own_network(name) if is_own(name) else OwnNetwork()
-    changes: dict[str, Any] = {"network": name, "network_settings": own}
+    changes: Table = {"network": name, "network_settings": own}
     return dataclasses.replace(config, **changes)
 
 
@@ -142,15 +156,16 @@ def check_network(config: PolicySettings) -> None:
     given: Any = config
     if not is_own(given.network) and given.network not in NETWORKS:
         raise UsageError(
-            f"--network {given.network!r:.60} is no network{did_you_mean(given.network, NETWORKS)} "
-            f"Known are {', '.join(NETWORKS)}, and MODULE:NAME for a class of your own."
+            f"--network {given.network!r:.60} is not a "
+            f"network{did_you_mean(given.network, NETWORKS)} Available networks: "
+            f"{', '.join(NETWORKS)}, and MODULE:NAME for a class of your own."
         )
     if not is_own(given.network):
         return
     if own._name != given.network:
         raise UsageError(
-            f"The network {given.network:.200} is imported only if the command names it, too: add "
-            f"--network {given.network:.200}."
+            f"The network {given.network:.200} is imported only if you name it on the command "
+            f"line: add --network {given.network:.200}."
         )
     check_storable(own, own._settings, "--network.")
     plain: Any = default_settings(type(config), config.env)
@@ -158,6 +173,6 @@ def check_network(config: PolicySettings) -> None:
         if getattr(given, name) != getattr(plain, name):
             instead = f", and give --network.{name}" if hasattr(own, name) else ""
             raise UsageError(
-                f"--{name} is for the networks of eqgrid: leave it out with --network "
+                f"--{name} applies only to eqgrid's own networks: leave it out with --network "
                 f"{given.network}{instead}."
             )

@@ -12,6 +12,7 @@ from agents.files import shipped
 from eqgrid import read_regular_text
 
 from ..base import UsageError, folder_first
+from ._flags import program
 from ._policy_settings import PolicySettings
 
 SHIPPED = ("ippo", "mappo", "e3t", "body", "bc")
@@ -45,7 +46,7 @@ def load_page(path: Path) -> type[PolicySettings]:
     **Raises:** `UsageError` when it is not a Python file, or does not define exactly one subclass.
     """
     if path.suffix != ".py" or not path.is_file():
-        raise UsageError(f"--page {str(path)!r} is no Python file.")
+        raise UsageError(f"--page {str(path)!r} is not a Python file.")
     with folder_first(str(path.parent.resolve())):  # as if it were run
         return _experiment_in(path)
 
@@ -106,16 +107,3 @@ def command_of(experiment: type[PolicySettings]) -> str:
     if path.parent.name == "shipped" and is_shipped(experiment):
         return f"eqgrid-{experiment.algorithm}"
     return program(min(os.path.relpath(path), str(path), key=len))
-
-
-def program(page: str) -> str:
-    """The command that runs a page: the installed command if it was called, such as
-    `eqgrid-human-games`, or else `python experiments/human_games.py`.
-
-    **Arguments:**
-
-    - `page`: the path of the page.
-    """
-    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
-    called = {Path(word).stem for word in sys.orig_argv[:2]}
-    return installed if installed in called else f"python {page}"

@@ -12,8 +12,9 @@ from agents import PolicyPartner, TrainedPolicy
 from eqgrid import AbstractEnv, AbstractPartner, unwrap
 from eqgrid.grid import GridWorld, RandomLayouts
 
+from ..base import Table
 from ..worlds import Kitchen, WorldSettings
-from ._limits import Seed
+from ._flags import Seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ class PolicySettings(abc.ABC):
     algorithm: ClassVar[str]
     """The name of the algorithm, in messages and names of files."""
     of_one_layout: ClassVar[bool] = False
-    """Whether a policy knows no other layout than its own, as a clone of people's games does."""
+    """Whether a policy works only in its own layout, such as a clone of human games."""
 
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     seed: Seed = 0
@@ -72,8 +73,8 @@ class PolicySettings(abc.ABC):
         """
         if self.of_one_layout and self.env.title != among.env.title:
             raise ValueError(
-                f"it was trained in {self.env.title!r:.60}, and knows no other layout: choose one "
-                f"that was trained in {among.env.title!r:.60}."
+                f"it was trained in {self.env.title!r:.60}, and supports no other layout: choose "
+                f"a policy that was trained in {among.env.title!r:.60}."
             )
         env = self._own_view(among, shown)
         policy.check(shown if env is None else env)
@@ -96,7 +97,7 @@ class PolicySettings(abc.ABC):
         return self.observe(world.with_observation(grid.observation))
 
     @property
-    def observed(self) -> dict[str, Any]:
+    def observed(self) -> Table:
         """The settings of what agents observe, besides those that only the page itself knows."""
         return {"observation": getattr(self.env, "observation", None), **self.appended}
 
@@ -127,7 +128,7 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
     plain: Any = experiment()
     world: WorldSettings = plain.env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}
-    own = {name: value for name, value in world.facts.run.items() if name in names}
+    own: Table = {name: value for name, value in world.facts.run.items() if name in names}
     if "ppo" in names:
         own["ppo"] = dataclasses.replace(plain.ppo, **world.facts.ppo)
     return experiment(env=world, **own)

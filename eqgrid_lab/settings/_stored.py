@@ -1,4 +1,7 @@
-"""Settings in tables: read from TOML and policy files, and filled into dataclasses."""
+"""Settings as tables, in settings files (TOML) and policy files, and as dataclasses.
+
+Keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`.
+"""
 
 import dataclasses
 import difflib
@@ -11,14 +14,27 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
+import tomli_w
 
 from agents import Hyperparameter
 from agents.files import expand_home
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
-from ..base import NOTHING_NAMED, Named, UsageError, as_usage_error, check_named, is_own, reason
+from ..base import (
+    NOTHING_NAMED,
+    Hint,
+    Named,
+    Table,
+    UsageError,
+    as_usage_error,
+    check_named,
+    is_own,
+    reason,
+    warn,
+)
 from ..worlds import LIBRARIES, WORLDS, WorldSettings, world_settings
 from ._network import with_network
+from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings, default_settings
 
 T = TypeVar("T")
@@ -26,9 +42,12 @@ T = TypeVar("T")
 NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
 NOT_IN_FILE += ("sweep", "distributed")
 """Settings that no file has, since they are of one process."""
+_MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
+"""The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
+_COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
 
 
-def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
     """Reads a TOML file of limited size. In texts that begin with `~`, it is the home folder.
 
     **Arguments:**
@@ -45,10 +64,10 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> dict[str, Any]:
         raise UsageError("is nested too deeply.") from error
     except ValueError as error:
         digits = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"is no TOML: {digits:.200}.") from error
+        raise UsageError(f"is not valid TOML: {digits:.200}.") from error
 
 
-def _at_home(value: Any) -> Any:
+def _at_home(value: object) -> Any:
     """A value of TOML with `expand_home` for every text in it."""
     if isinstance(value, dict):
         return {key: _at_home(inner) for key, inner in value.items()}
@@ -62,7 +81,7 @@ def wrong(key: str, value: object, what: str) -> UsageError:
     return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
 
 
-def fill(default: T, table: dict[str, Any], prefix: str) -> T:
+def fill(default: T, table: Table, prefix: str) -> T:
     """Replaces fields of a dataclass by the entries of a table.
 
     **Arguments:**
@@ -78,7 +97,7 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
     hints = typing.get_type_hints(type(config))
     fields = [field.name for field in dataclasses.fields(config)]
     names = [x for x in fields if x not in NOT_IN_FILE and not callable(getattr(config, x))]
-    changes: dict[str, Any] = {}
+    changes: Table = {}
     for key, value in table.items():
         if key not in names:
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
@@ -99,19 +118,19 @@ def fill(default: T, table: dict[str, Any], prefix: str) -> T:
         raise UsageError(f"cannot be used: {error}") from error
 
 
-def _type_name(hint: Any) -> str:
+def _type_name(hint: Hint) -> str:
     """The name of a type in an error message, without `None`, which TOML does not have."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
     if origin is tuple:
-        return f"a list, of which each entry is {_type_name(args[0])}"
+        return f"a list in which each entry is {_type_name(args[0])}"
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
     return _TYPE_NAMES.get(origin or hint, str(hint))
 
 
-_TYPE_NAMES: dict[Any, str] = {
+_TYPE_NAMES: dict[Hint, str] = {
     int: "a whole number",
     float: "a number",
     bool: "true or false",
@@ -126,7 +145,7 @@ PAGE = "page"
 """The key for the name of the page that wrote a settings file, if it is not one of eqgrid's."""
 
 
-def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHING_NAMED) -> P:
+def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
     """The settings in a table, as `dump` writes it.
 
     **Arguments:**
@@ -154,7 +173,7 @@ def config_from(table: dict[str, Any], experiment: type[P], named: Named = NOTHI
 
 
 def world_from(
-    table: dict[str, Any], experiment: type[PolicySettings], named: Named = NOTHING_NAMED
+    table: Table, experiment: type[PolicySettings], named: Named = NOTHING_NAMED
 ) -> WorldSettings:
     """The settings of the world in the content of a settings file; the other tables are ignored.
 
@@ -167,14 +186,14 @@ def world_from(
     return fill(default, own, "env.") if isinstance(own, dict) else default
 
 
-def world_name_in(table: Mapping[str, Any]) -> str | None:
+def world_name_in(table: Mapping[str, object]) -> str | None:
     """The name of the world in the content of a settings file, if it has one."""
     env = table.get("env")
     name = env.get("name") if isinstance(env, Mapping) else None
     return name if isinstance(name, str) else None
 
 
-def own_parts(table: Mapping[str, Any]) -> dict[str, str]:
+def own_parts(table: Mapping[str, object]) -> dict[str, str]:
     """The code of the user in the content of a settings file, by the flags that name it."""
     world, network = world_name_in(table), table.get("network")
     own = {"--network": network} if is_own(network) else {}
@@ -183,12 +202,7 @@ def own_parts(table: Mapping[str, Any]) -> dict[str, str]:
     return own
 
 
-def page_of(table: Mapping[str, Any]) -> str | None:
-    """The name of the page that wrote a settings file; `None` for the pages of eqgrid."""
-    return table.get(PAGE)
-
-
-def _world_in(table: dict[str, Any], default: WorldSettings, named: Named) -> WorldSettings:
+def _world_in(table: Table, default: WorldSettings, named: Named) -> WorldSettings:
     """The default settings of the world that a table names, or `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
@@ -200,3 +214,145 @@ def _world_in(table: dict[str, Any], default: WorldSettings, named: Named) -> Wo
         check_named(name, named.worlds, "world", "--env.name")
     with as_usage_error("cannot be used: ", UsageError):
         return world_settings(name, named)
+
+
+def load(
+    path: Path,
+    experiment: type[P],
+    named: Named = NOTHING_NAMED,
+    network: str | None = None,
+    world: str | None = None,
+) -> P:
+    """Reads a settings file (TOML).
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `experiment`: the class that a page defines. A file of another algorithm is refused.
+    - `named`: what the command line names. A file that names other code of the user is refused.
+    - `network`: the network to use instead of that of the file, if any.
+    - `world`: the world to use instead of that of the file, if any. The settings of another world
+        in the file are left out, with a warning.
+
+    **Returns:** the settings of the file, with defaults for all others.
+
+    **Raises:** `UsageError` when the file is missing, malformed or of another algorithm, or has an
+    unknown key or a value of a wrong type, and when there is no such world.
+    """
+    own = experiment.algorithm
+    where = f"The settings file {str(path)!r}"
+    if world is not None and ":" not in world:
+        world_settings(world)  # the file is not to blame for an unknown name
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        written_by = table.get("algorithm", own)
+        if written_by != own and written_by not in SHIPPED:
+            raise wrong("algorithm", written_by, repr(own))
+        if written_by != own:
+            raise UsageError(
+                f"is for {written_by}: use "
+                f"{command_of(page(written_by)).removeprefix('python ')}, or remove the line "
+                f"'algorithm' from it to train with {own}."
+            )
+        in_file = world_name_in(table) or experiment().env.name
+        replaced = world not in (None, in_file)
+        # The settings of worlds of other libraries have the same names.
+        foreign = all(str(x).partition(":")[0] in LIBRARIES for x in (world, in_file))
+        kept = table.get("env", {}) if foreign else {}
+        dropped = replaced and "env" in table and not kept
+        if replaced:
+            table = {**table, "env": {**kept, "name": world}}
+        before = table.get("network")
+        if network not in (None, before) and (is_own(network) or is_own(before)):
+            table = {**table, "network": network}
+            table.pop("network_settings", None)
+        config = config_from(table, experiment, named)
+        for name in table.get("partners", {}).get("networks", ()):
+            check_named(name, named.networks, "network", "--partners.networks")
+        if dropped:
+            warn(
+                f"{where} has settings of the world {in_file!r:.60}, which are ignored, since "
+                f"--env.name is {world!r:.60}."
+            )
+        return config
+    except UsageError as error:
+        raise UsageError(f"{where} {error}") from error
+
+
+def is_written_by_a_run(path: Path) -> bool:
+    """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
+
+    The settings of a custom page or of a world of the user are not known here, so only some common
+    ones are checked.
+    """
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        if path.is_symlink() or "algorithm" not in table:
+            return False
+        if PAGE in table or own_parts(table):
+            return table.keys() >= _COMMON
+        own = table["algorithm"]
+        return own in SHIPPED and to_table(config_from(table, page(own))) == table
+    except UsageError:
+        return False
+
+
+def own_flags(config: PolicySettings) -> str:
+    """The flags with which a command line names the code of the user in the settings of a run,
+    each with a leading space; empty if there is none.
+    """
+    own = own_parts(to_table(config))
+    return "".join(f" {flag} {name}" for flag, name in own.items())
+
+
+def _as_lists(value: object) -> object:
+    return [_as_lists(x) for x in value] if isinstance(value, tuple | list) else value
+
+
+def to_table(config: PolicySettings) -> Table:
+    """The settings as `config.toml`, checkpoints and policy files store them; `config_from` reads
+    them back.
+
+    Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
+    process, such as `--out` and `--resume`.
+    """
+    table = dataclasses.asdict(
+        config,
+        dict_factory=lambda fields: {
+            name: _as_lists(value)
+            for name, value in fields
+            if value is not None and not callable(value)
+        },
+    )
+    for name in NOT_IN_FILE:
+        table.pop(name, None)
+    for name in ("stage", "network_settings"):
+        if not table.get(name, True):
+            del table[name]
+    experiment = type(config)
+    about = {"algorithm": experiment.algorithm}
+    if not is_shipped(experiment):
+        about[PAGE] = name_of(experiment)
+    if config.config == Path(TUNED):
+        about["config"] = TUNED
+    return {**about, **table}
+
+
+def dump(config: PolicySettings) -> str:
+    """The text of a settings file with all settings, `to_table`, which `load` reads back.
+
+    **Raises:** `UsageError` when `load` would refuse the file.
+    """
+    text = tomli_w.dumps(to_table(config))
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "The settings cannot be stored, since a name in them is not UTF-8: rename the file."
+        ) from error
+    if length > _MAX_SETTINGS_BYTES:
+        raise UsageError(
+            f"The settings have {length:,} bytes, but a config.toml may have at most "
+            f"{_MAX_SETTINGS_BYTES:,}: use fewer stages, fewer partners or a smaller layout."
+        )
+    return text

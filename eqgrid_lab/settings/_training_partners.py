@@ -4,7 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from jaxtyping import Array, Float
 from msgspec import Meta
@@ -14,11 +14,7 @@ from agents.files import BUNDLED, shipped
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
-    AbstractVectorEnv,
-    DesignPartners,
-    LinearSchedule,
     OneOf,
-    Scheduled,
     WithPartner,
     iter_wrappers,
 )
@@ -26,6 +22,7 @@ from eqgrid import (
 from ..base import (
     DIFFERENT,
     Named,
+    Table,
     UsageError,
     as_usage_error,
     check_named,
@@ -37,9 +34,9 @@ from ..worlds import Share
 from ._network import own_network
 from ._page import SHIPPED, page
 from ._policy_settings import PolicySettings
-from ._stored import config_from, fill, page_of
+from ._stored import PAGE, config_from, fill
 
-Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., Any]]]
+Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., object]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
 
 _PEOPLE = {"clones": "clone", "proxies": "proxy"}
@@ -53,7 +50,7 @@ class PartnerSettings:
     share: Share = 0.0
     """Share of training episodes in which a partner replaces one agent."""
     share_from: Share = 0.0
-    """That share at the beginning, with --partners.share-steps."""
+    """Initial share of these episodes, with --partners.share-steps."""
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share changes from --partners.share-from; 0 for none."""
     policies: Annotated[tuple[str, ...], DIFFERENT] = ()
@@ -64,10 +61,10 @@ class PartnerSettings:
     least_noise: Share = 0.0
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
-    """Largest such probability; every episode samples one in this range."""
+    """Largest probability of a random action; every episode samples a probability in this range."""
     designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
-    """Number of designed partners, which mix policy and random actions; those whose returns vary
-    most are kept. 0 for none. They replace the noise (Ruhdorfer et al. 2025)."""
+    """Number of designed partners, which mix policy and random actions; the designs with the most
+    variable returns are kept. 0 for none. Designs replace the noise (Ruhdorfer et al. 2025)."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
@@ -77,11 +74,14 @@ class PartnerSettings:
                 f"{self.most_noise:g}."
             )
         if self._nobody and self != PartnerSettings():
-            raise UsageError("Partners take part in no episode: add --partners.share, such as 0.5.")
+            raise UsageError(
+                "Partners are set, but their share of episodes is 0: add --partners.share, such "
+                "as 0.5."
+            )
         if self.share_from > 0 and self.share_steps == 0:
             raise UsageError(
-                "--partners.share-from is where the share begins to change: add "
-                "--partners.share-steps, or leave it out."
+                "--partners.share-from is the initial share: add --partners.share-steps, or "
+                "leave it out."
             )
         if self.designs and self.policies:
             raise UsageError(
@@ -90,7 +90,7 @@ class PartnerSettings:
             )
         if not self._nobody and not self.policies and not self.designs and self.most_noise == 0:
             raise UsageError(
-                "--partners.share alone changes nothing: add --partners.policies, or "
+                "--partners.share has no effect alone: add --partners.policies, or "
                 "--partners.most-noise."
             )
 
@@ -120,30 +120,6 @@ class PartnerSettings:
         partners = [_read(path, world, run, parts, named) for path in self.files(run.env.title)]
         among = OneOf(partners) if partners else None
         return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
-
-    def anneal(self, env: AbstractEnv, num_envs: int) -> AbstractEnv:
-        """Lets the share of episodes with partners change over the steps, if the settings say so.
-
-        **Arguments:**
-
-        - `env`: one environment that resets itself, around what `around` returned.
-        - `num_envs`: the number of environments, which count `share_steps` together.
-        """
-        if self.share_steps == 0:
-            return env
-        steps = max(1, self.share_steps // num_envs)
-        return Scheduled(env, share_of_partners, LinearSchedule(self.share_from, self.share, steps))
-
-    def design(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
-        """Lets partners be designed by what is learned with them, if the settings say so.
-
-        **Arguments:**
-
-        - `envs`: a batch of environments, around what `around` returned.
-
-        **Raises:** `ValueError` when the designs do not divide the environments.
-        """
-        return DesignPartners(envs, self.designs) if self.designs else envs
 
     @property
     def _nobody(self) -> bool:
@@ -211,10 +187,10 @@ def _read(
     - `world`, `run`, `parts`: as in `PartnerSettings.around`.
     - `named`: the networks of the user that the command line names.
     """
-    networks: dict[str, Any] = {**parts.get("networks", {})}
+    networks: Table = {**parts.get("networks", {})}
     for name in filter(is_own, named):
         networks |= own_network(name).parts
-    settings: dict[str, Any] = read_metadata(path).get("run") or {}
+    settings: Table = read_metadata(path).get("run") or {}
     name, values = settings.get("network"), settings.get("network_settings")
     if is_own(name):
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
@@ -223,7 +199,7 @@ def _read(
             networks |= fill(own_network(name), table, "network_settings.").parts
     policy = load_policy(path, **{**parts, "networks": networks})
     own = run  # what a page of the user shows to agents is only known in runs of this page
-    if page_of(settings) is None and settings.get("algorithm") in SHIPPED:
+    if settings.get(PAGE) is None and settings.get("algorithm") in SHIPPED:
         known = Named(worlds=(run.env.name,), networks=tuple(named))
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
             own = config_from(settings, page(settings["algorithm"]), known)
@@ -258,7 +234,7 @@ def models_of_people(name: str, layout: str) -> list[Path]:
     kitchens = sorted(path.name for path in shipped("people").iterdir() if path.is_dir())
     if layout not in kitchens:
         raise UsageError(
-            f"There are no {name} of people for the layout {layout!r:.60}: choose one of "
+            f"There are no human {name} for the layout {layout!r:.60}: choose one of "
             f"{', '.join(kitchens)}."
         )
     return sorted(shipped(f"people/{layout}").glob(f"{_PEOPLE[name]}-*.safetensors"))

@@ -51,7 +51,10 @@ def film_episode(
     steps = min(horizon or _LONGEST, _LONGEST)
     states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
     length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
-    shown = length + _keeps_last(unwrap(env))
+    # The state after the last step is known, unless a vector environment or a reset of one's own
+    # has replaced it by the start of the next episode.
+    core = unwrap(env)
+    shown = length + (isinstance(core, Vectorize) and contains_wrapper(core.env, AutoReset))
     states = jax.tree.map(lambda x: x[:shown], states)
     return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
 
@@ -107,13 +110,6 @@ class _Lasting(AbstractAutoReset):
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state)
-
-
-def _keeps_last(core: PyTree) -> bool:
-    """Whether the state after the last step is known. A vector environment or a reset of one's own
-    has replaced it by the start of the next episode.
-    """
-    return isinstance(core, Vectorize) and contains_wrapper(core.env, AutoReset)
 
 
 def _without_resets(env: PyTree) -> PyTree:

@@ -11,12 +11,13 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, final, runtime_checkable
 
 from agents import write_whole
 from eqgrid import read_regular_text
 
-from ..base import WANDB_ID, RunError, UsageError
+from ..base import WANDB_ID, RunError, Table, UsageError
 
 Row: TypeAlias = Mapping[str, Any]
 # Another logger is a name here, a class below, and a line in `open_loggers`. Files that it writes
@@ -62,7 +63,7 @@ def csv_text(rows: Sequence[Row], *, header: bool) -> str:
     return text.getvalue()
 
 
-def finite(row: Row) -> dict[str, Any]:
+def finite(row: Row) -> Table:
     """A row with `None` in place of infinite numbers and NaN, which JSON does not have."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -70,7 +71,7 @@ def finite(row: Row) -> dict[str, Any]:
     }
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _shown(row: Row) -> Table:
     """The entries of a row that can be plotted: those that are finite."""
     return {name: value for name, value in finite(row).items() if value is not None}
 
@@ -133,7 +134,7 @@ class WeightsAndBiases(Logger):
         self,
         path: Path,
         name: str,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, object],
         id_file: Path,
         group: str | None = None,
     ):
@@ -211,7 +212,7 @@ def open_loggers(
     csv_rows: bytes,
     json_rows: bytes,
     env_steps: int,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     group: str | None = None,
 ) -> list[Logger]:
     """Opens the loggers of a run: `metrics.csv`, which is always written, and any others.
@@ -276,6 +277,6 @@ class _Lines:
         self._waiting = b""
 
 
-def _import(name: str) -> Any:
+def _import(name: str) -> ModuleType:
     """Imports the library of a logger, only when the logger is opened."""
     return importlib.import_module(_EXTRAS[name])

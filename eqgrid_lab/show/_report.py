@@ -12,7 +12,8 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -20,7 +21,7 @@ from rich.markup import escape
 
 from agents import write_whole
 
-from ..base import PictureError
+from ..base import PictureError, Table
 from ._returns import return_text, with_deviation
 from ._table import files_in, print_facts
 
@@ -70,7 +71,7 @@ def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
     write_whole(path, picture.getvalue())
 
 
-def _matplotlib(name: str) -> Any:
+def _matplotlib(name: str) -> ModuleType:
     """Imports a module of matplotlib.
 
     The import also reads the user's settings, so it may raise any exception, which must not end a
@@ -91,7 +92,7 @@ def _matplotlib(name: str) -> Any:
 _MOST_THRESHOLDS = 1000
 
 
-def median_seed(results: Sequence[dict[str, Any]]) -> int:
+def median_seed(results: Sequence[Table]) -> int:
     """The index of the run with the median return; of two in the middle, that with the lower one.
 
     Models of people are chosen by this rule alone, which nobody can bend.
@@ -233,7 +234,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
     - `folder`: the folder of the run.
     """
     command = f"{command} --resume {shlex.quote(str(folder))}"
-    console.print(f"to go on: {escape(command)}", highlight=False, soft_wrap=True)
+    console.print(f"to continue: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def what_is_kept(folder: Path) -> str:
@@ -243,7 +244,7 @@ def what_is_kept(folder: Path) -> str:
     return "There was no checkpoint yet, so nothing is kept."
 
 
-def print_result(console: Console, result: dict[str, Any], folder: Path) -> None:
+def print_result(console: Console, result: Table, folder: Path) -> None:
     """Prints the results of a run and the paths of its files.
 
     **Arguments:**
@@ -271,7 +272,7 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
     }
     files = {
         "curve.png": "learning curve",
-        "episode.gif": "film of an episode",
+        "episode.gif": "GIF of an episode",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",
@@ -282,13 +283,13 @@ def print_result(console: Console, result: dict[str, Any], folder: Path) -> None
     print_facts(console, facts, files_in(folder, files))
 
 
-def share_of_optimum(result: dict[str, Any]) -> str:
+def share_of_optimum(result: Table) -> str:
     """The return as a share of the best known return, in parentheses; empty if none is known."""
     if result["eval_fraction_of_optimum"] is None:
         return ""
     return f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
 
 
-def wall_clock(result: dict[str, Any]) -> str:
+def wall_clock(result: Table) -> str:
     """The time of a run, and how much of it was compilation."""
-    return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of it compiling"
+    return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of this compiling"

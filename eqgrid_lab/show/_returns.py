@@ -6,20 +6,22 @@ Intervals and aggregate metrics are those of rliable (Agarwal et al. 2021).
 import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+S = TypeVar("S", bound=float)
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 _FEWEST_RUNS = 5
 
 
 def align_curves(
-    curves: Sequence[Mapping[Any, float]],
-) -> tuple[list[Any], Float[np.ndarray, "steps runs"]]:
+    curves: Sequence[Mapping[S, float]],
+) -> tuple[list[S], Float[np.ndarray, "steps runs"]]:
     """Aligns the learning curves of several runs.
 
     **Arguments:**
@@ -90,7 +92,10 @@ def stratified_interval(tasks: Sequence[Float[np.ndarray, " _runs"]]) -> tuple[f
     return float(found.low), float(found.high)
 
 
-def _bootstrap(samples: tuple[Float[np.ndarray, "..."], ...], statistic: Any) -> Any:
+def _bootstrap(
+    samples: tuple[Float[np.ndarray, "..."], ...],
+    statistic: Callable[..., Float[np.ndarray, "..."]],
+) -> Any:
     return (
         _scipy_stats()
         .bootstrap(
@@ -164,7 +169,7 @@ def mean_with_interval(scores: Float[np.ndarray, " episodes"]) -> dict[str, floa
     return {"mean": float(scores.mean()), "low": float(low), "high": float(high)}
 
 
-def _scipy_stats() -> Any:
+def _scipy_stats() -> ModuleType:
     """`scipy.stats`, imported when it is first needed, since the import takes a second."""
     return importlib.import_module("scipy.stats")
 

@@ -40,8 +40,8 @@ def check_runtime(folder: Path | None) -> None:
     **Raises:** `UsageError` when it has not, or there is no folder.
     """
     how = (
-        "run npm install onnxruntime-web in a folder of its own, and add "
-        "--runtime node_modules/onnxruntime-web/dist from there."
+        "run npm install onnxruntime-web in a new folder, and pass its "
+        "node_modules/onnxruntime-web/dist to --runtime."
     )
     if folder is None:
         raise UsageError(f"A page needs ONNX Runtime for browsers: {how}")

@@ -48,7 +48,7 @@ class Config:
     runtime: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder dist of the npm package onnxruntime-web, which computes in the page."""
     single_file: bool = False
-    """Write one HTML file that can be opened without any host."""
+    """Write one HTML file that can be opened without a server."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR|FILE")] = Path("page")
     """Folder of the page, or its file with --single-file; it must not exist."""
 

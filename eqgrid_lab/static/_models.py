@@ -130,6 +130,6 @@ def _compare(expected: Arrays, found: Arrays, step: int, memory: Collection[str]
         )
         if not same or value.dtype != found[name].dtype:
             raise RunError(
-                f"The exported world does not play as Python does: {name} differs in step {step}. "
-                "Nothing was written."
+                f"The exported world differs from Python: {name} differs in step {step}. Nothing "
+                "was written."
             )

@@ -90,7 +90,7 @@ def to_model(
 
 def _no_form(error: Exception) -> UsageError:
     first = next(iter(str(error).splitlines()), "")
-    return UsageError(f"This world or policy has no form in ONNX: {first:.300}")
+    return UsageError(f"This world or policy cannot be converted to ONNX: {first:.300}")
 
 
 def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:

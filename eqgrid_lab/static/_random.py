@@ -122,7 +122,9 @@ def _evaluate(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Arra
     try:
         return jax.vmap(bind, [-1 if key else None for key in keys], outputs)(*inputs)
     except ValueError as error:
-        raise ValueError(f"Keys are used in a way ({name}) that has no form on numbers.") from error
+        raise ValueError(
+            f"The program uses random keys in a way ({name}) that cannot be exported."
+        ) from error
 
 
 def _has_keys(x: core.Var | core.Literal) -> bool:

@@ -101,7 +101,7 @@ def draw_sheet(
     """
     kinds, bare, pictures = layout.kinds, bare_looks(layout), _Pictures()
     if kinds.overlay is not None:
-        raise UsageError("A page without a server cannot draw marks over cells, as this world has.")
+        raise UsageError("A page without a server cannot draw the marks over cells of this world.")
     distinct = list(dict.fromkeys(bare))
     sheet = Sheet(
         CELL_PIXELS,
@@ -179,8 +179,8 @@ def _extras(
         draw_over_look(kinds, floor._replace(agent=look._replace(extra=(_Unread(),) * size)), 16)
     except _Read:
         raise UsageError(
-            "A page without a server cannot draw the agents of this world, whose pictures show "
-            "numbers that it cannot list."
+            "A page without a server cannot draw the agents of this world, whose pictures "
+            "contain numbers without a known range."
         ) from None
     yield 0, ()
 

@@ -100,7 +100,7 @@ class WaitingRoom:
         return self._now() - own.seen >= _SILENT
 
 
-FULL = "All places are taken at the moment. Please come back in some minutes."
+FULL = "All places are taken. Please come back in a few minutes."
 STOPPED = "The study has been stopped. Thank you for your interest."
 _ABSENT = 90.0
 """After how many seconds without a word a person gives up the place in the study."""
@@ -164,7 +164,7 @@ class Course:
         before = id is not None and self.people.known(id)
         with self.people.together():
             person = self.people.join(id, token)
-            self.people.note(person.person, "joined", "an id that came before" if before else "")
+            self.people.note(person.person, "joined", "a repeated id" if before else "")
             self.people.seen(person.person)
         return person
 
@@ -215,7 +215,7 @@ class Course:
         elif isinstance(stage, Games) and person.asked:
             asked = stage.after
         elif isinstance(stage, Games | Tutorial):
-            return "The game comes first."
+            return "Please play the game first."
         if set(answers) - {question.name for question in asked} - {"agree"}:
             return "There is no such question."
         for question in asked:
@@ -433,7 +433,7 @@ class Course:
                         self._after_game(person, scores[seat], outcome)
         except sqlite3.Error as error:
             if not again:
-                print(f"error: the end of {file} cannot be noted yet: {error}", file=sys.stderr)
+                print(f"error: the end of {file} cannot be recorded yet: {error}", file=sys.stderr)
             return False
         return True
 

@@ -74,7 +74,7 @@ def forget(people: People, folder: Path, id: str) -> int:
     is_number = id.isascii() and id.isdecimal() and len(id) < 19 and str(int(id)) == id
     number = int(id) if is_number else 0
     if not people.known(id) and people.get(number) is None:
-        raise UsageError(f"There is nobody with the id or number {id!r:.100} in the study.")
+        raise UsageError(f"The study has no person with the id or number {id!r:.100}.")
     with locked(folder):
         names = [folder / file for file in people.files(id)]
         paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, ".parquet", ".npz")]
@@ -98,7 +98,7 @@ def report(people: People, console: Console) -> None:
     console.print(f"{sum(ends.values())} people: {counts or 'nobody yet'}")
     if len(everybody) > sum(ends.values()):
         again = len(everybody) - sum(ends.values())
-        console.print(f"browsers with an id that came before: {again}; see `same_as` in `people`")
+        console.print(f"browsers with a repeated id: {again}; see `same_as` in `people`")
     _print_games(console, [x for x in games if x["outcome"] == "finished"])
     # With which game people began, at each stage with several games.
     played = [x for x in games if x["outcome"] in ("finished", "left")]

@@ -66,14 +66,14 @@ _SELDOM = 5.0
 DICTIONARY = {
     "people": {
         "person": "number of the person, from 1",
-        "id": "the id in the address with which the person came, if any",
-        "same_as": "the number of the first person with this id, if the id came before, as in "
-        "another browser",
-        "started": "when the person came (UTC)",
+        "id": "the id in the address that the person opened, if any",
+        "same_as": "the number of the first person with this id, if the id is repeated, for "
+        "example in another browser",
+        "started": "when the person arrived (UTC)",
         "finished": "when the person reached the end or left (UTC)",
         "stage": "the stage at which the person is, from 0",
         "outcome": "`finished`, `declined`, `failed` (the tutorial), or empty",
-        "seen": "when the page of the person was last heard of (UTC)",
+        "seen": "when the page of the person last contacted the server (UTC)",
     },
     "answers": {
         "person": "number of the person",
@@ -91,15 +91,15 @@ DICTIONARY = {
         "attempt": "how often this game was played before, as an attempt at a tutorial",
         "name": "the name of the game in the plan",
         "layout": "the layout",
-        "partner": "who played with the person",
+        "partner": "the partners of the person",
         "seat": "the seat of the person, from 0",
         "file": "the name of the journal, without suffix",
         "score": "the return of the person's own agent",
         "mean_score": "the mean return of all agents, which is not `score` if each agent has its "
         "own reward",
         "steps": "the number of steps that were played",
-        "outcome": "`finished`; `left` before its end; `not begun`, if nobody did a step, or `cut` "
-        "by the end of the server or a full disk, and then played anew; empty if the server was "
+        "outcome": "`finished`; `left` before its end; `not begun` if no step was played, or `cut` "
+        "by the end of the server or a full disk and then played again; empty if the server was "
         "killed",
         "left_by": "the seats of the people who left it before its end, or did not come, such as "
         "`0` or `0, 1`",
@@ -427,16 +427,18 @@ def _check_same(out: Path, plan: Path, settings: Mapping[str, object]) -> None:
         same = (out / PLAN).read_bytes() == plan.read_bytes()
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"The study in {str(out)!r} cannot go on: its {PLAN} or {SETTINGS} cannot be read."
+            f"The study in {str(out)!r} cannot continue: its {PLAN} or {SETTINGS} cannot be read."
         ) from error
     if not same:
-        raise UsageError(f"The study in {str(out)!r} was begun with another plan: see its {PLAN}.")
+        raise UsageError(
+            f"The study in {str(out)!r} was started with a different plan: see its {PLAN}."
+        )
     now = json.loads(json.dumps(settings))
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         raise UsageError(
-            f"The study in {str(out)!r} was begun with other settings of {', '.join(changed)}: "
-            f"see its {SETTINGS}."
+            f"The study in {str(out)!r} was started with different settings of "
+            f"{', '.join(changed)}: see its {SETTINGS}."
         )
 
 

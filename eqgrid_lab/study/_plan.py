@@ -61,7 +61,7 @@ class Question(_Part, frozen=True):
             fits = answer in self.options
         else:
             fits = isinstance(answer, str) and len(answer) <= 5000
-        return None if fits else f"The answer to {self.name!r} is none of those that are offered."
+        return None if fits else f"The answer to {self.name!r} is not one of the options."
 
 
 @final
@@ -200,11 +200,11 @@ def read_plan(path: Path) -> Plan:
         if game.partner == PERSON and game.fallback in ("", PERSON):
             raise UsageError(
                 f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
-                "somebody for whom nobody comes."
+                "a person for whom no other person arrives."
             )
         if game.partner == PERSON and game.seat != "drawn":
             raise UsageError(
-                f"{where} pairs people in {game.layout!r}, where the seats are drawn: leave out "
+                f"{where} pairs people in {game.layout!r}, where seats are random: leave out "
                 "`seat`."
             )
     if plan.redirect and not plan.redirect.startswith(("https://", "http://")):
@@ -274,8 +274,11 @@ def _check_questions(where: str, questions: Sequence[Question]) -> None:
         if names.count(question.name) > 1:
             raise UsageError(f"{where} asks {question.name!r} twice at the same stage.")
         if question.kind == "choice" and len(question.options) < 2:
-            raise UsageError(f"{where} needs two `options` at least for {question.name!r}.")
+            raise UsageError(f"{where} needs at least two `options` for {question.name!r}.")
         if question.kind != "choice" and question.options:
-            raise UsageError(f"{where} has `options` for {question.name!r}, which is no choice.")
+            raise UsageError(f"{where} has `options` for {question.name!r}, which is not a choice.")
         if question.right is not None and question.problem(question.right) is not None:
-            raise UsageError(f"{where} has a `right` for {question.name!r} that nobody can answer.")
+            raise UsageError(
+                f"{where} has a `right` for {question.name!r} that is not one of its possible "
+                "answers."
+            )

@@ -144,7 +144,7 @@ class _Guard:
         elif scope["type"] == "websocket":
             await WebSocket(scope, receive, send).close(1008)
         else:
-            text = "The server is not reached under this name: see --hosts in its --help."
+            text = "The server does not accept this host name: see --hosts in its --help."
             await _sorry(text, 400)(scope, receive, send_with_headers)
 
     def _is_ours(self, headers: Headers) -> bool:
@@ -227,7 +227,7 @@ async def _open(hall: Hall, request: Request) -> Response:
     """
     content = await read_body(request.stream(), _LARGEST_BODY)
     if content is None:
-        return _sorry("This is too much for a new game.", 413)
+        return _sorry("The request for a new game is too large.", 413)
     wish = read_json(content, msgspec.json.Decoder(_NewGame))
     name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
     session = hall.sessions[name]
@@ -318,7 +318,7 @@ def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
     if not session.over.is_set():
         raise UsageError("The game is not over yet.")
     if not session.game.steps:
-        raise UsageError("Nothing was played in this game.")
+        raise UsageError("This game has no steps.")
     return session, hall.folder / f"{name}{SUFFIX}"
 
 
@@ -384,7 +384,7 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> None:
         before = now
         try:
             if allowance < 0:
-                raise UsageError("These are too many messages.")
+                raise UsageError("The page sent too many messages.")
             found = read_message(message.get("text") or message.get("bytes") or b"")
         except (msgspec.MsgspecError, UsageError) as error:
             refusals += 1

@@ -76,7 +76,8 @@ class Config:
     ] = ()
     """Your own class of networks in them, if any; give the flag again for another."""
     watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
-    """Recorded games to look at: journals, tables, or those of people in an overcooked-ai."""
+    """Recorded games to watch: journals, tables, or the human games of a version of
+    overcooked-ai."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
     delay: Annotated[int, Meta(ge=0, le=60)] = 0
@@ -86,26 +87,26 @@ class Config:
     host: str = "127.0.0.1"
     """Address to listen at; by default, only this machine can connect."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000
-    """Port to listen at; 0 for any that is free."""
+    """Port to listen at; 0 for any free port."""
     hosts: tuple[str, ...] = ()
-    """Further names under which browsers reach the server, such as that of a reverse proxy."""
+    """Additional host names of the server, such as the name of a reverse proxy."""
     browser: bool = True
     """Open the page in a browser."""
     most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
-    """Number of games that can go on at the same time."""
+    """Maximum number of simultaneous games."""
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Run the study that this file plans, instead of letting everybody choose games. With the --out
-    of a study that was begun, it goes on."""
+    """Run the study in this plan, instead of letting people choose games. With the --out of an
+    existing study, continue it."""
     report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only write the data of the study in this folder as CSV and Parquet, with a dictionary."""
     forget: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None
-    """Only delete everything about a person of the study in --out, by the id or the number."""
+    """Only delete everything about a person of the study in --out, by id or number."""
     finish: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Only write the tables of games in this folder whose server was ended before they were."""
+    """Only write the missing tables of games in this folder, after a server was stopped early."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the games; a new one in runs/ unless given."""
+    """Folder of the games; by default, a new one in runs/."""
 
 
 def play_command() -> None:
@@ -192,7 +193,9 @@ def _only_data(config: Config) -> bool:
             raise UsageError("--forget needs the folder of the study: add --out DIR.")
         with open_people(config.out) as people:
             deleted = forget(people, config.out, config.forget)
-        Console().print(f"forgotten, with {deleted} files of games; exported tables still have it")
+        Console().print(
+            f"deleted, with {deleted} game files; exported tables still contain the data"
+        )
     else:
         return False
     return True
@@ -240,7 +243,7 @@ def _finish(folder: Path, named: Named) -> None:
             except UsageError as error:
                 problems.append(f"{journal.name}: {error}")
     print_paths(console, written)
-    console.print(f"tables that were missing and are there now: {len(written)}")
+    console.print(f"missing tables that were written: {len(written)}")
     if problems:
         raise RunError(f"{len(problems)} games cannot be read: {'; '.join(problems)}")
 
@@ -259,9 +262,7 @@ def _check_hosts(hosts: Sequence[str]) -> None:
     """**Raises:** `UsageError` unless all are names of hosts."""
     for host in hosts:
         if not re.fullmatch(r"[A-Za-z0-9.:-]+", host) or "://" in host:
-            raise UsageError(
-                f"--hosts {host!r:.100} is no name of a host, such as play.example.org."
-            )
+            raise UsageError(f"--hosts {host!r:.100} is not a host name, such as play.example.org.")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -275,8 +276,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise UsageError(
-            f"Nothing can listen at {host}:{port} ({error.strerror}): choose another --port, or "
-            "--port 0 for any that is free."
+            f"The server cannot listen at {host}:{port} ({error.strerror}): choose another "
+            "--port, or --port 0 for any free port."
         ) from error
     return listening
 
@@ -288,7 +289,7 @@ def _greet(
     address: str,
     folder: Path,
 ) -> None:
-    offered = ", ".join(saved.name for saved in policies) or "those that come with eqgrid"
+    offered = ", ".join(saved.name for saved in policies) or "bundled policies"
     console.print(f"Play at [bold]{address}[/]", highlight=False)
     console.print(f"partners: {offered}", highlight=False, markup=False)
     console.print(f"games are written into {folder}", highlight=False, markup=False)

@@ -17,7 +17,7 @@ from ..study import Course, Person, outcomes
 
 _LARGEST_BODY = 2**22  # as many long answers as a stage may have
 _LONGEST_ID = 200
-_UNKNOWN = "The study does not know this page: open its address again."
+_UNKNOWN = "This page is not part of the study: open the address of the study again."
 _Name = Annotated[str, Meta(max_length=40)]
 _Text = Annotated[str, Meta(max_length=5000)]
 
@@ -145,7 +145,7 @@ def _check_admin(request: Request, admin: str) -> None:
 async def _body(request: Request) -> bytes:
     content = await read_body(request.stream(), _LARGEST_BODY)
     if content is None:
-        raise UsageError("This is too much for an answer.")
+        raise UsageError("The answer is too long.")
     return content
 
 

@@ -8,19 +8,19 @@ from eqgrid import AbstractEnv
 from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
-from ..base import NOTHING_NAMED, Named, UsageError, check_named, import_named, is_own
+from ..base import NOTHING_NAMED, Named, Table, UsageError, check_named, import_named, is_own
 from ._foreign import FOREIGN, LIBRARIES, foreign_constructor
 from ._kitchens import Kitchen
 from ._table import CONSTRUCTORS, WORLDS, World
 from ._world_settings import WorldSettings, settings_class
 
-
-def _title(settings: Any) -> str:
-    name, layout = settings.name.rpartition(":")[2], settings.layout
-    return f"{name}-{layout}" if isinstance(layout, str) else name
-
-
-_OWN = World(title=_title, ppo={"normalize_values": True})  # the scale of rewards is unknown
+_OWN = World(
+    title=lambda settings: (
+        settings.name.rpartition(":")[2]
+        + (f"-{settings.layout}" if isinstance(settings.layout, str) else "")
+    ),
+    ppo={"normalize_values": True},  # the scale of rewards is unknown
+)
 
 
 def world_settings(
@@ -62,14 +62,14 @@ def world_settings(
     if world not in WORLDS:
         others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
         raise UsageError(
-            f"There is no world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Known "
-            f"are {', '.join((*WORLDS, *others))}."
+            f"Unknown world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Available: "
+            f"{', '.join((*WORLDS, *others))}."
         )
     return _settings(world, imported(CONSTRUCTORS[world]), WORLDS[world], changes)
 
 
 def _settings(
-    name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: dict[str, Any]
+    name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: Table
 ) -> WorldSettings:
     """The settings of a world. Observations of a world of the user or of another library are
     normalised if they are real numbers.
@@ -81,4 +81,4 @@ def _settings(
     settings = kind(**changes)
     if facts.is_stated or "normalize_observation" in changes:
         return settings
-    return dataclasses.replace(settings, normalize_observation=settings.has_real_observations)
+    return dataclasses.replace(settings, normalize_observation=settings._built().floats)

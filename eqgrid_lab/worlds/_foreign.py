@@ -1,4 +1,4 @@
-"""Environments of other libraries, such as `--env.name jaxmarl:MPE_simple_spread_v3`.
+"""Environments of other libraries, such as `--env.name jaxmarl:MPE_simple_spread_v3`, and bodies.
 
 To add a library, add an entry to `LIBRARIES`.
 """
@@ -8,13 +8,15 @@ import functools
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, final
+from types import ModuleType
+from typing import Annotated, Any, Literal, final
 
 from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
+from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
-from ..base import DIFFERENT, UsageError, said
-from ._table import World
+from ..base import DIFFERENT, Table, UsageError, said
+from ._table import Settings, World
 from ._world_settings import Horizon
 
 
@@ -35,11 +37,11 @@ class Library:
 
     title: str
     module: str
-    names: Callable[[Any], Iterable[str]]
-    build: Callable[[Any, str, dict[str, Any]], AbstractEnv]
+    names: Callable[[ModuleType], Iterable[str]]
+    build: Callable[[ModuleType, str, Table], AbstractEnv]
     horizon: int | None = None
 
-    def load(self) -> Any:
+    def load(self) -> ModuleType:
         """Imports the module.
 
         **Raises:** `UsageError` when it is not installed.
@@ -51,13 +53,13 @@ class Library:
             raise UsageError(str(error)) from error
 
 
-def _build_jaxmarl(jaxmarl: Any, name: str, options: dict[str, Any]) -> AbstractEnv:
+def _build_jaxmarl(jaxmarl: ModuleType, name: str, options: Table) -> AbstractEnv:
     env = jaxmarl.make(name, **options)
     kinds = {(*_kind(env.observation_space(x)), *_kind(env.action_space(x))) for x in env.agents}
     return interop.from_jaxmarl(env, pad=len(kinds) > 1)
 
 
-def _kind(space: Any) -> tuple[Any, ...]:
+def _kind(space: Any) -> tuple[object, ...]:
     """What must be equal for the spaces of two agents of JaxMARL to be stacked."""
     return type(space), tuple(space.shape), getattr(space, "n", None)
 
@@ -98,9 +100,9 @@ LIBRARIES = {
 """The libraries, by the prefix before the colon in the name of a world."""
 
 
-def _remarks(settings: Any) -> tuple[str, ...]:
+def _remarks(settings: Settings) -> tuple[str, ...]:
     title = LIBRARIES[settings.name.partition(":")[0]].title
-    film = f"There is no film of this run: environments of {title} are not drawn."
+    film = f"This run has no GIF: environments of {title} are not drawn."
     pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
     padded = getattr(unwrap(settings.build(train=False)), "pad", False)
     return (film, pad) if padded else (film,)
@@ -139,7 +141,9 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         names = list(library.names(module))
         if title not in names:
             hint = did_you_mean(title, names)
-            known = "" if "did you mean" in hint else f" Known are {', '.join(names)}."
+            known = (
+                "" if "did you mean" in hint else f" Available environments: {', '.join(names)}."
+            )
             raise UsageError(f"{library.title} has no environment {title!r:.60}{hint}{known}")
         arguments = dict(map(_option, options))
         try:
@@ -153,7 +157,30 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
     return build
 
 
-def _option(text: str) -> tuple[str, Any]:
+def body(
+    *,
+    model: Literal["cartpole", "biped"] = "cartpole",
+    task: Literal["balance", "swing_up", "walk", "reach"] = "balance",
+    horizon: int = 500,
+) -> AbstractEnv:
+    """Builds a MuJoCo body with a task.
+
+    **Arguments:**
+
+    - `model`: the body to control.
+    - `task`: the task; `swing_up` is for the cartpole, `walk` and `reach` are for the biped.
+    - `horizon`: the number of steps after which an episode is truncated.
+
+    **Raises:** `UsageError` when a part of MuJoCo cannot be imported.
+    """
+    try:
+        make = imported(f"eqgrid.envs.bodies:{'CartPole' if model == 'cartpole' else 'Biped'}")
+    except ImportError as error:
+        raise UsageError(f"--env.name body cannot be used: {error}") from error
+    return TimeLimit(make(task), horizon)
+
+
+def _option(text: str) -> tuple[str, object]:
     """Parses a keyword argument: its value is TOML, or else a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():

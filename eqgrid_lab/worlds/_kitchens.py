@@ -218,8 +218,8 @@ class Kitchen(WorldSettings):
         super().check()
         if self.practice and GENERATED in (self.layout, *self.practice):
             raise UsageError(
-                "--env.practice names further layouts for training: leave it out, or name no "
-                f"{GENERATED} layouts in it and in --env.layout."
+                f"--env.practice adds training layouts and does not work with {GENERATED} "
+                f"layouts: leave it out, or name no {GENERATED} layouts."
             )
         if self.practice and self.has_images:
             sizes = [_equally_large(x)[0].tiles.shape for x in (self.layouts, self.practice)]
@@ -276,7 +276,7 @@ def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int]
     for text in texts:
         if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
             raise UsageError(
-                f"--counters takes cells as row,column, such as 1,2, or the word all, and not "
+                "--counters takes cells as row,column, such as 1,2, or the word all, not "
                 f"{text!r:.60}."
             )
         row, _, col = text.partition(",")
@@ -297,16 +297,13 @@ def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:
             continue
         factor = recipes.bonus_factor if recipes.bonus[tuple(numbers)] else 1
         price = float(recipes.value[tuple(numbers)] * factor)
-        words = [_count(x, *names) for x, names in zip(numbers, _INGREDIENTS, strict=True) if x]
+        each = zip(numbers, _INGREDIENTS, strict=True)
+        words = [f"{x} {names[x > 1]}" for x, names in each if x]
         soups.setdefault(price, []).append(" and ".join(words))
     return tuple(f"A soup of {', or of '.join(x)} pays {price:g}." for price, x in soups.items())
 
 
 _INGREDIENTS = (("onion", "onions"), ("tomato", "tomatoes"))
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 def _equally_large(names: tuple[str, ...]) -> list[Layout]:

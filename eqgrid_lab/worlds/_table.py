@@ -11,9 +11,13 @@ from typing import Any, TypeAlias, final
 
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs import ENVIRONMENTS, imported
-from eqgrid.grid import RandomDirections, RandomPositions, WithProbability
+from eqgrid.grid import AbstractStart, RandomDirections, RandomPositions, WithProbability
 
-Values: TypeAlias = Mapping[str, Any]
+from ..base import Table
+
+Values: TypeAlias = Mapping[str, object]
+Settings: TypeAlias = Any
+"""The `WorldSettings` of a run, whose fields are the parameters of its world."""
 
 
 @final
@@ -42,7 +46,6 @@ class World:
     - `shaped`: whether there is a shaped reward.
     - `film`: whether a film of an episode can be drawn.
     - `slow_resets`: the layouts in which resets are slow, or `True` for all.
-    - `check`: the function that checks the settings, as `MODULE:NAME`, if there is one.
     - `remarks`: returns sentences to print before a run, given the settings.
     - `ppo`, `run`: defaults of PPO, and of a run, that differ from those of `Experiment`.
     """
@@ -51,18 +54,17 @@ class World:
     without: Collection[str] = ()
     layouts: str | None = None
     generator: str | None = None
-    starts: Callable[[float], tuple[Any, ...]] | None = None
-    title: Callable[[Any], str] = lambda settings: settings.layout or settings.name
-    rules: Callable[[Any], tuple[str, ...]] = lambda settings: ()
-    optimum: Callable[[Any], float | None] = lambda settings: None
+    starts: Callable[[float], tuple[AbstractStart, ...]] | None = None
+    title: Callable[[Settings], str] = lambda settings: settings.layout or settings.name
+    rules: Callable[[Settings], tuple[str, ...]] = lambda settings: ()
+    optimum: Callable[[Settings], float | None] = lambda settings: None
     threshold: float = 0.1
     totals: Callable[[AbstractEnv], dict[str, tuple[str, ...]]] = lambda world: {}
     images: Collection[str] | None = None
     shaped: bool | None = None
     film: bool | None = None
     slow_resets: Collection[str] | bool = ()
-    check: str | None = None
-    remarks: Callable[[Any], tuple[str, ...]] = lambda settings: ()
+    remarks: Callable[[Settings], tuple[str, ...]] = lambda settings: ()
     ppo: Values = dataclasses.field(default_factory=dict)
     run: Values = dataclasses.field(default_factory=dict)
 
@@ -77,65 +79,24 @@ def _ours(**facts: Any) -> World:
     return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
 
 
-def _foraging_title(settings: Any) -> str:
-    what = f"{settings.size}x{settings.size}-{settings.num_agents}p-{settings.num_food}f"
-    return what + "-coop" * settings.coop
-
-
-def _minigrid_title(settings: Any) -> str:
-    size = f"-{settings.size}" if settings.size else ""
-    return f"{settings.layout}{size}" + f"-{settings.num_agents}p" * (settings.num_agents > 1)
-
-
-def _number_of_victims(settings: Any) -> float | None:
-    """The number of victims of a site; `None` for generated sites."""
-    if settings.layout == GENERATED:
-        return None
-    site = imported("eqgrid.envs.rescue:load_site")(settings.layout)
-    return float(imported("eqgrid.envs.rescue:victims_left")(site.start))
-
-
-def _rules_of_orchards(settings: Any) -> tuple[str, ...]:
-    return (
-        f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
-        "others are near: a patch that is eaten up stays empty.",
-        "Whom your beam hits is away for some steps.",
-    )
-
-
-def _rules_of_rivers(settings: Any) -> tuple[str, ...]:
-    return (
-        f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while the "
-        "river is clean enough: the cleaning beam removes pollution.",
-        "Whom your zapping beam hits is away for some time.",
-    )
-
-
-def _whom(settings: Any) -> str:
+def _whom(settings: Settings) -> str:
     return "everybody" if settings.shared else "you"
-
-
-def _measures_of_commons(world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-    return {name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")}
-
-
-def _measures_of_body(world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-    body: Any = unwrap(world)
-    return {name: (f"eval_{name}",) for name in (*body.rewards, *body.measures)}
 
 
 GENERATED = "generated"
 """The value of `--env.layout` for generated layouts."""
 _MISSIONS = {
-    "unlock": "Pick up the key, face the door, and toggle it: whoever opens it ends the game.",
+    "unlock": "Pick up the key, face the door, and toggle it: opening it ends the game.",
     "keycorridor": "Find the key, open the locked door, drop the key, and pick up the ball.",
     "doorkey": "Pick up the key, open the door, and go to the green goal.",
     "lavacrossing": "Go to the green goal, and not into the lava.",
     "dynamicobstacles": "Go to the green goal, and do not run into balls or walls.",
     "multiroom": "Open the doors, and go to the green goal.",
 }
-_COMMONS: dict[str, Any] = {
-    "totals": _measures_of_commons,
+_COMMONS: Table = {
+    "totals": lambda world: {
+        name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")
+    },
     "threshold": 10,
     "ppo": {
         "num_epochs": 2,
@@ -158,8 +119,8 @@ _FACTS: dict[str, World] = {
         rules=lambda settings: (
             "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
             "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
-            "The right soup pays 20; another one pays nothing"
-            + (", and costs as much." if settings.negative_rewards else "."),
+            "The right soup scores 20; another soup scores nothing"
+            + (", and costs the same amount." if settings.negative_rewards else "."),
             "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
         ),
         threshold=20,
@@ -168,11 +129,14 @@ _FACTS: dict[str, World] = {
     ),
     "foraging": _ours(
         without={"normalize_reward"},
-        title=_foraging_title,
+        title=lambda settings: (
+            f"{settings.size}x{settings.size}-{settings.num_agents}p-{settings.num_food}f"
+            + "-coop" * settings.coop
+        ),
         rules=lambda settings: (
-            "Go next to food and load it. The levels of all who load it at the same time must add "
-            "up to the level of the food.",
-            "All food together pays 1, which is shared by those who load it.",
+            "Go next to food and load it. The levels of the agents that load it at the same time "
+            "must add up to the level of the food.",
+            "All food together is worth 1, shared by the agents that load it.",
         ),
         optimum=lambda settings: 1 / settings.num_agents,  # returns are means over agents
         threshold=0.05,
@@ -184,8 +148,8 @@ _FACTS: dict[str, World] = {
         defaults={"normalize_observation": True},
         title=lambda settings: f"{settings.size}-{settings.num_agents}ag-{settings.difficulty}",
         rules=lambda settings: (
-            "Turn and drive under a shelf that is asked for, load it, and drive it to a goal. Then "
-            "bring it back to an empty place.",
+            "Turn and drive under a requested shelf, load it, and drive it to a goal. Then bring "
+            "it back to an empty place.",
             "Each delivery pays 1.",
         ),
         threshold=1,
@@ -202,19 +166,31 @@ _FACTS: dict[str, World] = {
             "Pick up green victims, and carry them to an exit. A medic's toggle makes yellow "
             "victims green, an engineer's clears rubble, and red victims are lifted by two. A key "
             "opens the door of its colour.",
-            "Each victim who is carried out pays everybody 1.",
+            "Each rescued victim gives every agent a reward of 1.",
         ),
-        optimum=_number_of_victims,
+        optimum=lambda settings: (  # the number of victims
+            None
+            if settings.layout == GENERATED
+            else float(
+                imported("eqgrid.envs.rescue:victims_left")(
+                    imported("eqgrid.envs.rescue:load_site")(settings.layout).start
+                )
+            )
+        ),
         shaped=True,
         ppo={"advantage_std_offset": 0.1},
         run={"total_steps": 2_000_000},
     ),
     "minigrid": _ours(
         layouts="eqgrid.envs.minigrid:ROOMS",
-        title=_minigrid_title,
+        title=lambda settings: (
+            settings.layout
+            + (f"-{settings.size}" if settings.size else "")
+            + f"-{settings.num_agents}p" * (settings.num_agents > 1)
+        ),
         rules=lambda settings: (
             _MISSIONS.get(settings.layout, "Go to the green goal."),
-            "A success pays between 1 and 0.1, and more the sooner it comes.",
+            "Success scores between 0.1 and 1, and earlier success scores more.",
         ),
         images={"planes", "symbolic"},
         # In other rooms, some episode of a batch ends in nearly every step, and nothing is saved.
@@ -227,18 +203,26 @@ _FACTS: dict[str, World] = {
         generator="eqgrid.envs.goals:GeneratedMazes",
         rules=lambda settings: (
             f"Go to {'any flag' if settings.shared else 'the flag of your colour'}.",
-            "Whoever reaches one is paid 1, and is done.",
+            "An agent that reaches a flag scores 1 and is done.",
         ),
         optimum=lambda settings: 1.0,
     ),
     "harvest": _ours(
         layouts="eqgrid.envs.commons:ORCHARDS",
-        rules=_rules_of_orchards,
+        rules=lambda settings: (
+            f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
+            "others are near: a patch that is eaten up stays empty.",
+            "An agent that your beam hits is away for some steps.",
+        ),
         **_COMMONS,
     ),
     "cleanup": _ours(
         layouts="eqgrid.envs.commons:RIVERS",
-        rules=_rules_of_rivers,
+        rules=lambda settings: (
+            f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while "
+            "the river is clean enough: the cleaning beam removes pollution.",
+            "An agent that your zapping beam hits is away for some time.",
+        ),
         **_COMMONS,
     ),
     "body": _ours(
@@ -248,13 +232,16 @@ _FACTS: dict[str, World] = {
             float(settings.horizon) if settings.title == "cartpole-balance" else None
         ),
         threshold=50,
-        totals=_measures_of_body,
+        totals=lambda world: {
+            name: (f"eval_{name}",)
+            for part in ("rewards", "measures")
+            for name in getattr(unwrap(world), part)
+        },
         images=(),
-        check="eqgrid_lab.worlds._bodies:check_body",
         ppo={"rollout_length": 64, "learning_rate": 1e-3, "entropy_coefficient": 0.003},
         run={"total_steps": 2_000_000, "num_envs": 128},
     ),
 }
-CONSTRUCTORS = {**ENVIRONMENTS, "body": "eqgrid_lab.worlds._bodies:body"}
+CONSTRUCTORS = {**ENVIRONMENTS, "body": "eqgrid_lab.worlds._foreign:body"}
 """The constructors of the worlds, as `MODULE:NAME`. They are imported when a world is chosen."""
 WORLDS = {name: _FACTS.get(name, World()) for name in CONSTRUCTORS}

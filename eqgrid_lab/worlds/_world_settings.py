@@ -6,7 +6,7 @@ import inspect
 import math
 import os
 import typing
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, final
 
@@ -29,20 +29,31 @@ from eqgrid import (
     unwrap,
 )
 from eqgrid.envs import imported
-from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, SplitLayouts, draw_layouts
+from eqgrid.grid import (
+    AbstractGenerator,
+    GridWorld,
+    Layout,
+    LayoutPool,
+    RandomLayouts,
+    SplitLayouts,
+    draw_layouts,
+)
 from eqgrid.typing import PyTree
 
 from ..base import (
+    Hint,
     PictureError,
     Setting,
+    Table,
     UsageError,
     check_storable,
+    dataclass_of,
     said,
     settings_of,
     without_none,
 )
 from ..show import caption
-from ._table import GENERATED, WORLDS, Values, World
+from ._table import GENERATED, WORLDS, World
 
 Horizon: TypeAlias = Annotated[int, Meta(ge=1, le=100_000)]
 """Length of an episode, in steps."""
@@ -60,10 +71,10 @@ _RANGES = {
 """The ranges of settings of eqgrid's own worlds that could fill the memory, or compile for long."""
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
-NAME_OF_WORLD: Any = tyro.conf.arg(
+NAME_OF_WORLD = tyro.conf.arg(
     metavar="NAME",
-    help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for one of another library, or "
-    "MODULE:NAME for your own. Each has settings of its own: see --env.name NAME --help.",
+    help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for a world of another library, or MODULE:NAME "
+    "for your own. Each world has its own settings: see --env.name NAME --help.",
 )
 """The help of `--env.name`."""
 _TRAIN = "train"
@@ -79,7 +90,7 @@ class WorldSettings:
 
     name: Any
     layout: Any = None
-    horizon: Any = None  # in steps, or None if the world itself limits its episodes
+    horizon: Any = None  # in steps, or `None` if the world itself limits its episodes
     observation: Any = None
     generated: Any = None
     random_starts: float = 0.0
@@ -130,11 +141,6 @@ class WorldSettings:
         """Whether observations are images, which a convolutional network can process."""
         images = self.facts.images
         return self._built().images if images is None else self.observation in images
-
-    @property
-    def has_real_observations(self) -> bool:
-        """Whether observations of a world of the user or of another library are real numbers."""
-        return self._built().floats
 
     @property
     def has_shaped_reward(self) -> bool:
@@ -220,7 +226,7 @@ class WorldSettings:
     def remarks(self) -> tuple[str, ...]:
         """Remarks about the world that are printed before a run starts."""
         if self.facts.film is None and not self.has_film:
-            return (f"There is no film of this run: {self.name} has no method render_episode.",)
+            return (f"This run has no GIF: {self.name} has no method render_episode.",)
         return self.facts.remarks(self)
 
     def obstacle(self) -> str | None:
@@ -232,8 +238,6 @@ class WorldSettings:
         world of the user cannot be built.
         """
         check_storable(self, self._arguments, "--env.")
-        if self.facts.check is not None:
-            imported(self.facts.check)(self)
         if self.generated is not None:
             if self.layout != GENERATED and self.generated != type(self.generated)():
                 raise UsageError(
@@ -301,7 +305,7 @@ class WorldSettings:
         """What a world of the user, or of another library, shows once it has been built."""
         return _build(self.name, self._constructor, tuple(self._given(train=train).items()))
 
-    def _given(self, *, train: bool) -> dict[str, Any]:
+    def _given(self, *, train: bool) -> Table:
         """The arguments of the constructor."""
         given = {x.name: getattr(self, x.name) for x in self._arguments}
         return given | {_TRAIN: train} if self._takes_train else given
@@ -311,12 +315,12 @@ class LayoutSettings:
     """The settings of a generator of layouts, `--env.generated.*`; see `WorldSettings`."""
 
     pool: int
-    _constructor: ClassVar[Callable[..., Any]]
+    _constructor: ClassVar[Callable[..., AbstractGenerator]]
     _arguments: ClassVar[tuple[Setting, ...]] = ()
     _shared: ClassVar[tuple[str, ...]]
     """The parameters of the generator that are settings of the world."""
 
-    def build(self, world: WorldSettings) -> Any:
+    def build(self, world: WorldSettings) -> AbstractGenerator:
         """Builds the generator.
 
         **Arguments:**
@@ -349,11 +353,10 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
     names, default = {x.name for x in found}, facts.defaults
     ranges = _RANGES if name in WORLDS else {}
-    found = [_with_layouts(x, facts) if x.name == "layout" else x for x in found]
-    limited = [_within(_with_default(x, default), ranges) for x in found]
+    limited = [_adapted(x, facts, ranges) for x in found]
     fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
     if "horizon" not in names and not facts.is_stated:
-        words = "Truncate episodes after this many steps; by default, as the world itself does."
+        words = "Truncate episodes after this many steps; by default, the horizon of the world."
         fields.append(Setting("horizon", _flag(Horizon | None, words), None))
     if facts.starts is not None:
         words = "Share of training episodes with random initial positions and directions; "
@@ -369,66 +372,57 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         words = "Divide rewards by the standard deviation of discounted returns."
         normalized = default.get("normalize_reward", False)
         fields.append(Setting("normalize_reward", _flag(bool, words), normalized))
-    namespace = {
-        "__doc__": f"Settings of {name}.",
-        "facts": facts,
-        "_constructor": staticmethod(constructor),
-        "_arguments": tuple(limited),
-        "_takes_train": _TRAIN in inspect.signature(constructor).parameters,
-    }
-    return _dataclass(name.rpartition(":")[2], fields, WorldSettings, namespace)
+    return dataclass_of(
+        name.rpartition(":")[2],
+        fields,
+        WorldSettings,
+        __doc__=f"Settings of {name}.",
+        facts=facts,
+        _constructor=staticmethod(constructor),
+        _arguments=tuple(limited),
+        _takes_train=_TRAIN in inspect.signature(constructor).parameters,
+    )
 
 
-def _layout_settings(generator: str, of_world: Collection[str]) -> Any:
+def _layout_settings(generator: str, of_world: Collection[str]) -> type[LayoutSettings]:
     """The subclass of `LayoutSettings` for a generator of layouts."""
     constructor = imported(generator)
     shared = tuple(x for x in inspect.signature(constructor).parameters if x in of_world)
     found = settings_of(constructor, generator, given=shared)
     words = "Number of training layouts; 0 samples a new one for every episode."
-    namespace = {
-        "__doc__": "Settings of generated layouts, with --env.layout generated.",
-        "_constructor": staticmethod(constructor),
-        "_arguments": tuple(found),
-        "_shared": shared,
-    }
-    fields = [Setting("pool", _flag(Pool, words), 16_384), *found]
-    return _dataclass(constructor.__name__, fields, LayoutSettings, namespace)
+    return dataclass_of(
+        constructor.__name__,
+        [Setting("pool", _flag(Pool, words), 16_384), *found],
+        LayoutSettings,
+        __doc__="Settings of generated layouts, with --env.layout generated.",
+        _constructor=staticmethod(constructor),
+        _arguments=tuple(found),
+        _shared=shared,
+    )
 
 
-def _dataclass(name: str, fields: Sequence[Setting], base: type, namespace: dict[str, Any]) -> Any:
-    own = [(x.name, x.hint, dataclasses.field(default=x.default)) for x in fields]
-    return dataclasses.make_dataclass(name, own, bases=(base,), namespace=namespace, frozen=True)
-
-
-def _flag(hint: Any, words: str) -> Any:
+def _flag(hint: Hint, words: str) -> Hint:
     return Annotated[hint, tyro.conf.arg(help=words)]
 
 
-def _with_layouts(setting: Setting, facts: World) -> Setting:
-    """The setting of a layout, whose description says which layouts there are."""
-    kind, described = typing.get_args(setting.hint)
-    known, words = () if facts.layouts is None else imported(facts.layouts), [described.help]
-    if not all(f'"{name}"' in described.help for name in known):
-        words.append(f"Known are {', '.join(known)}.")
-    if facts.generator is not None:
-        words.append(f'"{GENERATED}" draws another one in every episode: see --env.generated.')
-    return setting._replace(hint=_flag(kind, " ".join(words)))
-
-
-def _with_default(setting: Setting, defaults: Values) -> Setting:
-    if setting.name not in defaults:
-        return setting
-    return setting._replace(hint=without_none(setting.hint), default=defaults[setting.name])
-
-
-def _within(setting: Setting, ranges: Values) -> Setting:
-    """A setting in its range, if it has one and is a whole number, or one or `None`."""
-    kind, *others = typing.get_args(setting.hint)
-    if setting.name not in ranges or int not in (kind, *typing.get_args(kind)):
-        return setting
-    limits = ranges[setting.name]
-    limits = limits | None if NoneType in typing.get_args(kind) else limits
-    return setting._replace(hint=Annotated[limits, *others])
+def _adapted(setting: Setting, facts: World, ranges: Mapping[str, Hint]) -> Setting:
+    """A setting with the names of layouts in its help, with the default of `facts`, and within its
+    range if it is a whole number, or one or `None`.
+    """
+    name, hint, default = setting
+    kind, *others = typing.get_args(hint)
+    if name == "layout":
+        known, words = () if facts.layouts is None else imported(facts.layouts), others[-1].help
+        if not all(f'"{layout}"' in words for layout in known):
+            words += f" Available: {', '.join(known)}."
+        if facts.generator is not None:
+            words += f' "{GENERATED}" samples a new one for every episode: see --env.generated.'
+        others = [tyro.conf.arg(help=words)]
+    if name in facts.defaults:
+        kind, default = without_none(kind), facts.defaults[name]
+    if name in ranges and int in (kind, *typing.get_args(kind)):
+        kind = ranges[name] | None if NoneType in typing.get_args(kind) else ranges[name]
+    return Setting(name, Annotated[kind, *others], default)
 
 
 @final
@@ -448,7 +442,7 @@ class _Built:
 
 @functools.lru_cache(maxsize=16)
 def _build(
-    name: str, constructor: Callable[..., AbstractEnv], arguments: tuple[tuple[str, Any], ...]
+    name: str, constructor: Callable[..., AbstractEnv], arguments: tuple[tuple[str, object], ...]
 ) -> _Built:
     """Builds a world of the user or of another library, once for equal arguments, since a new
     object may be compiled again.
@@ -468,8 +462,8 @@ def _build(
         if contains_wrapper(world, layer):
             raise UsageError(
                 f"--env.name {name} builds a world in {layer.__name__.removeprefix('Abstract')}, "
-                "which pages add themselves: leave it out, or change train_env in a page of your "
-                "own."
+                "which scripts add themselves: leave the wrapper out, or change train_env in "
+                "your own script."
             )
     try:
         check_env(world, steps=0)

@@ -334,7 +334,7 @@ def check_card(text, result):
     drawn = result["results"][0]
     value = f"{drawn['return_mean']:.3f} +/- {drawn['return_std']:.3f}"
     assert of_entry["metrics"][0]["value"] == value
-    assert "![One episode, with drawn actions](episode.gif)" in body
+    assert "![One episode, with sampled actions](episode.gif)" in body
     assert "curve.png" not in body
     assert "\npython experiments/evaluate.py policy.safetensors --episodes 4 --seed 0\n" in body
 
@@ -425,8 +425,8 @@ BAD = {
     "empty folder": (("empty",), "There is no policy in the folder 'empty'"),
     "damaged": (("damaged",), "'damaged' is damaged"),
     "no checkpoint": (("text",), "'text' is damaged, or no checkpoint"),
-    "without a run": (("alone",), "does not say what it was trained in"),
-    "three": (("goals", "goals", "goals"), "give one policy, which then plays with itself, or 2"),
+    "without a run": (("alone",), "does not contain its world"),
+    "three": (("goals", "goals", "goals"), "name one policy, which plays with itself, or 2"),
     "two worlds": (("goals", "kitchen"), "'goals' was trained in goals, but 'kitchen' in overcook"),
     "two layouts": (("kitchen", "ring"), "in cramped, but 'ring' in ring: choose with --layout"),
     "other numbers": (("planes", "--layout", "ring"), "'planes' cannot act in overcooked, ring: "),
@@ -441,12 +441,12 @@ BAD = {
     "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
     "into a run": (("goals", "--out", "run"), "'run' exists and is not empty: choose another"),
     "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .parquet or .npz"),
-    "no folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
+    "not a folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
     "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),
-    "no table": (("goals", "--trajectories", "x.parquet"), "name a .npz file for --trajectories"),
+    "no table": (("goals", "--trajectories", "x.parquet"), "name an .npz file for --trajectories"),
     "padded table": (
         ("both", "--layout", "cramped", "--trajectories", "x.parquet"),
-        "not padded to the size of others",
+        "one kitchen without padding",
     ),
     "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
     "unknown choice": (("goals", "--which", "worst"), "--which must be one of"),
@@ -526,7 +526,7 @@ def test_strange_metadata_are_one_line(call, tmp_path, entries):
     save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
     code, said = call("a", "--card", "card")
     assert code == 1
-    assert said.startswith("error: The metadata of 'a' are not those of a run: ")
+    assert said.startswith("error: The metadata of 'a' does not belong to a run: ")
     assert said.count("\n") == 1
     assert os.listdir(tmp_path) == ["a"], "nothing is written"
 
@@ -550,8 +550,8 @@ def test_a_file_that_a_policy_names_is_not_opened(call, tmp_path, monkeypatch, w
     code, said = call("a")
     assert (code, opened) == (1, [])
     assert said == (
-        f"error: The policy 'a' was trained in the layout {path!r}, which is no known name, and a "
-        "file that a policy names is not opened: choose a layout with --layout.\n"
+        f"error: The policy 'a' was trained in the layout {path!r}, which is not a known name, "
+        "and files named by a policy are not opened: choose a layout with --layout.\n"
     )
 
 
@@ -566,7 +566,7 @@ def test_a_file_that_the_policy_of_a_page_names_is_not_opened(call, tmp_path):
     save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
     code, said = call("a", "--page", "mine.py")
     assert (code, said.count("\n")) == (1, 1)
-    assert "a file that a policy names is not opened" in said
+    assert "files named by a policy are not opened" in said
     code, said = call("a", "--page", "mine.py", "--layout", "nowhere")
     assert (code, said.count("\n")) == (2, 1)
     assert "There is no layout" in said

@@ -165,8 +165,8 @@ def test_partners_of_training_do_not_judge(tmp_path, call, by_run):
     code, said = call("mine", "--partners", "set.toml")
     assert code == 2
     assert said == (
-        "error: 'mine' was trained with the held-out partner 'friend', or is that partner, and "
-        "would be judged too well: choose other --partners, or add --allow-trained-with.\n"
+        "error: 'mine' was trained with the held-out partner 'friend', or is this partner, and "
+        "so its result would be too high: choose other --partners, or add --allow-trained-with.\n"
     )
     assert not (tmp_path / "runs").exists()
 
@@ -177,7 +177,7 @@ def test_nobody_judges_themselves(tmp_path, call):
     (tmp_path / "set.toml").write_text(FRIEND)
     code, said = call("mine", "--partners", "set.toml")
     assert code == 2
-    assert "'mine' was trained with the held-out partner 'friend', or is that partner" in said
+    assert "'mine' was trained with the held-out partner 'friend', or is this partner" in said
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_there_are_no_proxies_elsewhere(tmp_path, call):
     write_policy(tmp_path / "mine", "--env.layout", "cramped,ring")
     code, said = call("mine", "--partners", "people")
     assert (code, said.count("\n")) == (2, 1)
-    assert "'proxy-0' is not there for the layout 'cramped_ring'" in said
+    assert "'proxy-0' does not exist for the layout 'cramped_ring'" in said
 
 
 @pytest.mark.slow
@@ -307,11 +307,11 @@ def test_a_damaged_file_of_best_responses(tmp_path, text):
     [
         (
             "partner = 3",
-            "has 3 for 'partner', which must be a list, of which each entry is a table",
+            "has 3 for 'partner', which must be a list in which each entry is a table",
         ),
         ("seed = 1", "partner must not be empty"),
         ("seed = -1\n" + STAY, "seed must be at least 0 and at most 4294967295"),
-        ("a = [", "is no TOML"),
+        ("a = [", "is not valid TOML"),
         (STAY + STAY, "two partners 'stay'"),
         (STAY + "noise = 2", "noise must be at least 0 and at most 1, but is 2"),
         (STAY + "noise = true", "has True for 'noise', which must be a number"),
@@ -346,7 +346,7 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
             ("mine", "--partners", "set.toml"),
             "'p' is not trained yet: run `python experiments/ippo",
         ),
-        (("walker", "--scripts-only"), "is a cook, for one kitchen of the world overcooked"),
+        (("walker", "--scripts-only"), "is for one kitchen of the world overcooked"),
         (
             ("three", "--partners", "random.toml", "--train-best-responses"),
             "Best responses are for worlds of two agents: omit --train-best-responses.",

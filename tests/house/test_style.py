@@ -169,7 +169,6 @@ PRIVATE = {
     "eqgrid_lab.play": {"_session"},
     "eqgrid_lab.cloning": {"_program"},
     "eqgrid_lab.runs": {
-        "_build",
         "_conclusion",
         "_curriculum",
         "_display",
@@ -184,7 +183,7 @@ PRIVATE = {
         "_space",
         "_sweep",
     },
-    "eqgrid_lab.settings": {"_config", "_file", "_limits", "_policy_settings"},
+    "eqgrid_lab.settings": {"_config", "_policy_settings"},
     "eqgrid_lab.show": {"_loggers", "_report"},
     "eqgrid_lab.static": {
         "_export",

@@ -13,7 +13,7 @@ from eqgrid_lab.study import Course, People, _course, read_plan
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
-NOBODY = "nobody: it stays where it is"
+NOBODY = "a partner that never moves"
 
 
 @pytest.fixture(scope="module")
@@ -507,11 +507,11 @@ def test_a_game_goes_on_in_the_window_that_was_replaced(visit, tmp_path):
     second = first.context.new_page()
     second.goto(first.url)
     second.wait_for_selector("text=Press any of your keys")
-    first.wait_for_selector("text=This game goes on in another window.")
+    first.wait_for_selector("text=This game continues in another window.")
     first.click("#go-on:not([disabled])")
     first.wait_for_selector("text=Press any of your keys")
     assert not first.is_visible("#over")
-    second.wait_for_selector("text=This game goes on in another window.")
+    second.wait_for_selector("text=This game continues in another window.")
     first.keyboard.press("ArrowLeft")
     first.wait_for_selector("#go-on:not([disabled])", timeout=30_000)
     first.click("text=Continue")

@@ -295,7 +295,7 @@ def test_the_waiting_room():
 
 
 def test_a_pair_has_no_seat_of_its_own(menu, tmp_path):
-    with pytest.raises(UsageError, match="seats are drawn"):
+    with pytest.raises(UsageError, match="seats are random"):
         course_of(menu, tmp_path, PAIRS + "seat = 0\n")
 
 

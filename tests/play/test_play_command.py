@@ -30,14 +30,14 @@ SEAT = SeatRecord("somebody", True)
     ("flags", "says"),
     [
         (["--env.layout", "nowhere"], "no layout 'nowhere'"),
-        (["--env.name", "body"], "is no grid world"),
+        (["--env.name", "body"], "is not a grid world"),
         (["--port", "70000"], "--port must be"),
         (["--noise", "2"], "--noise must be"),
         (["--delay", "-1"], "--delay must be"),
         (["--ticks-per-second", "0"], "--ticks-per-second must be"),
         (["--keys"], "--keys"),
-        (["--hosts", "https://example.org"], "is no name of a host"),
-        (["--env.name", "nothing"], "no world 'nothing'"),
+        (["--hosts", "https://example.org"], "is not a host name"),
+        (["--env.name", "nothing"], "Unknown world 'nothing'"),
     ],
 )
 def test_bad_input_gets_a_sentence(flags, says, tmp_path):
@@ -79,12 +79,12 @@ def test_tables_of_a_killed_server_are_written_later(tmp_path, capsys):
             journal.step(StepLine([step, 5], [0.0, 0.0], step / 6))
     (tmp_path / "one.parquet").write_text("written before")
     run(["--finish", str(tmp_path)])
-    assert "there now: 1" in capsys.readouterr().out
+    assert "missing tables that were written: 1" in capsys.readouterr().out
     assert (tmp_path / "one.parquet").read_text() == "written before"
     assert read_table(tmp_path / "two.parquet")["player_0_is_human"] == [True] * 3
     assert not (tmp_path / "empty.parquet").exists()
     run(["--finish", str(tmp_path)])
-    assert "there now: 0" in capsys.readouterr().out
+    assert "missing tables that were written: 0" in capsys.readouterr().out
     (tmp_path / "damaged.jsonl").write_text("")
     with pytest.raises(RunError, match=r"1 games cannot be read: damaged\.jsonl"):
         run(["--finish", str(tmp_path)])
@@ -119,10 +119,10 @@ def test_a_study_goes_on_with_what_it_was_begun_with(tmp_path, monkeypatch):
     run(flags)
     for changed in (["--delay", "2"], ["--ticks-per-second", "5"], ["--env.horizon", "99"]):
         name = {"--delay": "delay", "--env.horizon": "world"}.get(changed[0], "ticks_per_second")
-        with pytest.raises(UsageError, match=f"other settings of {name}: see its study.json"):
+        with pytest.raises(UsageError, match=f"different settings of {name}: see its study.json"):
             run([*flags, *changed])
     plan.write_text(PLAN + "name = 'another'\n")
-    with pytest.raises(UsageError, match="begun with another plan"):
+    with pytest.raises(UsageError, match="started with a different plan"):
         run(flags)
     plan.write_text(PLAN)
     (out / "study.json").write_text("{")

@@ -30,7 +30,7 @@ from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
 from eqgrid_lab.worlds import world_settings
 
-NOBODY = "nobody: it stays where it is"
+NOBODY = "a partner that never moves"
 
 
 @pytest.fixture(scope="module")
@@ -317,12 +317,12 @@ def test_without_a_token_there_is_no_game(serve, token):
     [
         ("", "truncated"),
         ("{}", "missing"),
-        ('{"layout": 0, "seats": ["person"]}', "one for each seat"),
+        ('{"layout": 0, "seats": ["person"]}', "not every seat has a partner"),
         ('{"layout": 0, "seats": ["person", "../../etc/passwd"]}', "no such partner"),
         ('{"layout": 99, "seats": ["person", "person"]}', "no such layout"),
         ('{"layout": -1, "seats": ["person", "person"]}', ">= 0"),
         ('{"layout": 0, "seats": ["person", "person"], "more": 1}', "unknown field"),
-        ("x" * 5000, "too much"),
+        ("x" * 5000, "too large"),
     ],
 )
 def test_bad_wishes_for_a_game_get_a_sentence(serve, tmp_path, body, says):

@@ -157,7 +157,7 @@ def test_an_id_that_came_before_is_noted(menu, tmp_path):
         for id in ("abc", "abc", None, None):
             Participant(client, id)
     details = [row[3] for row in course.people.table("events")[1]]
-    assert details == ["", "an id that came before", "", ""]
+    assert details == ["", "a repeated id", "", ""]
 
 
 def test_answers_are_checked(menu, tmp_path):
@@ -165,7 +165,7 @@ def test_answers_are_checked(menu, tmp_path):
     with client_of(course) as client:
         person = Participant(client)
         person.answer(agree="yes")
-        assert "comes first" in person.answer_at("1.0.0", fluent=3).json()["text"]
+        assert "play the game first" in person.answer_at("1.0.0", fluent=3).json()["text"]
         person.play(person.until("game"))
         person.until("questions")
         for wrong in (0, 8, "7", None, "x", " "):
@@ -334,7 +334,7 @@ def test_data_are_exported_reported_and_forgotten(menu, tmp_path):
     content = b"".join(path.read_bytes() for path in tmp_path.glob(f"{DATA}*"))
     assert b"xyz" in content
     assert b"Peter" not in content
-    with pytest.raises(UsageError, match="nobody with the id"):
+    with pytest.raises(UsageError, match="no person with the id"):
         forget(people_in(tmp_path), tmp_path, "Peter")
 
 
@@ -354,7 +354,7 @@ def test_the_data_survive_a_crash(menu, tmp_path):
         ("title", "titel", "titel"),
         ('kind = "games"', 'kind = "play"', "play"),
         ('layout = "ring"', "", "layout"),
-        ('right = "b"', 'right = "c"', "nobody can answer"),
+        ('right = "b"', 'right = "c"', "not one of its possible answers"),
         ('options = ["a", "b"]', 'options = ["a"]', "two `options`"),
         ("https://", "javascript:", "https://"),
         ('name = "fluent"', 'name = "1; DROP"', "fluent|DROP|name"),
@@ -439,7 +439,7 @@ def test_a_page_that_is_unknown_is_told_so(menu, tmp_path):
                 method, f"/api/study/{path}", content=content, headers={"x-token": "old"}
             )
             assert answer.status_code == 401
-            assert "does not know this page" in answer.json()["text"]
+            assert "not part of the study" in answer.json()["text"]
 
 
 def test_studies_differ_by_a_name_of_their_own(menu, tmp_path):
@@ -674,7 +674,7 @@ def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
     people.end(3, "finished")
     text = report_of(people)
     assert "4 people: 1 finished, 3 not finished" in text
-    assert "browsers with an id that came before: 1" in text
+    assert "browsers with a repeated id: 1" in text
     assert re.search(rf"{NOBODY} +2 +45\.0", text)
     assert re.search(r"fluent .* 2 +mean 1\.50", text)
     with client_of(course) as client:
@@ -712,7 +712,7 @@ def test_the_right_answer_of_a_scale_is_a_number(tmp_path):
     (tmp_path / "plan.toml").write_text(scale)
     assert list(read_plan(tmp_path / "plan.toml").questions())[1][0].right == 3
     (tmp_path / "plan.toml").write_text(scale.replace("right = 3", 'right = "3"'))
-    with pytest.raises(UsageError, match="nobody can answer"):
+    with pytest.raises(UsageError, match="not one of its possible answers"):
         read_plan(tmp_path / "plan.toml")
 
 
@@ -726,7 +726,7 @@ def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, c
         with contextlib.closing(sqlite3.connect(tmp_path / DATA, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             person.play(found)
-            until(lambda: "cannot be noted yet" in capsys.readouterr().err)
+            until(lambda: "cannot be recorded yet" in capsys.readouterr().err)
             other.execute("ROLLBACK")
         assert person.until("questions")["questions"][0]["name"] == "fluent"
     assert [row["outcome"] for row in rows_of(course, "games")] == ["finished"]

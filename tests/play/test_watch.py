@@ -131,7 +131,7 @@ def test_games_that_were_never_started_are_skipped_and_counted(menu, tmp_path, c
     assert (
         "games without a step, which are skipped: 2 (a.jsonl, c.jsonl)" in capsys.readouterr().err
     )
-    with pytest.raises(UsageError, match=r"nothing to watch but games without a step.*a\.jsonl"):
+    with pytest.raises(UsageError, match=r"nothing to watch except games without a step.*a\.jsonl"):
         read_recorded([str(tmp_path / "a.jsonl")], menu)
 
 

@@ -54,7 +54,7 @@ def flags() -> dict[str, list[str]]:
         "unknown network": ["--network", "transformer"],
         "no module of a network": ["--network", "no_such_module:Net"],
         "no class of a network": ["--network", "math:pi"],
-        "no network": ["--network", "math:sqrt"],
+        "not a network": ["--network", "math:sqrt"],
         "path of a network": ["--network", "../net.py:Net"],
         "no module of a world": ["--env.name", "no_such_module:World"],
         "nothing in a module": ["--env.name", "math:World"],

@@ -12,7 +12,7 @@ from eqgrid_lab import Kitchen
 from agents import IndependentParameters, SharedParameters
 from eqgrid import ShapedReward, iter_wrappers
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs._build import stack_envs
+from eqgrid_lab.runs._members import stack_envs
 from eqgrid_lab.settings import default_settings, page, parse
 
 

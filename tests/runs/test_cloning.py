@@ -130,7 +130,7 @@ def test_a_person_in_the_held_out_games_is_in_no_other():
     players = [("a", "b"), ("c", "d"), ("b", "e"), ("f", "g")]
     assert choose_held_out(players, 0.1) == (3,)
     assert choose_held_out([*players, ("e", "h")], 0.3) == (0, 2, 4)  # a, b, e and h met
-    with pytest.raises(UsageError, match="none can be held out"):
+    with pytest.raises(UsageError, match="no game can be held out"):
         choose_held_out([("a", "b"), ("b", "c")], 0.1)
 
 
@@ -191,7 +191,7 @@ def test_the_stuck_rule_can_be_left_out(call, games, tmp_path):
         (("--games", "missing.csv"), "missing.csv"),
         (("--games", "games.txt"), "must end in"),
         (("--held-out", 0), "--held-out"),
-        (("--held-out", 0.99), "none can be held out"),
+        (("--held-out", 0.99), "no game can be held out"),
         (("--cloning.learning-rate", 0), "--cloning.learning-rate"),
         (("--env.layout", "ring"), "no games in 'ring'"),
     ],

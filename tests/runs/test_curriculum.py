@@ -118,10 +118,12 @@ def test_what_is_written_can_be_read_back(tmp_path):
     (tmp_path / "config.toml").write_text(written)
     assert parse(page("ippo"), ["--resume", str(tmp_path)]).stage == config.stage
     stages = config.stage * 12
-    with pytest.raises(UsageError, match=r"a config.toml has at most 1,000,000: use fewer stages"):
+    with pytest.raises(
+        UsageError, match=r"a config.toml may have at most 1,000,000: use fewer stages"
+    ):
         dump(dataclasses.replace(config, stage=stages))
     partner = PartnerSettings(share=0.5, policies=("caf\udce9",))
-    with pytest.raises(UsageError, match="a name in them is no UTF-8: rename the file"):
+    with pytest.raises(UsageError, match="a name in them is not UTF-8: rename the file"):
         dump(dataclasses.replace(config, partners=partner))
 
 
@@ -161,7 +163,7 @@ def test_patience_begins_anew_with_the_last_stage(tmp_path):
     for _ in range(5):  # an earlier stage has no patience to lose
         tell(first, 9.0)
     tell(last, 2.0)
-    with pytest.raises(StopTraining, match="no better for 2 evaluations"):
+    with pytest.raises(StopTraining, match="no improvement for 2 evaluations"):
         tell(last, 1.0)
     with pytest.raises(StopTraining, match="reached a return of 8"):
         tell(hook_of(1), 8.0)
@@ -172,9 +174,9 @@ def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
     rows = [{"gate_passes": 0, "stage_steps": steps} for steps in (999, 1000)]
     assert [Stage("a", page("ippo")(), gate, 1000).ended(row) for row in rows] == [
         None,
-        "its 1,000 steps are spent, without passing its gate",
+        "its 1,000 steps have been used, without passing its gate",
     ]
-    assert Stage("a", page("ippo")(), None, 1000).ended(rows[1]) == "its 1,000 steps are spent"
+    assert Stage("a", page("ippo")(), None, 1000).ended(rows[1]) == "its 1,000 steps have been used"
     assert Stage("a", page("ippo")()).ended(rows[1]) is None
     assert Stage("a", page("ippo")(), gate, 1000).ended({}) is None, "nothing is measured yet"
     end = Stage("a", page("ippo")(), dataclasses.replace(gate, evaluations=3), 1000).end
@@ -194,16 +196,16 @@ def test_what_came_of_the_stages():
         {"stage": 2, "env_steps": 150, "stage_steps": 50, "gate_passes": 0, "eval_return_mean": 2},
     ]
     assert [(x["name"], x["ended"]) for x in summary(run, rows)] == [
-        ("a", "its 100 steps are spent"),
+        ("a", "its 100 steps have been used"),
         ("b", "with the run"),
     ]
 
 
 BAD = {
-    "no stages": ("", "has no stages: write a table [[stage]]"),
+    "no stages": ("", "has no stages: add a table [[stage]]"),
     "no tables": ("stage = 3", "has no stages"),
-    "no TOML": ("[[stage", "is no TOML"),
-    "more": ("width = 3\n[[stage]]", "has 'width' beside its stages"),
+    "not valid TOML": ("[[stage", "is not valid TOML"),
+    "more": ("width = 3\n[[stage]]", "has 'width' in addition to its stages"),
     "unknown key": ("[[stage]]\nnmae = 'a'", "has an unknown key 'nmae'; did you mean 'name'?"),
     "unknown setting": ("[[stage]]\nenv = {horizn = 3}", "'env.horizn'; did you mean"),
     "unknown part": ("[[stage]]\nreset = ['all']", "for 'reset', which must be"),
@@ -236,7 +238,7 @@ BAD = {
     "meaningless": ("[[stage]]\nppo = {gamma = 2.0}", "gamma"),
     "other shapes": (
         "[[stage]]\nsteps = 1\n[[stage]]\nenv = {observation = 'planes'}",
-        "Stage 2 of the curriculum: its agents see or do other things",
+        "Stage 2 of the curriculum: its observations or actions differ",
     ),
     "no such layout": ("[[stage]]\nenv = {layout = 'rign'}", "There is no layout 'rign'"),
 }

@@ -200,7 +200,7 @@ def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
     others_say(monkeypatch, '{"value": "seed = 1"}')
     assert _distributed._end_alike(Process(), "seed = 0", lambda: 0, "--width") == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: Process 1 of 2 has other settings than process 0: start all")
+    assert said.startswith("error: Process 1 of 2 and process 0 have different settings: start all")
 
 
 def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys):
@@ -272,7 +272,7 @@ def test_a_port_that_is_taken_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "code", "says"),
     [
-        (ValueError("Number of processes must be defined."), 2, "finds no job of Slurm"),
+        (ValueError("Number of processes must be defined."), 2, "found no Slurm"),
         (RuntimeError("Kubernetes API Error:\n403"), 1, "cannot join the other processes: Kub"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_run_leaves_a_policy_that_others_can_play_with(tmp_path):
     [
         (["--partners.share", "0.5"], "with a partner in every episode"),
         (["--partners.share-steps", "100", "--partners.share-from", "0.5"], "in every episode"),
-        (["--partners.designs", "4", "--partners.most-noise", "0.5"], "how noisy partners are"),
+        (["--partners.designs", "4", "--partners.most-noise", "0.5"], "sets the noise of partners"),
         (["--env.name", "goals", "--env.layout", "room"], None),
         (["--env.name", "foraging", "--env.num-agents", "3"], "two agents that make one choice"),
     ],

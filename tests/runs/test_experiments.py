@@ -20,7 +20,7 @@ from rich.console import Console
 
 from agents import OutOfMemory, read_metadata
 from eqgrid_lab.base import _command
-from eqgrid_lab.runs import Evaluator, _build, _members, _program, _sweep
+from eqgrid_lab.runs import Evaluator, _members, _program, _sweep
 from eqgrid_lab.runs._display import print_preparations
 from eqgrid_lab.settings import page
 from eqgrid_lab.show import what_is_kept
@@ -177,9 +177,9 @@ def test_a_user_without_a_home_folder_has_no_cache(cache, monkeypatch):
 
 def test_what_jax_was_told_before_counts(cache, tmp_path):
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    assert cache.keep_compiled_programs().endswith(f"kept in {tmp_path}")
+    assert cache.keep_compiled_programs().endswith(f"cached in {tmp_path}")
     jax.config.update("jax_enable_compilation_cache", False)
-    assert "not kept" in cache.keep_compiled_programs()
+    assert "not cached" in cache.keep_compiled_programs()
 
 
 def test_result_has_its_keys(finished):
@@ -331,7 +331,7 @@ FILES = {
     "wrong type": ('seed = "one"\n', "must be a whole number"),
     "wrong nested type": ("[ppo]\nlearning_rate = true\n", "must be a number"),
     "no table": ("env = 3\n", "'env'"),
-    "no toml": ("seed = = 1\n", "is no TOML"),
+    "no toml": ("seed = = 1\n", "is not valid TOML"),
     "out of range": ("[ppo]\ngamma = 2.0\n", "gamma must be between 0 and 1"),
 }
 
@@ -372,7 +372,7 @@ def test_a_folder_in_use_can_be_written_into_when_told(program, monkeypatch, tmp
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(program, monkeypatch, capsys, tmp_path):
-    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "file").write_text("not a folder")
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "file" / "run"]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -539,7 +539,7 @@ def test_a_process_that_ends_before_it_learns_leaves_no_folder(program, monkeypa
     def no_memory(*_):
         raise OutOfMemory(10**12, 10**9)
 
-    monkeypatch.setattr(_build, "check_memory", no_memory)
+    monkeypatch.setattr(_members, "check_memory", no_memory)
     assert call(program, monkeypatch, [*small(), "--out", tmp_path / "run"]) == 1
     assert not (tmp_path / "run").exists()
 

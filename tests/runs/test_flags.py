@@ -13,8 +13,16 @@ from eqgrid import make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PolicyFlags
 from eqgrid_lab.runs._space import read_sweep
-from eqgrid_lab.settings import as_given, changed_by_world, cli, dump, page, parse, read_flags
-from eqgrid_lab.settings._limits import flags
+from eqgrid_lab.settings import (
+    as_given,
+    changed_by_world,
+    cli,
+    dump,
+    flags,
+    page,
+    parse,
+    read_flags,
+)
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 PAGES = ("ippo", "mappo", "e3t", "body")
@@ -182,7 +190,7 @@ def test_a_world_in_python_has_known_settings():
 
 def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
     file = write(tmp_path / "a.toml", '[env]\nname = "goals"\n')
-    with pytest.raises(UsageError, match=r"^There is no world 'gaols' .* did you mean goals\?"):
+    with pytest.raises(UsageError, match=r"^Unknown world 'gaols' .* did you mean goals\?"):
         settings("--config", file, "--env.name", "gaols")
 
 

@@ -15,7 +15,7 @@ from eqgrid_lab import Experiment
 from eqgrid import TimeLimit, interop, make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _evaluation
-from eqgrid_lab.settings import _config, _file, page
+from eqgrid_lab.settings import _config, dump, load, page
 from eqgrid_lab.worlds import _foreign, world_settings
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
@@ -79,8 +79,8 @@ def test_a_horizon_cuts_episodes():
 def test_a_settings_file_brings_all_of_it_back(tmp_path):
     config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
     path = tmp_path / "config.toml"
-    path.write_text(_file.dump(config))
-    assert _file.load(path, page("ippo")) == config
+    path.write_text(dump(config))
+    assert load(path, page("ippo")) == config
     other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
     before, after = map(dataclasses.asdict, (config.env, other.env))
     assert after == {**before, "name": "toys:Race-v0"}
@@ -89,7 +89,10 @@ def test_a_settings_file_brings_all_of_it_back(tmp_path):
 BAD = {
     ("--env.name", "toys:Clok-v0"): r"Toys has no environment 'Clok-v0'; did you mean Clock-v0\?",
     ("--env.name", "toys:zz"): "no environment 'zz'. Known are Clock-v0, Race-v0",
-    ("--env.name", "tools:Clock-v0"): "no world 'tools:Clock-v0'.* body, jaxmarl:NAME, .*toys:NAME",
+    (
+        "--env.name",
+        "tools:Clock-v0",
+    ): "Unknown world 'tools:Clock-v0'.* body, jaxmarl:NAME, .*toys:NAME",
     ("--env.name", "toys:broken"): "Toys's broken cannot be used: KeyError 'a screw'",
     ("--env.name", "toys:absent"): r"Toys's absent cannot be used: absent needs clockwork\.$",
     ("--env.options", "num_agents"): "takes name=value, such as num_agents=5, but got 'num_agents'",
@@ -122,12 +125,12 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('env.name = "toys:Clok-v0"\n')
     with pytest.raises(UsageError, match=r"^The settings file .* cannot be used: Toys has no env"):
-        _file.load(path, page("ippo"))
+        load(path, page("ippo"))
     path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
     with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
-        _file.load(path, page("ippo"))
+        load(path, page("ippo"))
     config = parse()
-    path.write_text(_file.dump(config))
+    path.write_text(dump(config))
     other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "goals"])
     assert other.env.name == "goals"
 
@@ -137,7 +140,7 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, mon
     monkeypatch.chdir(tmp_path)
     code, said = call_and_hear(capsys, *SMALL, "--out", "run")
     assert code == 0
-    assert "There is no film of this run: environments of Toys are not drawn." in said
+    assert "This run has no GIF: environments of Toys are not drawn." in said
     names = {"config.toml", "metrics.csv", "result.json", "curve.png", "policy.safetensors"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names | {"checkpoints"}
     code, said = call_and_hear(capsys, "--resume", "run")
@@ -148,7 +151,7 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, mon
     assert (result["env_steps"], result["optimum"]) == (384, None)
     capsys.readouterr()
     _evaluation.run(["run", "--episodes", "8", "--out", "judged"])
-    assert "There is no film" in capsys.readouterr().out
+    assert "This run has no GIF" in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "judged").iterdir()] == ["evaluation.json"]
 
 
@@ -156,7 +159,7 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, mon
 def test_many_seeds_are_complete_without_a_film(tmp_path, capsys):
     args = (*SMALL, "--num-seeds", "2", "--out", tmp_path / "runs")
     code, said = call_and_hear(capsys, *args)
-    assert (code, "There is no film" in said) == (0, True)
+    assert (code, "This run has no GIF" in said) == (0, True)
     result = json.loads((tmp_path / "runs" / "result.json").read_text())
     assert result["film"] is None
     assert np.isfinite([run["eval_return_mean"] for run in result["runs"]]).all()

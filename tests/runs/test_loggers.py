@@ -203,7 +203,7 @@ def test_the_order_of_hooks_does_not_matter(tmp_path):
         (folder / "checkpoints").mkdir(parents=True)
         failures = Failures()
         hooks = [
-            _hooks.Forget(folder, failures),
+            functools.partial(_hooks.forget, folder, failures),
             _hooks.Log([_loggers.Csv(folder / "metrics.csv")], failures, 0.0),
             _hooks.Checkpoints(
                 folder / "checkpoints", failures, History(), lambda _: {}, keep_every=200
@@ -271,8 +271,8 @@ def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, wr
     ("settings", "stops_after", "says"),
     [
         ({"target": 2.0}, 3, "reached a return of 2"),
-        ({"patience": 2}, 5, "no better for 2 evaluations"),
-        ({"max_kl": 0.05}, 4, "moved too far"),
+        ({"patience": 2}, 5, "no improvement for 2 evaluations"),
+        ({"max_kl": 0.05}, 4, "changed too much"),
         ({}, None, ""),
     ],
 )
@@ -292,7 +292,7 @@ def test_what_ends_a_run_early(settings, stops_after, says):
 
 def test_patience_remembers_what_came_before_a_resume():
     stop = _hooks.EarlyStop([3.0, 1.0], target=None, patience=2, max_kl=None)
-    with pytest.raises(StopTraining, match="no better for 2"):
+    with pytest.raises(StopTraining, match="no improvement for 2"):
         stop(progress(3, mean=2.0))
 
 
@@ -308,7 +308,7 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     code, said = call(*RUN, *flags, "--max-hours", "1e-9", "--out", "mine")
     assert code == 0
     assert "stopped after 1e-09 hours after 256 steps" in said
-    assert f"to go on: {command_of(page('ippo'))} --resume mine" in said
+    assert f"to continue: {command_of(page('ippo'))} --resume mine" in said
     assert list((tmp_path / "mine" / "trace").rglob("*.json.gz"))
     code, said = call("--resume", "mine")
     assert code == 0

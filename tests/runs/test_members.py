@@ -120,7 +120,7 @@ def test_a_log_that_is_lost_at_the_end_is_one_sentence(tmp_path, monkeypatch, ca
     assert call("--resume", "mine") == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "has made all its updates, but its metrics.csv has no evaluations" in said
+    assert "is complete, but its metrics.csv contains no evaluations" in said
 
 
 def test_a_gate_that_is_passed_stays_passed():

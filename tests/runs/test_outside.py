@@ -19,7 +19,7 @@ from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import Named, UsageError
 from eqgrid_lab.commands import _best_responses, _crossplay, _evaluation, _partners
-from eqgrid_lab.settings import _file
+from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 from eqgrid_lab.worlds import world_settings
 
 MODULE = '''
@@ -245,10 +245,10 @@ def test_critics_see_the_state_of_a_grid_world_in_wrappers():
 
 def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
     config = parse(*RACE, "--env.length", "5", "--env.pay", "2")
-    Path("settings.toml").write_text(_file.dump(config))
+    Path("settings.toml").write_text(dump(config))
     assert parse(*RACE, "--config", "settings.toml").env == config.env
-    assert _file.own_flags(config) == " --env.name toy_race:Race"
-    assert _file.is_written_by_a_run(Path("settings.toml"))
+    assert own_flags(config) == " --env.name toy_race:Race"
+    assert is_written_by_a_run(Path("settings.toml"))
 
 
 BAD = {
@@ -257,19 +257,19 @@ BAD = {
     "gymnx:CartPole": "there is no module 'gymnx'",
     "broken:Race": "its module cannot be imported: ZeroDivisionError division by zero",
     "toy_race:Rase": r"its module .* has no 'Rase'; did you mean Race",
-    "toy_race:NUMBER": "is a int, and nothing that can be called",
-    "toy_race:needs": "The parameter 'size' of toy_race:needs has no default",
+    "toy_race:NUMBER": "is a int, which cannot be called",
+    "toy_race:needs": "The parameter 'size' of toy_race:needs must be a keyword parameter",
     "toy_race:hinted": "The type hints of toy_race:hinted cannot be read: NameError",
     "toy_race:taken": "The parameter 'title' of toy_race:taken cannot be a flag",
     "toy_race:many": "builds a Vectorize, but must build one environment",
     "toy_race:number": "builds a int, but must build one environment",
     "toy_race:fails": "cannot be built: KeyError 'a shoe'",
     "toy_race:leaves": "cannot be built: SystemExit 0",
-    "toy_race:resets": "builds a world in AutoReset, which pages add themselves: leave it out",
+    "toy_race:resets": "builds a world in AutoReset, which scripts add themselves: leave",
     "toy_race:Wide": r"cannot be used: reward must have the shape \(2,\), but has \(1, 2\)",
     "toy_race:Unnamed": r"used: info\[.events.\] must have .*\(2, 1\).*, but has \(2, 2\)",
     "toy_race:Silent": "cannot be used: Silent.action_space must be .*, not 'left or right'",
-    "toy-race:Race": "There is no world 'toy-race:Race' .*, MODULE:NAME for your own",
+    "toy-race:Race": "Unknown world 'toy-race:Race' .*, MODULE:NAME for your own",
 }
 
 
@@ -297,7 +297,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--config", "settings.toml"), "which is imported only if the command names it"),
+        (("--config", "settings.toml"), "which eqgrid imports only if you name it"),
         (("--resume", "."), "names the world 'toy_race:Race', .*: add --env.name toy_race:Race"),
         (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
         (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
@@ -368,11 +368,11 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
     for command in (_evaluation, _crossplay, _partners):
         code, said = judge(command, "a", "b")
         assert code == 2
-        assert "names the world 'toy_race:Race', which is imported only if the command" in said
+        assert "names the world 'toy_race:Race', which eqgrid imports only if you name it" in said
         assert "add --env.name toy_race:Race" in said
         assert not Path("imported").exists()
     code, said = judge(_evaluation, "a", "--env.name", "goals")
-    assert (code, "'goals' is no MODULE:NAME of a world of yours: leave it" in said) == (2, True)
+    assert (code, "'goals' is not MODULE:NAME of your own world: leave it" in said) == (2, True)
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
     assert judge(_evaluation, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0

@@ -13,7 +13,7 @@ from own_modules import in_folder_of, parse
 from agents import read_metadata
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _crossplay, _evaluation
-from eqgrid_lab.settings import _file
+from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 
 MODULE = '''
 import pathlib
@@ -106,15 +106,15 @@ def test_hyperparameters_are_flags_of_the_network(algorithm, capsys):
 
 def test_a_settings_file_brings_them_back_if_the_network_is_named():
     config = parse(*SMALL, *ECHO, "--network.units", "5")
-    Path("settings.toml").write_text(_file.dump(config))
+    Path("settings.toml").write_text(dump(config))
     again = parse(*ECHO, "--config", "settings.toml")
     assert (again.network, again.network_settings) == (config.network, config.network_settings)
     other = parse("--config", "settings.toml", "--network", "mlp")
     assert other.network == "mlp"
-    assert "network_settings" not in _file.dump(other)
-    assert _file.own_flags(config) == " --network toy_net:Echo"
-    assert _file.is_written_by_a_run(Path("settings.toml"))
-    assert "network_settings" not in _file.dump(parse(*SMALL))
+    assert "network_settings" not in dump(other)
+    assert own_flags(config) == " --network toy_net:Echo"
+    assert is_written_by_a_run(Path("settings.toml"))
+    assert "network_settings" not in dump(parse(*SMALL))
 
 
 BAD = {
@@ -124,9 +124,9 @@ BAD = {
     ("--network", "toy_net:Taken"): "The parameter 'build' of toy_net:Taken cannot be a flag",
     (*ECHO, "--network.decay", "x"): r"--network\.decay must be a number, but is",
     (*ECHO, "--network.units", "99999999999"): r"--network\.units must be .* 2147483647",
-    (*ECHO, "--width", "8"): "--width is for the networks of eqgrid: leave it out with",
+    (*ECHO, "--width", "8"): "--width applies only to eqgrid's own networks: leave it out with",
     ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
-    (*ECHO, "--precision", "bfloat16"): "--precision is for the networks of eqgrid",
+    (*ECHO, "--precision", "bfloat16"): "--precision applies only to eqgrid's own networks",
     ("--network", "transformer"): r"--network 'transformer' is no network\. Known are mlp, cnn",
 }
 
@@ -143,11 +143,17 @@ SETTINGS = 'network = "toy_net:Echo"\n'
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--config", "settings.toml"), "names the network 'toy_net:Echo', which is imported only"),
+        (
+            ("--config", "settings.toml"),
+            "names the network 'toy_net:Echo', which eqgrid imports only",
+        ),
         (("--resume", "."), "add --network toy_net:Echo"),
         (("--config", "partners.toml"), "add --partners.networks toy_net:Echo"),
-        (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if the command"),
-        (("--sweep", "partners_sweep.toml"), "'partners.networks', which only a command line"),
+        (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if you name it"),
+        (
+            ("--sweep", "partners_sweep.toml"),
+            "'partners.networks', which is allowed only on the command line",
+        ),
     ],
 )
 def test_files_alone_import_nothing(args, says, capsys):

@@ -168,7 +168,7 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
         capsys.readouterr()
         monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
         assert exit_code(_evaluation) == 2
-        assert "by a custom page, 'mine.py': add --page and that file" in capsys.readouterr().err
+        assert "by your own script 'mine.py': add --page with this file" in capsys.readouterr().err
         shutil.copytree("run", "other")
         monkeypatch.setattr(
             "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
@@ -214,7 +214,7 @@ def test_an_exact_copy_is_the_page_itself(tmp_path):
 
 
 def test_what_is_no_page_is_one_sentence(tmp_path):
-    with pytest.raises(UsageError, match=r"--page '.*missing.py' is no Python file\."):
+    with pytest.raises(UsageError, match=r"--page '.*missing.py' is not a Python file\."):
         load_page(tmp_path / "missing.py")
     (tmp_path / "none.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match=r"must define one class that is an Experiment, but .* 0"):

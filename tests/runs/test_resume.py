@@ -123,11 +123,11 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     stop_after(2)
     code, said = call(*flags, "--out", "mine")
     assert code == 130
-    assert f"to go on: {command_of(page('ippo'))} --resume mine" in said
+    assert f"to continue: {command_of(page('ippo'))} --resume mine" in said
     assert len(rows(Path("mine"))) == 2
     code, said = call("--resume", "mine")
     assert code == 0
-    assert "going on after 512 steps" in said
+    assert "continuing after 512 steps" in said
     check_equal(Path("mine"), Path("whole"))
     with (Path("mine") / "metrics.csv").open() as file:
         times = [float(row["wall_seconds"]) for row in csv.DictReader(file)]
@@ -188,7 +188,7 @@ def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_pa
     assert (code, "its last stage has ended" in said) == (2, True)
     stages = json.loads(Path("whole", "result.json").read_text())["stages"]
     assert [(x["name"], x["stage_steps"], x["ended"]) for x in stages] == [
-        ("short", 512, "its 500 steps are spent"),
+        ("short", 512, "its 500 steps have been used"),
         ("long", 512, "its gate is passed"),
     ]
 
@@ -295,17 +295,25 @@ def damage(folder: Path, how: str) -> None:
     [
         ("flipped", [], "last.safetensors' is damaged, or no checkpoint of this version"),
         ("missing", [], "There is no checkpoint"),
-        ("width", [], "than its config.toml says now: --width (was 64, is 32). Put back"),
-        ("seed", [], "now: --seed (was 0, is 7). Put back what was there, or begin a new run."),
-        ("gamma", [], "now: --ppo.gamma (was 0.99, is 0.5)."),
-        ("checkpoint without identity", [], "does not say how far it was trained"),
-        ("checkpoint without update", [], "does not say how far it was trained"),
-        ("checkpoint of another update", [], "but its state is of update 4: begin a new run."),
-        ("json log", [], "metrics.jsonl' is damaged: remove it to go on"),
-        ("checkpoint of no stage", [], "is of stage 99, and the run has 1: begin a new run."),
+        ("width", [], "than its config.toml now contains: --width (was 64, is 32). Restore"),
+        (
+            "seed",
+            [],
+            "now contains: --seed (was 0, is 7). Restore these settings, or start a new run.",
+        ),
+        ("gamma", [], "now contains: --ppo.gamma (was 0.99, is 0.5)."),
+        ("checkpoint without identity", [], "does not contain its number of updates"),
+        ("checkpoint without update", [], "does not contain its number of updates"),
+        ("checkpoint of another update", [], "but its state to update 4: start a new run."),
+        ("json log", [], "metrics.jsonl' is damaged: remove it to continue"),
+        (
+            "checkpoint of no stage",
+            [],
+            "belongs to stage 99, but the last stage of the run is 1: start a new run.",
+        ),
         ("no settings", [], "config.toml' cannot be read: No such file"),
-        ("mappo", [], "experiments/mappo.py, or take the line 'algorithm' out of it"),
-        ("log", [], "metrics.csv' is damaged: remove it to go on"),
+        ("mappo", [], "experiments/mappo.py, or remove the line 'algorithm' from it"),
+        ("log", [], "metrics.csv' is damaged: remove it to continue"),
         ("nothing", ["--seed", "3"], "--seed cannot change with --resume"),
         (
             "nothing",
@@ -357,7 +365,7 @@ def test_a_kitchen_that_was_edited_is_not_gone_on_in(call, monkeypatch, tmp_path
     before = {path: path.read_bytes() for path in (tmp_path / "mine").rglob("*.*")}
     code, said = call("--resume", "mine", "--total-steps", "512")
     assert (code, said.count("\n")) == (2, 1)
-    assert "than its config.toml says now: the file of --env.layout. Put back" in said
+    assert "than its config.toml now contains: the file of --env.layout. Restore" in said
     assert {path: path.read_bytes() for path in (tmp_path / "mine").rglob("*.*")} == before
     assert read_metadata(policy)["run"]["env"]["layout"] == KITCHEN, "not what it is by now"
     assert "identity" not in read_metadata(policy), "paths are nobody's business"
@@ -387,7 +395,7 @@ def test_a_best_checkpoint_of_steps_that_were_abandoned_is_set_aside(call, monke
     assert code == 0
     for kept in ("best-000000001024", "step-000000000768", "step-000000001024"):
         name = f"{kept}.safetensors.abandoned"
-        assert f"it is kept as mine/checkpoints/{name}\n" in said
+        assert f"it was renamed to mine/checkpoints/{name}\n" in said
         assert read_metadata(folder / name)["env_steps"] == int(kept.partition("-")[2])
     assert result(Path("mine"))["best_env_steps"] == 768
     steps = sorted(path.name for path in folder.glob("step-*.safetensors"))

@@ -199,21 +199,30 @@ OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but holds no run"),
+        ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but contains no run"),
         ({"notes/mine.txt": "", "result.json": ""}, "its config.toml is missing. Choose"),
-        ({"config.toml": OF_ANOTHER, "metrics.csv": ""}, "its config.toml is not that of a run"),
-        ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "its config.toml is not that of a run"),
-        ({"config.toml": settings(1) + "[more]\n"}, "its config.toml is not that of a run"),
+        (
+            {"config.toml": OF_ANOTHER, "metrics.csv": ""},
+            "its config.toml does not belong to a run",
+        ),
+        (
+            {"config.toml": OF_A_PERSON, "metrics.csv": ""},
+            "its config.toml does not belong to a run",
+        ),
+        ({"config.toml": settings(1) + "[more]\n"}, "its config.toml does not belong to a run"),
         (
             {"config.toml": settings(1), "sweep.json": ""},
-            "holds a sweep, which --overwrite does not",
+            "contains a sweep, which --overwrite does not",
         ),
-        ({"config.toml": "seed = [" * 999}, "its config.toml is not that of a run"),
+        ({"config.toml": "seed = [" * 999}, "its config.toml does not belong to a run"),
         ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
-        ({"config.toml": settings(1), "result.json/a": ""}, "has 'result.json', which no run"),
+        (
+            {"config.toml": settings(1), "result.json/a": ""},
+            "has 'result.json', which a run did not create",
+        ),
         (
             {"config.toml": settings(1), "checkpoints": ""},
-            "has 'checkpoints', which no run has made",
+            "has 'checkpoints', which a run did not create",
         ),
     ],
 )
@@ -228,7 +237,7 @@ def test_a_folder_without_a_run_is_not_overwritten(run, files, says):
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_lock_that_somebody_else_has_written_stays(run, overwrite):
     write(Path("mine"), "run.lock", text="mine")
-    assert "has a 'run.lock' that no run has made" in refusal(run, "mine", overwrite=overwrite)
+    assert "has a 'run.lock' that a run did not create" in refusal(run, "mine", overwrite=overwrite)
     assert (Path("mine") / "run.lock").read_text() == "mine"
 
 
@@ -245,7 +254,9 @@ def test_links_are_not_followed(run, tmp_path, name):
     (mine / name).symlink_to(elsewhere / "config.toml" if is_file else elsewhere)
     before = contents(tmp_path)
     words = (
-        "is not that of a run" if name == "config.toml" else f"has '{name}', which no run has made"
+        "does not belong to a run"
+        if name == "config.toml"
+        else f"has '{name}', which a run did not create"
     )
     assert words in refusal(run, "mine", overwrite=True)
     assert contents(tmp_path) == before
@@ -300,21 +311,24 @@ def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
 def test_the_settings_of_another_program_are_left_alone(run):
     Path("mine").mkdir()
     Path("mine/config.toml").write_text("[tool]\n")
-    assert "its config.toml is not that of a run" in refusal(run, "mine", overwrite=True)
+    assert "its config.toml does not belong to a run" in refusal(run, "mine", overwrite=True)
     assert Path("mine/config.toml").read_text() == "[tool]\n"
 
 
 def test_a_link_that_leads_nowhere_is_one_sentence():
     Path("runs").symlink_to("/nonexistent/x")
-    with pytest.raises(Exception, match=r"'runs' cannot be written"):
-        _folder._new_folder("a")
+    with (
+        pytest.raises(Exception, match=r"'runs' cannot be written"),
+        _folder.made_folder("a", None),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
     with _folder.open_folder("a", Path("mine"), False, "seed = 1") as mine:
         (mine / "result.json").write_text("new")
-        with pytest.raises(Exception, match=r"Another process is writing into the folder 'mine'"):
+        with pytest.raises(Exception, match=r"Another process is writing to the folder 'mine'"):
             run("mine", overwrite=overwrite)
         with pytest.raises(Exception, match=r"Another process"), _folder.locked(mine):
             pass
@@ -424,7 +438,7 @@ def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys)
     assert wholes[1] == 2
     error = capsys.readouterr().err
     assert error.count("warning: ") == 1
-    assert "metrics.csv' cannot be written: No space left on device. The run goes on" in error
+    assert "metrics.csv' cannot be written: No space left on device. The run continues" in error
     assert not failures.report(), "all was written in the end"
 
 

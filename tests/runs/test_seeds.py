@@ -127,7 +127,7 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
     check_edits_are_refused(mine, capsys)
     (mine / "metrics.csv").unlink()  # it is put together from the files of the seeds
     assert call("--resume", mine) == 0
-    assert "going on after 256 steps of each seed" in capsys.readouterr().out
+    assert "continuing after 256 steps of each seed" in capsys.readouterr().out
     assert files(mine) == files(whole)
     for folder in (".", "seed-3", "seed-4"):
         assert rows(mine / folder) == rows(whole / folder)
@@ -154,7 +154,7 @@ def check_edits_are_refused(folder: Path, capsys) -> None:
         assert call("--resume", folder) == 2
         said = capsys.readouterr().err
         assert said.count("\n") == 1
-        assert f"than its config.toml says now: {flag}" in said
+        assert f"than its config.toml now contains: {flag}" in said
     settings.write_text(text)
 
 

@@ -56,12 +56,12 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         patch.setattr(_evaluator.EvaluatorOfMany, "__call__", press)
         code, said = call(*sweep)
     assert code == 130
-    assert "to go on, give the same command again" in said
+    assert "repeat the command to continue" in said
     folder = Path("runs") / "ippo-sweep-rates"
     assert not list(folder.glob("*/result.json"))
     code, said = call(*sweep)
-    assert (code, "going on after 256 steps of each" in said) == (0, True), said
-    assert "2 of 2 points have ended" in said
+    assert (code, "continuing after 256 steps of each" in said) == (0, True), said
+    assert "2 of 2 points are finished" in said
     assert not list((folder / "checkpoints").iterdir())
     table = rows(folder / "table.csv")
     results = [json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))]
@@ -70,7 +70,7 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(_members.Members, "train", None)  # nothing is trained again
         assert call(*sweep)[0] == 0
-        assert "holds something other than this sweep" in call(*sweep, "--width", "9")[1]
+        assert "does not contain this sweep" in call(*sweep, "--width", "9")[1]
     updates = [row["update"] for row in rows(folder / "point-0001" / "metrics.csv")]
     lines = (folder / "point-0001" / "metrics.jsonl").read_text().splitlines()
     assert [str(json.loads(line)["update"]) for line in lines] == updates
@@ -83,7 +83,7 @@ def test_several_seeds_of_points_that_are_drawn(call, tmp_path):
     text += '[space]\n"ppo.learning_rate" = {low = 1e-4, high = 1e-2, log = true}\n'
     (tmp_path / "rates.toml").write_text(text)
     code, said = call(*SMALL, "--sweep", "rates.toml", "--out", "mine")
-    assert (code, "3 of 3 points have ended" in said) == (0, True), said
+    assert (code, "3 of 3 points are finished" in said) == (0, True), said
     for i, row in enumerate(sorted(rows(Path("mine/table.csv")), key=lambda row: row["point"])):
         own = [f"mine/point-{i:04}/seed-{seed}/result.json" for seed in (0, 1)]
         values = [json.loads(Path(name).read_text())["eval_return_mean"] for name in own]
@@ -168,9 +168,9 @@ def test_a_sweep_that_is_interrupted_in_its_final_evaluations_keeps_what_it_lear
     with monkeypatch.context() as patch:
         patch.setattr(_members.Conclusion, "conclude", conclude)
         code, said = call(*sweep)
-    assert (code, "to go on, give the same command again" in said) == (130, True), said
+    assert (code, "repeat the command to continue" in said) == (130, True), said
     code, said = call(*sweep)
-    assert (code, "going on after 640 steps of each" in said) == (0, True), said
+    assert (code, "continuing after 640 steps of each" in said) == (0, True), said
     assert len(list(Path("mine").glob("*/curve.png"))) == 2
 
 
@@ -211,7 +211,9 @@ def test_two_sweeps_of_one_name_in_a_database_are_told_apart(begin, tmp_path):
     (tmp_path / "mine").rename(tmp_path / "other host")
     begin(_space.Sweep(space=GRID.space, storage=storage))
     (tmp_path / "mine").rename(tmp_path / "third host")
-    with pytest.raises(UsageError, match="cannot be opened: it has another sweep with the name"):
+    with pytest.raises(
+        UsageError, match="cannot be opened: it contains a different sweep with the name"
+    ):
         begin(_space.Sweep(space={"width": [8, 9]}, storage=storage))
     assert not (tmp_path / "mine").exists(), "a sweep with another storage can begin there"
 
@@ -236,8 +238,8 @@ def test_a_sweep_that_was_killed_in_its_final_evaluations_does_not_train_again(
             call(*sweep)
     assert len(list(Path("mine").glob("*/result.json"))) == 1
     code, said = call(*sweep)
-    assert (code, f"going on after {steps} steps of each" in said) == (0, True), said
-    assert "3 of 3 points have ended" in said
+    assert (code, f"continuing after {steps} steps of each" in said) == (0, True), said
+    assert "3 of 3 points are finished" in said
     assert len(rows(Path("mine/point-0002/metrics.csv"))) == -(-steps // 256)
 
 
@@ -358,7 +360,7 @@ def test_points_end_early_when_all_of_them_are_pruned():
         ("[space]\nwith = [8, 9]", [], "has an unknown key 'with'; did you mean 'width'?"),
         ("[space]\n'env.layout' = ['cramped', 'rnig']", [], "'rnig'"),
         ("[space]\n'ppo.num_minibatches' = [7]", [], "num_minibatches=7 does not divide"),
-        ("[space", [], "is no TOML"),
+        ("[space", [], "is not valid TOML"),
         (None, [], "cannot be read: No such file"),
     ],
 )
@@ -411,7 +413,7 @@ def test_a_sweep_does_not_go_on_in_a_kitchen_that_was_edited(call, tmp_path, mon
     assert call(*args)[0] == 0
     kitchen.write_text(text.replace("X   X", "O   X"))
     code, said = call(*args)
-    assert (code, "than this sweep with these settings and files" in said) == (2, True)
+    assert (code, "this sweep with these settings and files" in said) == (2, True)
 
 
 def test_a_folder_with_something_else_is_left_alone(call, tmp_path):
@@ -419,5 +421,5 @@ def test_a_folder_with_something_else_is_left_alone(call, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
     code, said = call("--sweep", "sweep.toml", "--out", "mine")
-    assert (code, "holds something other than this sweep" in said) == (2, True)
+    assert (code, "does not contain this sweep" in said) == (2, True)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["diary.txt"]

@@ -36,16 +36,16 @@ def test_a_list_can_be_a_choice(read):
 
 RANGE = "[space]\na = {low = 1, high = 2}"
 BAD_FILES = {
-    "": "tries nothing",
-    "x = ": "is no TOML",
+    "": "has no points",
+    "x = ": "is not valid TOML",
     "many = 3": "has an unknown key 'many'",
     'sampler = "annealing"\n[space]\na = [1]': "has 'annealing' for 'sampler'",
     'metric = "speed"\n[space]\na = [1]': "has 'speed' for 'metric'",
     "space = 3": "has 3 for 'space', which must be a table",
-    "[space]": "tries nothing",
+    "[space]": "has no points",
     "[space]\nwidth = []": "needs a list of values, or a range",
     "[space]\nwidth = 3": "needs a list of values, or a range",
-    "[space]\nwidth = [8, 8]": "has 8 twice for 'width': name each value once.",
+    "[space]\nwidth = [8, 8]": "has 8 twice for 'width': list each value once.",
     "[space.ppo]\ngamma = [1, 0.5, 1.0]": "has 1.0 twice for 'ppo.gamma'",
     "[space]\nwidth = [1]\n'width.x' = [2]": "has 'width' and 'width.x'",
     f"[space]\na = {list(range(200))}\nb = {list(range(200))}": (

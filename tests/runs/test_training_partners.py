@@ -15,8 +15,8 @@ from agents.files import shipped
 from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
-from eqgrid_lab.runs import Stage, _identity, _run, read_policy
-from eqgrid_lab.settings import _config, _file, _policy_settings, load_page, page
+from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
+from eqgrid_lab.settings import _config, _policy_settings, load, load_page, page
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
@@ -29,6 +29,11 @@ def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("partners") / "run"
     assert call(*SMALL, "--checkpoint-every", "64", "--out", folder) == 0
     return folder
+
+
+def check_partners(config):
+    for path in config.partners.files(config.env.title):
+        _policies.check_trained_here(path, config)
 
 
 def partners_in(config):
@@ -80,14 +85,14 @@ def test_a_page_that_forgets_to_anneal_is_told(tmp_path):
     config = _config.parse(load_page(tmp_path / "mine.py"), flags)
     _run.plan_stages([Stage("", config)])
     partners = dataclasses.replace(config.partners, share_steps=9)
-    with pytest.raises(UsageError, match="share-steps changes nothing on this page"):
+    with pytest.raises(UsageError, match="share-steps has no effect in this script"):
         _run.plan_stages([Stage("", dataclasses.replace(config, partners=partners))])
 
 
 def test_designs_are_for_pages_that_know_them():
     flags = ["--partners.share", "1", "--partners.designs", "4", "--num-envs", "8"]
     config = _config.parse(page("ippo"), flags)
-    with pytest.raises(UsageError, match=r"changes nothing on this page: use e3t\.py"):
+    with pytest.raises(UsageError, match=r"has no effect in this script: use e3t\.py"):
         _run.plan_stages([Stage("", dataclasses.replace(config, env=_config.Kitchen()))])
     known = _config.parse(page("e3t"), flags)
     (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=_config.Kitchen()))])
@@ -100,7 +105,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
     assert call("--resume", tmp_path / "a", "--total-steps", "256") == 0
-    config = _file.load(tmp_path / "a" / "config.toml", page("ippo"))
+    config = load(tmp_path / "a" / "config.toml", page("ippo"))
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
     known = read_metadata(tmp_path / "a" / "policy.safetensors")["partners"]
@@ -131,8 +136,8 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             ["--partners.share", "2"],
             "--partners.share must be at least 0 and at most 1",
         ),
-        (["--partners.share", "0.5"], "--partners.share alone changes nothing"),
-        (["--partners.most-noise", "0.5"], "Partners take part in no episode"),
+        (["--partners.share", "0.5"], "--partners.share has no effect alone"),
+        (["--partners.most-noise", "0.5"], "their share of episodes is 0"),
         (
             ["--partners.least-noise", "0.5", "--partners.most-noise", "0.2"],
             "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
@@ -142,8 +147,8 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             ["--partners.share", "1", "--partners.most-noise", "1", "--partners.share-from", "0.5"],
             "add --partners.share-steps",
         ),
-        (["--partners.share-steps", "9"], "Partners take part in no episode"),
-        (["--partners.designs", "9"], "Partners take part in no episode"),
+        (["--partners.share-steps", "9"], "their share of episodes is 0"),
+        (["--partners.designs", "9"], "their share of episodes is 0"),
         (
             ["--partners.share", "1", "--partners.designs", "9", "--partners.policies", "clones"],
             "--partners.designs are mixtures of the agents' own policy",
@@ -200,7 +205,7 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     clone = str(shipped("people/cramped/clone-0.safetensors"))
     run = ["--partners.share", "1", "--partners.policies", clone]
     config = _config.parse(page("ippo"), run)
-    _run.check_partners(config)
+    check_partners(config)
     (wrapper,) = partners_in(config)
     (partner,) = wrapper.partners.stacks
     assert isinstance(partner, StuckRule)
@@ -210,7 +215,7 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     saved = dataclasses.replace(saved, config=plain)
     assert isinstance(saved.partner(config, config.env.build(train=False)), PolicyPartner)
     elsewhere = _config.parse(page("ippo"), [*run, "--env.layout", "ring"])
-    with pytest.raises(UsageError, match="was trained in 'cramped', and knows no other layout"):
+    with pytest.raises(UsageError, match="was trained in 'cramped', and supports no other layout"):
         elsewhere.train_env()
 
 
@@ -223,14 +228,14 @@ def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
     assert [(x["env"]["layout"], x["split"], x["seed"]) for x in runs] == [
         ("ring", split, seed) for seed in range(5)
     ]
-    _run.check_partners(config)
+    check_partners(config)
     (wrapper,) = partners_in(config)
     assert wrapper.partners.num_partners == len(files)
     assert config.partners.found().policies == (name,)
     assert _identity.digests(config).keys() == {"--partners.policies"}
     other = _config.parse(page("ippo"), [*flags, "--env.layout", "cramped,ring"])
-    with pytest.raises(UsageError, match=f"no {name} of people for the layout 'cramped,ring': ch"):
-        _run.check_partners(other)
+    with pytest.raises(UsageError, match=f"no human {name} for the layout 'cramped,ring': ch"):
+        check_partners(other)
     monkeypatch.chdir(tmp_path)
     write_policy(tmp_path / name)
     assert config.partners.found().policies == (str(tmp_path / name),), "a file of one's own"
@@ -240,9 +245,9 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
     flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
     with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        _run.check_partners(_config.parse(page("ippo"), flags))
+        check_partners(_config.parse(page("ippo"), flags))
     with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        _run.check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
+        check_partners(_config.parse(page("ippo"), [*flags, "--env.name", "goals"]))
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 
 from eqgrid import first_timestep, unwrap
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import _config, _file, _policy_settings, page
+from eqgrid_lab.settings import _config, _policy_settings, dump, load, page
 from eqgrid_lab.worlds import WORLDS, Kitchen, World, _table, world_settings
 
 KEY = jax.random.key(0)
@@ -56,8 +56,8 @@ def test_files_replace_defaults_and_flags_replace_both(tmp_path):
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
     config = _config.parse(page("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
-    (tmp_path / "config.toml").write_text(_file.dump(config))
-    assert _file.load(tmp_path / "config.toml", page("ippo")) == config
+    (tmp_path / "config.toml").write_text(dump(config))
+    assert load(tmp_path / "config.toml", page("ippo")) == config
 
 
 def test_the_help_shows_them(capsys):
@@ -105,7 +105,9 @@ def test_robots_are_told_who_they_are(flags, numbers):
 @pytest.mark.parametrize("name", ["goals", "foraging", "warehouse", "body"])
 @pytest.mark.parametrize("flag", ["--shaping", "--shaping-steps"])
 def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
-    with pytest.raises(UsageError, match=f"{flag} weighs a shaped reward, and --env.name {name}"):
+    with pytest.raises(
+        UsageError, match=f"{flag} weights a shaped reward, which --env.name {name}"
+    ):
         _config.parse(page("ippo"), ["--env.name", name, flag, "2"])
 
 
