@@ -63,6 +63,21 @@ def exit_code(command: types.ModuleType) -> int:
     return exit_code_of(lambda: command.run(sys.argv[1:]), Process(), "--episodes")
 
 
+def hear(
+    capsys: pytest.CaptureFixture[str], command: types.ModuleType, *args: object
+) -> tuple[int, str]:
+    """Calls a program of `eqgrid_lab.commands`, without a cache of compiled programs.
+
+    **Returns:** the exit code, and what was said: the errors, where there are any.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["prog", *map(str, args)])
+        patch.setattr(command, "keep_compiled_programs", lambda: "")
+        code = exit_code(command)
+    said = capsys.readouterr()
+    return code, said.err or said.out
+
+
 def progress_of_runs(**measured: float) -> TrainProgress:
     """The progress of runs after a block, for hooks that look only at what was measured."""
     progress = object.__new__(TrainProgress)  # without a state

@@ -1,14 +1,14 @@
 """`crossplay.py`, as a person uses it: its matrix, its intervals, its files, and how it says no."""
 
 import csv
+import functools
 import json
 import shutil
-import sys
 
 import jax
 import numpy as np
 import pytest
-from command_lines import exit_code
+from command_lines import hear
 from PIL import Image
 from saved_policies import write_policy
 
@@ -26,15 +26,7 @@ GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_crossplay, "keep_compiled_programs", lambda: "")
-
-    def call(*args) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-        code = exit_code(_crossplay)
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return functools.partial(hear, capsys, _crossplay)
 
 
 @pytest.mark.slow

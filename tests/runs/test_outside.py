@@ -1,6 +1,6 @@
 """Worlds of a user's own modules on the command line, and what must not import them."""
 
-import csv
+import functools
 import json
 import re
 import shutil
@@ -10,9 +10,10 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import pytest
-from command_lines import call, call_and_hear, exit_code
+from command_lines import call, call_and_hear, hear
 from own_modules import in_folder_of, parse
 from PIL import Image
+from run_files import rows
 from saved_policies import write_policy
 
 from eqgrid import ObservationAndState, TimeLimit, unwrap
@@ -342,11 +343,10 @@ steps = 64
 
 
 @pytest.mark.slow
-def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
+def test_it_trains_resumes_and_is_judged(capsys):
     assert call(*RACE, *SMALL, "--out", "a") == 0
     assert Path("a/episode.gif").read_bytes() == b"5 states, 0"
-    with Path("a/metrics.csv").open(newline="") as file:
-        assert [row["event_judging"] for row in csv.DictReader(file)][-1] == "8.0", "of both agents"
+    assert rows(Path("a"))[-1]["event_judging"] == "8.0", "of both agents"
     result = json.loads(Path("a/result.json").read_text())
     assert (result["world"], result["layout"]) == ("toy_race:Race", "Race")
     assert call(*RACE, "--resume", "a", "--total-steps", "96") == 0
@@ -356,13 +356,7 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
     assert call(*RACE, *SMALL, *flags, "--seed", "1", "--out", "b") == 0
     code, said = call_and_hear(capsys, *SMALL, *flags, "--out", "c")
     assert (code, "was trained in toy_race:Race, but this run in overcooked" in said) == (2, True)
-
-    def judge(command, *args):
-        monkeypatch.setattr("sys.argv", ["prog", *args])
-        code = exit_code(command)
-        heard = capsys.readouterr()
-        return code, heard.err or heard.out
-
+    judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_race")
     for command in (_evaluation, _crossplay, _partners):
@@ -405,15 +399,10 @@ def test_many_seeds_and_sweeps_train_in_it(capsys):
     assert call(*RACE, "--resume", "s", "--total-steps", "96") == 0
     Path("sweep.toml").write_text('[space]\n"env.length" = [3, 4]\n')
     assert call(*RACE, *SMALL, "--sweep", "sweep.toml", "--out", "w") == 0
-    lengths = [float(row["eval_length_mean"]) for row in rows_of("w")]
+    points = [rows(folder) for folder in sorted(Path("w").glob("point-*"))]
+    lengths = [float(row["eval_length_mean"]) for point in points for row in point]
     assert sorted(set(lengths)) == [3.0, 4.0]
     args = ("--env.name", "toy_race:Undrawn", *SMALL, "--out", "u")
     code, said = call_and_hear(capsys, *args)
     assert code == 1
     assert "toy_race:Undrawn cannot be drawn: KeyError 'a pen'" in said
-
-
-def rows_of(folder):
-    for path in sorted(Path(folder).glob("point-*/metrics.csv")):
-        with path.open(newline="") as file:
-            yield from csv.DictReader(file)

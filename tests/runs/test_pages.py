@@ -1,13 +1,13 @@
 """Copies of a page with something of one's own in them train, resume and are evaluated."""
 
-import csv
 import dataclasses
 import functools
 import json
 import shutil
 
 import pytest
-from command_lines import exit_code, listening
+from command_lines import hear, listening
+from run_files import rows
 
 from eqgrid_lab import _pages
 from agents.files import shipped
@@ -104,12 +104,14 @@ CHANGES = {
 """What is defined in a copy, and a line of the page with what takes its place."""
 
 
-def write_copy(path, change):
-    definition, line, instead = CHANGES[change]
-    assert TEXT.count(line) == 1
-    text = TEXT.replace(line, instead)
+def write_copy(path, *changes):
+    text, definitions = TEXT, ""
+    for change in changes:
+        definition, line, instead = CHANGES[change]
+        assert text.count(line) == 1
+        text, definitions = text.replace(line, instead), definitions + definition
     head, class_ = text.split("\n\n\n@dataclasses.dataclass", 1)
-    path.write_text(f"{head}\n{IMPORTS}\n{definition}\n\n@dataclasses.dataclass{class_}")
+    path.write_text(f"{head}\n{IMPORTS}\n{definitions}\n\n@dataclasses.dataclass{class_}")
     return path
 
 
@@ -146,32 +148,31 @@ def test_a_page_normalises_observations_in_training_and_in_evaluations(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, change):
-    own = write_copy(tmp_path / "mine.py", change)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("a wrapper more", "another network", "another advantage"),
+        ("another world", "another critic input"),
+    ],
+)
+def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, changes):
+    own = write_copy(tmp_path / "mine.py", *changes)
     args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
     assert train(monkeypatch, load_page(own), *args) == 0
     more = ["--resume", "run", "--total-steps", "192"]
     assert train(monkeypatch, load_page(own), *more) == 0
-    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
-        assert [row["env_steps"] for row in csv.DictReader(file)] == ["64", "128", "192"]
-    monkeypatch.setattr(
-        "sys.argv",
-        ["evaluate.py", "run", "--episodes", "2", "--no-film", "--page", "mine.py", "--out", "e"],
-    )
-    assert exit_code(_evaluation) == 0
+    assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
+    judging = ["run", "--episodes", "2", "--no-film"]
+    code, said = hear(capsys, _evaluation, *judging, "--page", "mine.py", "--out", "e")
+    assert code == 0, said
     assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
-    if change == "another network":
-        capsys.readouterr()
-        monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
-        assert exit_code(_evaluation) == 2
-        assert "by a custom page, 'mine.py': add --page and that file" in capsys.readouterr().err
+    if "another network" in changes:
+        code, said = hear(capsys, _evaluation, *judging)
+        assert (code, "by a custom page, 'mine.py': add --page and that file" in said) == (2, True)
         shutil.copytree("run", "other")
-        monkeypatch.setattr(
-            "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
-        )
-        assert exit_code(_crossplay) == 0
-    if change in ("another world", "another critic input"):
+        args = ["run", "other", "--episodes", "2", "--page", "mine.py"]
+        assert hear(capsys, _crossplay, *args)[0] == 0
+    else:
         partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
         assert train(monkeypatch, load_page(own), *args[:-2], *partners) == 0
 

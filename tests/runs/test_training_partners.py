@@ -159,7 +159,8 @@ def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
 
 
 @pytest.mark.parametrize(
-    "flags", [("--env.observation", "features96"), ("--env.observation", "planes"), ("--agent-id",)]
+    "flags",
+    [("--env.observation", "planes"), ("--env.observation", "features96", "--agent-id")],
 )
 def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
     write_policy(tmp_path / "other", *flags)
