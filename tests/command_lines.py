@@ -12,7 +12,7 @@ import pytest
 from eqgrid_lab import Experiment
 from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
-from eqgrid_lab.runs import _program, _sweep
+from eqgrid_lab.runs import _program, _sweep, run_command_line
 from eqgrid_lab.settings import page
 
 
@@ -38,7 +38,7 @@ def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
         for module in (_program, _sweep):
             patch.setattr(module, "keep_compiled_programs", lambda: "")
         experiment: Any = page(algorithm) if isinstance(algorithm, str) else algorithm
-        return _program.run_command_line(experiment, process)
+        return run_command_line(experiment, process)
 
 
 def call_and_hear(

@@ -22,7 +22,7 @@ from eqgrid.envs.overcooked import HandsOff, ScriptedCook, Tile
 from eqgrid.envs.overcooked.plans import JointModel
 from eqgrid.grid import poses
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import PEOPLE, BestResponses, _partners
+from eqgrid_lab.commands import PEOPLE, BestResponses, read_held_out
 from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.show import progress
@@ -94,7 +94,7 @@ def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, c
         assert not found["exact"]  # without the stuck rule
     assert (tmp_path / "out" / "proxy-0-seat-1.gif").read_bytes().startswith(b"GIF89a")
     settings = default_settings(page("ippo"), Kitchen(layout="cramped", horizon=60))
-    held_out, _ = _partners.read_held_out(file)
+    held_out, _ = read_held_out(file)
     assert BestResponses(file, settings).returns(held_out[0]) == values
     assert BestResponses(file, settings).returns(held_out[1]) is None
 

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import time
 import tomllib
 from pathlib import Path
 
@@ -46,7 +47,7 @@ from eqgrid.envs.overcooked.reference import trajectories_from_reference
 from eqgrid.grid import _layout
 from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.commands import _card, _evaluation, check_file, judging_env, lineups, write_episodes
-from eqgrid_lab.folders import _results, shown_path, without_folders
+from eqgrid_lab.folders import shown_path, without_folders
 from eqgrid_lab.runs import _policies, portable, read_policy
 from eqgrid_lab.settings import dump, page, parse
 
@@ -258,7 +259,7 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     """A second evaluation in the same second, of what was handed on, has a folder of its own."""
-    monkeypatch.setattr(_results.time, "strftime", lambda _: "now")
+    monkeypatch.setattr(time, "strftime", lambda _: "now")
     first, second = (tmp_path / "runs" / f"evaluation-room-now{x}" for x in ("", "-2"))
     write_policy(tmp_path / "a.safetensors", *GOALS)
     uploaded = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
 
-from eqgrid_lab.runs import _program
+from eqgrid_lab.runs import _program, run_command_line
 from eqgrid_lab.settings import page
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ def refusal(monkeypatch, capsys, tmp_path):
     def run(args: list[str]) -> tuple[int, str]:
         before = sorted(tmp_path.rglob("*"))
         monkeypatch.setattr(sys, "argv", ["prog", *args])
-        code = _program.run_command_line(page("ippo"), _program.Process())
+        code = run_command_line(page("ippo"), _program.Process())
         said = capsys.readouterr()
         assert code in (1, 2)
         assert said.err.startswith("error: ")

@@ -12,7 +12,7 @@ from agents import CheckpointError, load_policy, load_trajectories, read_metadat
 from eqgrid import make, read_regular_file
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import BestResponses, _crossplay, _evaluation, _partners, find_runs
-from eqgrid_lab.runs import _program
+from eqgrid_lab.runs import _program, run_command_line
 from eqgrid_lab.settings import default_settings, page
 
 pytestmark = pytest.mark.robustness
@@ -62,7 +62,7 @@ COMMANDS = {
 
 def call(module, *args):
     if module is _program:
-        return _program.run_command_line(page("ippo"), _program.Process())
+        return run_command_line(page("ippo"), _program.Process())
     return exit_code(module)
 
 

@@ -8,7 +8,7 @@ import pytest
 from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs import _program
+from eqgrid_lab.runs import _program, run_command_line
 from eqgrid_lab.settings import default_settings, dump, load, page, parse
 from eqgrid_lab.settings._config import CONFIGS
 from eqgrid_lab.worlds import world_settings
@@ -95,7 +95,7 @@ def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsy
     flags = "--env.layout circuit --num-envs 4 --ppo.rollout-length 32 --env.horizon 20"
     flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run --config tuned"
     monkeypatch.setattr("sys.argv", ["ippo.py", *flags.split()])
-    assert _program.run_command_line(page("ippo"), _program.Process()) == 0
+    assert run_command_line(page("ippo"), _program.Process()) == 0
     said = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "settings: tuned" in said
     assert "defaults of overcooked: --ppo.normalize-values (elsewhere " in said

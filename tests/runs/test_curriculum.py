@@ -25,6 +25,7 @@ from eqgrid_lab.runs import (
     StageCount,
     _members,
     _program,
+    run_command_line,
     stages,
     with_curriculum,
 )
@@ -247,7 +248,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, word
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stages.toml").write_text(text)
     monkeypatch.setattr("sys.argv", ["ippo.py", "--curriculum", "stages.toml", "--out", "run"])
-    assert _program.run_command_line(page("ippo"), _program.Process()) == 2
+    assert run_command_line(page("ippo"), _program.Process()) == 2
     said = capsys.readouterr().err
     assert words in said
     assert said.startswith("error: ")
@@ -335,7 +336,7 @@ def test_the_log_names_the_events(tmp_path, monkeypatch):
     flags = "--env.layout cramped,ring --env.horizon 20 --num-envs 4 --ppo.rollout-length 32"
     flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run"
     monkeypatch.setattr("sys.argv", ["ippo.py", *flags.split()])
-    assert _program.run_command_line(page("ippo"), _program.Process()) == 0
+    assert run_command_line(page("ippo"), _program.Process()) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
     env = parse(page("ippo"), ["--env.layout", "cramped,ring"]).env
     assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file
 
 from agents import ProcessFailed, TrainState, device_mesh, from_first, gather, is_first
 from agents.files import pack, unpack
-from agents.training import _processes, _train, fail
+from agents.training import TrainProgress, _processes, _train, fail
 from eqgrid_lab.base import Process, UsageError, _distributed
 
 FLAGS = "--env.name goals --env.horizon 10 --env.normalize-observation --num-envs 8 --width 8"
@@ -181,7 +181,7 @@ def test_a_signal_of_any_process_counts_more_than_a_hook_of_the_first(monkeypatc
     said += [{"asked": "terminated", "stopped": None, "measured": {}}]
     monkeypatch.setattr(_train, "gather", lambda _: said)
     monkeypatch.setattr(_train, "spans_processes", lambda _: True)
-    progress = _train.TrainProgress(object.__new__(TrainState), None, *[0] * 5, *[0.0] * 3)
+    progress = TrainProgress(object.__new__(TrainState), None, *[0] * 5, *[0.0] * 3)
     agreed = _train._agree(progress, None, None)
     assert (agreed.stopped, agreed.measured) == ("terminated", {"x": 1})
     said[1]["asked"] = None

@@ -15,8 +15,8 @@ from eqgrid_lab import Experiment
 from eqgrid import TimeLimit, interop, make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _evaluation
-from eqgrid_lab.settings import _config, _file, page
-from eqgrid_lab.worlds import _foreign, world_settings
+from eqgrid_lab.settings import _config, dump, load, page
+from eqgrid_lab.worlds import LIBRARIES, _foreign, world_settings
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
 SMALL = ("--env.name", "toys:Clock-v0", "--num-envs", "4", "--width", "8", "--total-steps", "256")
@@ -40,7 +40,7 @@ def toys(monkeypatch):
     monkeypatch.setitem(sys.modules, "toys", module)
     monkeypatch.setattr(interop, "from_toys", lambda env: env, raising=False)
     library = _foreign.Library("Toys", "toys", lambda _: NAMES, build)
-    monkeypatch.setitem(_foreign.LIBRARIES, "toys", library)
+    monkeypatch.setitem(LIBRARIES, "toys", library)
 
 
 def parse(*args: str) -> Experiment:
@@ -79,8 +79,8 @@ def test_a_horizon_cuts_episodes():
 def test_a_settings_file_brings_all_of_it_back(tmp_path):
     config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
     path = tmp_path / "config.toml"
-    path.write_text(_file.dump(config))
-    assert _file.load(path, page("ippo")) == config
+    path.write_text(dump(config))
+    assert load(path, page("ippo")) == config
     other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
     before, after = map(dataclasses.asdict, (config.env, other.env))
     assert after == {**before, "name": "toys:Race-v0"}
@@ -122,12 +122,12 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('env.name = "toys:Clok-v0"\n')
     with pytest.raises(UsageError, match=r"^The settings file .* cannot be used: Toys has no env"):
-        _file.load(path, page("ippo"))
+        load(path, page("ippo"))
     path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
     with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
-        _file.load(path, page("ippo"))
+        load(path, page("ippo"))
     config = parse()
-    path.write_text(_file.dump(config))
+    path.write_text(dump(config))
     other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "goals"])
     assert other.env.name == "goals"
 

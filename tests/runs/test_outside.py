@@ -19,8 +19,8 @@ from saved_policies import write_policy
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import Named, UsageError
-from eqgrid_lab.commands import _best_responses, _crossplay, _evaluation, _partners
-from eqgrid_lab.settings import _file
+from eqgrid_lab.commands import _crossplay, _evaluation, _partners, training_settings
+from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 from eqgrid_lab.worlds import world_settings
 
 MODULE = '''
@@ -246,10 +246,10 @@ def test_critics_see_the_state_of_a_grid_world_in_wrappers():
 
 def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
     config = parse(*RACE, "--env.length", "5", "--env.pay", "2")
-    Path("settings.toml").write_text(_file.dump(config))
+    Path("settings.toml").write_text(dump(config))
     assert parse(*RACE, "--config", "settings.toml").env == config.env
-    assert _file.own_flags(config) == " --env.name toy_race:Race"
-    assert _file.is_written_by_a_run(Path("settings.toml"))
+    assert own_flags(config) == " --env.name toy_race:Race"
+    assert is_written_by_a_run(Path("settings.toml"))
 
 
 BAD = {
@@ -318,7 +318,7 @@ def test_files_alone_import_nothing(args, says, capsys):
 
 
 def test_best_responses_have_the_defaults_of_the_world():
-    config = _best_responses.training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
+    config = training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
     assert config.env.normalize_observation
     assert config.env.name == "toy_race:Race"
 

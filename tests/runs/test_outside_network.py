@@ -14,7 +14,7 @@ from own_modules import in_folder_of, parse
 from agents import read_metadata
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _crossplay, _evaluation
-from eqgrid_lab.settings import _file
+from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 
 MODULE = '''
 import pathlib
@@ -107,15 +107,15 @@ def test_hyperparameters_are_flags_of_the_network(algorithm, capsys):
 
 def test_a_settings_file_brings_them_back_if_the_network_is_named():
     config = parse(*SMALL, *ECHO, "--network.units", "5")
-    Path("settings.toml").write_text(_file.dump(config))
+    Path("settings.toml").write_text(dump(config))
     again = parse(*ECHO, "--config", "settings.toml")
     assert (again.network, again.network_settings) == (config.network, config.network_settings)
     other = parse("--config", "settings.toml", "--network", "mlp")
     assert other.network == "mlp"
-    assert "network_settings" not in _file.dump(other)
-    assert _file.own_flags(config) == " --network toy_net:Echo"
-    assert _file.is_written_by_a_run(Path("settings.toml"))
-    assert "network_settings" not in _file.dump(parse(*SMALL))
+    assert "network_settings" not in dump(other)
+    assert own_flags(config) == " --network toy_net:Echo"
+    assert is_written_by_a_run(Path("settings.toml"))
+    assert "network_settings" not in dump(parse(*SMALL))
 
 
 BAD = {

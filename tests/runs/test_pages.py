@@ -13,7 +13,7 @@ from eqgrid_lab import _pages
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _crossplay, _evaluation
-from eqgrid_lab.runs import _program
+from eqgrid_lab.runs import _program, run_command_line
 from eqgrid_lab.settings import SHIPPED, command_of, is_shipped, load_page, page, parse, read_flags
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def quiet(monkeypatch, tmp_path):
 def train(monkeypatch, experiment, *args):
     monkeypatch.setattr("sys.argv", ["page", *args])
     with listening() as process:
-        return _program.run_command_line(experiment, process)
+        return run_command_line(experiment, process)
 
 
 @pytest.mark.usefixtures("quiet")

@@ -12,7 +12,7 @@ from run_files import SMALL, result, rows
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
-from eqgrid_lab.folders import _folder
+from eqgrid_lab.folders import open_folder
 from eqgrid_lab.runs import EarlyStop, _evaluator, _members
 from eqgrid_lab.settings import dump, page
 from eqgrid_lab.show import bootstrap_interval
@@ -193,7 +193,7 @@ def test_an_older_run_is_removed_with_all_its_seeds(tmp_path, learned):
     settings = dump(page("ippo")())
 
     def open_seeds(numbers, learned):
-        with _folder.open_folder("a", tmp_path / "mine", True, settings) as folder:
+        with open_folder("a", tmp_path / "mine", True, settings) as folder:
             for i in numbers:
                 (folder / f"seed-{i}").mkdir()
                 (folder / f"seed-{i}" / "config.toml").write_text(settings)
