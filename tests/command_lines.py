@@ -12,7 +12,7 @@ import pytest
 from eqgrid_lab import Experiment
 from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
-from eqgrid_lab.runs import _program, _sweep, run_command_line
+from eqgrid_lab.runs import run_command_line
 from eqgrid_lab.settings import page
 
 
@@ -28,15 +28,13 @@ def listening() -> Iterator[Process]:
 
 
 def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
-    """Calls `ippo.py`, or another page, with these arguments, without a cache of compiled programs.
+    """Calls `ippo.py`, or another page, with these arguments.
     A page that is not among those of eqgrid is given by its class.
 
     **Returns:** the exit code.
     """
     with pytest.MonkeyPatch.context() as patch, listening() as process:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        for module in (_program, _sweep):
-            patch.setattr(module, "keep_compiled_programs", lambda: "")
         experiment: Any = page(algorithm) if isinstance(algorithm, str) else algorithm
         return run_command_line(experiment, process)
 
@@ -66,13 +64,12 @@ def exit_code(command: types.ModuleType) -> int:
 def hear(
     capsys: pytest.CaptureFixture[str], command: types.ModuleType, *args: object
 ) -> tuple[int, str]:
-    """Calls a program of `eqgrid_lab.commands`, without a cache of compiled programs.
+    """Calls a program of `eqgrid_lab.commands`.
 
     **Returns:** the exit code, and what was said: the errors, where there are any.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        patch.setattr(command, "keep_compiled_programs", lambda: "")
         code = exit_code(command)
     said = capsys.readouterr()
     return code, said.err or said.out

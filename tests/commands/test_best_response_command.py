@@ -28,11 +28,6 @@ from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.show import progress
 
 
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(best_response, "keep_compiled_programs", lambda: "")
-
-
 @pytest.fixture(scope="module")
 def kitchen():
     return make("overcooked", layout="cramped")

@@ -247,7 +247,6 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
     write_policy(tmp_path / "a", *GOALS)
     monkeypatch.setattr(_files, "_write", full)
     monkeypatch.setattr("sys.argv", ["prog", "a", "--episodes", "2", "--no-film", "--out", "out"])
-    monkeypatch.setattr(_evaluation, "keep_compiled_programs", lambda: "")
     monkeypatch.chdir(tmp_path)
     assert exit_code(_evaluation) == 1
     said = capsys.readouterr()

@@ -135,7 +135,8 @@ def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call, monk
     code, said = call("mine", *flags, "--train-best-responses", "--out", "out")
     assert code == 0, said
     ((settings, partner, steps, _),) = trained
-    assert (settings.env.layout, type(partner), steps) == ("cramped", StayPartner, 1_000_000)
+    assert (settings.env.layout, steps) == ("cramped", 1_000_000)
+    assert isinstance(partner.partner, StayPartner)
     ((world, _),) = json.loads((tmp_path / "set.best-responses.json").read_text()).items()
     assert world.startswith("overcooked, cramped (classic), 12 steps, ")
 

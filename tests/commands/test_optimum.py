@@ -20,7 +20,6 @@ from eqgrid_lab.base import Process, run_command
 def run(monkeypatch, *args):
     # The signals and the output of this process are those of the tests.
     monkeypatch.setattr(Process, "listen", Process)
-    monkeypatch.setattr(optimum, "keep_compiled_programs", lambda: "")
     monkeypatch.setattr(sys, "argv", ["optimum", *map(str, args)])
     with pytest.raises(SystemExit) as stop:
         run_command(optimum.run)

@@ -45,7 +45,6 @@ def test_games_are_those_of_the_environment(key):
 
 
 def run(monkeypatch, *args):
-    monkeypatch.setattr(plan_policy, "keep_compiled_programs", lambda: "")
     monkeypatch.setattr(sys, "argv", ["plan_policy.py", *map(str, args)])
     return exit_code(plan_policy)
 

@@ -98,7 +98,6 @@ def test_at_first_states_are_worth_what_the_policy_earns(key, kitchen):
 
 
 def run(monkeypatch, *args):
-    monkeypatch.setattr(search_policy, "keep_compiled_programs", lambda: "")
     monkeypatch.setattr(sys, "argv", ["search_policy.py", *map(str, args)])
     return exit_code(search_policy)
 

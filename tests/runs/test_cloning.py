@@ -48,7 +48,6 @@ def games(tmp_path_factory):
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
 
     def call(*args) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])

@@ -6,14 +6,13 @@ import json
 import shutil
 
 import pytest
-from command_lines import hear, listening
+from command_lines import call, hear
 from run_files import rows
 
 from eqgrid_lab import _pages
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _crossplay, _evaluation
-from eqgrid_lab.runs import _program, run_command_line
 from eqgrid_lab.settings import SHIPPED, command_of, is_shipped, load_page, page, parse, read_flags
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
@@ -115,24 +114,13 @@ def write_copy(path, *changes):
     return path
 
 
-@pytest.fixture
-def quiet(monkeypatch, tmp_path):
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    for module in (_program, _evaluation, _crossplay):
-        monkeypatch.setattr(module, "keep_compiled_programs", lambda: "")
 
 
-def train(monkeypatch, experiment, *args):
-    monkeypatch.setattr("sys.argv", ["page", *args])
-    with listening() as process:
-        return run_command_line(experiment, process)
-
-
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("line", ["return NormalizeObservation(envs) if", "envs = NormalizeObser"])
-def test_a_page_normalises_observations_in_training_and_in_evaluations(
-    tmp_path, monkeypatch, capsys, line
-):
+def test_a_page_normalises_observations_in_training_and_in_evaluations(tmp_path, capsys, line):
     assert TEXT.count(line) == 1
     mine = tmp_path / "mine.py"
     mine.write_text(TEXT.replace(line, line.replace("NormalizeObser", "NoNormalizeObser")))
@@ -140,14 +128,13 @@ def test_a_page_normalises_observations_in_training_and_in_evaluations(
     no = "def NoNormalizeObservation(envs):\n    return envs"
     mine.write_text(f"{head}\n\n\n{no}\n\n\n@dataclasses.dataclass{class_}")
     args = [*SMALL.split(), "--env.normalize-observation", "--total-steps", "128", "--out", "run"]
-    assert train(monkeypatch, load_page(mine), *args) == 2
+    assert call(*args, algorithm=load_page(mine)) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: Evaluations use the observation statistics of training")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -155,12 +142,12 @@ def test_a_page_normalises_observations_in_training_and_in_evaluations(
         ("another world", "another critic input"),
     ],
 )
-def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, changes):
+def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
     own = write_copy(tmp_path / "mine.py", *changes)
     args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
-    assert train(monkeypatch, load_page(own), *args) == 0
+    assert call(*args, algorithm=load_page(own)) == 0
     more = ["--resume", "run", "--total-steps", "192"]
-    assert train(monkeypatch, load_page(own), *more) == 0
+    assert call(*more, algorithm=load_page(own)) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
     judging = ["run", "--episodes", "2", "--no-film"]
     code, said = hear(capsys, _evaluation, *judging, "--page", "mine.py", "--out", "e")
@@ -174,7 +161,7 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, c
         assert hear(capsys, _crossplay, *args)[0] == 0
     else:
         partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
-        assert train(monkeypatch, load_page(own), *args[:-2], *partners) == 0
+        assert call(*args[:-2], *partners, algorithm=load_page(own)) == 0
 
 
 @pytest.mark.parametrize("algorithm", SHIPPED)
@@ -229,7 +216,6 @@ def test_a_page_may_import_its_neighbours(tmp_path):
     assert load_page(page).algorithm == "ippo"
 
 
-@pytest.mark.usefixtures("quiet")
 def test_a_page_is_copied_out(tmp_path, capsys):
     _pages.copy_page(["new", "ippo", "mine.py"])
     assert (tmp_path / "mine.py").read_text(encoding="utf-8") == TEXT
