@@ -4,7 +4,7 @@ import contextlib
 import signal
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ def call_and_hear(
 
 
 def exit_code(command: types.ModuleType) -> int:
-    """Calls a program of `eqgrid_lab.commands` with the arguments in `sys.argv`.
+    """Calls a program with the arguments in `sys.argv`.
 
     **Returns:** the exit code.
     """
@@ -62,17 +62,20 @@ def exit_code(command: types.ModuleType) -> int:
 
 
 def hear(
-    capsys: pytest.CaptureFixture[str], command: types.ModuleType, *args: object
+    capsys: pytest.CaptureFixture[str], command: Callable[[], None], *args: object
 ) -> tuple[int, str]:
-    """Calls a program of `eqgrid_lab.commands`.
+    """Calls a command of `eqgrid_lab.commands` with these arguments.
 
     **Returns:** the exit code, and what was said: the errors, where there are any.
     """
     with pytest.MonkeyPatch.context() as patch:
+        # The signals and the output of this process are those of the tests.
+        patch.setattr(Process, "listen", Process)
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        code = exit_code(command)
+        with pytest.raises(SystemExit) as stop:
+            command()
     said = capsys.readouterr()
-    return code, said.err or said.out
+    return stop.value.code, said.err or said.out
 
 
 def progress_of_runs(**measured: float) -> TrainProgress:

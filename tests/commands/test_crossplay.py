@@ -14,7 +14,7 @@ from saved_policies import write_policy
 
 from agents import evaluate, load_policy, mixed_team, shipped_policies
 from eqgrid import RandomPartner, StayPartner, make
-from eqgrid_lab.commands import _crossplay, play_all, short_names
+from eqgrid_lab.commands import _crossplay, crossplay_command, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.show import bootstrap_crossplay, interval_of_mean
@@ -26,7 +26,7 @@ GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    return functools.partial(hear, capsys, _crossplay)
+    return functools.partial(hear, capsys, crossplay_command)
 
 
 @pytest.mark.slow

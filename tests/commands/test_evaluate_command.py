@@ -46,7 +46,15 @@ from eqgrid.envs.overcooked.plans import replay, stored_plans
 from eqgrid.envs.overcooked.reference import trajectories_from_reference
 from eqgrid.grid import _layout
 from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.commands import _card, _evaluation, check_file, judging_env, lineups, write_episodes
+from eqgrid_lab.commands import (
+    _card,
+    _evaluation,
+    check_file,
+    evaluate_command,
+    judging_env,
+    lineups,
+    write_episodes,
+)
 from eqgrid_lab.folders import shown_path, without_folders
 from eqgrid_lab.runs import _policies, portable, read_policy
 from eqgrid_lab.settings import dump, page, parse
@@ -59,7 +67,7 @@ GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    return functools.partial(hear, capsys, _evaluation)
+    return functools.partial(hear, capsys, evaluate_command)
 
 
 def loud(*args, final_scale, **options):

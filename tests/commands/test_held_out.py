@@ -25,6 +25,7 @@ from eqgrid_lab.commands import (
     _best_responses,
     _partners,
     build_partners,
+    partners_command,
     read_held_out,
     training_settings,
 )
@@ -41,7 +42,7 @@ STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    return functools.partial(hear, capsys, _partners)
+    return functools.partial(hear, capsys, partners_command)
 
 
 def test_the_published_partners_can_be_read_and_built():

@@ -19,7 +19,7 @@ from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook
 from eqgrid.envs.overcooked.people import games_from_table
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
-from eqgrid_lab.commands import _human_games, empty_kitchen, share_of_time
+from eqgrid_lab.commands import _human_games, empty_kitchen, human_games_command, share_of_time
 
 GAMES = 3
 
@@ -45,7 +45,7 @@ def table(played, tmp_path_factory):
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    return functools.partial(hear, capsys, _human_games)
+    return functools.partial(hear, capsys, human_games_command)
 
 
 def test_games_are_counted_drawn_and_filmed(call, played, table, tmp_path):

@@ -33,7 +33,7 @@ from eqgrid.interop.mjx import (
 from eqgrid.interop.mjx._env import load_model
 from eqgrid.interop.mjx._library import mujoco
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import _evaluation
+from eqgrid_lab.commands import evaluate_command
 from eqgrid_lab.settings import page, parse
 
 SHAPES = ("sphere", "capsule", "box", "cylinder", "ellipsoid")
@@ -336,7 +336,9 @@ def test_the_command_lines_train_and_evaluate_a_body(tmp_path, monkeypatch, caps
     small += "--eval-every 128 --eval-episodes 4 --final-episodes 4 --out run"
     assert call(*small.split(), algorithm="body") == 0
     capsys.readouterr()
-    code, said = hear(capsys, _evaluation, "run", "--episodes", 2, "--no-film", "--out", "judged")
+    code, said = hear(
+        capsys, evaluate_command, "run", "--episodes", 2, "--no-film", "--out", "judged"
+    )
     assert code == 0, said
     assert json.loads(Path("run/result.json").read_text())["world"] == "body"
     assert Path("run/episode.gif").stat().st_size > 0

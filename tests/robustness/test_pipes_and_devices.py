@@ -10,7 +10,13 @@ from eqgrid_lab import Kitchen
 from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
 from eqgrid import make, read_regular_file
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import BestResponses, _crossplay, _evaluation, _partners, find_runs
+from eqgrid_lab.commands import (
+    BestResponses,
+    crossplay_command,
+    evaluate_command,
+    find_runs,
+    partners_command,
+)
 from eqgrid_lab.settings import default_settings, page
 
 pytestmark = pytest.mark.robustness
@@ -52,9 +58,9 @@ COMMANDS = {  # programs, or None for `ippo.py`, and their arguments
     "practice": (None, "--env.practice", "FILE"),
     "room": (None, "--env.name", "goals", "--env.layout", "FILE"),
     "training partner": (None, "--partners.share", "0.5", "--partners.policies", "FILE"),
-    "policy": (_evaluation, "FILE"),
-    "policies": (_crossplay, "FILE", "FILE"),
-    "held-out partners": (_partners, "FILE", "--partners", "FILE"),
+    "policy": (evaluate_command, "FILE"),
+    "policies": (crossplay_command, "FILE", "FILE"),
+    "held-out partners": (partners_command, "FILE", "--partners", "FILE"),
 }
 
 

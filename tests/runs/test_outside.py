@@ -19,7 +19,12 @@ from saved_policies import write_policy
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import Named, UsageError
-from eqgrid_lab.commands import _crossplay, _evaluation, _partners, training_settings
+from eqgrid_lab.commands import (
+    crossplay_command,
+    evaluate_command,
+    partners_command,
+    training_settings,
+)
 from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 from eqgrid_lab.worlds import world_settings
 
@@ -359,21 +364,21 @@ def test_it_trains_resumes_and_is_judged(capsys):
     judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_race")
-    for command in (_evaluation, _crossplay, _partners):
+    for command in (evaluate_command, crossplay_command, partners_command):
         code, said = judge(command, "a", "b")
         assert code == 2
         assert "names the world 'toy_race:Race', which is imported only if the command" in said
         assert "add --env.name toy_race:Race" in said
         assert not Path("imported").exists()
-    code, said = judge(_evaluation, "a", "--env.name", "goals")
+    code, said = judge(evaluate_command, "a", "--env.name", "goals")
     assert (code, "'goals' is no MODULE:NAME of a world of yours: leave it" in said) == (2, True)
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
-    assert judge(_evaluation, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
+    assert judge(evaluate_command, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
     assert Path("e/episode.gif").read_bytes() == b"5 states, 0"
-    assert judge(_crossplay, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
+    assert judge(crossplay_command, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
     args = ("a", *RACE, "--episodes", "4", "--partners", "set.toml", "--out", "p")
-    assert judge(_partners, *args)[0] == 0
+    assert judge(partners_command, *args)[0] == 0
     assert json.loads(Path("p/partners.json").read_text())["returns"].keys() == {
         "random",
         "trained",
@@ -381,10 +386,10 @@ def test_it_trains_resumes_and_is_judged(capsys):
 
 
 @pytest.mark.slow
-def test_a_grid_world_in_wrappers_has_a_film(monkeypatch):
+def test_a_grid_world_in_wrappers_has_a_film(capsys):
     write_policy(Path("p.safetensors"), "--env.name", "toy_race:forage")
     args = ["p.safetensors", "--env.name", "toy_race:forage", "--episodes", "2", "--out", "e"]
-    _evaluation.run([*args, "--card", "card"])
+    assert hear(capsys, evaluate_command, *args, "--card", "card")[0] == 0
     with Image.open("e/episode.gif") as film:
         assert film.n_frames == 11, "the inner limit ends an episode"
     assert "--env.name toy_race:forage" in Path("card/README.md").read_text()

@@ -13,7 +13,7 @@ from own_modules import in_folder_of, parse
 
 from agents import read_metadata
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import _crossplay, _evaluation
+from eqgrid_lab.commands import crossplay_command, evaluate_command
 from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 
 MODULE = '''
@@ -187,12 +187,12 @@ def test_it_trains_resumes_and_is_judged(capsys):
     judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_net")
-    code, said = judge(_evaluation, "a", "--no-film")
+    code, said = judge(evaluate_command, "a", "--no-film")
     assert (code, "add --network toy_net:Echo" in said) == (2, True)
     assert not Path("imported").exists()
-    assert judge(_evaluation, "a", "--no-film", "--episodes", "2", *ECHO)[0] == 0
+    assert judge(evaluate_command, "a", "--no-film", "--episodes", "2", *ECHO)[0] == 0
     both = ("a", "b", *ECHO, "--network", "toy_net:Wide", "--episodes", "2")
-    assert judge(_crossplay, *both)[0] == 0
+    assert judge(crossplay_command, *both)[0] == 0
     assert read_metadata("a/policy.safetensors")["run"]["network_settings"]["units"] == 5
 
 

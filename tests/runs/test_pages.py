@@ -12,7 +12,7 @@ from run_files import rows
 from eqgrid_lab import _pages
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import _crossplay, _evaluation
+from eqgrid_lab.commands import crossplay_command, evaluate_command
 from eqgrid_lab.settings import SHIPPED, command_of, is_shipped, load_page, page, parse, read_flags
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
@@ -150,15 +150,15 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
     assert call(*more, algorithm=load_page(own)) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
     judging = ["run", "--episodes", "2", "--no-film"]
-    code, said = hear(capsys, _evaluation, *judging, "--page", "mine.py", "--out", "e")
+    code, said = hear(capsys, evaluate_command, *judging, "--page", "mine.py", "--out", "e")
     assert code == 0, said
     assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
     if "another network" in changes:
-        code, said = hear(capsys, _evaluation, *judging)
+        code, said = hear(capsys, evaluate_command, *judging)
         assert (code, "by a custom page, 'mine.py': add --page and that file" in said) == (2, True)
         shutil.copytree("run", "other")
         args = ["run", "other", "--episodes", "2", "--page", "mine.py"]
-        assert hear(capsys, _crossplay, *args)[0] == 0
+        assert hear(capsys, crossplay_command, *args)[0] == 0
     else:
         partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
         assert call(*args[:-2], *partners, algorithm=load_page(own)) == 0

@@ -10,13 +10,14 @@ import pytest
 from command_lines import call, call_and_hear
 from saved_policies import write_policy
 
+from eqgrid_lab import Kitchen
 from agents import PolicyPartner, StuckRule, checksum, find_policy, load_policy, read_metadata
 from agents.files import shipped
 from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
 from eqgrid_lab.runs import Stage, _identity, _run, read_policy
-from eqgrid_lab.settings import _config, default_settings, load, load_page, page, parse
+from eqgrid_lab.settings import default_settings, load, load_page, page, parse
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
@@ -56,7 +57,7 @@ def test_all_checkpoints_of_a_run_take_part(run_folder):
 
 
 def test_nobody_takes_part_by_default():
-    assert partners_in(default_settings(page("ippo"), _config.Kitchen())) == []
+    assert partners_in(default_settings(page("ippo"), Kitchen())) == []
 
 
 def test_the_share_changes_over_the_steps_of_all_environments():
@@ -64,7 +65,7 @@ def test_the_share_changes_over_the_steps_of_all_environments():
     flags += ["--partners.share-from", "0.25", "--partners.share-steps", "800"]
     for algorithm in ("ippo", "mappo", "body"):
         config = parse(page(algorithm), flags)
-        env = dataclasses.replace(config, env=_config.Kitchen()).train_env()
+        env = dataclasses.replace(config, env=Kitchen()).train_env()
         (wrapper,) = (x for x in iter_wrappers(env.env) if isinstance(x, Scheduled))
         assert wrapper.where(wrapper.env) == 1
         shares = [float(wrapper.schedule(jnp.asarray(step))) for step in (0, 50, 100, 200)]
@@ -88,9 +89,9 @@ def test_designs_are_for_pages_that_know_them():
     flags = ["--partners.share", "1", "--partners.designs", "4", "--num-envs", "8"]
     config = parse(page("ippo"), flags)
     with pytest.raises(UsageError, match=r"changes nothing on this page: use e3t\.py"):
-        _run.plan_stages([Stage("", dataclasses.replace(config, env=_config.Kitchen()))])
+        _run.plan_stages([Stage("", dataclasses.replace(config, env=Kitchen()))])
     known = parse(page("e3t"), flags)
-    (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=_config.Kitchen()))])
+    (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=Kitchen()))])
     (wrapper,) = (x for x in iter_wrappers(plan.train_env) if isinstance(x, DesignPartners))
     assert wrapper.num_designs == 4
 
