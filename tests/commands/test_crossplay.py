@@ -1,6 +1,5 @@
 """`crossplay.py`, as a person uses it: its matrix, its intervals, its files, and how it says no."""
 
-import csv
 import functools
 import json
 import shutil
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from command_lines import hear
 from PIL import Image
+from run_files import table
 from saved_policies import write_policy
 
 from agents import evaluate, load_policy, mixed_team, shipped_policies
@@ -40,8 +40,7 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
     files = [f"{name}/policy.safetensors" for name in names[:2]] + ["other"]
     result = json.loads((tmp_path / "out/crossplay.json").read_text())
     assert result["policies"] == files
-    with open(tmp_path / "out/crossplay.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = table(tmp_path / "out/crossplay.csv")
     assert [(row["first"], row["second"]) for row in rows] == [(a, b) for a in names for b in names]
     means = np.asarray([float(row["mean"]) for row in rows]).reshape(3, 3)
     np.testing.assert_allclose(means, result["matrix"])

@@ -1,6 +1,5 @@
 """`partners.py`, as a person uses it: its file of partners, its numbers, and how it says no."""
 
-import csv
 import dataclasses
 import functools
 import json
@@ -9,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from command_lines import hear
+from run_files import table
 from test_crossplay import GOALS, write_policy
 
 from eqgrid_lab import Kitchen, models_of_people
@@ -76,8 +76,7 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     entry = {"returns": [1.0, 3.0], "steps": 1_000_000, "seed": 3}
     assert found["random"] == {**entry, "partner": found["random"]["partner"]}
     result = json.loads((tmp_path / "out/partners.json").read_text())
-    with open(tmp_path / "out/partners.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = table(tmp_path / "out/partners.csv")
     assert [(row["partner"], row["seat"]) for row in rows] == [("random", "0"), ("random", "1")]
     config = parse(page("ippo"), GOALS)
     env = config.observe(config.env.build(train=False))
