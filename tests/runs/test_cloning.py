@@ -207,8 +207,8 @@ def test_games_that_are_not_installed_are_said(call, monkeypatch):
     assert "pip install 'eqgrid[human]'" in said
 
 
-def test_other_pages_refuse_the_settings_of_models(games, tmp_path):
+def test_other_pages_refuse_the_settings_of_models(tmp_path):
     path = tmp_path / "config.toml"
-    path.write_text(dump(parse(page("bc"), ["--games", str(games)])))
+    path.write_text(dump(page("bc")()))
     with pytest.raises(UsageError, match=r"is for bc: use .*bc\.py"):
         parse(page("ippo"), ["--config", str(path)])
