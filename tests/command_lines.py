@@ -4,7 +4,7 @@ import contextlib
 import signal
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from eqgrid_lab import Experiment
 from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
-from eqgrid_lab.runs import _program, _sweep
+from eqgrid_lab.runs import run_command_line
 from eqgrid_lab.settings import page
 
 
@@ -28,17 +28,15 @@ def listening() -> Iterator[Process]:
 
 
 def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
-    """Calls `ippo.py`, or another page, with these arguments, without a cache of compiled programs.
+    """Calls `ippo.py`, or another page, with these arguments.
     A page that is not among those of eqgrid is given by its class.
 
     **Returns:** the exit code.
     """
     with pytest.MonkeyPatch.context() as patch, listening() as process:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        for module in (_program, _sweep):
-            patch.setattr(module, "keep_compiled_programs", lambda: "")
         experiment: Any = page(algorithm) if isinstance(algorithm, str) else algorithm
-        return _program.run_command_line(experiment, process)
+        return run_command_line(experiment, process)
 
 
 def call_and_hear(
@@ -56,11 +54,28 @@ def call_and_hear(
 
 
 def exit_code(command: types.ModuleType) -> int:
-    """Calls a program of `eqgrid_lab.commands` with the arguments in `sys.argv`.
+    """Calls a program with the arguments in `sys.argv`.
 
     **Returns:** the exit code.
     """
     return exit_code_of(lambda: command.run(sys.argv[1:]), Process(), "--episodes")
+
+
+def hear(
+    capsys: pytest.CaptureFixture[str], command: Callable[[], None], *args: object
+) -> tuple[int, str]:
+    """Calls a command of `eqgrid_lab.commands` with these arguments.
+
+    **Returns:** the exit code, and what was said: the errors, where there are any.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        # The signals and the output of this process are those of the tests.
+        patch.setattr(Process, "listen", Process)
+        patch.setattr("sys.argv", ["prog", *map(str, args)])
+        with pytest.raises(SystemExit) as stop:
+            command()
+    said = capsys.readouterr()
+    return stop.value.code, said.err or said.out
 
 
 def progress_of_runs(**measured: float) -> TrainProgress:

@@ -4,7 +4,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-from eqgrid_lab.settings import _config, page
+from eqgrid_lab.settings import page, parse as parse_page
 
 
 @contextlib.contextmanager
@@ -22,4 +22,4 @@ def in_folder_of(folder, monkeypatch, **modules):
 
 def parse(*args, algorithm="ippo"):
     """The settings of a command line."""
-    return _config.parse(page(algorithm), args)
+    return parse_page(page(algorithm), args)

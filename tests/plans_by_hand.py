@@ -58,7 +58,8 @@ def best_by_hand(env, by_hand, steps, seat=None, chances=None):
 
     @functools.cache
     def best(state, left):
-        if not left:
+        held = any(any(contents) for _, contents in state[3])
+        if not left or (left == 1 and not held):  # only a soup in a hand is delivered at once
             return 0.0
         names = ("cells", "positions", "headings", "hands")
         known = dict(zip(names, (dict(state[0]), *state[1:]), strict=True))

@@ -18,7 +18,7 @@ from rich.console import Console
 from eqgrid import AutoReset
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.base import _command
+from eqgrid_lab.base import Process, run_command
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}
@@ -57,10 +57,10 @@ def baselines(monkeypatch):
 def run(monkeypatch, script, *args):
     module = importlib.import_module(script)
     # The signals and the output of this process are those of the tests.
-    monkeypatch.setattr(_command.Process, "listen", _command.Process)
+    monkeypatch.setattr(Process, "listen", Process)
     monkeypatch.setattr(sys, "argv", [script, *map(str, args)])
     with pytest.raises(SystemExit) as stop:
-        _command.run_command(module.run)
+        run_command(module.run)
     return stop.value.code
 
 

@@ -1,20 +1,20 @@
 """`crossplay.py`, as a person uses it: its matrix, its intervals, its files, and how it says no."""
 
-import csv
+import functools
 import json
 import shutil
-import sys
 
 import jax
 import numpy as np
 import pytest
-from command_lines import exit_code
+from command_lines import hear
 from PIL import Image
+from run_files import table
 from saved_policies import write_policy
 
 from agents import evaluate, load_policy, mixed_team, shipped_policies
 from eqgrid import RandomPartner, StayPartner, make
-from eqgrid_lab.commands import _crossplay, play_all, short_names
+from eqgrid_lab.commands import _crossplay, crossplay_command, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.show import bootstrap_crossplay, interval_of_mean
@@ -26,15 +26,7 @@ GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_crossplay, "keep_compiled_programs", lambda: "")
-
-    def call(*args) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-        code = exit_code(_crossplay)
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return functools.partial(hear, capsys, crossplay_command)
 
 
 @pytest.mark.slow
@@ -48,8 +40,7 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
     files = [f"{name}/policy.safetensors" for name in names[:2]] + ["other"]
     result = json.loads((tmp_path / "out/crossplay.json").read_text())
     assert result["policies"] == files
-    with open(tmp_path / "out/crossplay.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = table(tmp_path / "out/crossplay.csv")
     assert [(row["first"], row["second"]) for row in rows] == [(a, b) for a in names for b in names]
     means = np.asarray([float(row["mean"]) for row in rows]).reshape(3, 3)
     np.testing.assert_allclose(means, result["matrix"])

@@ -1,14 +1,14 @@
 """`partners.py`, as a person uses it: its file of partners, its numbers, and how it says no."""
 
-import csv
 import dataclasses
+import functools
 import json
-import sys
 
 import jax
 import numpy as np
 import pytest
-from command_lines import exit_code
+from command_lines import hear
+from run_files import table
 from test_crossplay import GOALS, write_policy
 
 from eqgrid_lab import Kitchen, models_of_people
@@ -25,6 +25,7 @@ from eqgrid_lab.commands import (
     _best_responses,
     _partners,
     build_partners,
+    partners_command,
     read_held_out,
     training_settings,
 )
@@ -41,15 +42,7 @@ STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_partners, "keep_compiled_programs", lambda: "")
-
-    def call(*args) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-        code = exit_code(_partners)
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return functools.partial(hear, capsys, partners_command)
 
 
 def test_the_published_partners_can_be_read_and_built():
@@ -83,8 +76,7 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     entry = {"returns": [1.0, 3.0], "steps": 1_000_000, "seed": 3}
     assert found["random"] == {**entry, "partner": found["random"]["partner"]}
     result = json.loads((tmp_path / "out/partners.json").read_text())
-    with open(tmp_path / "out/partners.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = table(tmp_path / "out/partners.csv")
     assert [(row["partner"], row["seat"]) for row in rows] == [("random", "0"), ("random", "1")]
     config = parse(page("ippo"), GOALS)
     env = config.observe(config.env.build(train=False))
@@ -116,7 +108,9 @@ def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
     """
     write_policy(tmp_path / "anywhere", "--env.layout", "generated", *KITCHEN)
     write_policy(tmp_path / "ring", "--env.layout", "ring", *KITCHEN)
-    flags = ("--layout", "ring", "--episodes", 2)
+    (tmp_path / "set.toml").write_text(FRIEND + STAY.replace("stay", "greedy"))
+    write_policy(tmp_path / "friend", "--env.layout", "ring", *KITCHEN, seed=1)
+    flags = ("--layout", "ring", "--episodes", 2, "--partners", "set.toml")
     found = {}
     for name in ("anywhere", "ring"):
         code, said = call(name, *flags, "--out", f"out-{name}")
@@ -130,14 +124,19 @@ def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
 
 
 @pytest.mark.slow
-def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call):
+def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call, monkeypatch):
+    trained = []
+    monkeypatch.setattr(
+        _partners, "train_best_response", lambda *asked: trained.append(asked) or [1.0, 3.0]
+    )
     write_policy(tmp_path / "mine", "--env.layout", "cramped,ring", *KITCHEN)
-    (tmp_path / "set.toml").write_text(STAY.replace("stay", "greedy"))
-    training = ("--train-best-responses", "--best-response-steps", 1)
-    flags = ("--partners", "set.toml", "--episodes", 2, "--layout", "cramped", *training)
-    code, said = call("mine", *flags, "--out", "out")
+    (tmp_path / "set.toml").write_text(STAY)
+    flags = ("--partners", "set.toml", "--episodes", 2, "--layout", "cramped")
+    code, said = call("mine", *flags, "--train-best-responses", "--out", "out")
     assert code == 0, said
-    assert "best response to greedy: " in said
+    ((settings, partner, steps, _),) = trained
+    assert (settings.env.layout, steps) == ("cramped", 1_000_000)
+    assert isinstance(partner.partner, StayPartner)
     ((world, _),) = json.loads((tmp_path / "set.best-responses.json").read_text()).items()
     assert world.startswith("overcooked, cramped (classic), 12 steps, ")
 

@@ -1,15 +1,15 @@
 """`human_games.py`, as a person uses it: what it writes, and how it says no."""
 
 import csv
+import functools
 import io
 import json
-import sys
 
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from command_lines import exit_code
+from command_lines import hear
 from kitchen_checks import unchecked
 from PIL import Image
 from saved_policies import write_policy
@@ -19,7 +19,7 @@ from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook
 from eqgrid.envs.overcooked.people import games_from_table
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
-from eqgrid_lab.commands import _human_games, empty_kitchen, share_of_time
+from eqgrid_lab.commands import _human_games, empty_kitchen, human_games_command, share_of_time
 
 GAMES = 3
 
@@ -45,15 +45,7 @@ def table(played, tmp_path_factory):
 def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_human_games, "keep_compiled_programs", lambda: "")
-
-    def call(*args) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-        code = exit_code(_human_games)
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return functools.partial(hear, capsys, human_games_command)
 
 
 def test_games_are_counted_drawn_and_filmed(call, played, table, tmp_path):

@@ -14,16 +14,15 @@ from kitchen_checks import Blind
 from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import KITCHENS, Overcooked, load_layout
 from eqgrid.envs.overcooked.plans import best_known_return, reachable_counters, replay, stored_plans
-from eqgrid_lab.base import _command
+from eqgrid_lab.base import Process, run_command
 
 
 def run(monkeypatch, *args):
     # The signals and the output of this process are those of the tests.
-    monkeypatch.setattr(_command.Process, "listen", _command.Process)
-    monkeypatch.setattr(optimum, "keep_compiled_programs", lambda: "")
+    monkeypatch.setattr(Process, "listen", Process)
     monkeypatch.setattr(sys, "argv", ["optimum", *map(str, args)])
     with pytest.raises(SystemExit) as stop:
-        _command.run_command(optimum.run)
+        run_command(optimum.run)
     return stop.value.code
 
 

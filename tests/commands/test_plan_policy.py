@@ -1,5 +1,6 @@
 """Policies that act as optimal plans: what they learn, their files, and what is refused."""
 
+import functools
 import itertools
 import json
 import sys
@@ -15,8 +16,7 @@ from eqgrid_lab import Kitchen
 from agents import MLP, read_metadata
 from eqgrid import StayPartner, play
 from eqgrid.envs.overcooked import Overcooked
-from eqgrid.envs.overcooked.plans import JointModel, PlanTable
-from eqgrid_lab.plans import Distillation, follows, judge, label, play_from, repeat, sharpened
+from eqgrid_lab.plans import Distillation, judge, label, play_from, repeat
 from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 
@@ -24,20 +24,10 @@ pytestmark = [pytest.mark.slow]
 HORIZON = 60
 
 
-@pytest.fixture(scope="module")
-def cramped():
+def test_games_are_those_of_the_environment(key):
     env = Overcooked("cramped", horizon=HORIZON, observation="timed_features")
-    return env, PlanTable(JointModel(env), HORIZON)
-
-
-def network_for(env, key, width=64):
     size = env.reset(key)[0].shape[-1]
-    return MLP((size,), 6, width=width, activation="relu", key=key)
-
-
-def test_games_are_those_of_the_environment(cramped, key):
-    env, _ = cramped
-    network = network_for(env, key)
+    network = MLP((size,), 6, width=64, activation="relu", key=key)
     starts = repeat(env.reset(key)[1], 3)
     played = play_from(env, network, starts, jnp.array([0.0, 0.5, 1.0]), key, 20, True)
     for game in range(3):
@@ -54,39 +44,32 @@ def test_games_are_those_of_the_environment(cramped, key):
                 assert float(timestep.reward[0]) == float(played.rewards[game, time])
 
 
-def test_it_learns_to_earn_what_is_possible(cramped, key):
-    env, table = cramped
-    losses = []
-    learner = Distillation(rounds=14, games=32, examples=2**17)
-    network = learner.teach(
-        env,
-        follows(table),
-        network_for(env, key),
-        key,
-        lambda number, loss, earned: losses.append(loss),
-    )
-    found, best = judge(env, table, sharpened(network, 10.0), key, games=32, states=100)
-    assert table.value > 0
-    assert found.greedy == table.value == best.rewards.sum()
-    assert found.sampled.mean() > 0.9 * table.value
-    assert (found.earned <= found.possible + 1e-3).all()
-    assert found.share > 0.8
-    assert losses[-1] < 0.5 * losses[0]
-    _, values = label(table, jax.tree.map(lambda x: x[:, :1], best.worlds))
-    assert values.tolist() == [[table.value]]
-
-
 def run(monkeypatch, *args):
-    monkeypatch.setattr(plan_policy, "keep_compiled_programs", lambda: "")
     monkeypatch.setattr(sys, "argv", ["plan_policy.py", *map(str, args)])
     return exit_code(plan_policy)
 
 
-def test_the_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
-    flags = ["--horizon", 30, "--width", 8, "--rounds", 1, "--out", tmp_path / "plan"]
+def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
+    judged = []
+
+    def judge_and_keep(env, table, network, key):
+        judged.append((table, *judge(env, table, network, key, games=32, states=100)))
+        return judged[0][1:]
+
+    quick = functools.partial(Distillation, games=32, examples=2**17)
+    monkeypatch.setattr(plan_policy, "Distillation", quick)
+    monkeypatch.setattr(plan_policy, "judge", judge_and_keep)
+    flags = ["--horizon", HORIZON, "--width", 64, "--rounds", 14, "--out", tmp_path / "plan"]
     assert run(monkeypatch, "cramped", *flags) == 0
     numbers = json.loads((tmp_path / "plan" / "plan_policy.json").read_text())
     assert (numbers["layout"], numbers["joint_states"]) == ("cramped", 36_800)
+    ((table, found, best),) = judged
+    assert numbers["greedy"] == numbers["value"] == table.value == best.rewards.sum() > 0
+    assert numbers["sampled"]["mean"] > 0.9 * table.value
+    assert numbers["share_off_the_plan"] > 0.8
+    assert (found.earned <= found.possible + 1e-3).all()
+    _, values = label(table, jax.tree.map(lambda x: x[:, :1], best.worlds))
+    assert values.tolist() == [[table.value]]
     assert (tmp_path / "plan" / "episode.gif").stat().st_size > 1000
     path = tmp_path / "plan" / "policy.safetensors"
     assert read_metadata(path)["plan"]["value"] == numbers["value"]
@@ -96,10 +79,8 @@ def test_the_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
     partner = saved.config.partner(saved.policy, settings, shown)
     game = play(shown, (partner, StayPartner(4)), jax.random.key(0), max_steps=5)
     assert int(game.episode_length) == 5
-    values, _ = saved.policy.values(
-        saved.config.env.build(train=False).reset(jax.random.key(0))[0], None
-    )
-    assert not np.any(values)
+    observation, _ = saved.config.env.build(train=False).reset(jax.random.key(0))
+    assert not np.any(saved.policy.values(observation, None)[0])
 
 
 @pytest.mark.parametrize(

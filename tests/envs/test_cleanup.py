@@ -15,7 +15,7 @@ from eqgrid import check_env, make
 from eqgrid.envs.commons import CLEANUP_ACTIONS, KINDS, MEASURES, Cleanup, polluted_share
 from eqgrid.grid import Direction
 
-STEPS = int(os.environ.get("EQGRID_PARITY_STEPS", "1500"))
+STEPS = int(os.environ.get("EQGRID_PARITY_STEPS", "400"))
 """How many steps are compared for each number of agents."""
 
 TEXT = """
@@ -44,8 +44,7 @@ def test_some_steps_are_as_in_plain_python(agents, options):
     ("layout", "agents", "options"),
     [
         ("river", 7, {}),
-        ("river", 1, {"pollution": 0.05}),
-        ("river", 12, {"shared": True, "depletion": 0.9, "away": 5}),
+        ("river", 12, {"shared": True, "depletion": 0.9, "away": 5, "pollution": 0.05}),
         ("small", 3, {"pollution": 0.1, "delay": 0, "zap_cost": 1.0, "zapped_cost": 50.0}),
         ("small", 8, {"cooldown": 1, "cleaning_cooldown": 0, "beam_length": 5, "beam_radius": 2}),
     ],

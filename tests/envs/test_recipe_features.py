@@ -13,9 +13,7 @@ from eqgrid.grid import Direction
 WAYS = ((-1, 0), (1, 0), (0, 1), (0, -1))
 SIGNS = ("counter", "serving", "pot", "indicator", "button", "plate_pile")
 KITCHENS = (
-    ("grounded_coord_simple", {"view_radius": 2}),
-    ("test_time_wide", {"view_radius": 2, "indicate_successful_delivery": True}),
-    ("cramped_room_v2", {"view_radius": 1}),
+    ("test_time_wide", {"view_radius": 1, "indicate_successful_delivery": True}),
     ("grounded_coord_ring", {}),
     ("fun_coordination", {"view_radius": 2, "permuted_ingredients": ("onion", "tomato", "carrot")}),
 )
@@ -150,7 +148,7 @@ def test_features_show_what_planes_show(key, name, options):
 
         return jax.lax.scan(step, env.reset(key)[1], jax.random.split(key, 40))[1]
 
-    games = jax.vmap(play)(jax.random.split(key, 4))
+    games = jax.vmap(play)(jax.random.split(key, 3))
     planes, numbers, places = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), games)
     names = features.observation.names(features.layout)
     assert len(set(names)) == len(names) == numbers.shape[-1]

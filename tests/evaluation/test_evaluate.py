@@ -129,7 +129,8 @@ def test_equal_keys_give_equal_episodes(key):
 @pytest.mark.slow
 def test_new_parameters_and_moments_need_no_new_compilation(key):
     training = clocks(4, normalize=True)
-    env = clocks(8, normalize=True)
+    # A number of its own, or a program of another test might serve.
+    env = clocks(11, normalize=True)
     compilations = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda name, _, **__: compilations.append(name) if "backend_compile" in name else None

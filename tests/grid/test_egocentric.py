@@ -102,7 +102,7 @@ def observe(observation, world):
 
 
 @pytest.mark.parametrize(("radius", "ahead"), [(1, 0), (3, 0), (3, 3), (2, 1)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_windows_are_turned_as_in_numpy(radius, ahead, seed):
     world = world_of(seed)
     whole = np.asarray(observe(Planes(layers=(heat, hot)), world))
@@ -146,7 +146,7 @@ def test_light_spreads_as_in_plain_loops(seed, share, radius):
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_walls_and_closed_doors_hide_what_is_behind(ahead, seed):
     world = world_of(seed)
     planes = Planes(radius=3, layers=(heat, hot))

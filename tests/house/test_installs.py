@@ -96,13 +96,6 @@ def test_a_project_has_its_own_experiments(kind, project, request):
     assert tomllib.loads((Path(seen["shipped"]) / KITCHENS).read_text(encoding="utf-8"))
 
 
-def test_the_commands_of_a_wheel_run_in_an_empty_folder(wheel, tmp_path):
-    done = run(wheel / "eqgrid-ippo", "--help", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "--total-steps" in done.stdout
-    assert not [*tmp_path.iterdir()]
-
-
 def test_a_foreign_package_of_our_name_is_one_sentence(wheel, tmp_path):
     """`openai-agents` installs a folder `agents`, too, which may replace ours."""
     (tmp_path / "agents").mkdir()
@@ -126,6 +119,7 @@ def test_every_command_of_a_wheel_explains_itself(command, wheel, tmp_path):
     done = run(wheel / command, "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "usage" in done.stdout or all(x in done.stdout for x in COMMANDS)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_wheel_has_all_pages_and_is_small(wheel):

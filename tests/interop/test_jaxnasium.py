@@ -200,7 +200,7 @@ def test_real_valued_actions_keep_their_bounds():
 @pytest.mark.slow
 def test_its_own_ppo_learns_in_a_world_of_ours(key, as_jaxnasium_wants_it):
     algorithms = pytest.importorskip("jaxnasium.algorithms")
-    env = to_jaxnasium(make("overcooked", layout="cramped", observation="features"))
+    env = to_jaxnasium(make("goals"))
     ppo = algorithms.PPO(total_timesteps=512, num_envs=4, num_steps=32, warmup_steps=32)
     agents, metrics = ppo.train(key, env)
     observation, _ = env.reset(key)

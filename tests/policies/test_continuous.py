@@ -263,11 +263,10 @@ def best():
 
 @pytest.mark.slow
 @pytest.mark.learning
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_ppo_swings_the_pendulum_up(best, seed):
+def test_ppo_swings_the_pendulum_up(best):
     ppo = PPO(num_epochs=6, gamma=0.95, entropy_coefficient=0.01)
     env = NormalizeReward(NormalizeObservation(pendulums(32)), 0.95)
-    state = init_train_state(ppo, env, jax.random.key(seed))
+    state = init_train_state(ppo, env, jax.random.key(0))
     done = train(ppo, env, state, num_updates=60, updates_per_block=60)
     test_env = NormalizeObservation(pendulums(256)).freeze(done.state.runner.env_state)
     result = evaluate(done.state.policy, test_env, jax.random.key(9), greedy=True)

@@ -1,13 +1,10 @@
 """Every bad input is one sentence and an exit code, and leaves no trace."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from bad_inputs import LAYOUTS, SETTINGS, flags, places
-
-from eqgrid_lab.runs import _program
-from eqgrid_lab.settings import page
+from command_lines import call
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness
@@ -19,8 +16,7 @@ def refusal(monkeypatch, capsys, tmp_path):
 
     def run(args: list[str]) -> tuple[int, str]:
         before = sorted(tmp_path.rglob("*"))
-        monkeypatch.setattr(sys, "argv", ["prog", *args])
-        code = _program.run_command_line(page("ippo"), _program.Process())
+        code = call(*args)
         said = capsys.readouterr()
         assert code in (1, 2)
         assert said.err.startswith("error: ")

@@ -12,7 +12,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc"),
 ]
 LONGEST = 12.0  # seconds; learning begins after some 4 to 8 of them
-NUMBER = 54
+NUMBER = 27
 
 
 def wait_for_the_first_line(process) -> None:

@@ -2,17 +2,21 @@
 
 import os
 import signal
-import sys
 
 import pytest
-from command_lines import exit_code
+from command_lines import call_and_hear, hear
 
 from eqgrid_lab import Kitchen
 from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
 from eqgrid import make, read_regular_file
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import BestResponses, _crossplay, _evaluation, _partners, find_runs
-from eqgrid_lab.runs import _program
+from eqgrid_lab.commands import (
+    BestResponses,
+    crossplay_command,
+    evaluate_command,
+    find_runs,
+    partners_command,
+)
 from eqgrid_lab.settings import default_settings, page
 
 pytestmark = pytest.mark.robustness
@@ -45,34 +49,27 @@ def endless(request, tmp_path, monkeypatch):
     return request.param
 
 
-COMMANDS = {
-    "settings": (_program, "--config", "FILE"),
-    "curriculum": (_program, "--curriculum", "FILE"),
-    "sweep": (_program, "--sweep", "FILE"),
-    "kitchen": (_program, "--env.layout", "FILE"),
-    "kitchens": (_program, "--env.layout", "cramped,FILE"),
-    "practice": (_program, "--env.practice", "FILE"),
-    "room": (_program, "--env.name", "goals", "--env.layout", "FILE"),
-    "training partner": (_program, "--partners.share", "0.5", "--partners.policies", "FILE"),
-    "policy": (_evaluation, "FILE"),
-    "policies": (_crossplay, "FILE", "FILE"),
-    "held-out partners": (_partners, "FILE", "--partners", "FILE"),
+COMMANDS = {  # programs, or None for `ippo.py`, and their arguments
+    "settings": (None, "--config", "FILE"),
+    "curriculum": (None, "--curriculum", "FILE"),
+    "sweep": (None, "--sweep", "FILE"),
+    "kitchen": (None, "--env.layout", "FILE"),
+    "kitchens": (None, "--env.layout", "cramped,FILE"),
+    "practice": (None, "--env.practice", "FILE"),
+    "room": (None, "--env.name", "goals", "--env.layout", "FILE"),
+    "training partner": (None, "--partners.share", "0.5", "--partners.policies", "FILE"),
+    "policy": (evaluate_command, "FILE"),
+    "policies": (crossplay_command, "FILE", "FILE"),
+    "held-out partners": (partners_command, "FILE", "--partners", "FILE"),
 }
 
 
-def call(module, *args):
-    if module is _program:
-        return _program.run_command_line(page("ippo"), _program.Process())
-    return exit_code(module)
-
-
 @pytest.mark.parametrize(("module", "args"), [(x, y) for x, *y in COMMANDS.values()], ids=COMMANDS)
-def test_a_command_says_that_it_is_no_file(monkeypatch, capsys, tmp_path, endless, module, args):
+def test_a_command_says_that_it_is_no_file(capsys, endless, module, args):
     before = sorted(os.listdir())
     args = [arg.replace("FILE", endless) for arg in args]
-    monkeypatch.setattr(sys, "argv", ["prog", *args])
-    assert call(module) in (1, 2)
-    said = capsys.readouterr().err
+    code, said = hear(capsys, module, *args) if module else call_and_hear(capsys, *args)
+    assert code in (1, 2)
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert f"{endless}'" in said

@@ -3,28 +3,17 @@
 EQGRID_KILLS says how many runs are tried (default 4); each is killed about three times.
 """
 
-import csv
 import os
 import random
 import signal
 import time
 
-import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from run_files import check_equal
 
 pytestmark = pytest.mark.robustness
 STEPS = ("--total-steps", "40000", "--eval-every", "512")
 RUNS = int(os.environ.get("EQGRID_KILLS", "4"))
-
-
-OF_THE_PROCESS = {"wall_seconds", "train_seconds", "steps_per_second", "memory_bytes"}
-
-
-def log(folder) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [{k: v for k, v in row.items() if k not in OF_THE_PROCESS} for row in rows]
 
 
 def is_complete(folder) -> bool:
@@ -59,14 +48,7 @@ def test_the_end_is_the_same(begin, what_is_left, undisturbed, tmp_path, seed):
         if is_complete(folder):  # a kill may also come after the last file
             break
     assert is_complete(folder)
-    assert log(folder) == log(undisturbed)
-    for name in ("best", "last"):
-        mine, theirs = (
-            load_file(x / "checkpoints" / f"{name}.safetensors") for x in (folder, undisturbed)
-        )
-        assert mine.keys() == theirs.keys()
-        for leaf in mine:
-            np.testing.assert_array_equal(mine[leaf], theirs[leaf], err_msg=leaf)
+    check_equal(folder, undisturbed)
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint(begin, tmp_path):

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
+from command_lines import call, call_and_hear
 
 from eqgrid_lab import Experiment, Kitchen, PartnerSettings
 from agents import Evaluation, StopTraining
@@ -24,7 +25,6 @@ from eqgrid_lab.runs import (
     Stage,
     StageCount,
     _members,
-    _program,
     stages,
     with_curriculum,
 )
@@ -248,9 +248,8 @@ BAD = {
 def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stages.toml").write_text(text)
-    monkeypatch.setattr("sys.argv", ["ippo.py", "--curriculum", "stages.toml", "--out", "run"])
-    assert _program.run_command_line(page("ippo"), _program.Process()) == 2
-    said = capsys.readouterr().err
+    code, said = call_and_hear(capsys, "--curriculum", "stages.toml", "--out", "run")
+    assert code == 2
     assert words in said
     assert said.startswith("error: ")
     assert said.count("\n") == 1
@@ -333,11 +332,9 @@ def test_each_curriculum_is_looked_at():
 @pytest.mark.slow
 def test_the_log_names_the_events(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_program, "keep_compiled_programs", lambda: "")
     flags = "--env.layout cramped,ring --env.horizon 20 --num-envs 4 --ppo.rollout-length 32"
     flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run"
-    monkeypatch.setattr("sys.argv", ["ippo.py", *flags.split()])
-    assert _program.run_command_line(page("ippo"), _program.Process()) == 0
+    assert call(*flags.split()) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
     env = parse(page("ippo"), ["--env.layout", "cramped,ring"]).env
     assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)

@@ -1,6 +1,5 @@
 """Several processes train one run: on this machine, each with two virtual devices."""
 
-import csv
 import json
 import os
 import shutil
@@ -14,11 +13,12 @@ import jax
 import numpy as np
 import pytest
 from command_lines import call
+from run_files import rows
 from safetensors.numpy import load_file
 
 from agents import ProcessFailed, TrainState, device_mesh, from_first, gather, is_first
 from agents.files import pack, unpack
-from agents.training import _processes, _train, fail
+from agents.training import TrainProgress, _processes, _train, fail
 from eqgrid_lab.base import Process, UsageError, _distributed
 
 FLAGS = "--env.name goals --env.horizon 10 --env.normalize-observation --num-envs 8 --width 8"
@@ -64,11 +64,6 @@ def in_slurm(port: str, number: str) -> dict[str, str]:
     return {**names, **numbers, "JAX_COORDINATOR_PORT": port}
 
 
-def rows(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def metadata(run: Path) -> dict:
     return json.loads(_header(run)["about"])["metadata"]
 
@@ -78,83 +73,55 @@ def _header(run: Path) -> dict[str, str]:
     return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("distributed")
-
-
-@pytest.fixture(scope="module")
-def terminated(folder) -> Pair:
-    """A run whose second process is terminated after two blocks."""
-    return Pair(folder, *FLAGS, "--out", "run", accident="1 2 SIGTERM")
-
-
-@pytest.fixture(scope="module")
-def killed(folder, terminated) -> Pair:
-    """The same run, which goes on, until its second process is killed after two more."""
-    shutil.copytree(folder / "run", folder / "killed")
-    return Pair(folder, "--resume", "killed", accident="1 2 SIGKILL", slurm=True)
-
-
 @pytest.mark.slow
-def test_a_signal_to_one_process_ends_all_after_the_same_block(folder, terminated):
-    assert terminated.codes == [143, 143]
-    assert terminated.err == ("", "")
-    assert terminated.out[1] == ""
-    assert f"terminated after {2 * BLOCK_STEPS} steps" in terminated.out[0]
-    assert [row["env_steps"] for row in rows(folder / "run")] == ["128", "256"]
-    assert metadata(folder / "run")["env_steps"] == 2 * BLOCK_STEPS
-    assert (folder / "run" / "result.json").exists()
+def test_a_run_goes_on_after_signals_and_kills_with_any_number_of_processes(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
 
+    # A signal to one process ends all of them after the same block.
+    pair = Pair(tmp_path, *FLAGS, "--out", "run", accident="1 2 SIGTERM")
+    assert (pair.codes, pair.err, pair.out[1]) == ([143, 143], ("", ""), "")
+    assert f"terminated after {2 * BLOCK_STEPS} steps" in pair.out[0]
+    assert [row["env_steps"] for row in rows(run)] == ["128", "256"]
+    assert metadata(run)["env_steps"] == 2 * BLOCK_STEPS
+    assert (run / "result.json").exists()
 
-@pytest.mark.slow
-def test_the_others_end_when_one_is_killed(killed):
-    assert killed.codes[1] == -9
-    # Either the connection breaks, which is a sentence, or jax misses the heartbeats and aborts.
-    assert killed.codes[0] in (1, -6)
-    assert "another" in killed.err[0]
-    assert "Traceback" not in killed.err[0]
+    # If one is killed, the others end: either the connection breaks, which is a sentence, or jax
+    # misses the heartbeats and aborts.
+    pair = Pair(tmp_path, "--resume", "run", accident="1 2 SIGKILL", slurm=True)
+    assert pair.codes[1] == -9
+    assert pair.codes[0] in (1, -6)
+    assert "another" in pair.err[0]
+    assert "Traceback" not in pair.err[0]
+    shutil.copytree("run", "one")
 
-
-@pytest.mark.slow
-def test_a_run_whose_first_process_was_killed_goes_on(folder, killed):
-    """It is the one that writes; so nothing is lost but what came after its last checkpoint."""
-    shutil.copytree(folder / "killed", folder / "headless")
-    before = metadata(folder / "headless")["env_steps"]
-    pair = Pair(folder, "--resume", "headless", accident="0 1 SIGKILL")
+    # The first process is the one that writes: nothing is lost but what came after its checkpoint.
+    before = metadata(run)["env_steps"]
+    pair = Pair(tmp_path, "--resume", "run", accident="0 1 SIGKILL")
     assert pair.codes[0] == -9
     assert pair.codes[1] in (1, -6)
     assert "Traceback" not in pair.err[1]
-    assert metadata(folder / "headless")["env_steps"] >= before
-    pair = Pair(folder, "--resume", "headless")
-    assert (pair.codes, pair.err) == ([0, 0], ("", ""))
-    assert [row["update"] for row in rows(folder / "headless")] == ["2", "4", "6", "8", "10", "12"]
-    assert metadata(folder / "headless")["env_steps"] == BLOCKS * BLOCK_STEPS
+    assert metadata(run)["env_steps"] >= before
 
-
-@pytest.mark.slow
-def test_any_number_of_processes_goes_on(folder, killed, monkeypatch, capsys):
-    for name in ("two", "one"):
-        shutil.copytree(folder / "killed", folder / name)
-    pair = Pair(folder, "--resume", "two")
+    # Two processes, or one, end where a single process that was never stopped ends.
+    pair = Pair(tmp_path, "--resume", "run")
     assert (pair.codes, pair.err, pair.out[1]) == ([0, 0], ("", ""), "")
-    monkeypatch.chdir(folder)
+    assert metadata(run)["env_steps"] == BLOCKS * BLOCK_STEPS
     assert call("--resume", "one") == 0
     assert call(*FLAGS, "--out", "whole") == 0
-    for name in ("two", "one"):
-        assert [row["update"] for row in rows(folder / name)] == ["2", "4", "6", "8", "10", "12"]
-        for own, whole in zip(rows(folder / name), rows(folder / "whole"), strict=True):
-            numbers = [
-                [float(row[key]) for key in ("entropy", "value_loss")] for row in (own, whole)
-            ]
-            np.testing.assert_allclose(*numbers, rtol=1e-3)
-        states = [
-            load_file(folder / run / "checkpoints" / "last.safetensors") for run in (name, "whole")
-        ]
-        assert states[0].keys() == states[1].keys()
-        for key, whole in states[1].items():
-            np.testing.assert_allclose(states[0][key], whole, rtol=1e-3, atol=1e-5, err_msg=key)
-        assert not [x for x in os.listdir(folder / name) if "lock" in x or "partial" in x]
+    whole = load_file("whole/checkpoints/last.safetensors")
+    for folder in (run, tmp_path / "one"):
+        assert [row["update"] for row in rows(folder)] == ["2", "4", "6", "8", "10", "12"]
+        for own, expected in zip(rows(folder), rows(tmp_path / "whole"), strict=True):
+            for name in ("entropy", "value_loss"):
+                assert float(own[name]) == pytest.approx(float(expected[name]), rel=1e-3)
+        state = load_file(folder / "checkpoints" / "last.safetensors")
+        assert state.keys() == whole.keys()
+        for key, expected in whole.items():
+            np.testing.assert_allclose(state[key], expected, rtol=1e-3, atol=1e-5, err_msg=key)
+        assert not [x for x in os.listdir(folder) if "lock" in x or "partial" in x]
 
 
 def test_one_process_talks_to_itself(key):
@@ -214,7 +181,7 @@ def test_a_signal_of_any_process_counts_more_than_a_hook_of_the_first(monkeypatc
     said += [{"asked": "terminated", "stopped": None, "measured": {}}]
     monkeypatch.setattr(_train, "gather", lambda _: said)
     monkeypatch.setattr(_train, "spans_processes", lambda _: True)
-    progress = _train.TrainProgress(object.__new__(TrainState), None, *[0] * 5, *[0.0] * 3)
+    progress = TrainProgress(object.__new__(TrainState), None, *[0] * 5, *[0.0] * 3)
     agreed = _train._agree(progress, None, None)
     assert (agreed.stopped, agreed.measured) == ("terminated", {"x": 1})
     said[1]["asked"] = None

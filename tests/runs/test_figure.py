@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eqgrid_lab.base import Failures, PictureError
-from eqgrid_lab.show import _report
+from eqgrid_lab.show import label_thousands, new_figure, write_figure
 
 ROOT = Path(__file__).parents[2]
 OF_PICTURES = ("matplotlib", "mpl_toolkits", "PIL", "imageio")
@@ -24,11 +24,11 @@ def test_the_command_lines_start_without_what_draws():
 
 
 def test_a_picture_has_its_size_and_short_numbers(tmp_path):
-    figure = _report.new_figure(3.0, 2.0)
+    figure = new_figure(3.0, 2.0)
     axes = figure.add_subplot()
     axes.plot([0, 2_000_000], [0, 1])
-    _report.label_thousands(axes)
-    _report.write_figure(tmp_path / "a.png", figure, dpi=100)
+    label_thousands(axes)
+    write_figure(tmp_path / "a.png", figure, dpi=100)
     header = (tmp_path / "a.png").read_bytes()[:24]
     assert header[:8] == b"\x89PNG\r\n\x1a\n"
     assert [int.from_bytes(header[at : at + 4]) for at in (16, 20)] == [300, 200]
@@ -51,11 +51,11 @@ def test_a_matplotlib_that_cannot_be_imported_is_one_sentence(monkeypatch, tmp_p
 
     monkeypatch.setattr(importlib, "import_module", fail)
     with pytest.raises(PictureError, match=rf"imported \({type(error).__name__}: .*repair"):
-        _report.new_figure(3.0, 2.0)
+        new_figure(3.0, 2.0)
     failures = Failures()
     for name in ("a.png", "b.png"):
         with failures.writing(tmp_path / name):
-            _report.new_figure(3.0, 2.0)
+            new_figure(3.0, 2.0)
     assert failures.report()
     said = capsys.readouterr().err.splitlines()
     assert [line.split(":")[0] for line in said] == ["warning", "warning", "error", "error"]

@@ -8,15 +8,15 @@ import types
 
 import numpy as np
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, hear
 from learners import Clock
 
 from eqgrid_lab import Experiment
 from eqgrid import TimeLimit, interop, make
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import _evaluation
-from eqgrid_lab.settings import _config, dump, load, page
-from eqgrid_lab.worlds import _foreign, world_settings
+from eqgrid_lab.commands import evaluate_command
+from eqgrid_lab.settings import dump, load, page, parse as parse_page
+from eqgrid_lab.worlds import LIBRARIES, _foreign, world_settings
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
 SMALL = ("--env.name", "toys:Clock-v0", "--num-envs", "4", "--width", "8", "--total-steps", "256")
@@ -40,11 +40,11 @@ def toys(monkeypatch):
     monkeypatch.setitem(sys.modules, "toys", module)
     monkeypatch.setattr(interop, "from_toys", lambda env: env, raising=False)
     library = _foreign.Library("Toys", "toys", lambda _: NAMES, build)
-    monkeypatch.setitem(_foreign.LIBRARIES, "toys", library)
+    monkeypatch.setitem(LIBRARIES, "toys", library)
 
 
 def parse(*args: str) -> Experiment:
-    return _config.parse(page("ippo"), ["--env.name", "toys:Clock-v0", *args])
+    return parse_page(page("ippo"), ["--env.name", "toys:Clock-v0", *args])
 
 
 def test_a_name_is_a_library_and_its_own_name():
@@ -81,7 +81,7 @@ def test_a_settings_file_brings_all_of_it_back(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(dump(config))
     assert load(path, page("ippo")) == config
-    other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
+    other = parse_page(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
     before, after = map(dataclasses.asdict, (config.env, other.env))
     assert after == {**before, "name": "toys:Race-v0"}
 
@@ -131,7 +131,7 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
         load(path, page("ippo"))
     config = parse()
     path.write_text(dump(config))
-    other = _config.parse(page("ippo"), ["--config", str(path), "--env.name", "goals"])
+    other = parse_page(page("ippo"), ["--config", str(path), "--env.name", "goals"])
     assert other.env.name == "goals"
 
 
@@ -150,8 +150,8 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, mon
     assert (result["world"], result["layout"]) == ("toys:Clock-v0", "Clock-v0")
     assert (result["env_steps"], result["optimum"]) == (384, None)
     capsys.readouterr()
-    _evaluation.run(["run", "--episodes", "8", "--out", "judged"])
-    assert "This run has no GIF" in capsys.readouterr().out
+    code, said = hear(capsys, evaluate_command, "run", "--episodes", "8", "--out", "judged")
+    assert (code, "This run has no GIF" in said) == (0, True)
     assert [path.name for path in (tmp_path / "judged").iterdir()] == ["evaluation.json"]
 
 

@@ -21,9 +21,9 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from agents import Metrics, StopTraining, read_metadata
 from eqgrid_lab.base import IDENTITY, WANDB_ID, Failures, UsageError, own_files
 from eqgrid_lab.folders import History, read_history
-from eqgrid_lab.runs import _hooks
+from eqgrid_lab.runs import EarlyStop, _hooks
 from eqgrid_lab.settings import command_of, page
-from eqgrid_lab.show import _loggers
+from eqgrid_lab.show import Csv, _loggers, check_installed, open_loggers
 
 NAMES = ("jsonl", "tensorboard")
 RUN = [
@@ -50,7 +50,7 @@ def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespac
 
 
 def open_all(folder, names, env_steps=0):
-    return _loggers.open_loggers(
+    return open_loggers(
         folder, names, csv_rows=b"", json_rows=b"", env_steps=env_steps, settings={"seed": 0}
     )
 
@@ -105,7 +105,7 @@ def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monk
         history = read_history(tmp_path, {"update": done}, {})
         history.write_into(tmp_path)
         monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
-        loggers = _loggers.open_loggers(
+        loggers = open_loggers(
             tmp_path,
             NAMES,
             csv_rows=history.rows,
@@ -177,9 +177,9 @@ def test_a_form_whose_library_is_missing_is_refused_at_once(monkeypatch):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "wandb" else find(name)
     )
-    _loggers.check_installed(NAMES)
+    check_installed(NAMES)
     with pytest.raises(UsageError, match=r"^--log wandb needs .*pip install 'eqgrid\[wandb\]'"):
-        _loggers.check_installed(("jsonl", "wandb"))
+        check_installed(("jsonl", "wandb"))
 
 
 def test_a_form_that_fails_robs_the_others_of_nothing(tmp_path, capsys):
@@ -190,7 +190,7 @@ def test_a_form_that_fails_robs_the_others_of_nothing(tmp_path, capsys):
             raise OSError(28, "No space left on device")
 
     failures = Failures()
-    log = _hooks.Log([Broken(), _loggers.Csv(tmp_path / "metrics.csv")], failures, 0.0)
+    log = _hooks.Log([Broken(), Csv(tmp_path / "metrics.csv")], failures, 0.0)
     log(progress(1))
     assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 2
     assert "broken' cannot be written: No space" in capsys.readouterr().err
@@ -204,11 +204,11 @@ def test_the_order_of_hooks_does_not_matter(tmp_path):
         failures = Failures()
         hooks = [
             functools.partial(_hooks.forget, folder, failures),
-            _hooks.Log([_loggers.Csv(folder / "metrics.csv")], failures, 0.0),
+            _hooks.Log([Csv(folder / "metrics.csv")], failures, 0.0),
             _hooks.Checkpoints(
                 folder / "checkpoints", failures, History(), lambda _: {}, keep_every=200
             ),
-            _hooks.EarlyStop([], target=0.7, patience=None, max_kl=None),
+            EarlyStop([], target=0.7, patience=None, max_kl=None),
         ]
         stops = []
         for update, mean in enumerate((0.5, 0.2, 0.8), start=1):
@@ -278,7 +278,7 @@ def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, wr
 )
 def test_what_ends_a_run_early(settings, stops_after, says):
     all_off = {"target": None, "patience": None, "max_kl": None}
-    stop = _hooks.EarlyStop([], **all_off | settings)
+    stop = EarlyStop([], **all_off | settings)
     returns, kl = (0.5, 1.5, 2.0, 1.9, 2.0, 0.1), (0.01, 0.02, 0.01, 0.06, 0.01, 0.01)
     for update in range(1, 7):
         now = progress(update, mean=returns[update - 1], kl=kl[update - 1])
@@ -291,7 +291,7 @@ def test_what_ends_a_run_early(settings, stops_after, says):
 
 
 def test_patience_remembers_what_came_before_a_resume():
-    stop = _hooks.EarlyStop([3.0, 1.0], target=None, patience=2, max_kl=None)
+    stop = EarlyStop([3.0, 1.0], target=None, patience=2, max_kl=None)
     with pytest.raises(StopTraining, match="no improvement for 2"):
         stop(progress(3, mean=2.0))
 
@@ -334,7 +334,7 @@ def test_totals_of_training_episodes_are_columns(tmp_path):
     metrics = dataclasses.replace(seen.metrics, episodes=jnp.array([1, 3]), totals=totals)
     seen.metrics = metrics
     columns = {"events": ("event_a", "event_b")}
-    log = _hooks.Log([_loggers.Csv(tmp_path / "metrics.csv")], Failures(), 0.0, columns)
+    log = _hooks.Log([Csv(tmp_path / "metrics.csv")], Failures(), 0.0, columns)
     log(seen)
     with (tmp_path / "metrics.csv").open(newline="") as file:
         row = next(csv.DictReader(file))

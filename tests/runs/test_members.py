@@ -1,7 +1,5 @@
 """Seeds in stages of a curriculum, on several devices, and in Weights & Biases."""
 
-import csv
-import json
 import math
 import signal
 import sys
@@ -9,18 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from command_lines import call, call_and_hear, progress_of_runs
+from command_lines import call, progress_of_runs
+from run_files import SMALL, result, rows
 
 from agents import StopTraining
 from eqgrid_lab.runs import Gate, Stage, StageCount, _members
 from eqgrid_lab.settings import page
 
-SMALL = (
-    *("--env.name", "goals", "--env.horizon", "20", "--num-envs", "4", "--width", "8"),
-    *("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"),
-    *("--eval-every", "128", "--eval-episodes", "4", "--final-episodes", "8"),
-    *("--total-steps", "640"),
-)
+OFTEN = (*SMALL, "--eval-every", "128")
 STAGES = """
 [[stage]]
 steps = 256
@@ -34,40 +28,41 @@ ppo = {learning_rate = 1e-3}
 """
 
 
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The folder of a run with two seeds and three stages."""
+    folder = tmp_path_factory.mktemp("stages")
+    stages = folder / "stages.toml"
+    stages.write_text(STAGES)
+    flags = (*OFTEN, "--curriculum", stages, "--num-seeds", "2")
+    assert call(*flags, "--out", folder / "whole") == 0
+    return folder / "whole"
 
 
 @pytest.fixture
-def stages(tmp_path, monkeypatch) -> Path:
+def stages(whole, tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("stages.toml").write_text(STAGES)
-    return Path("stages.toml")
+    return whole.parent / "stages.toml"
 
 
 @pytest.mark.slow
-def test_seeds_pass_the_stages_of_a_curriculum_as_each_does_alone(stages, capsys):
-    assert call(*SMALL, "--curriculum", stages, "--num-seeds", "2", "--out", "both") == 0
-    said = capsys.readouterr().out
-    assert "stage 2: its gate is passed, after 384 steps" in said
-    assert call(*SMALL, "--curriculum", stages, "--seed", "1", "--out", "alone") == 0
-    of_both, alone = rows(Path("both/seed-1")), rows(Path("alone"))
+def test_seeds_pass_the_stages_of_a_curriculum_as_each_does_alone(stages, whole):
+    assert call(*OFTEN, "--curriculum", stages, "--seed", "1", "--out", "alone") == 0
+    of_both, alone = rows(whole / "seed-1"), rows(Path("alone"))
     assert [row["stage"] for row in of_both] == ["1", "1", "2", "3", "3"]
     names = ("update", "stage", "stage_steps", "gate_passes", "eval_return_mean", "entropy")
     for one, other in zip(of_both, alone, strict=True):
         for name in names:
             assert float(one[name]) == pytest.approx(float(other[name]), rel=1e-3), name
-    result = json.loads(Path("both/result.json").read_text())
-    for run in result["runs"]:
+    for run in result(whole)["runs"]:
         assert [stage["env_steps"] for stage in run["stages"]] == [256, 384, 640]
+        assert run["stages"][1]["ended"] == "its gate is passed"
 
 
 @pytest.mark.slow
-def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, monkeypatch, capsys):
+def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, whole, monkeypatch, capsys):
     """Bit for bit, also where a stage has just ended."""
-    flags = (*SMALL, "--num-seeds", "2", "--curriculum", stages)
-    names = ("seed", "env_steps", "stage", "gate_passes", "entropy")
+    flags = (*OFTEN, "--num-seeds", "2", "--curriculum", stages)
     real, told = _members.train, []
 
     def train(*args, hooks, should_stop, **kwargs):
@@ -76,27 +71,22 @@ def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, monkeypatch, ca
 
         return real(*args, hooks=[*hooks, told.append], should_stop=stop, **kwargs)
 
-    def told_by(folder: str) -> list[list[str]]:
-        return [[row[name] for name in names] for row in rows(Path(folder))]
-
-    assert call(*flags, "--out", "whole") == 0
     for block in (2, 3):
         told.clear()
         with monkeypatch.context() as patch:
             patch.setattr(_members, "train", train)
             assert call(*flags, "--out", f"parts-{block}") == 130
-        assert len(told_by(f"parts-{block}")) == 2 * block
+        assert len(rows(Path(f"parts-{block}"))) == 2 * block
         assert call("--resume", f"parts-{block}") == 0, capsys.readouterr().err
-        assert told_by(f"parts-{block}") == told_by("whole")
+        assert rows(Path(f"parts-{block}")) == rows(whole)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", [(), ("--num-seeds", "2")])
 def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
-    seeds, tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    flags = (*SMALL, *seeds, "--stop-at-return", "-1")
+    flags = (*OFTEN, "--num-seeds", "2", "--stop-at-return", "-1")
     with monkeypatch.context() as patch:
         patch.setattr(_members.Conclusion, "_result", lambda _: sys.exit(9))
         with pytest.raises(SystemExit):
@@ -107,7 +97,7 @@ def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
     assert call("--resume", "mine") == 0
     assert "reached a return of -1 after 128 steps" in capsys.readouterr().out
     assert [row["env_steps"] for row in rows(Path("mine"))] == steps
-    assert json.loads(Path("mine/result.json").read_text())["env_steps"] == 128
+    assert result(Path("mine"))["env_steps"] == 128
     assert call("--resume", "mine") == 0, "a complete run that ended early may go on"
     assert {row["env_steps"] for row in rows(Path("mine"))} == {"128", "256"}
 
@@ -115,7 +105,7 @@ def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
 @pytest.mark.slow
 def test_a_log_that_is_lost_at_the_end_is_one_sentence(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert call(*SMALL, "--out", "mine") == 0
+    assert call(*OFTEN, "--out", "mine") == 0
     Path("mine/metrics.csv").unlink()
     assert call("--resume", "mine") == 1
     said = capsys.readouterr().err
@@ -170,7 +160,7 @@ def test_each_seed_is_a_run_of_a_group(tmp_path, monkeypatch):
 
     asked, real = [], wandb.init
     monkeypatch.setattr(wandb, "init", lambda **given: asked.append(given) or real(**given))
-    assert call(*SMALL, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 0
+    assert call(*OFTEN, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 0
     assert [given["name"] for given in asked] == ["mine/seed-0", "mine/seed-1"]
     assert {given["group"] for given in asked} == {"mine"}
     for i in (0, 1):
@@ -191,20 +181,5 @@ def test_what_has_learned_nothing_leaves_no_logs_of_its_seeds(tmp_path, monkeypa
         return real(*args, **kwargs)
 
     monkeypatch.setattr(_members, "train", train)
-    assert call(*SMALL, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 130
+    assert call(*OFTEN, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 130
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (("--num-seeds", "2", "--devices", "4"), "4 devices are asked for, but jax sees 1."),
-        (("--num-seeds", "2", "--max-kl", "1"), "--max-kl cannot be given with --num-seeds"),
-    ],
-)
-def test_what_seeds_cannot_do_is_one_sentence(flags, words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    code, said = call_and_hear(capsys, *SMALL, *flags)
-    assert code == 2
-    assert words in said
-    assert said.count("\n") == 1

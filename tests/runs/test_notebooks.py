@@ -12,7 +12,6 @@ import pytest
 from eqgrid_lab import run_experiment
 from eqgrid_lab.base import Process, run_process
 from eqgrid_lab.base._command import _Output
-from eqgrid_lab.runs import _program
 from eqgrid_lab.settings import command_of, dump, is_shipped, page
 
 TINY = [
@@ -41,7 +40,6 @@ def notebook() -> Iterator[tuple[Stream, Stream]]:
         patch.setattr(sys, "ps1", "In : ", raising=False)
         patch.setattr(sys, "stdout", out)
         patch.setattr(sys, "stderr", errors)
-        patch.setattr(_program, "keep_compiled_programs", lambda: "")
         before = signal.getsignal(signal.SIGINT), sys.excepthook
         yield out, errors
         assert (sys.stdout, sys.stderr) == (out, errors)

@@ -1,6 +1,6 @@
 """Worlds of a user's own modules on the command line, and what must not import them."""
 
-import csv
+import functools
 import json
 import re
 import shutil
@@ -10,15 +10,21 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import pytest
-from command_lines import call, call_and_hear, exit_code
+from command_lines import call, call_and_hear, hear
 from own_modules import in_folder_of, parse
 from PIL import Image
+from run_files import rows
 from saved_policies import write_policy
 
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import Named, UsageError
-from eqgrid_lab.commands import _best_responses, _crossplay, _evaluation, _partners
+from eqgrid_lab.commands import (
+    crossplay_command,
+    evaluate_command,
+    partners_command,
+    training_settings,
+)
 from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 from eqgrid_lab.worlds import world_settings
 
@@ -317,7 +323,7 @@ def test_files_alone_import_nothing(args, says, capsys):
 
 
 def test_best_responses_have_the_defaults_of_the_world():
-    config = _best_responses.training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
+    config = training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
     assert config.env.normalize_observation
     assert config.env.name == "toy_race:Race"
 
@@ -342,11 +348,10 @@ steps = 64
 
 
 @pytest.mark.slow
-def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
+def test_it_trains_resumes_and_is_judged(capsys):
     assert call(*RACE, *SMALL, "--out", "a") == 0
     assert Path("a/episode.gif").read_bytes() == b"5 states, 0"
-    with Path("a/metrics.csv").open(newline="") as file:
-        assert [row["event_judging"] for row in csv.DictReader(file)][-1] == "8.0", "of both agents"
+    assert rows(Path("a"))[-1]["event_judging"] == "8.0", "of both agents"
     result = json.loads(Path("a/result.json").read_text())
     assert (result["world"], result["layout"]) == ("toy_race:Race", "Race")
     assert call(*RACE, "--resume", "a", "--total-steps", "96") == 0
@@ -356,30 +361,24 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
     assert call(*RACE, *SMALL, *flags, "--seed", "1", "--out", "b") == 0
     code, said = call_and_hear(capsys, *SMALL, *flags, "--out", "c")
     assert (code, "was trained in toy_race:Race, but this run in overcooked" in said) == (2, True)
-
-    def judge(command, *args):
-        monkeypatch.setattr("sys.argv", ["prog", *args])
-        code = exit_code(command)
-        heard = capsys.readouterr()
-        return code, heard.err or heard.out
-
+    judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_race")
-    for command in (_evaluation, _crossplay, _partners):
+    for command in (evaluate_command, crossplay_command, partners_command):
         code, said = judge(command, "a", "b")
         assert code == 2
         assert "names the world 'toy_race:Race', which eqgrid imports only if you name it" in said
         assert "add --env.name toy_race:Race" in said
         assert not Path("imported").exists()
-    code, said = judge(_evaluation, "a", "--env.name", "goals")
+    code, said = judge(evaluate_command, "a", "--env.name", "goals")
     assert (code, "'goals' is not MODULE:NAME of your own world: leave it" in said) == (2, True)
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
-    assert judge(_evaluation, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
+    assert judge(evaluate_command, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
     assert Path("e/episode.gif").read_bytes() == b"5 states, 0"
-    assert judge(_crossplay, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
+    assert judge(crossplay_command, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
     args = ("a", *RACE, "--episodes", "4", "--partners", "set.toml", "--out", "p")
-    assert judge(_partners, *args)[0] == 0
+    assert judge(partners_command, *args)[0] == 0
     assert json.loads(Path("p/partners.json").read_text())["returns"].keys() == {
         "random",
         "trained",
@@ -387,10 +386,10 @@ def test_it_trains_resumes_and_is_judged(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_grid_world_in_wrappers_has_a_film(monkeypatch):
+def test_a_grid_world_in_wrappers_has_a_film(capsys):
     write_policy(Path("p.safetensors"), "--env.name", "toy_race:forage")
     args = ["p.safetensors", "--env.name", "toy_race:forage", "--episodes", "2", "--out", "e"]
-    _evaluation.run([*args, "--card", "card"])
+    assert hear(capsys, evaluate_command, *args, "--card", "card")[0] == 0
     with Image.open("e/episode.gif") as film:
         assert film.n_frames == 11, "the inner limit ends an episode"
     assert "--env.name toy_race:forage" in Path("card/README.md").read_text()
@@ -405,15 +404,10 @@ def test_many_seeds_and_sweeps_train_in_it(capsys):
     assert call(*RACE, "--resume", "s", "--total-steps", "96") == 0
     Path("sweep.toml").write_text('[space]\n"env.length" = [3, 4]\n')
     assert call(*RACE, *SMALL, "--sweep", "sweep.toml", "--out", "w") == 0
-    lengths = [float(row["eval_length_mean"]) for row in rows_of("w")]
+    points = [rows(folder) for folder in sorted(Path("w").glob("point-*"))]
+    lengths = [float(row["eval_length_mean"]) for point in points for row in point]
     assert sorted(set(lengths)) == [3.0, 4.0]
     args = ("--env.name", "toy_race:Undrawn", *SMALL, "--out", "u")
     code, said = call_and_hear(capsys, *args)
     assert code == 1
     assert "toy_race:Undrawn cannot be drawn: KeyError 'a pen'" in said
-
-
-def rows_of(folder):
-    for path in sorted(Path(folder).glob("point-*/metrics.csv")):
-        with path.open(newline="") as file:
-            yield from csv.DictReader(file)

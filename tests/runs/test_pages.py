@@ -1,6 +1,5 @@
 """Copies of a page with something of one's own in them train, resume and are evaluated."""
 
-import csv
 import dataclasses
 import functools
 import json
@@ -10,13 +9,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from command_lines import exit_code, listening
+from command_lines import call, hear
+from run_files import rows
 
 from eqgrid_lab import _pages
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import _crossplay, _evaluation
-from eqgrid_lab.runs import _program
+from eqgrid_lab.commands import crossplay_command, evaluate_command
 from eqgrid_lab.settings import SHIPPED, command_of, is_shipped, load_page, page, parse, read_flags
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
@@ -107,33 +106,24 @@ CHANGES = {
 """What is defined in a copy, and a line of the page with what takes its place."""
 
 
-def write_copy(path, change):
-    definition, line, instead = CHANGES[change]
-    assert TEXT.count(line) == 1
-    text = TEXT.replace(line, instead)
+def write_copy(path, *changes):
+    text, definitions = TEXT, ""
+    for change in changes:
+        definition, line, instead = CHANGES[change]
+        assert text.count(line) == 1
+        text, definitions = text.replace(line, instead), definitions + definition
     head, class_ = text.split("\n\n\n@dataclasses.dataclass", 1)
-    path.write_text(f"{head}\n{IMPORTS}\n{definition}\n\n@dataclasses.dataclass{class_}")
+    path.write_text(f"{head}\n{IMPORTS}\n{definitions}\n\n@dataclasses.dataclass{class_}")
     return path
 
 
-@pytest.fixture
-def quiet(monkeypatch, tmp_path):
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    for module in (_program, _evaluation, _crossplay):
-        monkeypatch.setattr(module, "keep_compiled_programs", lambda: "")
 
 
-def train(monkeypatch, experiment, *args):
-    monkeypatch.setattr("sys.argv", ["page", *args])
-    with listening() as process:
-        return _program.run_command_line(experiment, process)
-
-
-@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("line", ["return NormalizeObservation(envs) if", "envs = NormalizeObser"])
-def test_a_page_normalises_observations_in_training_and_in_evaluations(
-    tmp_path, monkeypatch, capsys, line
-):
+def test_a_page_normalises_observations_in_training_and_in_evaluations(tmp_path, capsys, line):
     assert TEXT.count(line) == 1
     mine = tmp_path / "mine.py"
     mine.write_text(TEXT.replace(line, line.replace("NormalizeObser", "NoNormalizeObser")))
@@ -141,42 +131,41 @@ def test_a_page_normalises_observations_in_training_and_in_evaluations(
     no = "def NoNormalizeObservation(envs):\n    return envs"
     mine.write_text(f"{head}\n\n\n{no}\n\n\n@dataclasses.dataclass{class_}")
     args = [*SMALL.split(), "--env.normalize-observation", "--total-steps", "128", "--out", "run"]
-    assert train(monkeypatch, load_page(mine), *args) == 2
+    assert call(*args, algorithm=load_page(mine)) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: Evaluations use the observation statistics of training")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, monkeypatch, capsys, change):
-    own = write_copy(tmp_path / "mine.py", change)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("a wrapper more", "another network", "another advantage"),
+        ("another world", "another critic input"),
+    ],
+)
+def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
+    own = write_copy(tmp_path / "mine.py", *changes)
     args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
-    assert train(monkeypatch, load_page(own), *args) == 0
+    assert call(*args, algorithm=load_page(own)) == 0
     more = ["--resume", "run", "--total-steps", "192"]
-    assert train(monkeypatch, load_page(own), *more) == 0
-    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
-        assert [row["env_steps"] for row in csv.DictReader(file)] == ["64", "128", "192"]
-    monkeypatch.setattr(
-        "sys.argv",
-        ["evaluate.py", "run", "--episodes", "2", "--no-film", "--page", "mine.py", "--out", "e"],
-    )
-    assert exit_code(_evaluation) == 0
+    assert call(*more, algorithm=load_page(own)) == 0
+    assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
+    judging = ["run", "--episodes", "2", "--no-film"]
+    code, said = hear(capsys, evaluate_command, *judging, "--page", "mine.py", "--out", "e")
+    assert code == 0, said
     assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
-    if change == "another network":
-        capsys.readouterr()
-        monkeypatch.setattr("sys.argv", ["evaluate.py", "run", "--episodes", "2", "--no-film"])
-        assert exit_code(_evaluation) == 2
-        assert "by your own script 'mine.py': add --page with this file" in capsys.readouterr().err
+    if "another network" in changes:
+        code, said = hear(capsys, evaluate_command, *judging)
+        assert code == 2
+        assert "by your own script 'mine.py': add --page with this file" in said
         shutil.copytree("run", "other")
-        monkeypatch.setattr(
-            "sys.argv", ["crossplay.py", "run", "other", "--episodes", "2", "--page", "mine.py"]
-        )
-        assert exit_code(_crossplay) == 0
-    if change in ("another world", "another critic input"):
+        args = ["run", "other", "--episodes", "2", "--page", "mine.py"]
+        assert hear(capsys, crossplay_command, *args)[0] == 0
+    else:
         partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
-        assert train(monkeypatch, load_page(own), *args[:-2], *partners) == 0
+        assert call(*args[:-2], *partners, algorithm=load_page(own)) == 0
 
 
 @pytest.mark.parametrize("algorithm", SHIPPED)
@@ -231,7 +220,6 @@ def test_a_page_may_import_its_neighbours(tmp_path):
     assert load_page(page).algorithm == "ippo"
 
 
-@pytest.mark.usefixtures("quiet")
 def test_a_page_is_copied_out(tmp_path, capsys):
     _pages._list_or_copy(["new", "ippo", "mine.py"])
     assert (tmp_path / "mine.py").read_text(encoding="utf-8") == TEXT

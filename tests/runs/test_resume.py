@@ -1,6 +1,5 @@
 """A run that is stopped and resumed is the run that was never stopped."""
 
-import csv
 import functools
 import itertools
 import json
@@ -10,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_lines import call_and_hear
-from safetensors.numpy import load_file, save as save_arrays
+from command_lines import call as train, call_and_hear
+from run_files import check_equal, result, rows, table
+from safetensors.numpy import save as save_arrays
 
 from agents import read_metadata, save
 from agents.files import _checkpoint
@@ -25,8 +25,6 @@ FLAGS = (
     *("--num-envs", "4", "--ppo.rollout-length", "32", "--env.horizon", "40"),
     *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
 )
-TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
-TIMES |= {"memory_bytes"}
 
 
 @pytest.fixture
@@ -52,25 +50,12 @@ def stop_after(monkeypatch):
     return stop_after
 
 
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
-
-
-def result(folder: Path) -> dict:
-    return {
-        k: v for k, v in json.loads((folder / "result.json").read_text()).items() if k not in TIMES
-    }
-
-
-def check_equal(folder: Path, whole: Path) -> None:
-    assert rows(folder) == rows(whole)
-    assert result(folder) == result(whole)
-    for name in ("best", "last"):
-        one, other = (load_file(x / "checkpoints" / f"{name}.safetensors") for x in (folder, whole))
-        assert one.keys() == other.keys()
-        for leaf in one:
-            np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """The folder of a complete run of two blocks."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    assert train(*FLAGS, "--total-steps", "512", "--out", folder) == 0
+    return folder
 
 
 @pytest.mark.parametrize("kept", range(5))
@@ -125,12 +110,14 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     assert code == 130
     assert f"to continue: {command_of(page('ippo'))} --resume mine" in said
     assert len(rows(Path("mine"))) == 2
+    if more:  # rows after the checkpoint, the last one of them torn, are written again
+        lines = Path("whole", "metrics.csv").read_bytes().splitlines(keepends=True)
+        Path("mine", "metrics.csv").write_bytes(b"".join(lines[:4]) + lines[4][:37])
     code, said = call("--resume", "mine")
     assert code == 0
     assert "continuing after 512 steps" in said
     check_equal(Path("mine"), Path("whole"))
-    with (Path("mine") / "metrics.csv").open() as file:
-        times = [float(row["wall_seconds"]) for row in csv.DictReader(file)]
+    times = [float(row["wall_seconds"]) for row in table(Path("mine", "metrics.csv"))]
     assert times == sorted(times), "times go on, too"
 
 
@@ -159,20 +146,18 @@ def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_pa
     assert call(*flags, "--out", "whole")[0] == 0
     assert [row["stage"] for row in rows(Path("whole"))] == ["1", "1", "2", "2"]
     assert [row["gate_passes"] for row in rows(Path("whole"))] == ["0", "0", "1", "2"]
-    for blocks in (2, 3):  # at the end of a stage, and in the middle of one
-        folder = f"stopped after {blocks}"
-        stop_after(blocks)
-        assert call(*flags, "--out", folder)[0] == 130
-        assert len(rows(Path(folder))) == blocks
-        for old, new in (("learning_rate = 0.003", "learning_rate = 0.004"), EDITS["seed"]):
-            edit(Path(folder, "config.toml"), old, new)
-            code, said = call("--resume", folder)
-            assert (code, said.count("\n")) == (2, 1)
-            name = "stage 2: ppo.learning-rate (was 0.003, is 0.004)"
-            assert (name if "rate" in old else "--seed (was 0, is 7)") in said
-            edit(Path(folder, "config.toml"), new, old)
-        assert call("--resume", folder)[0] == 0
-        check_equal(Path(folder), Path("whole"))
+    stop_after(3)  # in the middle of a stage
+    assert call(*flags, "--out", "stopped")[0] == 130
+    assert len(rows(Path("stopped"))) == 3
+    for old, new in (("learning_rate = 0.003", "learning_rate = 0.004"), EDITS["seed"]):
+        edit(Path("stopped", "config.toml"), old, new)
+        code, said = call("--resume", "stopped")
+        assert (code, said.count("\n")) == (2, 1)
+        name = "stage 2: ppo.learning-rate (was 0.003, is 0.004)"
+        assert (name if "rate" in old else "--seed (was 0, is 7)") in said
+        edit(Path("stopped", "config.toml"), new, old)
+    assert call("--resume", "stopped")[0] == 0
+    check_equal(Path("stopped"), Path("whole"))
     compile_block, count = _train._compile, itertools.count(1)
 
     def press_and_compile(*args):
@@ -194,45 +179,33 @@ def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("hears_ctrl_c")
-def test_half_a_row_and_rows_after_the_checkpoint_are_written_again(call, stop_after, tmp_path):
-    flags = [*FLAGS, "--total-steps", "1280"]
-    assert call(*flags, "--out", "whole")[0] == 0
-    stop_after(2)
-    call(*flags, "--out", "mine")
-    text = (tmp_path / "whole" / "metrics.csv").read_bytes()
-    lines = text.splitlines(keepends=True)
-    cut = b"".join(lines[:4]) + lines[4][:37]
-    (tmp_path / "mine" / "metrics.csv").write_bytes(cut)
-    assert call("--resume", "mine")[0] == 0
-    check_equal(Path("mine"), Path("whole"))
-
-
-@pytest.mark.slow
-def test_a_run_that_is_complete_can_be_made_longer(call, tmp_path):
-    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
+def test_a_run_that_is_complete_can_be_made_longer(call, finished, tmp_path):
+    shutil.copytree(finished, "mine")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     code, said = call("--resume", "mine")
     assert code == 2
     assert "is complete, with 512 steps: add a larger --total-steps" in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    best = tmp_path / "mine" / "checkpoints" / "best.safetensors"
+    assert read_metadata(best)["chosen_by"] == 0.0
+    update = read_metadata(best)["update"]
     assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
     assert result(Path("mine"))["env_steps"] == 1024
     assert [row["env_steps"] for row in rows(Path("mine"))] == ["256", "512", "768", "1024"]
     assert "total_steps = 1024" in (tmp_path / "mine" / "config.toml").read_text()
+    assert read_metadata(best)["update"] == update, "an equal return is no better one"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", [("result.json", "curve.png", "episode.gif"), ("curve.png",)])
-def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, tmp_path, missing):
-    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
-    shutil.copytree("mine", "whole")
+def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, finished, missing):
+    shutil.copytree(finished, "mine")
     for name in missing:
-        (tmp_path / "mine" / name).unlink()
+        Path("mine", name).unlink()
     assert call("--resume", "mine")[0] == 0
     for name in ("curve.png", "episode.gif"):
-        assert (Path("mine") / name).exists()
-    check_equal(Path("mine"), Path("whole"))
+        assert Path("mine", name).exists()
+    check_equal(Path("mine"), finished)
 
 
 EDITS = {
@@ -325,12 +298,8 @@ def damage(folder: Path, how: str) -> None:
         ("nothing", ["--total-steps", "100"], "is complete"),
     ],
 )
-def test_what_cannot_be_resumed_is_one_sentence(call, tmp_path, how, more, words):
-    if not (tmp_path.parent / "finished").exists():
-        assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
-        shutil.copytree("mine", tmp_path.parent / "finished")
-    else:
-        shutil.copytree(tmp_path.parent / "finished", "mine")
+def test_what_cannot_be_resumed_is_one_sentence(call, finished, tmp_path, how, more, words):
+    shutil.copytree(finished, "mine")
     damage(tmp_path / "mine", how)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     code, said = call("--resume", "mine", *(more or ["--total-steps", "1024"]))
@@ -400,13 +369,3 @@ def test_a_best_checkpoint_of_steps_that_were_abandoned_is_set_aside(call, monke
     assert result(Path("mine"))["best_env_steps"] == 768
     steps = sorted(path.name for path in folder.glob("step-*.safetensors"))
     assert steps == [f"step-{number:012}.safetensors" for number in (256, 512, 768)]
-
-
-@pytest.mark.slow
-def test_the_best_stays_the_best(call, tmp_path):
-    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 0
-    best = tmp_path / "mine" / "checkpoints" / "best.safetensors"
-    before = read_metadata(best)
-    assert before["chosen_by"] == 0.0
-    assert call("--resume", "mine", "--total-steps", "1024")[0] == 0
-    assert read_metadata(best)["update"] == before["update"], "an equal return is no better one"

@@ -7,6 +7,7 @@ import itertools
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,10 +15,10 @@ import numpy as np
 import pytest
 
 from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.folders import _folder, _results
+from eqgrid_lab.folders import _folder, locked, open_folder, open_results, short_name
 from eqgrid_lab.runs import _hooks
 from eqgrid_lab.settings import dump, page
-from eqgrid_lab.show import _loggers, _report
+from eqgrid_lab.show import Csv, _report, draw_curve
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +37,7 @@ def run():
     """Opens a folder, and leaves in it what a run that learned something would leave."""
 
     def run(out: str, *, overwrite: bool = False, seed: int = 1) -> Path:
-        with _folder.open_folder("a", Path(out), overwrite, settings(seed)) as path:
+        with open_folder("a", Path(out), overwrite, settings(seed)) as path:
             (path / "metrics.csv").write_text(f"seed = {seed}")
             (path / "checkpoints" / "last.safetensors").write_text(f"seed = {seed}")
         return path
@@ -52,7 +53,7 @@ def refusal(function, *args, **kwargs) -> str:
 
 def test_folders_that_are_taken_are_numbered():
     with contextlib.ExitStack() as stack:
-        contexts = [_folder.open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
+        contexts = [open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
         found = [stack.enter_context(context) for context in contexts]
         assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
         for i, path in enumerate(found):
@@ -61,8 +62,8 @@ def test_folders_that_are_taken_are_numbered():
 
 
 def test_results_of_one_second_have_folders_of_their_own(monkeypatch):
-    monkeypatch.setattr(_results.time, "strftime", lambda _: "now")
-    with _results.open_results("a", None) as (first, _), _results.open_results("a", None) as others:
+    monkeypatch.setattr(time, "strftime", lambda _: "now")
+    with open_results("a", None) as (first, _), open_results("a", None) as others:
         assert (first, others[0]) == (Path("runs/a-now"), Path("runs/a-now-2"))
         (first / "a.json").write_text("1")
     assert [path.name for path in Path("runs").iterdir()] == ["a-now"], "nothing empty stays"
@@ -70,48 +71,46 @@ def test_results_of_one_second_have_folders_of_their_own(monkeypatch):
 
 def test_results_are_written_where_nothing_is_and_nobody_else_writes():
     Path("mine").mkdir()
-    with _results.open_results("a", Path("mine")) as (folder, _):
-        assert "Another process" in refusal(open_results, "mine")
+    with open_results("a", Path("mine")) as (folder, _):
+        assert "Another process" in refusal(results_in, "mine")
         (folder / "a.json").write_text("1")
-    assert "exists and is not empty: choose another --out" in refusal(open_results, "mine")
+    assert "exists and is not empty: choose another --out" in refusal(results_in, "mine")
     assert contents(Path("mine")) == {"mine/a.json": "1"}
 
 
-def open_results(out: str) -> None:
-    with _results.open_results("a", Path(out)):
+def results_in(out: str) -> None:
+    with open_results("a", Path(out)):
         pass
 
 
 @pytest.mark.parametrize("fails", [UsageError, RunError, OSError])
 def test_results_that_come_to_nothing_leave_nothing(fails):
-    with pytest.raises(fails), _results.open_results("a", Path("deep/mine")):
+    with pytest.raises(fails), open_results("a", Path("deep/mine")):
         raise fails
     assert list(Path().iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("out", ["None", "Path('mine')"])
-@pytest.mark.parametrize("opens", ["_folder.open_folder", "_results.open_results"])
-def test_of_processes_that_start_at_once_each_has_a_folder_or_none(tmp_path, opens, out):
-    """Four processes, each of which opens 25 folders as soon as all of them are there."""
+def test_of_processes_that_start_at_once_each_has_a_folder_or_none():
+    """Four processes, each of which opens 100 folders as soon as all of them are there."""
     script = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.folders import _folder, _results
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.folders import open_folder, open_results
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(25):
-    try:
-        out = {out}
-        more = (False, "seed = 1") if {opens!r} == "_folder.open_folder" else ()
-        with {opens}(f"race{{i}}", out and out / str(i), *more) as opened:
-            folder = opened if more else opened[0]
-            (folder / "metrics.csv").write_text("a row")
-            print(folder)
-    except UsageError as error:
-        assert "is not empty" in str(error) or "Another process" in str(error)
+    for opens, more in ((open_folder, (False, "seed = 1")), (open_results, ())):
+        for out in (None, Path("mine") / opens.__name__ / str(i)):
+            try:
+                with opens(f"{{opens.__name__}}-{{i}}", out, *more) as opened:
+                    folder = opened if more else opened[0]
+                    (folder / "metrics.csv").write_text("a row")
+                    print(folder)
+            except UsageError as error:
+                assert "is not empty" in str(error) or "Another process" in str(error)
 """
     command = [sys.executable, "-c", script]
     racers = [
@@ -127,7 +126,7 @@ for i in range(25):
     for racer in racers:
         folders += racer.communicate(timeout=120)[0].split()
         assert racer.returncode == 0
-    assert len(folders) == len(set(folders)) == (100 if out == "None" else 25)
+    assert len(folders) == len(set(folders)) == 4 * 2 * 25 + 2 * 25
 
 
 def test_an_empty_folder_is_free(run):
@@ -179,7 +178,7 @@ def test_what_others_wrote_stays_where_it_is(run, learned):
             ["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 2"
         )
     else:
-        with _folder.open_folder("a", mine, True, settings(2)):
+        with open_folder("a", mine, True, settings(2)):
             assert contents(mine).keys() - {"mine/run.lock"} == {*expected, "mine/config.toml"}
             write(mine, "wandb/wandb/run-20270101_120000-c3d4/run.wandb")
     assert contents(mine) == expected
@@ -293,7 +292,7 @@ def contents(folder: Path) -> dict[str, str]:
 def test_nothing_stale_is_beside_a_new_run(run):
     mine = run("mine")
     (mine / "result.json").write_text("old")
-    with _folder.open_folder("a", mine, True, settings(2)):
+    with open_folder("a", mine, True, settings(2)):
         assert contents(mine).keys() - {"mine/run.lock"} == {"mine/config.toml"}
     assert list(mine.iterdir()) == []
 
@@ -317,40 +316,38 @@ def test_the_settings_of_another_program_are_left_alone(run):
 
 def test_a_link_that_leads_nowhere_is_one_sentence():
     Path("runs").symlink_to("/nonexistent/x")
-    with (
-        pytest.raises(Exception, match=r"'runs' cannot be written"),
-        _folder.made_folder("a", None),
-    ):
+    words = r"'runs' cannot be written"
+    with pytest.raises(RunError, match=words), open_folder("a", None, False, ""):
         pass
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
-    with _folder.open_folder("a", Path("mine"), False, "seed = 1") as mine:
+    with open_folder("a", Path("mine"), False, "seed = 1") as mine:
         (mine / "result.json").write_text("new")
         with pytest.raises(Exception, match=r"Another process is writing to the folder 'mine'"):
             run("mine", overwrite=overwrite)
-        with pytest.raises(Exception, match=r"Another process"), _folder.locked(mine):
+        with pytest.raises(Exception, match=r"Another process"), locked(mine):
             pass
         assert (mine / "result.json").read_text() == "new"
     assert "run.lock" not in {path.name for path in mine.iterdir()}
-    with _folder.locked(mine):
+    with locked(mine):
         assert (mine / "run.lock").exists()
 
 
 def test_only_a_run_that_learned_nothing_is_discarded(run):
     assert (run("mine") / "config.toml").exists()
-    with _folder.open_folder("a", Path("other"), False, ""):
+    with open_folder("a", Path("other"), False, ""):
         assert Path("other").exists()
     assert not Path("other").exists()
-    with _folder.open_folder("a", None, False, ""):
+    with open_folder("a", None, False, ""):
         assert Path("runs/a").exists()
     assert not Path("runs/a").exists()
-    with _folder.open_folder("a", Path("full"), False, "") as full:
+    with open_folder("a", Path("full"), False, "") as full:
         (full / "checkpoints" / "last.safetensors").write_text("a disk too full for a log")
     assert (full / "config.toml").exists()
     Path("other").mkdir()
-    with _folder.open_folder("a", Path("other"), False, ""):
+    with open_folder("a", Path("other"), False, ""):
         pass
     assert list(Path("other").iterdir()) == [], "what was there before stays"
 
@@ -368,7 +365,7 @@ def test_only_a_run_that_learned_nothing_is_discarded(run):
     ],
 )
 def test_any_layout_has_a_short_name(layout, name):
-    assert _folder.short_name(layout) == name
+    assert short_name(layout) == name
 
 
 class Disk:
@@ -425,7 +422,7 @@ def after(updates: int, measured: dict) -> SimpleNamespace:
 def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys):
     disk = Disk(monkeypatch)
     failures = _hooks.Failures()
-    log = _hooks.Log([_loggers.Csv(tmp_path / "metrics.csv")], failures, 0.0)
+    log = _hooks.Log([Csv(tmp_path / "metrics.csv")], failures, 0.0)
     wholes = []
     for update in range(1, 9):
         disk.room = 60 if 3 <= update < 6 else 10**9
@@ -444,7 +441,7 @@ def test_rows_that_find_no_room_are_written_later(monkeypatch, tmp_path, capsys)
 
 def test_a_log_that_was_removed_is_written_anew(tmp_path):
     path = tmp_path / "metrics.csv"
-    log = _hooks.Log([_loggers.Csv(path)], _hooks.Failures(), 0.0)
+    log = _hooks.Log([Csv(path)], _hooks.Failures(), 0.0)
     for update in range(1, 6):
         if update == 3:
             path.unlink()
@@ -479,7 +476,7 @@ def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
     reached = _report.reached(rows, 20)
     assert len(reached) <= 1000
     assert bool(reached) == any(np.isfinite(x) and x >= 20 for x in returns)
-    _report.draw_curve(tmp_path / "curve.png", rows, "odd [/b] 台所 $x_", 260.0)
+    draw_curve(tmp_path / "curve.png", rows, "odd [/b] 台所 $x_", 260.0)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 

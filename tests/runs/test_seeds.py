@@ -1,8 +1,6 @@
 """Runs with many seeds are, each of them, the run with that seed alone."""
 
-import csv
 import itertools
-import json
 import math
 import signal
 from pathlib import Path
@@ -10,23 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_lines import call, progress_of_runs
+from run_files import SMALL, result, rows
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
-from eqgrid_lab.folders import _folder
+from eqgrid_lab.folders import open_folder
 from eqgrid_lab.runs import EarlyStop, _evaluator, _members
 from eqgrid_lab.settings import dump, page
 from eqgrid_lab.show import bootstrap_interval
 
-SMALL = (
-    *("--env.name", "goals", "--env.horizon", "20", "--num-envs", "4", "--width", "8"),
-    *("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"),
-    *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
-    *("--total-steps", "640"),
-)
 SEEDS = ("--seed", "3", "--num-seeds", "2")
-TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
-TIMES |= {"memory_bytes"}
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +26,6 @@ def whole(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("seeds") / "whole"
     assert call(*SMALL, *SEEDS, "--out", out) == 0
     return out
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
-
-
-def without_times(result):
-    if isinstance(result, dict):
-        return {k: without_times(v) for k, v in result.items() if k not in TIMES}
-    return [without_times(x) for x in result] if isinstance(result, list) else result
-
-
-def result(folder: Path) -> dict:
-    return without_times(json.loads((folder / "result.json").read_text()))
 
 
 def files(folder: Path) -> set[str]:
@@ -217,7 +193,7 @@ def test_an_older_run_is_removed_with_all_its_seeds(tmp_path, learned):
     settings = dump(page("ippo")())
 
     def open_seeds(numbers, learned):
-        with _folder.open_folder("a", tmp_path / "mine", True, settings) as folder:
+        with open_folder("a", tmp_path / "mine", True, settings) as folder:
             for i in numbers:
                 (folder / f"seed-{i}").mkdir()
                 (folder / f"seed-{i}" / "config.toml").write_text(settings)

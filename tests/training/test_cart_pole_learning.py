@@ -27,11 +27,10 @@ def cart_poles(num_envs):
 
 @pytest.mark.slow
 @pytest.mark.learning
-@pytest.mark.parametrize("seed", [0, 1])
-def test_ppo_solves_the_cart_pole_in_all_wrappers(seed):
+def test_ppo_solves_the_cart_pole_in_all_wrappers():
     ppo = PPO(rollout_length=64, num_epochs=6, learning_rate=1.5e-3, entropy_coefficient=0.0)
     env = cart_poles(16)
-    train_key, eval_key = jax.random.split(jax.random.key(seed))
+    train_key, eval_key = jax.random.split(jax.random.key(0))
     state = init_train_state(ppo, env, train_key)
     evaluation = cart_poles(64)
     start = evaluate(state.policy, evaluation.freeze(state.runner.env_state), eval_key)

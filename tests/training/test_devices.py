@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import call, call_and_hear
 from learners import GRU, clocks, loud_mlp
+from run_files import rows
 
 from agents import PPO, check_even, device_mesh, init_train_state, train
 from agents.training import _train
@@ -24,13 +26,14 @@ NUM_ENVS = 16
 FLAGS = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={DEVICES}"
 
 
-def in_a_process_with_devices(test: str) -> None:
-    """Runs one test where jax sees eight devices, which has to be said when it starts."""
+@pytest.mark.slow
+def test_eight_devices_are_one():
+    """The tests below, in a process where jax sees eight devices from the start."""
     env = os.environ | {"XLA_FLAGS": FLAGS, "PYTEST_ADDOPTS": ""}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", f"{__file__}::{test}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env)
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", "-k", "in_eight_devices"]
+    done = subprocess.run([*command, __file__], cwd=ROOT, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 alone = pytest.mark.skipif(jax.device_count() < DEVICES, reason="is run by the test above it")
@@ -50,12 +53,6 @@ def numbers(progress) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["kitchens", "recurrent"])
-def test_eight_devices_are_one(case):
-    in_a_process_with_devices(f"test_in_eight_devices[{case}]")
-
-
 @alone
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["kitchens", "recurrent"])
@@ -65,7 +62,7 @@ def test_in_eight_devices(case, key):
     if case == "recurrent":
         env, network = NormalizeReward(NormalizeObservation(clocks(NUM_ENVS))), GRU
     results = []
-    for mesh in (None, device_mesh(), device_mesh(4)):
+    for mesh in (None, device_mesh(4) if case == "recurrent" else device_mesh()):
         state = init_train_state(ppo, env, key, network=network)
         done = train(ppo, env, state, num_updates=5, updates_per_block=3, mesh=mesh)
         results.append(numbers(done))
@@ -75,14 +72,8 @@ def test_in_eight_devices(case, key):
             assert len(shards) == mesh.size
             assert all(shard.data.shape == (NUM_ENVS // mesh.size,) for shard in shards)
             assert parameter.sharding.is_fully_replicated
-    for other in results[1:]:
-        for one, many in zip(results[0], other, strict=True):
-            np.testing.assert_allclose(many, one, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_seeds_are_divided_among_devices():
-    in_a_process_with_devices("test_seeds_in_eight_devices")
+    for one, many in zip(*results, strict=True):
+        np.testing.assert_allclose(many, one, rtol=1e-4, atol=1e-5)
 
 
 @alone
@@ -98,44 +89,34 @@ def test_seeds_in_eight_devices(key):
         return train(rates, env, init(keys), **settings)
 
     one = trained(None)
-    for devices in (8, 4):
-        _train._compiled_blocks.clear()
-        many = trained(device_mesh(devices))
-        program = next(iter(_train._compiled_blocks.values())).compiled.as_text()
-        assert not re.findall("all-reduce|all-gather|all-to-all|collective|scatter-reduce", program)
-        assert "while" in program
-        assert len(many.state.updates.addressable_shards) == devices
-        for a, b in zip(numbers(one), numbers(many), strict=True):
-            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    _train._compiled_blocks.clear()
+    many = trained(device_mesh(4))
+    program = next(iter(_train._compiled_blocks.values())).compiled.as_text()
+    assert not re.findall("all-reduce|all-gather|all-to-all|collective|scatter-reduce", program)
+    assert "while" in program
+    assert len(many.state.updates.addressable_shards) == 4
+    for a, b in zip(numbers(one), numbers(many), strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="8 runs cannot be spread evenly over 3 devices"):
         trained(device_mesh(3))
 
 
+@alone
 @pytest.mark.slow
-def test_a_command_line_uses_them_all(tmp_path):
+def test_a_command_line_in_eight_devices(tmp_path, capsys):
     flags = "--total-steps 1024 --num-envs 16 --ppo.rollout-length 16 --eval-every 512 --width 8"
     flags += " --eval-episodes 2 --final-episodes 2 --env.horizon 20 --env.normalize-observation"
-    env = os.environ | {"XLA_FLAGS": FLAGS}
-    start = [sys.executable, str(ROOT / "experiments" / "ippo.py")]
-
-    def run(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*start, *args], cwd=tmp_path, capture_output=True, text=True, env=env
-        )
-
-    for more, out in ((["--devices", "all"], "all"), ([], "one")):
-        done = run(*flags.split(), *more, "--out", out)
-        assert done.returncode == 0, done.stderr
-    returns = []
-    for out in ("all", "one"):
-        lines = (tmp_path / out / "metrics.csv").read_text().splitlines()
-        column = lines[0].split(",").index("entropy")
-        returns.append([float(line.split(",")[column]) for line in lines[1:]])
-    np.testing.assert_allclose(*returns, rtol=1e-4)
-    done = run(*flags.split(), "--devices", "3", "--num-seeds", "4", "--out", "none")
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: 4 seeds cannot be spread evenly over 3 devices")
-    assert done.stderr.count("\n") == 1
+    entropies = []
+    for more in (["--devices", "all"], []):
+        out = tmp_path / f"run{len(more)}"
+        assert call(*flags.split(), *more, "--out", out) == 0
+        entropies.append([float(row["entropy"]) for row in rows(out)])
+    np.testing.assert_allclose(*entropies, rtol=1e-4)
+    capsys.readouterr()
+    more = ("--devices", "3", "--num-seeds", "4", "--out", tmp_path / "none")
+    code, said = call_and_hear(capsys, *flags.split(), *more)
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith("error: 4 seeds cannot be spread evenly over 3 devices")
 
 
 def test_uneven_numbers_are_refused(key):

@@ -260,11 +260,10 @@ def test_other_schedules_compile_nothing_anew(key):
 
 @pytest.mark.slow
 @pytest.mark.to_the_bit
-@pytest.mark.parametrize("normalize", [False, True])
-def test_no_key_is_used_twice_and_no_number_is_undefined(key, normalize):
+def test_no_key_is_used_twice_and_no_number_is_undefined(key):
     # Episodes of a clock are cut while a block runs, and in the first update none has ended.
     env = Vectorize(AutoReset(LogEpisodes(Clock())), NUM_ENVS)
-    ppo = PPO(rollout_length=2, num_epochs=1, num_minibatches=1, normalize_values=normalize)
+    ppo = PPO(rollout_length=2, num_epochs=1, num_minibatches=1, normalize_values=True)
     with jax.debug_key_reuse(True), jax.debug_nans(True):
         env, state = start(key, env=env, ppo=ppo, network=agents.GRU)
         done = train(ppo, env, state, num_updates=8, updates_per_block=8)
@@ -405,7 +404,7 @@ def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("updates_per_block", "blocks"), [(4, [4, 6]), (5, [5, 6]), (1, [1, 2, 3, 4, 5, 6]), (9, [6])]
+    ("updates_per_block", "blocks"), [(4, [4, 6]), (1, [1, 2, 3, 4, 5, 6]), (9, [6])]
 )
 def test_the_last_block_is_as_long_as_is_left(key, updates_per_block, blocks):
     env, state = start(key)

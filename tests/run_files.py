@@ -1,0 +1,56 @@
+"""The files of runs, and when two runs are the same."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
+TIMES |= {"memory_bytes"}
+"""What differs between two runs that are otherwise the same."""
+
+
+SMALL = (
+    *("--env.name", "goals", "--env.horizon", "20", "--num-envs", "4", "--width", "8"),
+    *("--ppo.rollout-length", "32", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"),
+    *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
+    *("--total-steps", "640"),
+)
+"""The flags of a small run: five updates of 128 steps, two of them in a block."""
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    """The log of a run, without times."""
+    return [
+        {k: v for k, v in row.items() if k not in TIMES} for row in table(folder / "metrics.csv")
+    ]
+
+
+def _without_times(result):
+    if isinstance(result, dict):
+        return {k: _without_times(v) for k, v in result.items() if k not in TIMES}
+    return [_without_times(x) for x in result] if isinstance(result, list) else result
+
+
+def result(folder: Path) -> dict:
+    """The results of a run, without times."""
+    return _without_times(json.loads((folder / "result.json").read_text()))
+
+
+def check_equal(folder: Path, whole: Path) -> None:
+    """Two runs have the same logs, results and checkpoints, to the bit."""
+    assert rows(folder) == rows(whole)
+    assert result(folder) == result(whole)
+    for name in ("best", "last"):
+        one, other = (load_file(x / "checkpoints" / f"{name}.safetensors") for x in (folder, whole))
+        assert one.keys() == other.keys()
+        for leaf in one:
+            np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
