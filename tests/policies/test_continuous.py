@@ -145,12 +145,12 @@ def test_the_first_ratio_is_one(key, network, chunk, shared, view):
     assert (jnp.abs(rollout.raw_action) > 1).any()
     ppo = PPO(rollout_length=12, chunk_length=chunk)
     batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
-    rows = shuffle(key, batch.value.shape[1], 1, 2)[0]
+    rows = shuffle(key, batch.rollout.value.shape[1], 1, 2)[0]
     part = minibatch(batch, rows)
     distribution, value = eqx.filter_jit(replay)(policy, part)
-    ratio = jnp.exp(distribution.log_prob(part.raw_action) - part.log_prob)
+    ratio = jnp.exp(distribution.log_prob(part.rollout.raw_action) - part.rollout.log_prob)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-3)
-    np.testing.assert_allclose(value, part.value, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(value, part.rollout.value, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

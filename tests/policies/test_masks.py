@@ -119,7 +119,7 @@ def test_agents_never_do_what_is_forbidden(run, greedy, key):
 @eqx.filter_jit
 def replayed(policy, part):
     distribution, value = replay(policy, part)
-    return jnp.exp(distribution.log_prob(part.raw_action) - part.log_prob), value
+    return jnp.exp(distribution.log_prob(part.rollout.raw_action) - part.rollout.log_prob), value
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_first_ratio_is_one(network, shared, key):
     part, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
     ratio, value = replayed(policy, part)
     np.testing.assert_allclose(ratio, 1.0, atol=1e-5)
-    np.testing.assert_allclose(value, part.value, atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(value, part.rollout.value, atol=1e-5, rtol=1e-5)
 
 
 def test_critics_of_all_observations_are_shown_no_masks(key):

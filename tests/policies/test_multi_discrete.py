@@ -151,11 +151,11 @@ def test_the_first_ratio_is_one(key):
     rollout, _ = roll(policy, env, key, 16)
     ppo = PPO(rollout_length=16, num_minibatches=1)
     batch, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
-    part = minibatch(batch, jnp.arange(batch.value.shape[1]))
+    part = minibatch(batch, jnp.arange(batch.rollout.value.shape[1]))
     distribution, _ = eqx.filter_jit(replay)(policy, part)
-    log_prob = distribution.log_prob(part.raw_action)
-    np.testing.assert_allclose(log_prob, part.log_prob, atol=1e-5)
-    assert part.raw_action.shape == (1, 128, 2, 2)
+    log_prob = distribution.log_prob(part.rollout.raw_action)
+    np.testing.assert_allclose(log_prob, part.rollout.log_prob, atol=1e-5)
+    assert part.rollout.raw_action.shape == (1, 128, 2, 2)
 
 
 @pytest.mark.slow
