@@ -258,7 +258,7 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, word
 
 def test_gates_know_what_is_measured():
     assert evaluated_metrics({"events": ("event_x",)})[-1] == "event_x"
-    with pytest.raises(UsageError, match="asks for 'eval_x'"):
+    with pytest.raises(UsageError, match="uses the unknown metric 'eval_x'"):
         Gate("eval_x", at_least=1.0).check(evaluated_metrics({}))
 
 

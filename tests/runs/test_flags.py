@@ -202,7 +202,7 @@ def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsy
     assert config.width == 32
     assert config.env == world_settings("foraging")
     said = capsys.readouterr().err
-    assert "has settings of the world 'goals', which are left out" in said
+    assert "has settings of the world 'goals', which are ignored" in said
     assert said.count("\n") == 1
 
 

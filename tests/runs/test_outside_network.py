@@ -128,7 +128,10 @@ BAD = {
     (*ECHO, "--width", "8"): "--width applies only to eqgrid's own networks: leave it out with",
     ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
     (*ECHO, "--precision", "bfloat16"): "--precision applies only to eqgrid's own networks",
-    ("--network", "transformer"): r"--network 'transformer' is no network\. Known are mlp, cnn",
+    (
+        "--network",
+        "transformer",
+    ): r"--network 'transformer' is not a network\. Available networks: mlp, cnn",
 }
 
 
