@@ -165,7 +165,7 @@ PRIVATE = {
         "_partners",
         "_report",
     },
-    "eqgrid_lab.folders": {"_folder", "_results"},
+    "eqgrid_lab.folders": {"_folder"},
     "eqgrid_lab.play": {"_session"},
     "eqgrid_lab.cloning": {"_program"},
     "eqgrid_lab.runs": {
@@ -183,7 +183,7 @@ PRIVATE = {
         "_space",
         "_sweep",
     },
-    "eqgrid_lab.settings": {"_config", "_policy_settings"},
+    "eqgrid_lab.settings": {"_config"},
     "eqgrid_lab.show": {"_loggers", "_report"},
     "eqgrid_lab.static": {
         "_export",
@@ -196,7 +196,7 @@ PRIVATE = {
     },
     "eqgrid_lab.study": {"_course"},
     "eqgrid_lab.web": {"_app", "_play_command"},
-    "eqgrid_lab.worlds": {"_foreign", "_table"},
+    "eqgrid_lab.worlds": {"_foreign"},
 }
 """The private modules that tests of something private import, by package."""
 
