@@ -231,8 +231,8 @@ def _programs(place: Place) -> list[Offer]:
     """Partners that are programs."""
     space = place.env.action_space
     found = [
-        Offer("a partner with random actions", RandomPartner(space)),
-        Offer("a partner that never moves", StayPartner(place.idle)),
+        Offer("somebody who acts at random", RandomPartner(space)),
+        Offer("nobody: it stays where it is", StayPartner(place.idle)),
     ]
     kitchen = kitchen_layout(place.world)
     if kitchen is not None:

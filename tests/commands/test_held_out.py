@@ -165,7 +165,7 @@ def test_partners_of_training_do_not_judge(tmp_path, call, by_run):
     code, said = call("mine", "--partners", "set.toml")
     assert code == 2
     assert said == (
-        "error: 'mine' was trained with the held-out partner 'friend', or is this partner, and "
+        "error: 'mine' was trained with the held-out partner 'friend', or is this partner, "
         "so its result would be too high: choose other --partners, or add --allow-trained-with.\n"
     )
     assert not (tmp_path / "runs").exists()
