@@ -162,8 +162,8 @@ class Menu:
                     Offer(f"a program for {task}", ScriptedCook(kitchen, role))
                     for role, task in roles.items()
                 ]
-            found.append(Offer("a partner with random actions", RandomPartner(space)))
-            found.append(Offer("a partner that never moves", StayPartner(place.idle)))
+            found.append(Offer("somebody who acts at random", RandomPartner(space)))
+            found.append(Offer("nobody: it stays where it is", StayPartner(place.idle)))
             slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
             self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
         return self._offers[layout]

@@ -13,7 +13,7 @@ from eqgrid_lab.study import Course, People, _course, read_plan
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
-NOBODY = "a partner that never moves"
+NOBODY = "nobody: it stays where it is"
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
 from eqgrid_lab.worlds import world_settings
 
-NOBODY = "a partner that never moves"
+NOBODY = "nobody: it stays where it is"
 
 
 @pytest.fixture(scope="module")

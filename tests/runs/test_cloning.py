@@ -64,7 +64,7 @@ def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
     args = ("--games", games, "--cloning.num-epochs", 40, "--episodes", 4)
     code, said = call(*args, "--out", "run")
     assert code == 0
-    assert "8 games of people" in said
+    assert "8 human games" in said
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
         *("config.toml", "metrics.csv", "result.json", "curve.png", "confusion.png"),
