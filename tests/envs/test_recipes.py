@@ -62,8 +62,8 @@ def test_every_number_is_an_array_leaf():
     ("options", "words"),
     [
         ({"orders": [("leek",)]}, "leek"),
-        ({"orders": [()]}, "no recipe"),
-        ({"orders": [(ONION,) * 4]}, "no recipe"),
+        ({"orders": [()]}, "not a recipe"),
+        ({"orders": [(ONION,) * 4]}, "not a recipe"),
         ({"values": {("leek",): 3.0}}, "leek"),
         ({"orders": [(ONION,)], "bonus_orders": [(TOMATO,)]}, "bonus order"),
         ({"cook_times": 0}, "between 1 and 1000"),
