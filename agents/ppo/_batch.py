@@ -44,7 +44,7 @@ def cut_rollout(
     **Arguments:**
 
     - `rollout`: the rollout.
-    - `advantage`, `target`: those of every step, as in `Minibatch`.
+    - `advantage`, `target`: the values of every step, as in `Minibatch`.
     - `chunk`: the number of steps of a sequence; it must divide the length of the rollout.
 
     **Returns:** all sequences, in which every step is once.

@@ -108,7 +108,7 @@ class Row:
 
     def numbers(self) -> JsonTable:
         """The row of the table, by column. Steps and times are means over the runs. The time of
-        runs that were trained together is that of all of them.
+        runs that were trained together is the time of all of them.
         """
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)

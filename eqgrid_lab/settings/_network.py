@@ -59,7 +59,7 @@ class OwnNetwork:
         **Arguments:**
 
         - `in_shape`, `out_size`, `final_scale`, `key`: as in `actor_critic`.
-        - `others`: hyperparameters that replace those of the settings.
+        - `others`: hyperparameters that replace the ones of the settings.
 
         **Raises:** `ValueError` when its constructor raises any error.
         """
@@ -87,7 +87,7 @@ def own_network(name: str) -> OwnNetwork:
 
     - `name`: its class, as `MODULE:NAME`.
 
-    **Raises:** `UsageError` when it cannot be imported, or is no class of networks.
+    **Raises:** `UsageError` when it cannot be imported, or is not a class of networks.
     """
     network: object = import_named(name, "--network")
     if not isinstance(network, type) or not issubclass(network, AbstractNetwork):

@@ -1,6 +1,6 @@
 """Statistics of returns, and how they are written.
 
-Intervals and aggregate metrics are those of rliable (Agarwal et al. 2021).
+Intervals and aggregate metrics are as in rliable (Agarwal et al. 2021).
 """
 
 import importlib

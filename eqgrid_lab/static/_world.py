@@ -28,13 +28,13 @@ from ..play import Place
 
 @final
 class PersonOrPartner(AbstractPartner):
-    """Acts for a person, or as a partner does, as an array says.
+    """Acts for a person or as a partner. An array selects one of both.
 
     **Arguments:**
 
     - `partner`: the partner.
     - `pressed`: the action of the person.
-    - `person`: whether a person acts. The partner's memory goes on even then.
+    - `person`: whether a person acts. The partner's memory is updated even then.
     """
 
     partner: AbstractPartner

@@ -31,7 +31,7 @@ class World:
     **Arguments:**
 
     - `defaults`: settings whose defaults differ from those of the constructor.
-    - `without`: parameters of the constructor that are no settings.
+    - `without`: parameters of the constructor that are not settings.
     - `layouts`: the mapping with its named layouts, as `MODULE:NAME`, if it has any.
     - `generator`: the generator of layouts for `--env.layout generated`, as `MODULE:NAME`, if there
         is one. Its parameters become `--env.generated.*`.
