@@ -235,7 +235,7 @@ def find_responses(config: Config, table: Table, folder: Path, console: Console)
 def compare(
     config: Config, table: Table, agent: AbstractPartner, console: Console
 ) -> list[JsonTable]:
-    """Compares the exact return of an agent with that of best responses, for partners with noise.
+    """Compares the exact returns of an agent and of best responses, for partners with noise.
 
     **Returns:** the entries for the file of results, the worst one first.
     """

@@ -108,7 +108,7 @@ def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatc
     """
 
     def pick(x: Shaped[Array, "chunk sequences ..."]) -> Shaped[Array, "chunk sequences ..."]:
-        if x.ndim == 2:  # `start` and `done` are those of all agents
+        if x.ndim == 2:  # `start` and `done` are for all agents
             return x
         return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
 

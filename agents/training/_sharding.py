@@ -168,7 +168,7 @@ def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
     **Arguments:**
 
     - `tree`, `mesh`: as in `replicate`.
-    - `axes`: for each leaf, 0 if its first axis is that of the runs, and `None` otherwise.
+    - `axes`: for each leaf, 0 if its first axis is the axis of the runs, and `None` otherwise.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
     specs = _specs(arrays, axes)

@@ -131,7 +131,7 @@ def share_of_time(
 
     **Arguments:**
 
-    - `games`: the games, whose states are those of a grid world.
+    - `games`: the games, whose states are states of a grid world.
     - `shape`: the height and the width of the grid.
     - `seat`: the agent.
     """

@@ -123,7 +123,7 @@ class Distillation:
 
     - `rounds`: how often games are played and learned from, with all games before.
     - `games`: the number of games of a round, a quarter of them without random actions.
-    - `examples`: the actions from which a round learns: some are those of the teacher's own game,
+    - `examples`: the actions from which a round learns: some are from the teacher's own game,
         in which a single mistake may cost a soup, and the others are drawn from all games so far.
     - `learner`: the settings of supervised learning.
     """
@@ -208,7 +208,7 @@ def label(
     **Arguments:**
 
     - `table`: the plan.
-    - `worlds`: states before the end of an episode, such as those of `Played`.
+    - `worlds`: states before the end of an episode, such as states of `Played`.
     """
     shape = np.shape(worlds.time)
     flat = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[len(shape) :]), worlds)
@@ -355,7 +355,7 @@ def write_taught(
     film: tuple[GridWorld, Played] | None,
 ) -> list[Path]:
     """Writes the results of a page that teaches a network: a policy file, which all commands read
-    as that of a run of `ippo.py`, the numbers, and a film.
+    like the policy of a run of `ippo.py`, the numbers, and a film.
 
     **Arguments:**
 

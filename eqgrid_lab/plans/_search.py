@@ -146,7 +146,7 @@ class Search:
         self._evaluate()
 
     def label(self, worlds: World) -> Int[np.ndarray, "*states agents"]:
-        """The best actions that are known: those of the policy where nothing else is better, or
+        """The best known actions: the actions of the policy where nothing else is better, or
         where the search has not been.
         """
         shape = np.shape(worlds.time)

@@ -84,7 +84,7 @@ class Point:
         return self.trial.number
 
     def run_folder(self, seed: int) -> Path:
-        """The folder of the run of a seed; that of the point, if it has one seed."""
+        """The folder of the run of a seed; the folder of the point, if it has one seed."""
         return self.folder / f"seed-{seed}" if len(self.configs) > 1 else self.folder
 
     def results(self) -> list[Table] | None:

@@ -127,7 +127,7 @@ def with_network(config: E, name: str | None) -> E:
     **Arguments:**
 
     - `config`: the settings, which are returned unchanged if their page has no `network_settings`.
-    - `name`: the network; `None` for that of the settings. The module of a class of the user is
+    - `name`: the network; `None` for the one of the settings. The module of a class of the user is
         imported.
 
     **Raises:** `UsageError` as in `own_network`.

@@ -122,7 +122,7 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
     **Arguments:**
 
     - `experiment`: the class that a page defines.
-    - `env`: the settings of the world, by default those of the experiment's default world. Its
+    - `env`: the settings of the world, by default of the experiment's default world. Its
         `facts` replace defaults of PPO, and of settings that the experiment has.
     """
     plain: Any = experiment()

@@ -230,8 +230,8 @@ def load(
     - `path`: the file.
     - `experiment`: the class that a page defines. A file of another algorithm raises an error.
     - `named`: what the command line names. A file that names other user code raises an error.
-    - `network`: the network to use instead of that of the file, if any.
-    - `world`: the world to use instead of that of the file, if any. The settings of another world
+    - `network`: the network to use instead of the file's network, if any.
+    - `world`: the world to use instead of the file's world, if any. The settings of another world
         in the file are left out, with a warning.
 
     **Returns:** the settings of the file, with defaults for all others.

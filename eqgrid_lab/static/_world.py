@@ -147,7 +147,7 @@ class PageWorld:
         **Arguments:**
 
         - `state`: the leaves of the game before it.
-        - `pressed`: the actions of people; those of other seats do not count.
+        - `pressed`: the actions of people; actions of other seats do not count.
         - `person`: in which seats there are people.
         """
         before = self.play_state(state)

@@ -202,7 +202,7 @@ class Course:
         return {**at, **await self._game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
-        """Takes the answers of a person, or the word that a text was read, and goes on.
+        """Takes the answers of a person, or the note that a text was read, and continues.
 
         **Returns:** why they cannot be accepted, in a sentence; `None` if they can.
         """

@@ -71,7 +71,7 @@ class PlannedGame(_Part, frozen=True):
     - `layout`: the layout.
     - `partner`: a policy file next to the plan; the name of an offer of the menu, such as `"a model
         of people"`; or `"person"` for another participant.
-    - `name`: its name in the data; by default that of the partner.
+    - `name`: its name in the data; by default the name of the partner.
     - `seat`: the place of the person, or `"drawn"`; for two people, places are always drawn.
     - `fallback`: the partner if no other participant comes in time.
     """

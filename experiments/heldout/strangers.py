@@ -5,7 +5,7 @@ python experiments/heldout/strangers.py e3t --kitchens ring
 python experiments/heldout/strangers.py mine.py --flags=--width=256
 python experiments/heldout/strangers.py self-play clones --partners people --num-seeds 10
 
-A method is a page that trains agents, with flags; METHODS names some. Its seeds then play with each
+A method is a script that trains agents, with flags; see METHODS. Its seeds then play with each
 other, with the scripts and policies of kitchens.toml, and with the proxies of people, or with the
 proxies alone. What is done already is not done again, so a study that was stopped continues with
 the same command.
@@ -153,12 +153,12 @@ class Study:
 
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
-    """Trains all seeds in a kitchen, or in the layout of the method, those of `ippo.py` at once.
+    """Trains all seeds in a kitchen, or in the layout of the method, seeds of `ippo.py` at once.
 
     **Arguments:**
 
     - `study`, `method`: what to train.
-    - `folder`: that of the method.
+    - `folder`: the folder of the method.
     - `kitchen`: the kitchen in which the agents will be judged.
 
     **Returns:** the folders of the runs, or the files of clones that need no training.
@@ -269,7 +269,7 @@ def collect(judged: Path, method: str, kitchen: str) -> list[Row]:
 
 
 def budget(runs: Sequence[Path], method: str, kitchen: str) -> Row:
-    """What a seed took: its steps and those of all its partners, its minutes and theirs, and memory
+    """The cost of a seed: steps and minutes of the seed and of all its partners, and memory
     in GiB.
     """
     results = [_result(run) for run in runs]
