@@ -279,7 +279,7 @@ def _resets_itself(
 ) -> bool:
     """Whether the step that ended an episode has already begun another one: a counter of the steps
     of the episode went back to 0, the final observation is the same as the observation, and the
-    observation equals that of a fresh reset, or changes with the key.
+    observation equals the observation of a fresh reset, or changes with the key.
 
     **Arguments:**
 

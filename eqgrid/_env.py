@@ -68,7 +68,7 @@ class TimeStep(eqx.Module):
 
     @property
     def acts_next(self) -> Bool[Array, "*envs agents"]:
-        """Which agents act in the next step: those that have not terminated, and all agents where a
+        """Which agents act in the next step: agents that did not terminate, and all agents where a
         new episode starts. Observations and rewards of the others are meaningless until then, and
         must not be learned from.
         """

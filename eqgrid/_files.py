@@ -13,7 +13,7 @@ MAX_FILE_BYTES = 2**34
 
 
 def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-    """Reads a regular file. Pipes and devices, which may never end, are refused.
+    """Reads a regular file, and rejects pipes and devices, which may never end.
 
     **Arguments:**
 

@@ -90,7 +90,7 @@ def act_as_team(
 
 @final
 class RandomPartner(AbstractPartner):
-    """Samples every action uniformly from those that a `Masked` observation allows.
+    """Samples every action uniformly from the actions that a `Masked` observation allows.
 
     **Arguments:**
 
@@ -220,7 +220,7 @@ class DelayedPartner(AbstractPartner):
 
 @final
 class RecordedPartner(AbstractPartner):
-    """Replays recorded actions, such as those of a human game or of a planner.
+    """Replays recorded actions, such as the actions of a human game or of a planner.
 
     The step number alone decides the action, whatever happens in the environment.
 

@@ -2,8 +2,8 @@
 
 python experiments/bc.py --env.layout cramped
 
-The protocol is that of Carroll et al. 2019, "On the Utility of Learning about Humans for Human-AI
-Coordination". This page defines the settings, what the model observes, its network and its
+The protocol is from Carroll et al. 2019, "On the Utility of Learning about Humans for Human-AI
+Coordination". This script defines the settings, what the model observes, its network and its
 learner. `run_cloning` reads the games, trains, scores the model on games of other people, plays it
 with itself, and writes a policy file, which is a partner or a team like any other.
 """

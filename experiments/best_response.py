@@ -1,4 +1,4 @@
-"""Finds the best possible return with partners that have no memory, and a film of how to earn it.
+"""Finds the best possible return with partners that have no memory, and a film of how to reach it.
 
 python experiments/best_response.py forced --partners people --counters 1,2 2,2
 python experiments/best_response.py ring --partners people --agent RUN --levels 0 0.2 0.5 1
@@ -96,7 +96,7 @@ class Config:
     film: bool = True
     """Write films."""
     keep: bool = False
-    """Keep the returns beside the file of --partners, where partners.py finds them."""
+    """Keep the returns next to the file of --partners, where partners.py finds them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -235,7 +235,7 @@ def find_responses(config: Config, table: Table, folder: Path, console: Console)
 def compare(
     config: Config, table: Table, agent: AbstractPartner, console: Console
 ) -> list[JsonTable]:
-    """Compares the exact return of an agent with that of best responses, for partners with noise.
+    """Compares the exact returns of an agent and of best responses, for partners with noise.
 
     **Returns:** the entries for the file of results, the worst one first.
     """

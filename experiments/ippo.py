@@ -2,9 +2,9 @@
 
 python experiments/ippo.py --env.layout cramped
 
-This page defines the whole experiment: its settings, the world with its wrappers, the networks,
+This script defines the whole experiment: its settings, the world with its wrappers, the networks,
 the critic's input, and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints,
---resume, many seeds, sweeps, loggers and films.
+--resume, many seeds, sweeps, loggers and GIFs.
 """
 
 import dataclasses

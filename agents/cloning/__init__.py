@@ -1,4 +1,4 @@
-"""Behaviour cloning: policies that imitate recorded actions, such as those of people."""
+"""Behaviour cloning: policies that imitate recorded actions, such as the actions of people."""
 
 from ._cloning import (
     BehaviorCloning as BehaviorCloning,

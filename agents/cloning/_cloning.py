@@ -60,7 +60,7 @@ def demonstrations(
     **Arguments:**
 
     - `games`: for each game, the observations of all agents before each step, and their actions.
-    - `length`: the number of steps of a sequence; by default, that of the longest game. The last
+    - `length`: the number of steps of a sequence; by default, of the longest game. The last
         sequence of an agent in a game is filled up.
 
     **Raises:** `ValueError` when there is no game or the length is not positive.
@@ -129,7 +129,7 @@ class CloningScore(eqx.Module):
 class BehaviorCloning(eqx.Module):
     """Supervised learning of recorded actions with Adam: the loss is the cross-entropy.
 
-    The defaults are those of Carroll et al. 2019, "On the Utility of Learning about Humans for
+    The defaults are from Carroll et al. 2019, "On the Utility of Learning about Humans for
     Human-AI Coordination", for models of people in Overcooked.
     """
 
@@ -168,7 +168,7 @@ class BehaviorCloning(eqx.Module):
         **Arguments:**
 
         - `state`: the state before the epoch.
-        - `shown`: the demonstrations, whose sequences have as many steps as `length_for` says.
+        - `shown`: the demonstrations, whose sequences have as many steps as `length_for` returns.
             Those that do not fill a batch in this order are left out of this epoch.
 
         **Returns:** the next state, and the mean loss of its gradient steps, in nats.
@@ -204,7 +204,7 @@ class BehaviorCloning(eqx.Module):
 def logits(
     network: AbstractNetwork, shown: Demonstrations
 ) -> Float[Array, "sequences time actions"]:
-    """The outputs of a network in all steps of demonstrations, each of which starts anew."""
+    """The outputs of a network in all steps of demonstrations, each from its own start."""
     start = jnp.arange(shown.action.shape[1]) == 0
 
     def one(observation: PyTree) -> Float[Array, "time actions"]:

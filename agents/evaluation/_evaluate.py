@@ -281,7 +281,7 @@ def record_steps(
 
     - `policy`, `env`, `greedy`: as in `evaluate`.
     - `init_key`: the source of randomness of the first reset.
-    - `keys`: those of the actions, and of the environments, in every step.
+    - `keys`: the keys of the actions, and of the environments, in every step.
 
     **Returns:** the fields of `Trajectories` that have a row for every step, whether an episode
     ended with the step, and the final observations; all have the leading axes `[steps, envs]`.

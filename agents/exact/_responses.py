@@ -112,7 +112,7 @@ _ROUNDING = 0.02  # of 400 sums of numbers with 24 bits
 
 @final
 class Kept:
-    """The probabilities of a partner, of which those of one part of the episode are kept.
+    """The probabilities of a partner, kept for one part of the episode.
 
     A policy may observe whether the end is near. Then it has one table of probabilities before some
     time, and another one after it.

@@ -94,7 +94,7 @@ CLASSES = _SPACES | _OBSERVATIONS | _NETWORKS | _TEAMS | _CRITIC_INPUTS | _HEADS
 """eqgrid's own classes, by their names in files."""
 
 _NOT_STORED: dict[str, Any] = {"not stored": {}}
-"""Stands for an argument that a file cannot hold, such as a function, or that is no attribute."""
+"""Stands for an argument that a file cannot hold, like a function, or that is not an attribute."""
 _MISSING = object()
 
 

@@ -98,7 +98,7 @@ def load_policy(
     """Reads a policy from a file, or from the folder of a run.
 
     No code of the file is run, and nothing is imported for it: the names of classes and functions
-    in it are looked up among those of eqgrid, and in `networks`, `heads` and `critic_inputs`.
+    in it are looked up among eqgrid's own, and in `networks`, `heads` and `critic_inputs`.
 
     ```python
     import jax

@@ -1,4 +1,4 @@
-"""Files that come with eqgrid besides its modules: pages, settings, curricula and policies."""
+"""Bundled files in addition to modules: scripts, settings, curricula and policies."""
 
 import difflib
 from pathlib import Path
@@ -22,7 +22,7 @@ def shipped(name: str) -> Path:
 
 
 def shipped_policies() -> dict[str, Path]:
-    """The policy files that come with eqgrid, by name, such as `"ring"` or `"plan-ring"`.
+    """The bundled policy files, by name, such as `"ring"` or `"plan-ring"`.
 
     For example, `load_policy(shipped_policies()["ring"])` is a policy for the kitchen `ring`.
     """

@@ -29,7 +29,7 @@ Activation: TypeAlias = Literal[
 class AbstractNetwork(eqx.Module):
     """The network of one agent, for one step.
 
-    The carry is the recurrent state of the network; that of a feed-forward network is `None`.
+    The carry is the recurrent state of the network; it is `None` for a feed-forward network.
 
     The hyperparameters of a constructor are also attributes of the same names, as in `eqx.nn.MLP`:
     policy files store them.
@@ -117,7 +117,7 @@ def reset_carry(initial_carry: Arrays, carry: Arrays, start: Bool[Array, "*batch
     **Arguments:**
 
     - `initial_carry`: the carry at the start of an episode, which is broadcast.
-    - `carry`: the current carry; the leading axes of its leaves are those of `start`.
+    - `carry`: the current carry; the leading axes of its leaves are the axes of `start`.
     - `start`: where an episode starts.
 
     **Returns:** the carry, reset where `start` is true.
@@ -398,7 +398,7 @@ class GRU(AbstractSequenceNetwork):
         carry: Float[Array, " width"],
         start: Bool[Array, " time"],
     ) -> Float[Array, "time width"]:
-        """The carry after each step of a sequence; the arguments are those of `unroll`.
+        """The carry after each step of a sequence; the arguments are as in `unroll`.
 
         It encodes all steps at once: one large matrix product is faster than many small ones.
         """
@@ -524,7 +524,7 @@ class PredictingGRU(AbstractSequenceNetwork):
         carry: Float[Array, " width"],
         start: Bool[Array, " time"],
     ) -> tuple[Float[Array, "time out"], Float[Array, "time out"]]:
-        """Computes outputs and predictions of a sequence of steps; the arguments are those of
+        """Computes outputs and predictions of a sequence of steps; the arguments are as in
         `unroll`.
 
         **Returns:** the outputs, and the logits of the partner's actions.

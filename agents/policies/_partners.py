@@ -69,7 +69,7 @@ class PartnerTeam(eqx.Module):
         return act_as_team(self.partners, observation, state, carry, list(keys))
 
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
-        """Checks that there is one partner for each agent, who observes what the world shows.
+        """Checks that there is one partner for each agent, which observes what the world shows.
 
         **Raises:** `ValueError` that names what does not fit.
         """
@@ -130,7 +130,7 @@ class PolicyPartner(AbstractPartner):
             )
 
     def initial_carry(self) -> AgentArrays:
-        """The policy's carry of all agents; only that of the partner's seat affects its actions."""
+        """The policy's carry of all agents; only the partner's seat affects its actions."""
         return self.policy.initial_carry()
 
     def __call__(

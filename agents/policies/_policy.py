@@ -72,8 +72,8 @@ class ActorCritic(eqx.Module):
 
         **Arguments:**
 
-        - `observation`: the observations of all agents. If they are `Masked`, the mask is no input
-            of the networks, and forbidden actions have probability 0.
+        - `observation`: the observations of all agents. If they are `Masked`, the mask is not an
+            input of the networks, and forbidden actions have probability 0.
         - `carry`: the carry before this step.
 
         **Returns:** the distribution of the agents' choices, their values, and the next carry.
@@ -106,7 +106,7 @@ class ActorCritic(eqx.Module):
         return jax.vmap(self.head.distribution)(output), value[..., 0]
 
     def value(self, observation: AgentArrays, carry: AgentArrays) -> Float[Array, " agents"]:
-        """Computes the critic's values alone; the arguments are those of `__call__`.
+        """Computes the critic's values alone; the arguments are as in `__call__`.
 
         **Returns:** the expected discounted return of every agent; with `PPO.normalize_values`, in
         standardised units.

@@ -172,10 +172,10 @@ class TrainedPolicy(AbstractActor):
     def outputs(
         self, observation: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        """Computes the outputs of the actor; the arguments and errors are those of `act`.
+        """Computes the outputs of the actor; the arguments and errors are as in `act`.
 
         **Returns:** the outputs that `actor_critic.head` turns into a distribution, such as one
-        logit per action, with those of forbidden actions masked; and the next carry.
+        logit per action, with forbidden actions masked; and the next carry.
         """
         expected, _ = self._shown_to_actors()
         _check_arrays("observation", _without_state(observation, expected), expected)
@@ -384,7 +384,7 @@ def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
 
 
 def _hides_state(critic_input: AbstractCriticInput, observation: Shapes) -> bool:
-    """Whether the observation has a global state which is no input of actors."""
+    """Whether the observation has a global state which is not an input of actors."""
     seen, _ = split_mask(observation)
     if not isinstance(seen, ObservationAndState) or isinstance(critic_input, LocalObservation):
         return False

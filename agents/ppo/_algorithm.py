@@ -57,7 +57,7 @@ class Metrics(eqx.Module):
     **Arguments:**
 
     - `scalars`: the metrics of the algorithm by name, such as its loss. `train` ends a run with
-        `NonFiniteLoss` when one of them is not a finite number. `PPO.learn` lists those of PPO.
+        `NonFiniteLoss` when one of them is not a finite number. `PPO.learn` lists PPO's metrics.
     - `bad_leaf`: the first parameter whose gradient was not finite, as its index among the trained
         leaves of the policy; -1 if all were finite, or if the algorithm does not say.
     - `episode_return`, `episode_length`: means over the agents and over the episodes that ended

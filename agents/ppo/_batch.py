@@ -44,7 +44,7 @@ def cut_rollout(
     **Arguments:**
 
     - `rollout`: the rollout.
-    - `advantage`, `target`: those of every step, as in `Minibatch`.
+    - `advantage`, `target`: the values of every step, as in `Minibatch`.
     - `chunk`: the number of steps of a sequence; it must divide the length of the rollout.
 
     **Returns:** all sequences, in which every step is once.
@@ -108,7 +108,7 @@ def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatc
     """
 
     def pick(x: Shaped[Array, "chunk sequences ..."]) -> Shaped[Array, "chunk sequences ..."]:
-        if x.ndim == 2:  # `start` and `done` are those of all agents
+        if x.ndim == 2:  # `start` and `done` are for all agents
             return x
         return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
 

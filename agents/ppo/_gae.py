@@ -25,7 +25,7 @@ class AdvantageEstimator(Protocol):
         """Estimates the advantage of every action of a rollout. The critic's target is this
         advantage plus `value`.
 
-        The arguments are those of `gae`. Values are in units of the reward, even if
+        The arguments are as in `gae`. Values are in units of the reward, even if
         `PPO.normalize_values` is set.
         """
         ...

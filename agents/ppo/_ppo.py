@@ -97,7 +97,7 @@ class TrainState(AbstractTrainState[ActorCritic]):
         their wrappers, and of the agents.
     - `key`: the source of all further randomness.
     - `updates`: the number of updates made so far.
-    - `extra`: what an algorithm around `PPO` learns besides, which `PPO` itself leaves as it is.
+    - `extra`: what else an algorithm around `PPO` learns, which `PPO` itself leaves as it is.
     """
 
     policy: ActorCritic
@@ -195,7 +195,7 @@ def loss_of_choices(
     ratio = jnp.exp(log_ratio)
     mean = functools.partial(mean_over, counted=old.active)
     # All means are over active steps alone: others have advantages without meaning, which would
-    # change the deviation, and values of observations that nobody acts on.
+    # change the deviation, and values of observations that no agent acts on.
     if ppo.normalize_advantages:
         centred = advantage - mean(advantage)
         deviation = jnp.sqrt(mean(jnp.square(centred)))
@@ -229,7 +229,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
     Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so
     other values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers
     and booleans determine shapes and branches, so they are static. The floats in a Module that is
-    the `loss` or the `advantage`, and those that `functools.partial` binds, are settings, too.
+    the `loss` or the `advantage`, and floats that `functools.partial` binds, are settings, too.
     """
 
     rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = _count(128, _AT_LEAST_ONE)
@@ -371,7 +371,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         estimator of Schulman 2020, "Approximating KL divergence"); and `clip_fraction`, the
         fraction of the minibatch with a policy ratio outside of the clip range. Further scalars are
         `explained_variance`, the fraction of the variance of the critic's targets that its values
-        explain before the update, which is at most 1; and `learning_rate`, that of the last
+        explain before the update, which is at most 1; and `learning_rate`, the rate of the last
         gradient step.
 
         **Arguments:**
@@ -425,7 +425,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         - `policy`: the policy that collected the rollout.
         - `rollout`: the rollout.
         - `value_moments`: the moments of all targets of the critic so far. If values are
-            normalised, those of the rollout are standardised with these moments, and the targets of
+            normalised, the rollout's values are standardised with these moments, and the targets of
             the batch with the returned ones.
 
         **Returns:** all sequences, in which every step is once, and the moments after the new

@@ -26,7 +26,7 @@ class Rollout(eqx.Module):
     - `start`: whether the observation was the first one of an episode.
     - `active`: whether the step is used for learning: the agent's task was not over before it, and
         `WithPartner` did not replace its action.
-    - `taken`: the actions that were taken, with those of a partner; `None` without `WithPartner`.
+    - `taken`: the actions that were taken, including a partner's; `None` without `WithPartner`.
     - `raw_action`, `log_prob`, `value`: the sampled raw actions (`AbstractActionHead`),
         their log-probabilities, and the critic's values of the observations.
     - `next_value`: the critic's values after the step. Where the episode ended, it is the value of

@@ -41,7 +41,7 @@ def stack_runs(trees: Sequence[T]) -> T:
 
     **Arguments:**
 
-    - `trees`: PyTrees that are equal except for their arrays; other leaves are those of the first.
+    - `trees`: PyTrees that are equal except for their arrays; other leaves are from the first.
     """
     return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *trees)
 
@@ -74,7 +74,7 @@ _AXIS = "devices"
 
 
 def device_mesh(num_devices: int | None = None) -> Mesh:
-    """A one-dimensional mesh of the first devices of `jax.devices()`, those of all processes.
+    """A one-dimensional mesh of the first devices of `jax.devices()`, of all processes.
 
     **Arguments:**
 
@@ -168,7 +168,7 @@ def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
     **Arguments:**
 
     - `tree`, `mesh`: as in `replicate`.
-    - `axes`: for each leaf, 0 if its first axis is that of the runs, and `None` otherwise.
+    - `axes`: for each leaf, 0 if its first axis is the axis of the runs, and `None` otherwise.
     """
     arrays, rest = eqx.partition(tree, eqx.is_array)
     specs = _specs(arrays, axes)

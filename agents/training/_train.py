@@ -39,8 +39,8 @@ class TrainProgress(Generic[S]):
     - `state`: the current state. With the `donate` of `train`, the next block overwrites its
         arrays, so a hook must save or copy what it keeps.
     - `metrics`: the metrics of every update of the last block (NumPy arrays, one entry per update),
-        or `None` before the first block. For many runs, the second axis is that of the runs.
-    - `updates`, `num_updates`: the number of updates made so far, and that of the whole run.
+        or `None` before the first block. For many runs, the second axis is the axis of runs.
+    - `updates`, `num_updates`: the number of updates made so far, and of the whole run.
     - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
     - `env_steps_before`: the number of steps made before `train` was called.
     - `wall_seconds`: the time since `train` was called.
@@ -123,7 +123,7 @@ def train(
 
     Many runs are trained together, in one compiled program, if `state` was made by
     `eqx.filter_vmap` of `init_train_state`: every array then has a leading axis of the runs. The
-    result of each run is that of training it alone, except for rounding. `pick_run` extracts one.
+    result of each run is as in training it alone, except for rounding. `pick_run` extracts one.
 
     ```python
     import jax
@@ -148,7 +148,7 @@ def train(
     - `updates_per_block`: the number of updates between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
         environments of a run are sharded evenly over them, and many runs are divided evenly among
-        them; the result is that of one device, except for rounding. If the devices belong to
+        them; the result is as on one device, except for rounding. If the devices belong to
         several processes, all of them call `train` with a single run: it uses the state and the
         `measure` of process 0 (the others may pass shapes of a state), and a hook or `should_stop`
         of any process stops all. Hooks get complete arrays.

@@ -55,7 +55,7 @@ def transfer(
         targets, and what else `kept` names in a state of one's own), the state of the optimiser,
         the moments of `NormalizeObservation` and
         `NormalizeReward`, and the count of `ShapedReward`, so that its schedule continues. All
-        other parts are those of `fresh`.
+        other parts are from `fresh`.
 
     **Returns:** `fresh` with the kept parts, and with the number of updates of `state`.
 

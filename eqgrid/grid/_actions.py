@@ -43,8 +43,8 @@ class Forward:
 
 @dataclasses.dataclass(frozen=True)
 class Strafe:
-    """Moves the agent one cell to its left, to its right or back, if that cell is free. It goes on
-    facing the same way.
+    """Moves the agent one cell to its left, to its right or back, if that cell is free. The agent
+    keeps its direction.
     """
 
     side: Literal["left", "right", "back"]
@@ -188,14 +188,14 @@ class AbstractActionMask(eqx.Module):
         - `world`: the state.
         - `actions`: the actions of the game.
 
-        **Returns:** one truth value for each action; with several choices, those of the first
+        **Returns:** one truth value for each action; with several choices, the values of the first
         choice come first. At least one action of every choice must be allowed to an active agent.
         """
 
 
 @final
 class OwnActions(AbstractActionMask):
-    """Agents with different actions: each may only take some of those of the game.
+    """Agents with different actions: each agent can take only some actions of the game.
 
     With several choices, each choice needs an action of every agent: put `Stay()` into a choice of
     words for agents that cannot speak.
@@ -240,7 +240,7 @@ def allowed_only(
     space: Discrete | MultiDiscrete,
     action: Int[Array, "agents *choices"],
 ) -> Int[Array, "agents *choices"]:
-    """The actions of all agents, with -1 in place of those that a mask forbids."""
+    """The actions of all agents, with -1 in place of forbidden actions."""
     # Both kinds of spaces as columns of choices, so that one loop serves them.
     columns = (action[:, None] if action.ndim == 1 else action).T.astype(jnp.int32)
     kept = []

@@ -41,7 +41,7 @@ class GridWorld(AbstractEnv):
     An episode is truncated after `horizon` steps. With an `ending`, it also ends when all agents
     have terminated. An agent whose action is not an index into `actions`, such as -1, does nothing
     in that step, as with `Stay`, and so does one whose action an `action_mask` forbids. Agents that
-    have terminated are paid nothing, and no event happens to them, nor to those that are away (see
+    have terminated get no reward. No event happens to them, or to agents that are away (see
     `send_away`).
 
     The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
@@ -181,7 +181,7 @@ class GridWorld(AbstractEnv):
     ) -> tuple[TimeStep, World]:
         check_leading((self.num_agents,), action=action)
         self._check_choices(action)
-        # Games in which nobody terminates have no `active`, and pay for no masks.
+        # Games in which no agent terminates have no `active`, and compute no masks.
         active, goes_on = state.bodies.active, None
         if active is not None:
             goes_on = state.bodies.goes_on
@@ -201,7 +201,7 @@ class GridWorld(AbstractEnv):
             observation=self.observe(world),
             reward=_for_active(self.reward(step), goes_on),
             terminated=terminated,
-            # A time limit is no end of the task: learners bootstrap from there (Pardo et al. 2018).
+            # A time limit does not end the task: learners bootstrap there (Pardo et al. 2018).
             truncated=world.time >= self.horizon,
             info={
                 "shaped_reward": _for_active(self._shaped_reward(step), goes_on),
@@ -317,7 +317,7 @@ def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
 
 
 def _check_events_of(reward: AbstractReward | None, names: tuple[str, ...]) -> None:
-    """**Raises:** `ValueError` when a reward weighs other events than those of the world."""
+    """**Raises:** `ValueError` when a reward weighs other events than the world has."""
     if isinstance(reward, WeightedEventReward) and reward.names != names:
         raise ValueError(
             f"A reward has weights for the events {', '.join(reward.names) or 'none'}, but the "

@@ -96,7 +96,7 @@ class Kinds:
         tiles=(Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)),
         objects=(Kind("key", "K", carryable=True),),
     )
-    print(kinds.code("key"))  # 1; 0 is no object
+    print(kinds.code("key"))  # 1; 0 means no object
     ```
 
     **Arguments:**
@@ -202,7 +202,7 @@ class Kinds:
     @functools.cached_property
     def solid_codes(self) -> Bool[np.ndarray, " codes"]:
         """Whether each object code keeps agents from entering its cell."""
-        # Code 0 is no object, so the first kind begins at 1.
+        # Code 0 means no object, so the first kind begins at 1.
         solid = [x for kind in self.objects for x in _each(kind, kind.solid)]
         return np.asarray([False, *solid])
 

@@ -362,7 +362,7 @@ def check_named(layout: object, *types: type) -> None:
     **Arguments:**
 
     - `layout`: the argument.
-    - `types`: the types that are accepted besides a string.
+    - `types`: the types that are accepted in addition to a string.
 
     **Raises:** `LayoutError` when it is anything else.
     """

@@ -77,11 +77,11 @@ class LocalCollision(AbstractCollision):
         # After a swap no agents share a cell, so it shows only when old and new cells are compared.
         swaps = (wanted[:, None] == was[None, :]) & (was[:, None] == wanted[None, :]) & others
         stays = swaps.any(axis=1)
-        # A chain of agents, each of whom waits for the next, is as long as there are agents.
+        # A chain of agents, each of which waits for the next, is as long as there are agents.
         for _ in range(agents):  # in each round, agents that stay may block further agents
             target = jnp.where(stays, was, wanted)
             meets = ((target[:, None] == target[None, :]) & others).any(axis=1)
-            # Only those who would move give way: the one who already stands there stays anyway.
+            # Only agents that would move give way: an agent that already stands there stays.
             stays |= meets & (target != was)
         return jnp.where(stays[:, None], old, new)
 

@@ -1,4 +1,4 @@
-"""Phases of a step besides motion and interaction: speech, absence, and the clock."""
+"""Phases of a step other than motion and interaction: speech, absence, and the clock."""
 
 import abc
 import dataclasses
@@ -22,8 +22,8 @@ from ._world import IDLE, Bodies, Cell, Direction, World
 @final
 class Speak(AbstractPhase):
     """The phase in which agents say words with `Say` actions. A word can be heard until the next
-    step, by the feature `Heard` or anything else that reads `Bodies.said`. It fires for those that
-    speak.
+    step, by the feature `Heard` or anything else that reads `Bodies.said`. It fires for agents
+    that speak.
     """
 
     def __call__(self, step: Step) -> Step:
@@ -44,13 +44,13 @@ def send_away(
     """Takes agents out of the world for some steps, for use in a phase of a game.
 
     While an agent is away it does nothing, does not collide and is not observed, and no event
-    happens to it. It has not terminated: it observes the world around the place that it left, is
-    paid what its team is paid, and comes back by the phase `ComeBack`. What it holds stays with it.
+    happens to it. It has not terminated: it observes the world around the place that it left,
+    gets the reward of its team, and returns by the phase `ComeBack`. What it holds stays with it.
 
     **Arguments:**
 
     - `world`: the world.
-    - `who`: which agents leave; those that are not active stay as they are.
+    - `who`: which agents leave; inactive agents stay as they are.
     - `steps`: the number of steps in which they do nothing, from 1 to 32,767. They are seen again
         in the observation after the last one.
 
@@ -76,7 +76,7 @@ class ComeBack(AbstractPhase):
     """The phase that brings back agents that were away (see `send_away`), each to a random cell
     without objects and agents. An agent for which there is no such cell waits for the next step.
 
-    It may stand before or after the phase that sends agents away. It fires for those that are back.
+    It may stand before or after the phase that sends agents away. It fires for returning agents.
 
     **Arguments:**
 
@@ -88,7 +88,7 @@ class ComeBack(AbstractPhase):
     def __call__(self, step: Step) -> Step:
         world, bodies = step.world, step.world.bodies
         active, away = _counters(bodies)
-        # Those who have left in this step do not count down yet, wherever this phase stands.
+        # Agents that have left in this step do not count down yet, wherever this phase stands.
         waiting = (_counters(step.before.bodies)[1] > 0) & (away > 0)
         away = away - waiting.astype(jnp.int16)
         due = waiting & (away == 0)
@@ -123,7 +123,7 @@ def _counters(bodies: Bodies) -> tuple[Bool[Array, " agents"], Int[Array, " agen
 
 @final
 class Spot(eqx.Module):
-    """The input of a tick rule: one cell, and the four cells beside it, before the rule.
+    """The input of a tick rule: one cell, and the four cells next to it, before the rule.
 
     - `params`: the parameters of the game.
     - `tile`, `cell`: the kind of tile of the cell, and its contents.
@@ -182,7 +182,7 @@ class Tick(AbstractPhase):
         next_tiles = _neighbours(tiles, step.layout.kinds.wall)
         for number, rule in enumerate(self.rules):
             update = _spot_by_spot(rule, number, step)
-            # All neighbours of all cells: XLA removes those that the rule does not read.
+            # All neighbours of all cells: XLA removes neighbours that the rule does not read.
             beside = tuple(zip(next_tiles, _neighbours_of_cells(cells), strict=True))
             cells = jax.vmap(jax.vmap(update))(tiles, cells, beside, numbers)
         return step.then(dataclasses.replace(step.world, cells=cells))
@@ -218,7 +218,7 @@ def _neighbours(
 ) -> list[Shaped[Array, "height width *rest"]]:
     """For each direction, the values of the cells that lie there."""
     if jnp.issubdtype(grid.dtype, jax.dtypes.prng_key):
-        # `lax.pad` knows no typed keys.
+        # `lax.pad` does not accept typed keys.
         numbers, kind = jax.random.key_data(grid), jax.random.key_impl(grid)
         return [jax.random.wrap_key_data(x, impl=kind) for x in _neighbours(numbers, outside)]
     # One padded copy, of which the four neighbourhoods are shifted windows.

@@ -54,7 +54,7 @@ class AbstractReward(eqx.Module):
 
     A reward is computed from the finished step. `step.happened` contains the events of the game,
     and `step.by(Rule)` the agents for which a rule has fired. Both are false for agents that take
-    no part in the step: those that had terminated before it, and those that are away (see
+    no part in the step: agents that had terminated before it, and agents that are away (see
     `Step.took_part`). An agent that terminates in this step still takes part in it.
 
     ```python
@@ -78,7 +78,7 @@ class AbstractReward(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        """The reward of each agent; `GridWorld` ignores those of agents that have terminated."""
+        """The reward of each agent; `GridWorld` ignores rewards of terminated agents."""
 
 
 @final

@@ -79,9 +79,9 @@ def draw_cells(
     **Arguments:**
 
     - `key`: the source of randomness.
-    - `places`: the cells among which to choose. If there are fewer than `count`, the last ones that
-        are drawn are other cells: compiled programs cannot raise an error. `check_room` refuses
-        such layouts when a world is built.
+    - `places`: the cells among which to choose. If there are fewer than `count`, the last cells
+        of the result are other cells, because compiled programs cannot raise an error.
+        `check_room` rejects such layouts when a world is built.
     - `count`: the number of cells.
 
     **Returns:** `(row, col)` of each cell.
@@ -120,7 +120,7 @@ class AbstractStart(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        """The world with this part sampled anew."""
+        """The world with this part sampled again."""
 
 
 class AbstractCheckedStart(AbstractStart):

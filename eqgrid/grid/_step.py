@@ -82,7 +82,7 @@ class Step(eqx.Module):
 
     @property
     def took_part(self) -> Bool[Array, " agents"] | None:
-        """Which agents take part in this step: those that were active before it, and those that
+        """Which agents take part in this step: agents that were active before it, and agents that
         have come back in it, even if they have left again. `None` in games in which all agents
         always do.
         """
@@ -97,7 +97,7 @@ class Step(eqx.Module):
         It is false for agents that take no part in the step, as for events: an agent that has
         terminated may still stand where a rule fires. `fired` contains the rules of all agents.
         """
-        # Selected by type when traced, so that rules that nobody asks for cost nothing.
+        # Selected by type when traced, so that unused rules cost nothing.
         columns = [
             fired
             for rule, fired in zip(self.rules, self.fired, strict=True)

@@ -80,7 +80,7 @@ class Bodies(eqx.Module):
 
     @property
     def goes_on(self) -> Bool[Array, "*agents"]:
-        """Which agents have not terminated: those that are active or away."""
+        """Which agents have not terminated: agents that are active or away."""
         if self.active is None:
             return jnp.ones_like(self.direction, bool)
         # Away agents are not active either, but their episode continues.

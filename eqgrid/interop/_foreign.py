@@ -243,15 +243,15 @@ def _length(space: AbstractSpace) -> int:
 
 
 def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """The action of an agent in its own action space, from one in the padded space.
+    """Converts an action in the padded space to the agent's own action space.
 
     **Arguments:**
 
     - `space`: the agent's own action space.
     - `action`: an action in the space that `common_space` returned.
 
-    **Returns:** the first numbers of a vector, and the last action of a `Discrete` space in place
-    of an action that it does not have.
+    ****Returns:** the first numbers of a vector. For a `Discrete` space, it is the same action, or
+    the last action of the space if the space does not contain this action.
     """
     if isinstance(space, Discrete):
         return jnp.minimum(action, space.n - 1)

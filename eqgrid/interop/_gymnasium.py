@@ -207,7 +207,7 @@ def to_gymnasium(
     - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
     - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries but those of eqgrid belong to the whole environment.
+        entries, except eqgrid's own, belong to the whole environment.
 
     **Returns:** the Gymnasium environment.
 
@@ -236,7 +236,7 @@ def to_gymnasium_vector(
     - `num_envs`: the number of copies, at least 1.
     - `render_mode`: `"rgb_array"` or `None`.
     - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries but those of eqgrid belong to the whole environment.
+        entries, except eqgrid's own, belong to the whole environment.
 
     **Returns:** the Gymnasium vector environment.
 

@@ -118,7 +118,7 @@ def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
     - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
         array.
     - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries but those of eqgrid belong to the whole environment.
+        entries, except eqgrid's own, belong to the whole environment.
 
     **Raises:** `ValueError` when jaxnasium does not support the observation or the action space,
     `TypeError` when `env` is not an environment.

@@ -152,7 +152,7 @@ def from_jumanji(
         another environment, which is compiled again.
     - `observe`: a function from an observation of jumanji to the observations of the agents: one
         array, or a PyTree of arrays. With several agents, each array must lead with them. By
-        default it returns `agents_view` or, for one agent, the only array besides `action_mask` and
+        default it returns `agents_view` or, for one agent, the only array except `action_mask` and
         `step_count`.
     - `mask`: whether observations are `Masked` with jumanji's `action_mask`, where it has one.
 

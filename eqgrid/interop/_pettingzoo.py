@@ -96,7 +96,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         in the returned dicts for the last time.
 
         **Returns:** observations, rewards, terminations, truncations and infos. The info of an
-        agent has the entries of `TimeStep.info`; of those that have a row for each agent, it has
+        agent has the entries of `TimeStep.info`; of entries with a row for each agent, it has
         the agent's row.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
@@ -181,7 +181,7 @@ def to_pettingzoo(
     - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
     - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries but those of eqgrid belong to the whole environment.
+        entries, except eqgrid's own, belong to the whole environment.
 
     **Returns:** the PettingZoo environment; `pettingzoo.utils.parallel_to_aec` converts it to one
     in which agents act one after the other.

@@ -34,7 +34,7 @@ from ._nesting import Vectorize, check_single_env, check_vector_env, contains_wr
 REPLACED = "replaced"
 """The key in `info` of a boolean per agent: whether a partner's action replaced its own."""
 TAKEN = "taken"
-"""The key in `info` of the actions that all agents took, with those of the partner."""
+"""The key in `info` of the actions that all agents took, including the partner's."""
 
 
 @final
@@ -229,7 +229,7 @@ class DesignPartners(AbstractVectorWrapper):
     A design is a noise level and a distribution of random actions: the partner is the learner's own
     policy with this share of its actions replaced. Each design has an equal share of the
     environments. When all designs have had `episodes` episodes, a generation ends: the half with
-    the highest variance of the return stays, and the other half is sampled anew, with a level that
+    the highest variance of the return stays, and the other half is sampled again, with a level that
     is uniform from 0 to 1; ties are broken at random. Where the return varies, it depends on the
     actions of the learner, which can then improve; with a partner that always or never lets the
     team succeed, it cannot. Episodes should be about equally long, since unfinished episodes do not

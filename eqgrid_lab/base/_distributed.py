@@ -44,7 +44,7 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
     - `work`: the program. If it raises one of the `FORESEEN` errors, it ends in all processes.
     - `memory`: the flags that decide how much memory it needs, for an error message.
 
-    **Returns:** the exit code of process 0, or that of the first process that failed.
+    **Returns:** the exit code of process 0, or of the first process that failed.
 
     **Raises:** `UsageError` when the processes cannot be identified, `RunError` when they cannot
     connect.

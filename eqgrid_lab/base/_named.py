@@ -162,7 +162,7 @@ def settings_of(
 ) -> list[Setting]:
     """The parameters of a function or a class that become flags.
 
-    They are those of simple types: `int`, `float`, `bool`, `str`, a `Literal` of these, tuples and
+    The flags have simple types: `int`, `float`, `bool`, `str`, a `Literal` of these, tuples and
     sequences of these, any of these or `None`, and numbers whose hint is an array's. Of a union
     such as `str | Path`, the flag has the simple type. Other parameters are left out, and keep
     their defaults.
@@ -247,7 +247,7 @@ def _hint_of(hint: Hint, default: object) -> Hint:
 
 
 def without_none(hint: Hint) -> Hint:
-    """The type of a flag whose default is not `None`: files cannot store that, so it is no value.
+    """The type of a flag whose default is not `None`: files cannot store `None`.
 
     **Arguments:**
 

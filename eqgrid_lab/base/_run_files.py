@@ -102,7 +102,7 @@ _FOLDERS = ("checkpoints", "tensorboard", "trace")
 
 
 def is_complete(folder: Path, film: bool = True) -> bool:
-    """Whether a run has written all its files; `film` says whether they include a film."""
+    """Whether a run has written all its files; `film` sets whether they include a GIF."""
     names = (name for name in _FILES if film or name != FILM_FILE)
     return all(os.path.lexists(folder / name) for name in names)
 

@@ -137,7 +137,7 @@ def draw_scores(
 
 
 def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], title: str) -> None:
-    """Draws the most probable actions of a model beside those that people took.
+    """Draws the most probable actions of a model next to the actions that people took.
 
     **Arguments:**
 

@@ -150,7 +150,7 @@ class Recorded:
     held_out: tuple[int, ...]
 
     def shown(self, *, held_out: bool, length: int | None = None) -> Demonstrations:
-        """The demonstrations to learn from, or those that are held out; see `demonstrations`."""
+        """The demonstrations to learn from, or the held-out ones; see `demonstrations`."""
         chosen = [i for i in range(len(self.games)) if (i in self.held_out) == held_out]
         return demonstrations(
             [(self.observations[i], np.asarray(self.games[i].action)) for i in chosen], length

@@ -38,7 +38,7 @@ class _Entry(TypedDict):
 
 @final
 class BestResponses:
-    """The returns of best responses in one world, stored in a file beside that of the partners."""
+    """The returns of best responses in one world, stored next to the file of the partners."""
 
     def __init__(self, file: Path, config: PolicySettings):
         """Reads the file of best responses, if there is one.
@@ -101,7 +101,7 @@ class BestResponses:
         self._write(partner, entry)
 
     def keep_exact(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
-        """Stores the returns of an exact best response, in place of those of a trained one.
+        """Stores the returns of an exact best response, in place of the returns of a trained one.
 
         **Arguments:**
 
@@ -154,7 +154,7 @@ def train_best_response(
     **Arguments:**
 
     - `config`: the settings of the world, of two agents.
-    - `partner`: the partner, who acts for one of the agents in training and in evaluation.
+    - `partner`: the partner, which acts for one of the agents in training and in evaluation.
     - `steps`: the number of environment steps of training. The shaped reward fades over the first
         half.
     - `seed`: the seed of all randomness.

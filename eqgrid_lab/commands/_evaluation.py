@@ -278,8 +278,8 @@ def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) ->
     - `world`: the world in which they are played.
     - `settings`: its settings.
 
-    **Returns:** the kitchen, or `None` if the world is another one, or a kitchen that is padded to
-    the size of others, which tables do not know.
+    ****Returns:** the kitchen, or `None` if the world is not a kitchen, or is padded to the size of
+    other kitchens, because tables cannot store padded kitchens.
 
     **Raises:** `UsageError` for a Parquet file without such a kitchen.
     """
@@ -306,12 +306,12 @@ def write_episodes(
     """Writes the episodes of all teams into one file.
 
     Episodes in a kitchen of Overcooked become a table with the columns of Overcooked-AI's human
-    games; those in other worlds are written as arrays.
+    games; episodes in other worlds are written as arrays.
 
     **Arguments:**
 
     - `path`: the file.
-    - `kitchen`, `title`: that of `kitchen_of_table`, and its name.
+    - `kitchen`, `title`: the kitchen from `kitchen_of_table`, and its name.
     - `teams`: the name of each team, and the name of the policy in each of its seats.
     - `episodes`: the episodes of each team, which may be played during the iteration.
 

@@ -37,12 +37,12 @@ class HeldOut:
 
     **Arguments:**
 
-    - `name`: the name of the partner, which is also that of the folder of its policy.
+    - `name`: the name of the partner, and of the folder of its policy.
     - `kind`: a script, or `"policy"`.
     - `noise`: the probability that an action is replaced by a random one.
     - `algorithm`, `seed`, `steps`: the settings with which a policy is trained.
-    - `file`: the file of a policy that is not trained by these settings, as a path from the folder
-        of the file of partners, in which `{layout}` stands for the layout.
+    - `file`: the file of a policy that these settings do not train. The path is relative to the
+        folder of the file of partners, and `{layout}` in it stands for the layout.
     """
 
     name: str
@@ -143,7 +143,7 @@ def build_partners(
     **Arguments:**
 
     - `partners`: the descriptions of the partners.
-    - `file`: the file of the partners, beside which their policies are.
+    - `file`: the file of the partners, next to their policies.
     - `among`: the settings of the policies that are judged.
     - `env`: their environment, with their observations.
     - `flags`: the command line, which may name code of the user that the policies need.
@@ -207,7 +207,7 @@ def _read(
 def known_before(
     policies: Sequence[SavedPolicy], partners: Sequence[HeldOut], file: Path, layout: str
 ) -> dict[str, list[str]]:
-    """The partners that policies know: with which they were trained, or which they are themselves.
+    """The partners that policies met in training, or that are the policies themselves.
 
     **Arguments:**
 

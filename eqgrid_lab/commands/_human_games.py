@@ -1,4 +1,4 @@
-"""The command `human_games.py`: recorded games, their heat maps, and games beside people."""
+"""The command `human_games.py`: recorded games, their heat maps, and comparisons with people."""
 
 import dataclasses
 import shlex
@@ -131,7 +131,7 @@ def share_of_time(
 
     **Arguments:**
 
-    - `games`: the games, whose states are those of a grid world.
+    - `games`: the games, whose states are states of a grid world.
     - `shape`: the height and the width of the grid.
     - `seat`: the agent.
     """
@@ -311,7 +311,7 @@ def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
 def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) -> None:
     """Prints every statistic of people and policies.
 
-    A policy is marked where its mean is further from that of people than twice the deviation
+    A policy is marked where its mean is further from people's mean than twice the deviation
     between the games of people.
     """
     people = [group for group in groups if group.recorded]

@@ -136,7 +136,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
-    """**Raises:** `UsageError` when a policy knows a partner, unless it is allowed."""
+    """**Raises:** `UsageError` when a policy met a partner in training, unless it is allowed."""
     if known and not allowed:
         name, partners = next(iter(known.items()))
         raise UsageError(
@@ -161,10 +161,10 @@ def summary(
 
     **Returns:** the return with each partner, as the mean over the seats; the proximity, which is
     the sum of the returns over the seats, divided by the same sum for the best response to this
-    partner; the regret, which is how much more the best response earns in the mean over the seats;
+    partner; the regret, which is the best response's return minus its own, averaged over seats;
     and the interquartile means of returns and proximities over the partners, with their 95 %
     intervals. Without a known best response, proximity and regret are `None`, and so is the
-    proximity if the best response earns nothing.
+    proximity if the best response has a return of 0.
     """
     shares: dict[str, float | None] = {}
     regrets: dict[str, float | None] = {}

@@ -199,7 +199,7 @@ class PolicyFlags:
         return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """As `read`, but the folder of a run with many seeds is replaced by those of its seeds.
+        """As `read`, but the folder of a run with many seeds is replaced by its seeds' folders.
 
         **Raises:** also `UsageError` when a policy is named twice.
         """
@@ -213,7 +213,7 @@ class PolicyFlags:
 
 
 def first_world(args: Sequence[str]) -> WorldSettings:
-    """The world that `--env.name` names on a command line, or that of its first policy.
+    """The world that `--env.name` names on a command line, or the world of its first policy.
 
     **Raises:** as `world_settings` and `read_policy`.
     """

@@ -108,7 +108,7 @@ class Row:
 
     def numbers(self) -> JsonTable:
         """The row of the table, by column. Steps and times are means over the runs. The time of
-        runs that were trained together is that of all of them.
+        runs that were trained together is the time of all of them.
         """
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)
@@ -146,7 +146,7 @@ class Row:
 
     @property
     def folder(self) -> Path:
-        """The innermost folder with all runs, such as that of a run of many seeds."""
+        """The innermost folder with all runs, such as the folder of a run of many seeds."""
         return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
 
 
@@ -309,7 +309,7 @@ def run(args: Sequence[str]) -> None:
 
 def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
     """Copies one film for every row that has any: the film of the run of many seeds, which shows
-    the median seed, or else that of the best run.
+    the median seed, or else the film of the best run.
 
     **Arguments:**
 

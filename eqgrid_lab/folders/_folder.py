@@ -32,7 +32,7 @@ from ..settings import is_written_by_a_run
 
 
 def check_replaceable(folder: Path) -> None:
-    """Checks that the files in a folder which a new run would replace are those of an older run.
+    """Checks that the files in a folder which a new run would replace are from an older run.
 
     **Arguments:**
 
@@ -68,7 +68,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def remove_run(folder: Path) -> None:
-    """Removes the files of a run, and those of its seeds.
+    """Removes the files of a run, and the files of its seeds.
 
     **Raises:** `OSError` when they cannot be removed.
     """

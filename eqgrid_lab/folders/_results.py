@@ -55,7 +55,7 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
 
 
 def results_console() -> Console:
-    """A console that is wide enough for most lines where standard output is no terminal."""
+    """A console that is wide enough for most lines where standard output is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 

@@ -123,7 +123,7 @@ class Distillation:
 
     - `rounds`: how often games are played and learned from, with all games before.
     - `games`: the number of games of a round, a quarter of them without random actions.
-    - `examples`: the actions from which a round learns: some are those of the teacher's own game,
+    - `examples`: the actions from which a round learns: some are from the teacher's own game,
         in which a single mistake may cost a soup, and the others are drawn from all games so far.
     - `learner`: the settings of supervised learning.
     """
@@ -148,14 +148,14 @@ class Distillation:
         **Arguments:**
 
         - `env`: the kitchen, with the observation of the network.
-        - `teacher`: says the actions to learn.
+        - `teacher`: returns the actions to learn.
         - `network`: a network without memory.
         - `key`: the source of randomness.
         - `on_round`: called after each round with its number from 1, the loss in nats, and the mean
             return of the games without random actions.
 
         **Returns:** of the networks after each of the last rounds, the one whose most probable
-        actions earn the most; the latest of several.
+        actions have the highest return; the latest of several.
         """
         learn_key, key = jax.random.split(key)
         horizon = int(env.horizon)
@@ -208,7 +208,7 @@ def label(
     **Arguments:**
 
     - `table`: the plan.
-    - `worlds`: states before the end of an episode, such as those of `Played`.
+    - `worlds`: states before the end of an episode, such as states of `Played`.
     """
     shape = np.shape(worlds.time)
     flat = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[len(shape) :]), worlds)
@@ -218,7 +218,7 @@ def label(
 
 
 def follows(table: PlanTable) -> Teacher:
-    """A teacher that says what the plan would do."""
+    """A teacher that returns the actions of the plan."""
     return lambda worlds: label(table, worlds)[0]
 
 
@@ -251,9 +251,9 @@ class Judged:
     - `greedy`: the return of the most probable actions from the initial state.
     - `sampled`: the returns of sampled actions.
     - `noisy`: the returns of sampled actions, of which some are replaced by random ones.
-    - `plan_noisy`: the returns of the table itself with as many random actions.
-    - `earned`, `possible`: what the network earns, and what can be earned, from states that games
-        with many random actions led to.
+    - `plan_noisy`: the returns of the table itself with the same share of random actions.
+    - `earned`, `possible`: the returns of the network, and the best possible returns, from states
+        of games with many random actions.
     """
 
     greedy: float
@@ -265,7 +265,7 @@ class Judged:
 
     @property
     def share(self) -> float:
-        """What the network earns off the plan, as a share of what can be earned."""
+        """The return of the network off the plan, as a share of the best possible return."""
         return float(self.earned.sum() / max(self.possible.sum(), 1e-6))
 
 
@@ -315,7 +315,7 @@ def recite(
 ) -> Iterator[tuple[World, Int[np.ndarray, "games agents"], Float[np.ndarray, " games"]]]:
     """Plays games of a teacher itself, with a share of random actions.
 
-    **Returns:** the states before each step, what the teacher says in them, and the rewards.
+    **Returns:** the states before each step, the teacher's actions in them, and the rewards.
     """
     assert isinstance(env.action_space, Discrete)
     rng, choices = np.random.default_rng(2), env.action_space.n
@@ -355,7 +355,7 @@ def write_taught(
     film: tuple[GridWorld, Played] | None,
 ) -> list[Path]:
     """Writes the results of a page that teaches a network: a policy file, which all commands read
-    as that of a run of `ippo.py`, the numbers, and a film.
+    like the policy of a run of `ippo.py`, the numbers, and a film.
 
     **Arguments:**
 
@@ -363,7 +363,7 @@ def write_taught(
     - `command`: the page, and the arguments of its command line.
     - `kitchen`: the settings of the world, with the observation of the network.
     - `network`, `width`: the network of every cook, an `MLP`, and the size of its hidden layers.
-    - `numbers`: what is written beside the policy, in a file that is called as the page.
+    - `numbers`: what is written next to the policy, in a file that is called as the page.
     - `about`: further metadata of the policy.
     - `film`: the world, and games of which the first one is drawn, if any.
 
@@ -376,7 +376,7 @@ def write_taught(
     envs = settings.eval_env(kitchen.build(train=False), 1)
     policy = actor_critic(envs, jax.random.key(0))
     actor = SharedParameters(network=network, num_agents=envs.num_agents)
-    # The critic, which nobody taught, says 0.
+    # The critic was not trained, so it returns 0.
     silent = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
     policy = eqx.tree_at(lambda policy: (policy.actor, policy.critic), policy, (actor, silent))
     save_policy(paths[0], trained_policy(policy, envs), {"run": to_table(settings), **about})

@@ -50,7 +50,7 @@ class Reached(NamedTuple):
 class Search:
     """All states that a search has met, what each of them is worth, and the best actions there.
 
-    A state is worth the discounted return of the best way to go on that is known: at first that of
+    A state is worth the discounted return of the best known continuation: at first the return of
     a policy (Tesauro and Galperin 1996, "On-line Policy Improvement using Monte-Carlo Search"), and
     then what follows from Bellman's equation for the states that were met (Barto et al. 1995,
     "Learning to Act using Real-Time Dynamic Programming"). Most games of the policy soon come to a
@@ -146,7 +146,7 @@ class Search:
         self._evaluate()
 
     def label(self, worlds: World) -> Int[np.ndarray, "*states agents"]:
-        """The best actions that are known: those of the policy where nothing else is better, or
+        """The best known actions: the actions of the policy where nothing else is better, or
         where the search has not been.
         """
         shape = np.shape(worlds.time)
@@ -280,7 +280,7 @@ class Search:
 
 
 def _doubled(x: Shaped[np.ndarray, " rows"], fill: int) -> Shaped[np.ndarray, " more"]:
-    """An array with as many further entries."""
+    """An array with the same number of further entries."""
     return np.concatenate([x, np.full_like(x, fill)])
 
 

@@ -32,7 +32,7 @@ class Hall:
     - `menu`: the worlds and partners.
     - `folder`: where games are written.
     - `ticks_per_second`: the rate of their clocks.
-    - `most_games`: how many games go on at the same time.
+    - `most_games`: the largest number of games at the same time.
     - `recorded`: games to watch.
     """
 
@@ -126,7 +126,7 @@ class Hall:
         return self._policies[place]
 
     async def close(self) -> None:
-        """Ends all games that go on, and waits until their files are written."""
+        """Ends all running games, and waits until their files are written."""
         for session in self.sessions.values():
             session.leave()
         await asyncio.gather(*self._tasks, return_exceptions=True)

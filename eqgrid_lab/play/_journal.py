@@ -158,7 +158,7 @@ class Journal:
             self._write(header)
         except OSError:
             os.close(self._file)
-            path.unlink()  # without a first line, it is no journal
+            path.unlink()  # without a first line, it is not a journal
             raise
 
     def step(self, line: StepLine) -> None:
@@ -225,7 +225,7 @@ def read_journal(path: Path) -> Recording:
         if msgspec.json.decode(first, type=_Version).format > _FORMAT:
             raise UsageError(f"The journal {str(path)!r} {NEWER}.")
         header = msgspec.json.decode(first, type=Header)
-        found = _read_lines(lines[:-1])  # what follows the last line break is no complete line
+        found = _read_lines(lines[:-1])  # what follows the last line break is not a complete line
         last = [line for line in found[-1:] if isinstance(line, EndLine)]
         steps = [line for line in found if isinstance(line, StepLine)]
         events = tuple(line for line in found if isinstance(line, EventLine))
@@ -280,7 +280,7 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
 
     **Returns:** the game as one episode, which may have no end, and the state after its last step.
 
-    **Raises:** `UsageError` when there is no step, or the rewards are not those that were recorded,
+    **Raises:** `UsageError` when there is no step, or the rewards differ from the recorded rewards,
     as in another version of the world.
     """
     if not len(recording.action):
@@ -300,7 +300,7 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
 def _replay(
     env: AbstractEnv, action: Int[Array, "steps agents ..."], key: PRNGKeyArray
 ) -> tuple[dict[str, PyTree], PyTree]:
-    """The fields of `Trajectories` of a game in which everybody does what was recorded, and the
+    """The fields of `Trajectories` of a game that repeats the recorded actions, and the
     state after it.
     """
 
@@ -318,7 +318,7 @@ def _replay(
 
 def write_recording(place: Place, recording: Recording, name: str, folder: Path) -> Path:
     """Writes a recorded game as a table of episodes: games in a kitchen with the columns of
-    Overcooked-AI's human games (`.parquet`), and those in other worlds as arrays (`.npz`).
+    Overcooked-AI's human games (`.parquet`), and games in other worlds as arrays (`.npz`).
 
     **Arguments:**
 

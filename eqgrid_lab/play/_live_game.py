@@ -1,4 +1,4 @@
-"""A game in which people play, step by step; it knows neither clocks nor connections."""
+"""A game in which people play, step by step, without clocks or connections."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ class Program:
         **Arguments:**
 
         - `state`: the leaves of the game before it.
-        - `pressed`: the actions of all people; those of other seats do not count.
+        - `pressed`: the actions of all people; actions of other seats do not count.
         """
         return self._step(self._fixed, state, pressed)
 

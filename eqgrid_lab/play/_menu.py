@@ -124,7 +124,7 @@ class Menu:
         """**Arguments:**
 
         - `settings`: the settings of the world, whose layout is the first choice.
-        - `policies`: policies to offer as partners, besides those that come with eqgrid.
+        - `policies`: policies to offer as partners, in addition to the bundled policies.
         - `delay`: how many steps late partners react.
         - `noise`: the probability that an action of a partner is replaced by a random one.
         """
@@ -169,13 +169,12 @@ class Menu:
         return self._offers[layout]
 
     def policies(self, place: Place, *, strict: bool = False) -> list[Offer]:
-        """The policies that can act in a world: those of the command line, and those that come with
-        eqgrid.
+        """The policies that can act in a world: policies of the command line, and bundled policies.
 
         **Arguments:**
 
         - `place`: the world.
-        - `strict`: refuse a policy of the command line that cannot, instead of leaving it out.
+        - `strict`: reject a policy of the command line that cannot, instead of leaving it out.
 
         **Raises:** `UsageError` if `strict`.
         """
@@ -213,7 +212,7 @@ class Menu:
 def place_in(settings: PolicySettings) -> Place:
     """The world of some settings.
 
-    **Raises:** `UsageError` when it cannot be built, or is no grid world.
+    **Raises:** `UsageError` when it cannot be built, or is not a grid world.
     """
     env = settings.env
     try:

@@ -1,6 +1,6 @@
 """The messages between a page and the server: keys and actions of people, and what pages show.
 
-Each message has a `type`; unknown fields are refused.
+Each message has a `type`; unknown fields raise an error.
 """
 
 import base64
@@ -54,7 +54,7 @@ class Control(msgspec.Struct, frozen=True):
     """An action that a person can take.
 
     - `choice`: the index of the choice, for worlds in which an agent makes several in a step.
-    - `action`: the index of the action among those of the choice.
+    - `action`: the index of the action among the actions of the choice.
     - `name`: a name for people, such as `"up"` or `"interact"`.
     - `keys`: the keys that take it, as `KeyboardEvent.code` of browsers names them.
     - `repeats`: whether it is taken again in every step while the key is held down.
@@ -307,7 +307,7 @@ class TileSheet:
     def __init__(self) -> None:
         self._of_kinds: dict[int, tuple[Kinds, dict[Look, int]]] = {}
         self._files: list[str] = []
-        self._drawing = threading.Lock()  # recorded games are drawn beside live ones
+        self._drawing = threading.Lock()  # recorded games are drawn next to live ones
 
     def numbers(self, layout: Layout, world: World) -> list[int]:
         """The number of the picture of each cell of a world, in row-major order."""

@@ -264,7 +264,7 @@ class Session:
 
     @property
     def finished(self) -> bool:
-        """Whether the game has been played to its end: that of the episode, or the goal, which all
+        """Whether the game has been played to its end: the episode's end, or the goal, which all
         people have reached.
         """
         goal = self._terms.goal
@@ -329,7 +329,7 @@ class Session:
                     break
 
     async def _wait(self) -> None:
-        """Waits until the game can go on, or ends it when nobody comes back."""
+        """Waits until the game can continue, or ends it when nobody comes back."""
         waited = [0.0, 0.0, 0.0]  # for each of the reasons in `Terms.patience`
         while self._halted() and not self._ended():
             self._note_pauses()

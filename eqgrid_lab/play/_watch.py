@@ -211,7 +211,7 @@ class Thoughts(msgspec.Struct, frozen=True):
     - `probabilities`: of every action, for each step and agent.
     - `values`: the value that its critic gives the situation of each agent, in the units in which
         the critic was trained; `None` if the critic reads more than agents see, or was not trained,
-        as that of a model of people.
+        as the critic of a model of people.
     """
 
     probabilities: list[list[list[float]]]

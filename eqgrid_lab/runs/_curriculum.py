@@ -63,7 +63,7 @@ class Stage:
     **Arguments:**
 
     - `name`: its name, in messages and in `result.json`.
-    - `config`: the settings of the run, replaced by those of the stage.
+    - `config`: the settings of the run, replaced by the settings of the stage.
     - `gate`: the condition that ends it, if any.
     - `steps`: the maximum number of its environment steps, if limited.
     - `keep`: the parts of the training state that are kept from the previous stage.
@@ -139,7 +139,7 @@ class StageCount:
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """The entries of a table `[[stage]]` in a file, besides those that `in_one_program` names."""
+    """The entries of a table `[[stage]]` in a file, except those named by `in_one_program`."""
 
     name: str = ""
     env: Table = dataclasses.field(default_factory=dict)

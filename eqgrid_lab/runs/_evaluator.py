@@ -119,7 +119,7 @@ class Evaluator:
 
 
 def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
-    """The environments with observation statistics frozen at those of training.
+    """The environments with observation statistics frozen at the statistics of training.
 
     Environments without `NormalizeObservation` are returned unchanged.
 

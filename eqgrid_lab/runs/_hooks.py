@@ -74,7 +74,7 @@ class Log:
 def block_means(metrics: Metrics | None) -> Table:
     """The metrics of a block: means over its updates, and over the episodes that ended in it.
 
-    The learning rate is that of the last update, and the number of episodes is a sum.
+    The learning rate is from the last update, and the number of episodes is a sum.
     """
     if metrics is None:
         return {}
@@ -175,7 +175,7 @@ def own_end(stopped: str | None, max_hours: float | None) -> str | None:
 def profiled(folder: Path, wanted: bool) -> Iterator[list[Hook]]:
     """Context manager that provides a hook which records a Perfetto trace, if wanted.
 
-    The trace is that of the second block of updates, since the first is a warm-up.
+    The trace shows the second block of updates, since the first is a warm-up.
 
     **Arguments:**
 

@@ -158,7 +158,7 @@ def run_digest(metadata: Mapping[str, object]) -> str | None:
 
 
 def marks(path: Path, metadata: Mapping[str, object]) -> set[str]:
-    """The checksums by which a policy is known: that of its content, and that of its run.
+    """The checksums that identify a policy: of its content, and of its run.
 
     **Arguments:**
 

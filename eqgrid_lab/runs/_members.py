@@ -252,7 +252,7 @@ class Members:
         - `console`: where the summed progress of all runs is shown.
         - `failures`: collects the files that cannot be written.
         - `position`: the metadata of the checkpoint that they resume from; empty for new runs.
-        - `log`: a logger for the rows of all runs, besides those in the folders of the runs.
+        - `log`: a logger for the rows of all runs, in addition to the loggers of each run.
         - `prune`: the trials of a study to which the runs belong, in turn, if it prunes any.
 
         **Returns:** the runs after training, in the last stage that they reached.
@@ -309,7 +309,7 @@ class Members:
     def _loggers(
         self, run: Run, stack: contextlib.ExitStack, log: Logger | None
     ) -> Sequence[Logger]:
-        """Opens the loggers of a run, which `stack` closes, besides the `log` of all runs."""
+        """Opens the loggers of a run, which `stack` closes, except the `log` of all runs."""
         if not is_first():
             return ()
         loggers = open_loggers(
@@ -597,7 +597,7 @@ class KeepState:
 class Prune:
     """Reports returns to the trials of a study, and stops when all of them are pruned.
 
-    Runs do not affect one another, so that trials which go on because of others are complete, and
+    Runs do not affect one another, so that trials that continue because of others are complete, and
     as if they had been trained alone.
     """
 
@@ -605,7 +605,7 @@ class Prune:
         """**Arguments:**
 
         - `trials`: the trials.
-        - `evaluators`: the evaluators of the runs, as many in turn for each trial.
+        - `evaluators`: the evaluators of the runs, the same number in turn for each trial.
         """
         self.trials, self.seeds = trials, len(evaluators) // len(trials)
         self.evaluators = evaluators

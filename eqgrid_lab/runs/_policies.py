@@ -79,7 +79,7 @@ class SavedPolicy:
     ) -> AbstractPartner:
         """The policy as a partner among agents with other settings.
 
-        **Arguments:** those of `PolicySettings.partner`.
+        ****Arguments:** as in `PolicySettings.partner`.
 
         **Raises:** `ValueError` when the policy cannot act there.
         """

@@ -136,7 +136,7 @@ def _resume(members: Members) -> int:
         )
     if complete and whole.is_last_stage and members.ended(position):
         raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")
-    if complete:  # it ended early, and is meant to go on
+    if complete:  # it ended early, and is meant to continue
         position.pop("ended", None)
     if not members.alone:
         rows = dataclasses.replace(members.runs[0].history, rows=members.rows_of_all())

@@ -163,7 +163,7 @@ def _ranked(trials: Sequence["FrozenTrial"]) -> list["FrozenTrial"]:
 
 
 def _value(trial: "FrozenTrial") -> float | None:
-    """What a trial earned; that of a pruned one is only its last report."""
+    """The value of a trial; for a pruned trial, it is only the last report."""
     return trial.value if trial.state.name == "COMPLETE" else None
 
 

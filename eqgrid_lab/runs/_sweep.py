@@ -84,7 +84,7 @@ class Point:
         return self.trial.number
 
     def run_folder(self, seed: int) -> Path:
-        """The folder of the run of a seed; that of the point, if it has one seed."""
+        """The folder of the run of a seed; the folder of the point, if it has one seed."""
         return self.folder / f"seed-{seed}" if len(self.configs) > 1 else self.folder
 
     def results(self) -> list[Table] | None:
@@ -126,7 +126,7 @@ class Search:
 
 
 def run_sweep(config: Experiment, process: Process) -> int:
-    """Trains the points of a sweep that nobody else trains, until there are no more.
+    """Trains the points of a sweep that no other process trains, until there are no more.
 
     **Arguments:**
 
@@ -385,13 +385,13 @@ def _without_leaves(config: Experiment) -> Experiment:
 
 
 def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """Trains points in one compiled program, and tells the study what they earn.
+    """Trains points in one compiled program, and reports their values to the study.
 
     A point whose loss is not finite fails, and the others begin again. Where memory is too small,
     the points are trained in two halves.
     """
     members = _members(search, points, plans)
-    if members.alone or not _position(members):  # otherwise, a batch that was killed goes on
+    if members.alone or not _position(members):  # otherwise, a batch that was killed continues
         points = [point for point in points if not _tell(search, point)]
     waiting = [list(points)] if points else []
     while waiting:
@@ -417,7 +417,7 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
 
 
 def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """Trains points in one compiled program, writes their results, and tells the study.
+    """Trains points in one compiled program, writes their results, and reports them to the study.
 
     **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
     """
@@ -445,7 +445,7 @@ def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, 
 
 
 def _tell(search: Search, point: Point) -> bool:
-    """Tells the study what a point earns, if all its runs are complete."""
+    """Reports the value of a point to the study, if all its runs are complete."""
     if (results := point.results()) is None:
         return False
     values = [result[search.sweep.metric] for result in results]

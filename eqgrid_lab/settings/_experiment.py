@@ -209,8 +209,8 @@ class Experiment(PolicySettings):
         return self.learner().with_arrays().init(self.policy(env, policy_key), env, run_key)
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-        """The entries of `info` that are summed over evaluation episodes: those of the world, and
-        those of `--log-info`, which are summed over training episodes, too.
+        """The entries of `info` that are summed over evaluation episodes: entries of the world, and
+        entries of `--log-info`, which are summed over training episodes, too.
 
         **Arguments:**
 

@@ -91,7 +91,7 @@ _COMPLETIONS = ("--tyro-print-completion", "--tyro-write-completion")
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     """Parses a command line with `tyro.cli`, whose error box becomes one sentence.
 
-    The last occurrence of a flag counts. A flag with several values takes those of all its
+    The last occurrence of a flag counts. A flag with several values takes the values of all its
     occurrences, and every switch has two flags, such as `--env.shared` and `--env.no-shared`.
 
     **Arguments:**

@@ -59,7 +59,7 @@ class OwnNetwork:
         **Arguments:**
 
         - `in_shape`, `out_size`, `final_scale`, `key`: as in `actor_critic`.
-        - `others`: hyperparameters that replace those of the settings.
+        - `others`: hyperparameters that replace the ones of the settings.
 
         **Raises:** `ValueError` when its constructor raises any error.
         """
@@ -87,7 +87,7 @@ def own_network(name: str) -> OwnNetwork:
 
     - `name`: its class, as `MODULE:NAME`.
 
-    **Raises:** `UsageError` when it cannot be imported, or is no class of networks.
+    **Raises:** `UsageError` when it cannot be imported, or is not a class of networks.
     """
     network: object = import_named(name, "--network")
     if not isinstance(network, type) or not issubclass(network, AbstractNetwork):
@@ -127,7 +127,7 @@ def with_network(config: E, name: str | None) -> E:
     **Arguments:**
 
     - `config`: the settings, which are returned unchanged if their page has no `network_settings`.
-    - `name`: the network; `None` for that of the settings. The module of a class of the user is
+    - `name`: the network; `None` for the one of the settings. The module of a class of the user is
         imported.
 
     **Raises:** `UsageError` as in `own_network`.

@@ -43,7 +43,7 @@ class PolicySettings(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        """Wraps a world so that it returns the observations of actors, without those of critics.
+        """Wraps a world so that it returns the observations of actors, without those for critics.
 
         **Arguments:**
 
@@ -98,7 +98,7 @@ class PolicySettings(abc.ABC):
 
     @property
     def observed(self) -> Table:
-        """The settings of what agents observe, besides those that only the page itself knows."""
+        """The settings of observations, except settings that only the script defines."""
         return {"observation": getattr(self.env, "observation", None), **self.appended}
 
     @property
@@ -122,7 +122,7 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
     **Arguments:**
 
     - `experiment`: the class that a page defines.
-    - `env`: the settings of the world, by default those of the experiment's default world. Its
+    - `env`: the settings of the world, by default of the experiment's default world. Its
         `facts` replace defaults of PPO, and of settings that the experiment has.
     """
     plain: Any = experiment()

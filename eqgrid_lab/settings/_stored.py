@@ -228,10 +228,10 @@ def load(
     **Arguments:**
 
     - `path`: the file.
-    - `experiment`: the class that a page defines. A file of another algorithm is refused.
-    - `named`: what the command line names. A file that names other code of the user is refused.
-    - `network`: the network to use instead of that of the file, if any.
-    - `world`: the world to use instead of that of the file, if any. The settings of another world
+    - `experiment`: the class that a page defines. A file of another algorithm raises an error.
+    - `named`: what the command line names. A file that names other user code raises an error.
+    - `network`: the network to use instead of the file's network, if any.
+    - `world`: the world to use instead of the file's world, if any. The settings of another world
         in the file are left out, with a warning.
 
     **Returns:** the settings of the file, with defaults for all others.
@@ -341,7 +341,7 @@ def to_table(config: PolicySettings) -> Table:
 def dump(config: PolicySettings) -> str:
     """The text of a settings file with all settings, `to_table`, which `load` reads back.
 
-    **Raises:** `UsageError` when `load` would refuse the file.
+    **Raises:** `UsageError` when `load` would reject the file.
     """
     text = tomli_w.dumps(to_table(config))
     try:

@@ -40,7 +40,7 @@ Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., object]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
 
 _PEOPLE = {"clones": "clone", "proxies": "proxy"}
-"""The names of the models of people that come with eqgrid, with the beginnings of their files."""
+"""The names of the bundled models of people, with the beginnings of their files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +215,7 @@ def _of_people(name: str) -> bool:
 
 
 def models_of_people(name: str, layout: str) -> list[Path]:
-    """The files of the models of people that come with eqgrid for one kitchen, by their seeds.
+    """The files of the bundled models of people for one kitchen, by their seeds.
 
     ```python
     from agents import PolicyPartner, load_policy

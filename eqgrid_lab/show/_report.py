@@ -95,7 +95,7 @@ _MOST_THRESHOLDS = 1000
 def median_seed(results: Sequence[Table]) -> int:
     """The index of the run with the median return; of two in the middle, that with the lower one.
 
-    Models of people are chosen by this rule alone, which nobody can bend.
+    Models of people are chosen by this rule alone, without exceptions.
 
     **Arguments:**
 

@@ -1,6 +1,6 @@
 """Statistics of returns, and how they are written.
 
-Intervals and aggregate metrics are those of rliable (Agarwal et al. 2021).
+Intervals and aggregate metrics are as in rliable (Agarwal et al. 2021).
 """
 
 import importlib
@@ -181,7 +181,7 @@ def return_text(value: float, among: Iterable[float] = ()) -> str:
     **Arguments:**
 
     - `value`: the return, or a difference or a deviation of returns.
-    - `among`: the returns next to it, such as those of the same table, all with the same number of
+    - `among`: the returns next to it, such as the rest of the table, all with the same number of
         decimal places.
     """
     largest = max(map(abs, filter(math.isfinite, (value, *among))), default=0.0)

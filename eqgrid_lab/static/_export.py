@@ -59,7 +59,7 @@ def page_files(
     ticks_per_second: float,
     seat: int,
 ) -> dict[str, bytes]:
-    """The files of a page besides the runtime, by their names.
+    """The files of a page except the runtime, by their names.
 
     **Arguments:**
 
@@ -107,7 +107,7 @@ def write_page(
     - `files`: what `page_files` returned.
     - `runtime`: a folder that `check_runtime` accepts.
     - `out`: the folder, or the file with `single_file`; it must not exist.
-    - `single_file`: write one HTML file that has all others in it, and `policy.onnx` beside it.
+    - `single_file`: write one HTML file that has all others in it, and `policy.onnx` next to it.
 
     **Returns:** the files, and their sizes in bytes.
 
@@ -156,7 +156,7 @@ def _in_one_file(files: Mapping[str, bytes]) -> bytes:
 def _facts(
     world: PageWorld, offer: Offer, menu: Menu, sheet: Sheet, ticks_per_second: float
 ) -> dict[str, object]:
-    """What the page knows of its world, besides the models."""
+    """The description of the world for the page, in addition to the models."""
     place = world.place
     kinds, env = place.grid.layout.kinds, place.settings.env
     height, width = place.grid.shape

@@ -1,6 +1,6 @@
 """Programs without typed keys: JAX's draws in terms of its hash, Threefry.
 
-Converters to other formats know no keys of JAX. `on_key_data` writes a function anew such that its
+Converters to other formats do not accept keys of JAX. `on_key_data` rewrites a function so that its
 keys are two numbers each, and every draw is a few whole-number operations and the primitive
 `threefry2x32`. What JAX's own implementation computes, bit for bit, is computed here, too: it is
 that implementation that is traced.
@@ -46,7 +46,7 @@ def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
 def on_key_data(
     function: Callable[..., PyTree], *arguments: PyTree
 ) -> tuple[Callable[..., list[Array]], list[jax.ShapeDtypeStruct]]:
-    """Writes a function anew for programs that have no keys.
+    """Rewrites a function for programs that have no keys.
 
     **Arguments:**
 
@@ -60,7 +60,7 @@ def on_key_data(
     """
     traced = jax.make_jaxpr(function)(*arguments)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in jax.tree.leaves(as_data(arguments))]
-    for _ in range(2):  # JAX's own draws have calls in them, which are written anew, too
+    for _ in range(2):  # JAX's own draws have calls in them, which are rewritten, too
         run = functools.partial(_run, traced.jaxpr, traced.consts)
         traced = jax.make_jaxpr(run)(*shapes)
     return core.jaxpr_as_fun(traced), shapes

@@ -28,13 +28,13 @@ from ..play import Place
 
 @final
 class PersonOrPartner(AbstractPartner):
-    """Acts for a person, or as a partner does, as an array says.
+    """Acts for a person or as a partner. An array selects one of both.
 
     **Arguments:**
 
     - `partner`: the partner.
     - `pressed`: the action of the person.
-    - `person`: whether a person acts. The partner's memory goes on even then.
+    - `person`: whether a person acts. The partner's memory is updated even then.
     """
 
     partner: AbstractPartner
@@ -147,7 +147,7 @@ class PageWorld:
         **Arguments:**
 
         - `state`: the leaves of the game before it.
-        - `pressed`: the actions of people; those of other seats do not count.
+        - `pressed`: the actions of people; actions of other seats do not count.
         - `person`: in which seats there are people.
         """
         before = self.play_state(state)

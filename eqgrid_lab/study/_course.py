@@ -116,10 +116,10 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
 
 @final
 class Course:
-    """A study that goes on.
+    """A running study.
 
-    It knows who plays which game and who waits; all else is in the data, so that people come back
-    after a restart of the server to where they were.
+    It contains the running games and the people who wait. All else is in the data, so people
+    continue at the same place after a restart of the server.
 
     **Arguments:**
 
@@ -142,7 +142,7 @@ class Course:
         return self.people.fact("stopped") is not None
 
     def stop(self, on: bool) -> None:
-        """Stops the study, or lets it go on."""
+        """Stops the study, or continues it."""
         if on != self.stopped:
             with self.people.together():
                 self.people.set_fact("stopped", "yes" if on else None)
@@ -202,7 +202,7 @@ class Course:
         return {**at, **await self._game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
-        """Takes the answers of a person, or the word that a text was read, and goes on.
+        """Takes the answers of a person, or the note that a text was read, and continues.
 
         **Returns:** why they cannot be accepted, in a sentence; `None` if they can.
         """
@@ -267,7 +267,7 @@ class Course:
         return [person for person, (name, _) in self._playing.items() if name == file]
 
     async def close(self) -> None:
-        """Ends the games that go on, which their people play anew when the server is back, and
+        """Ends the running games, which their people play again when the server is back, and
         waits until everything is noted.
         """
         self._closing = True
@@ -277,7 +277,7 @@ class Course:
     # ---- Games ------------------------------------------------------------------------------
 
     async def _game(self, person: Person, stage: Tutorial | Games) -> dict[str, object]:
-        """The game of a person, which goes on, or is opened now, or waits for another person."""
+        """The game of a person, which continues, or is opened now, or waits for another person."""
         me = person.person
         opening = me in self._opening  # by another window, or by who came second
         if opening or not (me in self._playing or await self._begin(person)):
@@ -397,8 +397,8 @@ class Course:
         return own, seats
 
     async def _follow(self, file: str, session: Session, seats: Mapping[int, int]) -> None:
-        """Waits for the end of a game, and notes it. A game of which no step was played, or that
-        the end of the server cut, does not count, and begins anew.
+        """Waits for the end of a game, and notes it. A game without any step, or one that the end
+        of the server interrupted, does not count, and begins again.
         """
         await session.over.wait()
         if session.finished and not session.broken:

@@ -69,7 +69,7 @@ def forget(people: People, folder: Path, id: str) -> int:
 
     **Returns:** the number of files that were deleted.
 
-    **Raises:** `UsageError` when there is no such person, or the study goes on.
+    **Raises:** `UsageError` when there is no such person, or the study is running.
     """
     is_number = id.isascii() and id.isdecimal() and len(id) < 19 and str(int(id)) == id
     number = int(id) if is_number else 0

@@ -397,7 +397,7 @@ SETTINGS = "study.json"
 def open_study(
     plan: Path, settings: Mapping[str, object], out: Path | None
 ) -> Iterator[tuple[Path, Console]]:
-    """Context manager that makes the folder of a study, or opens that of one that goes on.
+    """Context manager that makes the folder of a study, or opens the folder of a running study.
 
     **Arguments:**
 

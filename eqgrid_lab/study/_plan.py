@@ -69,9 +69,9 @@ class PlannedGame(_Part, frozen=True):
     """A game of a person.
 
     - `layout`: the layout.
-    - `partner`: a policy file, beside the plan; the name of an offer of the menu, such as `"a model
+    - `partner`: a policy file next to the plan; the name of an offer of the menu, such as `"a model
         of people"`; or `"person"` for another participant.
-    - `name`: its name in the data; by default that of the partner.
+    - `name`: its name in the data; by default the name of the partner.
     - `seat`: the place of the person, or `"drawn"`; for two people, places are always drawn.
     - `fallback`: the partner if no other participant comes in time.
     """
@@ -235,7 +235,7 @@ def check_plan(plan: Plan, menu: Menu, most_games: int) -> None:
 
     - `plan`: the plan.
     - `menu`: the worlds and partners.
-    - `most_games`: how many games the server lets go on at the same time.
+    - `most_games`: how many games the server runs at the same time.
 
     **Raises:** `UsageError` when there is no such layout, partner or seat, or not a game for each
     person who may take part.

@@ -309,7 +309,7 @@ def _recorded(hall: Hall, request: Request) -> Recorded:
 def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
     """A game that is over, and its journal.
 
-    **Raises:** `UsageError` when there is no such game for this token, or it goes on.
+    **Raises:** `UsageError` when there is no such game for this token, or it is still running.
     """
     name = request.path_params["game"]
     session = hall.sessions.get(name)
@@ -370,8 +370,8 @@ async def _write(socket: WebSocket, page: Page) -> None:
 
 
 async def _read(socket: WebSocket, session: Session, page: Page) -> None:
-    """Reads messages until the connection ends. What is no message is refused in a sentence, and
-    whoever sends too much or too much nonsense is disconnected.
+    """Reads messages until the connection ends. Invalid messages are answered with a sentence, and
+    clients that send too much, or too many invalid messages, are disconnected.
     """
     refusals, allowance, before = 0, _MESSAGES_PER_SECOND, time.monotonic()
     while refusals < _MOST_REFUSALS:

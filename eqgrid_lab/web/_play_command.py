@@ -138,7 +138,7 @@ def run(args: Sequence[str], process: Process) -> None:
     with as_usage_error():
         config.env.check()
     menu = Menu(settings_to_play(config.env), policies, delay=config.delay, noise=config.noise)
-    menu.offers(menu.layouts[0])  # what cannot be played is refused before anything is started
+    menu.offers(menu.layouts[0])  # what cannot be played is rejected before anything is started
     if plan is not None:
         check_plan(plan, menu, config.most_games)
     recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
@@ -204,7 +204,7 @@ def _only_data(config: Config) -> bool:
 def _open_folder(
     config: Config, policies: Sequence[SavedPolicy]
 ) -> contextlib.AbstractContextManager[tuple[Path, Console]]:
-    """The folder of the games: a new one, or that of a study that goes on.
+    """The folder of the games: a new one, or the folder of a running study.
 
     **Raises:** `UsageError` as `open_results` and `open_study`.
     """

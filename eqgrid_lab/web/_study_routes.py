@@ -42,7 +42,7 @@ class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class _Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the study stops, or goes on."""
+    """Whether the study stops, or continues."""
 
     on: bool
 
@@ -123,7 +123,7 @@ def study_routes(
 
 
 def _for_person(course: Course, answer: Callable[[Person, Request], Awaitable[Response]]) -> Answer:
-    """Finds the person by the token of a request; the page of an unknown one joins anew."""
+    """Finds the person by the token of a request; the page of an unknown one joins again."""
 
     async def endpoint(_: Hall, request: Request) -> Response:
         person = course.people.find(request.headers.get("x-token", ""))
@@ -150,7 +150,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _overview(course: Course) -> dict[str, object]:
-    """Who is where, and which games go on."""
+    """Who is where, and which games are running."""
     people = course.people.rows("people")
     games = [
         {

@@ -129,7 +129,7 @@ class Kitchen(WorldSettings):
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """The layouts of training and evaluation, without those of `practice`."""
+        """The layouts of training and evaluation, without the layouts of `practice`."""
         return self.mixture or (self.layout,)
 
     @property

@@ -30,8 +30,8 @@ class World:
 
     **Arguments:**
 
-    - `defaults`: settings whose defaults differ from those of the constructor.
-    - `without`: parameters of the constructor that are no settings.
+    - `defaults`: settings whose defaults differ from the constructor's.
+    - `without`: parameters of the constructor that are not settings.
     - `layouts`: the mapping with its named layouts, as `MODULE:NAME`, if it has any.
     - `generator`: the generator of layouts for `--env.layout generated`, as `MODULE:NAME`, if there
         is one. Its parameters become `--env.generated.*`.
@@ -47,7 +47,7 @@ class World:
     - `film`: whether a film of an episode can be drawn.
     - `slow_resets`: the layouts in which resets are slow, or `True` for all.
     - `remarks`: returns sentences to print before a run, given the settings.
-    - `ppo`, `run`: defaults of PPO, and of a run, that differ from those of `Experiment`.
+    - `ppo`, `run`: defaults of PPO, and of a run, that differ from `Experiment`'s.
     """
 
     defaults: Values = dataclasses.field(default_factory=dict)

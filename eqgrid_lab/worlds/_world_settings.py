@@ -106,7 +106,7 @@ class WorldSettings:
     _takes_train: ClassVar[bool] = False
 
     def as_judged(self) -> "WorldSettings":
-        """The same settings, with defaults for those that affect only training, so that settings
+        """The same settings, with defaults for settings of training alone, so that settings
         of worlds which are the same in evaluations are equal.
         """
         own: Any = self
@@ -338,7 +338,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
     """The subclass of `WorldSettings` for a constructor.
 
     A setting is made of each of its parameters, as `settings_of` describes. The parameter `train`,
-    if there is one, is true for the world of training and false for that of evaluations.
+    if there is one, is true for the world of training and false for the world of evaluations.
 
     **Arguments:**
 

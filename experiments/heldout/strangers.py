@@ -5,9 +5,9 @@ python experiments/heldout/strangers.py e3t --kitchens ring
 python experiments/heldout/strangers.py mine.py --flags=--width=256
 python experiments/heldout/strangers.py self-play clones --partners people --num-seeds 10
 
-A method is a page that trains agents, with flags; METHODS names some. Its seeds then play with each
+A method is a script that trains agents, with flags; see METHODS. Its seeds then play with each
 other, with the scripts and policies of kitchens.toml, and with the proxies of people, or with the
-proxies alone. What is done already is not done again, so a study that was interrupted goes on with
+proxies alone. What is done already is not done again, so a study that was stopped continues with
 the same command.
 """
 
@@ -51,16 +51,17 @@ PQN_VDN = EXPERIMENTS / "policies/pqn_vdn.py"
 RETURN = ("method", "kitchen", "seed", "partner", "seat", "return")
 BUDGET = ("method", "kitchen", "steps", "minutes", "memory")
 MEASURES = ("itself", "other seeds", "policies", "scripts", "people")
-"""The partners of a method, from itself to those that are least like it."""
+"""The partners of a method, from itself to the least similar ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A way to train agents: a page with flags, in which `{kitchen}` is the name of the kitchen. If
-    `population` has flags of `ippo.py`, its run is trained first, and `stages` of it become
-    partners. `judging` has further flags of `partners.py` for the proxies of people. With a
-    `layout`, agents learn there, once for all kitchens in which they are judged. Without a page,
-    the agents are the clones of people that come with eqgrid.
+    """A way to train agents: a script with flags. `{kitchen}` in a flag is the name of the kitchen.
+
+    `population` contains flags of a run of `ippo.py` that is trained first. `stages` selects its
+    policies, which become partners. `judging` contains flags of `partners.py` for evaluations with
+    the proxies of people. With a `layout`, agents train in it once, for all kitchens of the
+    evaluation. Without a script, the agents are the bundled clones of people.
     """
 
     title: str
@@ -152,12 +153,12 @@ class Study:
 
 
 def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path]:
-    """Trains all seeds in a kitchen, or in the layout of the method, those of `ippo.py` at once.
+    """Trains all seeds in a kitchen, or in the layout of the method, seeds of `ippo.py` at once.
 
     **Arguments:**
 
     - `study`, `method`: what to train.
-    - `folder`: that of the method.
+    - `folder`: the folder of the method.
     - `kitchen`: the kitchen in which the agents will be judged.
 
     **Returns:** the folders of the runs, or the files of clones that need no training.
@@ -182,7 +183,7 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
 
 
 def _keep(file: Path, flags: Sequence[str]) -> None:
-    """Keeps the page and the flags of runs, and refuses others for the same folder."""
+    """Keeps the page and the flags of runs, and rejects others for the same folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         file.write_text(json.dumps(flags), encoding="utf-8")
@@ -192,8 +193,8 @@ def _keep(file: Path, flags: Sequence[str]) -> None:
 
 def stages(population: Path) -> list[Path]:
     """The partners of fictitious co-play (Strouse et al. 2021): of each seed of a run the first
-    checkpoint, the one whose return is nearest to half of the last one, and the last one. Somebody
-    who only meets partners who can cook need not learn it.
+    checkpoint, the one whose return is nearest to half of the last one, and the last one. An agent
+    that only meets partners that can cook need not learn it.
     """
     found = []
     for seed in sorted(population.glob("seed-*")):
@@ -233,7 +234,7 @@ def _result(run: Path) -> JsonTable:
 def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequence[Path]) -> Path:
     """Plays the seeds in a kitchen with each other, with scripts and policies, and with proxies of
     people, or with the proxies alone. Agents that learn with a population are judged by their last
-    checkpoint: the best return with itself says little about somebody who only meets others.
+    checkpoint: the best return with itself says little about returns with others.
 
     **Returns:** the folder of the games, which has `--num-seeds` in its name.
     """
@@ -268,7 +269,7 @@ def collect(judged: Path, method: str, kitchen: str) -> list[Row]:
 
 
 def budget(runs: Sequence[Path], method: str, kitchen: str) -> Row:
-    """What a seed took: its steps and those of all its partners, its minutes and theirs, and memory
+    """The cost of a seed: steps and minutes of the seed and of all its partners, and memory
     in GiB.
     """
     results = [_result(run) for run in runs]
@@ -355,7 +356,7 @@ def details(rows: Sequence[Row], method: str) -> str:
 def ranking(rows: Sequence[Row], budgets: Sequence[Row]) -> str:
     """The means over the kitchens of all methods that were judged in all of them, those with the
     best mean with strangers first, and its 95 % bootstrap interval over seeds. Other seeds of the
-    method are no strangers: they may have learned from the same teacher.
+    method are not strangers: they may have learned from the same teacher.
     """
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
@@ -451,7 +452,7 @@ def _method(name: str) -> Method:
 
 
 def _check_rows(study: Study, file: Path, methods: Mapping[str, Method]) -> None:
-    """Refuses a file that is no table of returns, and one with another number of seeds."""
+    """Rejects a file that is not a table of returns, and one with another number of seeds."""
     rows = _read(file)
     if any({*RETURN} - {*row} or None in row.values() for row in rows):
         sys.exit(f"error: {file} is no table of returns: move it away.")

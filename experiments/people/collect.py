@@ -1,4 +1,4 @@
-"""Collects the models of people that come with eqgrid, from runs of `bc.py`, and writes their card.
+"""Collects the bundled models of people from runs of `bc.py`, and writes their card.
 
 python experiments/people/collect.py runs/people
 

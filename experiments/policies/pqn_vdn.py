@@ -163,7 +163,7 @@ class PQN(AbstractCheckedAlgorithm[TrainState]):
     """Parallelised Q-learning of a team, with the rollouts and the optimiser of `ppo`.
 
     Its critic is a copy of the actor at the start of an update, so the targets of PPO's critic are
-    those of Peng's Q(lambda), where lambda is `ppo.gae_lambda`.
+    the targets of Peng's Q(lambda), where lambda is `ppo.gae_lambda`.
 
     **Arguments:**
 

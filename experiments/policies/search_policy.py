@@ -1,9 +1,9 @@
-"""Searches for a better game than that of a trained policy, and teaches a network to play it.
+"""Searches for a better game than the game of a trained policy, and teaches a network to play it.
 
 python experiments/policies/search_policy.py runs/ippo-ring-0-20260101-120000
 
-The search knows the rules of the kitchen and nothing else: it tries all joint actions in the most
-promising states, and what the policy earns from there says what they are worth at first. The result
+The search uses only the rules of the kitchen: it tries all joint actions in the most
+promising states, and the first value of a state is the policy's return from it. The result
 is a policy file that all commands read.
 """
 
@@ -49,7 +49,7 @@ _TIMELESS = ("features", "features96")
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Searches for a better game than that of a policy, and teaches it to a network."""
+    """Searches for a better game than the game of a policy, and teaches it to a network."""
 
     policy: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN|FILE")]] = Path()
     """Folder of a run, or policy file: agents without memory, in one kitchen."""
@@ -122,7 +122,7 @@ def teach(
 ) -> tuple[AbstractNetwork, Played, JsonTable]:
     """Teaches a network.
 
-    **Returns:** the network, its game, and what it earns.
+    **Returns:** the network, its game, and its return.
     """
     key = jax.random.key(config.seed)
     observation, start = world.reset(key)
@@ -149,12 +149,12 @@ def teach(
 
 
 def returns(world: GridWorld, teacher: Teacher, start: World) -> float:
-    """What a team earns that does what a teacher says."""
+    """The return of a team that follows a teacher."""
     return float(sum(reward.item() for *_, reward in recite(world, teacher, repeat(start, 1))))
 
 
 def show(console: Console, numbers: JsonTable) -> None:
-    """Prints what the policy, the search and the network earn."""
+    """Prints the returns of the policy, the search and the network."""
     rows = [
         ("the policy, most probable actions", f"{numbers['policy']:g}"),
         ("the search, actions that earn most in the long run", f"{numbers['search']:g}"),

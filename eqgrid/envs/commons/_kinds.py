@@ -70,7 +70,7 @@ def draw_beam(pen: Pen, number: int) -> None:
 
 
 ZAP_BEAM = 1
-"""The number in `Cell.extra` of cells that a zapping beam crosses in this step; 0 is no beam."""
+"""The number in `Cell.extra` of cells that a zapping beam crosses in this step; 0 means no beam."""
 
 CLEANING_BEAM = 2
 """The number in `Cell.extra` of cells that only a cleaning beam crosses in this step."""
@@ -96,7 +96,7 @@ KINDS = Kinds(
     overlay=Overlay(_beams, draw_beam),
 )
 """Agents start, and come back, in the cells of the tile `start`. Apples grow on the `orchard`, and
-pollution appears in the `river`; `water` stays clean. The characters are those of the maps of
+pollution appears in the `river`; `water` stays clean. The characters are as in the maps of
 Melting Pot.
 """
 

@@ -20,7 +20,7 @@ _WIDEST = 8
 
 @final
 class Eat(AbstractPhase):
-    """The phase in which agents eat the apples in their cells. It fires for those that eat one, and
+    """The phase in which agents eat the apples in their cells. It fires for agents that eat, and
     counts in the `Tally` the apples and the steps in which agents are not away.
     """
 
@@ -48,7 +48,7 @@ class Regrow(AbstractPhase):
 
     Source: `DensityRegrow` of Melting Pot (`lua/levels/commons_harvest/components.lua`), where the
     apples are also counted as they were before the step, and an apple that grows under an agent is
-    eaten at once; the idea is that of Janssen et al. (2010) and Perolat et al. (2017).
+    eaten at once; the idea is from Janssen et al. (2010) and Perolat et al. (2017).
 
     **Arguments:**
 
@@ -206,7 +206,7 @@ _Grid: TypeAlias = Bool[Array, "height width"]
 class Shots(eqx.Module):
     """Where the beams of one step go.
 
-    - `lit`: the cells that a beam crosses, with those in which it ends by hitting something.
+    - `lit`: the cells that a beam crosses, also those in which it ends by hitting something.
     - `hit`: the cells in which a beam has hit something.
     - `hits`: the agents whose beam has hit something.
     """

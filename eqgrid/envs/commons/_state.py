@@ -1,6 +1,6 @@
 """The state of an orchard, the numbers that define it, and measures of a society.
 
-The measures are those of Perolat et al. (2017): efficiency, equality, sustainability and peace.
+The measures follow Perolat et al. (2017): efficiency, equality, sustainability and peace.
 """
 
 import dataclasses

@@ -178,7 +178,7 @@ def _steps_from(here: Int32[Array, "2"], shape: tuple[int, ...]) -> Int32[Array,
 def _draw_distinct(
     drawn: Float32[Array, " places"], free: Bool[Array, "height width"]
 ) -> Int32[Array, "places 2"]:
-    """Converts numbers in `[0, 1)` to distinct free cells, each sampled from those that remain."""
+    """Converts numbers in `[0, 1)` to distinct free cells, each from the remaining cells."""
     total = free.sum(dtype=jnp.int32)
     taken: list[Int32[Array, ""]] = []  # as indices among all free cells
     left_before: list[Int32[Array, ""]] = []  # as indices among the free cells without those taken

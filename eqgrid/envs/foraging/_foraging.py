@@ -68,7 +68,7 @@ def Foraging(
 
     Every agent has six actions: stay, go north, south, west or east, load; any other number means
     stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
-    defaults are those of the environments of lbforaging 2.0.0; see `from_id`.
+    defaults are as in the environments of lbforaging 2.0.0; see `from_id`.
 
     ```python
     from eqgrid.envs.foraging import Foraging

@@ -48,7 +48,7 @@ class LoneClaim(AbstractCollision):
 
 
 LOAD = Use("load")
-"""The action of an agent that loads the food beside it."""
+"""The action of an agent that loads the food next to it."""
 
 _NOWHERE = 127  # a row outside every grid, where writes are dropped
 
@@ -134,8 +134,8 @@ class LoadReward(AbstractReward):
 
     - `penalty`: the cost of an attempt to load food for which the agents are too weak.
     - `normalize`: whether rewards are divided by the sum of the levels of all food at the start, so
-        that all food of the episode is worth 1. Otherwise an agent gets its own level times that of
-        the food.
+        that all food of the episode is worth 1. Otherwise an agent gets its own level times the
+        level of the food.
 
     **Raises:** `ValueError` when the penalty is negative or not finite.
     """

@@ -21,7 +21,7 @@ _EMPTY, _AGENTS = 1, MAX_LEVEL + 1  # codes of cells in a window: food in betwee
 class VectorView(AbstractObservation):
     """The positions and levels of food and agents as a vector: `agents numbers`, as float32.
 
-    First come the `(row, col, level)` of all observed food in row-major order, then those of the
+    First come the `(row, col, level)` of all observed food in row-major order, then of the
     agent itself and of the other observed agents in their order. Entries that are not observed are
     left out, and the end of the food and of the agents is padded with `(-1, -1, 0)`.
 
@@ -102,7 +102,7 @@ def _find_food(
     """The `(row, col, level)` of every food in row-major order, and whether it exists.
 
     Each food is encoded as one integer, with its cell and its level. The smallest one is the first
-    food, the smallest of those that are larger is the second, and so on; this needs neither sorting
+    food, the smallest larger one is the second, and so on; this needs neither sorting
     nor gathering.
     """
     field = objects[1:-1, 1:-1].astype(jnp.int32)

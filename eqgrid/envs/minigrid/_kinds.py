@@ -1,7 +1,7 @@
 """The kinds of MiniGrid, their pictures, and the numbers by which MiniGrid encodes them.
 
 As in MiniGrid, walls are objects like all others: every cell is floor, and a room is a grid of
-object codes. The numbers are those of `minigrid/core/constants.py`, version 3.2.
+object codes. The numbers are from `minigrid/core/constants.py`, version 3.2.
 """
 
 import itertools
@@ -150,7 +150,7 @@ KINDS = Kinds(
     ),
     agent_sprite=draw_agent,
 )
-"""The kinds of all rooms. The variant of a key, a ball or a box is its colour, and that of a door
+"""The kinds of all rooms. The variant of a key, ball or box is its colour. The variant of a door
 is `3 * colour + state`. The tile `outside` is only seen beyond the edge of the grid.
 """
 

@@ -142,7 +142,7 @@ def MiniGrid(
     """Builds a room of MiniGrid (Chevalier-Boisvert et al. 2023), for one agent or for several.
 
     With one agent, the rules, the observations `"symbolic"`, the rewards and the distribution of
-    the rooms are those of minigrid 3.2. Agents of a team first use their hands, one after the other
+    the rooms are as in minigrid 3.2. Agents of a team first use their hands, one after the other
     from the first one on, and then all turn and move at once, with `LocalCollision`. An agent whose
     task is over leaves the room.
 

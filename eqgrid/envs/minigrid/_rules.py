@@ -1,6 +1,6 @@
 """Interactions with objects, obstacles that move, missions and their rewards.
 
-The rules are those of `MiniGridEnv.step` and of `DynamicObstaclesEnv` in minigrid 3.2. At most one
+The rules are from `MiniGridEnv.step` and `DynamicObstaclesEnv` in minigrid 3.2. At most one
 of the interactions fires in a turn.
 """
 

@@ -1,4 +1,4 @@
-"""Overcooked: cooks who prepare and deliver soups."""
+"""Overcooked: cooks that prepare and deliver soups."""
 
 from ._behaviour import STUCK_STEPS as STUCK_STEPS, Behaviour as Behaviour, behaviour as behaviour
 from ._contents import (

@@ -132,7 +132,7 @@ def behaviour(
 
     **Arguments:**
 
-    - `trajectories`: the games, such as those of people, or the output of `record_play` or
+    - `trajectories`: the games, such as games of people, or the output of `record_play` or
         `record_episodes`.
     - `env`: the kitchen that they were played in, `Overcooked(...)`, in any wrappers; its
         observation, horizon and starts have no effect.

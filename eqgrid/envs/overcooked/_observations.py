@@ -1,6 +1,6 @@
 """Observations of cooks: features, and lossless planes.
 
-`docs/features.md` lists all features. The 26 planes are those of Overcooked-AI's lossless state
+`docs/features.md` lists all features. The 26 planes are from Overcooked-AI's lossless state
 encoding, as columns of `Planes`.
 """
 

@@ -92,7 +92,7 @@ DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
     "classic": (Interact(RULES), Go(JointCollision()), Tick((StartWhenFull(), Cook()))),
     "interactive": (Interact((*RULES, StartCooking())), Go(JointCollision()), Tick((Cook(),))),
 }
-"""The phases of a step by dynamics: those of Overcooked-AI from 2019 and from 2020.
+"""The phases of a step by dynamics, as in Overcooked-AI of 2019 and of 2020.
 
 If two cooks would collide, no cook moves (`JointCollision`). Source of this rule:
 `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
@@ -129,7 +129,7 @@ def Overcooked(
     - `dynamics`: `"classic"`: a pot with three ingredients starts by itself; `"interactive"`: a
         cook with empty hands starts a pot with one to three ingredients.
     - `horizon`: the number of steps in an episode.
-    - `observation`: `"planes"` or `"features96"`, both bitwise equal to those of Overcooked-AI,
+    - `observation`: `"planes"` or `"features96"`, both bitwise equal to Overcooked-AI's arrays,
         `"features"`, `"timed_features"`, which add the time that is left, or an
         `AbstractObservation` of your own.
     - `starts`: random changes to the initial state, applied in this order; none by default.

@@ -1,6 +1,6 @@
 """Interactions of cooks, cooking, events and rewards.
 
-The interactions are those of Overcooked-AI (Carroll et al., "On the Utility of Learning about
+The interactions are from Overcooked-AI (Carroll et al., "On the Utility of Learning about
 Humans for Human-AI Coordination", NeurIPS 2019). At most one of them fires in a turn. Pots change
 at the end of every step.
 """

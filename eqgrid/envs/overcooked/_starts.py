@@ -50,9 +50,9 @@ def _tomatoes(layout: Layout) -> Float[Array, ""]:
 class RandomHeld(AbstractStart):
     """Gives each cook an item with some probability: a soup, or else an onion (75%) or a dish.
 
-    The default shares are those of `get_random_start_state_fn` in Overcooked-AI: 60% onions, 20%
-    dishes, 20% soups. The 1 to 3 ingredients of a soup are sampled from those that the kitchen
-    dispenses.
+    The default shares are as in `get_random_start_state_fn` in Overcooked-AI: 60% onions, 20%
+    dishes, 20% soups. The 1 to 3 ingredients of a soup are sampled from the ingredients
+    that the kitchen dispenses.
 
     **Arguments:**
 
@@ -84,7 +84,7 @@ class RandomPots(AbstractStart):
     """Fills each pot with 1 to 3 ingredients, and starts it, each with some probability.
 
     As in `get_random_start_state_fn` of Overcooked-AI, except that ingredients are sampled from
-    those that the kitchen dispenses, and that the remaining time of a started soup is uniform.
+    the ingredients of the kitchen, and that the remaining time of a started soup is uniform.
 
     **Arguments:**
 

@@ -1,6 +1,6 @@
 """Observations of cooks: features, and planes.
 
-The features are short enough for fast training with memory. The planes are those of JaxMARL's
+The features are short enough for fast training with memory. The planes are from JaxMARL's
 OvercookedV2, as columns of `Planes`.
 """
 

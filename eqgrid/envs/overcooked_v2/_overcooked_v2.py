@@ -103,7 +103,7 @@ def OvercookedV2(
 
     Every cook has the six actions of `ACTIONS`; any other number means stay. All cooks get the same
     reward, the sum of the rewards of all cooks. Episodes do not terminate, but are truncated after
-    `horizon` steps. Rules, rewards and planes are those of JaxMARL.
+    `horizon` steps. Rules, rewards and planes are as in JaxMARL.
 
     ```python
     from eqgrid.envs.overcooked_v2 import OvercookedV2

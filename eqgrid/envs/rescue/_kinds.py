@@ -111,7 +111,7 @@ def draw_exit(pen: Pen, look: Look) -> None:
 
 
 def _victim(pen: Pen, x: Number, y: Number, r: Number, blanket: tuple[str, str]) -> None:
-    """Draws a person under a blanket, whose colour is that of the victim."""
+    """Draws a person under a blanket, in the colour of the victim."""
     fill, dark = blanket
     r = 1.2 * r
     width = max(0.018, 0.09 * r)

@@ -90,8 +90,8 @@ def rescue_features() -> Features:
 PLANE_NAMES = (*plane_names(KINDS), *(role.name.lower() for role in Role))
 """The names of the planes of `RolePlanes`, in order."""
 
-# `Planes` show the held object, so the role is encoded in it: an engineer who holds `code` is
-# passed on as one who holds `code + _CODES`.
+# `Planes` show the held object, so the role is encoded in it: an engineer that holds `code` is
+# passed on as one that holds `code + _CODES`.
 _CODES = KINDS.num_codes
 _AS_ENGINEER = Kind("as_engineer", variants=_CODES)
 _KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _AS_ENGINEER))

@@ -74,7 +74,7 @@ def Warehouse(
     """Builds a robot warehouse, in which robots bring requested shelves to the goals.
 
     Every robot has five actions: stay, forward, turn left, turn right, and pick up or put down a
-    shelf. The rules are those of `rware` 2.0.0; `rware-small-4ag-hard-v2` is
+    shelf. The rules are as in `rware` 2.0.0; `rware-small-4ag-hard-v2` is
     `Warehouse("small", num_agents=4, difficulty="hard")`.
 
     ```python

@@ -11,7 +11,7 @@ from .._world import IDLE, World
 
 
 class LookCodes(NamedTuple):
-    """What is drawn of a world, besides its tiles, which never change.
+    """The drawn parts of a world, except its tiles, which never change.
 
     It is computed from NumPy arrays or in a traced program, so that pictures of a world can be made
     where there is no Python.
@@ -34,7 +34,7 @@ class LookCodes(NamedTuple):
 
 
 def look_codes(layout: Layout, world: World) -> LookCodes:
-    """What is drawn of a world, besides its tiles.
+    """The drawn parts of a world, except its tiles.
 
     **Arguments:**
 

@@ -207,7 +207,7 @@ def draw_over_look(
     are any. A program that puts it over the picture of the bare tile needs few pictures for many
     looks.
 
-    **Arguments:** those of `draw_look`.
+    ****Arguments:** as in `draw_look`.
 
     **Returns:** the image, RGBA.
 
@@ -243,7 +243,7 @@ def film(
     captions: Sequence[str] | None = None,
 ) -> Film:
     """Draws an episode as a film, which a notebook displays as a player. The arguments and errors
-    are those of `render_episode`.
+    are as in `render_episode`.
     """
     layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
     return Film(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)

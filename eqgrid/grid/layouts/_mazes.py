@@ -60,7 +60,7 @@ def draw_maze(
     **Returns:** which cells are floor.
     """
     rows, cols = (height - 1) // 2, (width - 1) // 2
-    # Each room has a door to the south and one to the east, except for those that would lead out of
+    # Each room has a door to the south and one to the east, except for doors that would lead out of
     # the last row and the last column.
     weight, chance = jax.random.uniform(key, (2, 2, rows, cols))
     # Doors out of the maze have an infinite weight: neither the tree nor the loops use them.

@@ -46,10 +46,10 @@ class Egocentric(AbstractObservation):
         agent is in the middle; with the radius, it is in the middle of the lowest row, as in
         MiniGrid, where `Egocentric(Planes(radius=3), ahead=3)` is the size of the usual view.
     - `line_of_sight`: whether what is behind an opaque tile or object (see `Kind`) is hidden, as
-        what is outside the grid is. The rule is that of MiniGrid (`Grid.process_vis` in
+        what is outside the grid is. The rule is as in MiniGrid (`Grid.process_vis` in
         `minigrid/core/grid.py`), and behind the agent the same rule backwards: from row to row,
         away from the agent, light spreads from every lit cell that is not opaque to the cells
-        beside it and to the three next cells of the next row.
+        next to it and to the three next cells of the next row.
 
     **Raises:** `ValueError` when the planes have no radius, or `ahead` is not from 0 to the radius.
     """
@@ -141,7 +141,7 @@ def visible_cells(
 
 
 def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols"]:
-    """The lit cells; the first row is that of the agent, and later ones are further away."""
+    """The lit cells; the first row is the agent's row, and later ones are further away."""
     cols = np.arange(clear.shape[1])
     ends = jnp.cumsum(~clear, axis=1)  # opaque cells up to each column, which ends the light
     starts = ends - (~clear).astype(ends.dtype)
@@ -154,7 +154,7 @@ def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols
         once = (lit[:, None] & right).any(axis=0)
         twice = (once[:, None] & left).any(axis=0)
         rows.append(twice)
-        # In MiniGrid, the first pass goes on to the right, and the second one to the left.
+        # In MiniGrid, the first pass continues to the right, and the second one to the left.
         first, second = (once & passes)[:-1], (twice & passes)[1:]
         lit = jnp.pad(first, (0, 1)) | jnp.pad(first, (1, 0))
         lit |= jnp.pad(second, (1, 0)) | jnp.pad(second, (0, 1))

@@ -158,8 +158,8 @@ def table_rows(
     steps_left: Int32[Array, ""],
     directions: Int8[Array, "#agents bodies"],
 ) -> tuple[Integer[Array, "agents height width"], Integer[Array, ""]]:
-    """The appearance of each cell to each agent, as rows of the table, and that of a cell outside
-    the grid; `directions` has the direction in which each agent sees each body.
+    """The appearance of each cell to each agent, as rows of the table, and the appearance of a
+    cell outside the grid. `directions` has the direction in which each agent sees each body.
     """
     table = _Table(layout.kinds)
     rows = table.rows_of_cells(layout, world.cells)
@@ -212,7 +212,7 @@ def with_layers(
     tuple[int, ...],
     dict[int, UInt8[Array, "agents height width"]],
 ]:
-    """Draws the layers, and makes those of booleans a part of the appearance of cells, as long as
+    """Draws the layers, and makes boolean layers a part of the appearance of cells, as long as
     the table stays small: to look up a larger table is several times as fast as one more plane.
 
     **Returns:** the rows of a table that is twice as long for every such layer, the numbers of
@@ -347,7 +347,7 @@ class _Table:
 
     def _under(self, layout: Layout, cells: Cell, position: Array) -> Array:
         tile, cell = get_cell((layout.tiles, cells), position)
-        # Agents stand on few kinds of tiles, which are numbered anew to keep the table small.
+        # Agents stand on few kinds of tiles, which are renumbered to keep the table small.
         rank = np.zeros(self.kinds.num_tiles, self.dtype)
         rank[list(self.walkable)] = np.arange(len(self.walkable))
         place = jnp.asarray(rank)[tile]

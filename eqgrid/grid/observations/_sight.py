@@ -166,7 +166,7 @@ def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "
 
 
 def check_radius(radius: int | None) -> None:
-    """**Raises:** `ValueError` when a range of sight is no whole number of at least 1 cell."""
+    """**Raises:** `ValueError` when a range of sight is not a whole number of at least 1 cell."""
     if radius is None:
         return
     check_whole(radius=radius)

@@ -24,8 +24,8 @@ class StatePlanes(AbstractObservation):
 
     First come the default planes (see `plane_names`), which show an agent itself and the others.
     Then there is one plane per other agent, in cyclic order, that marks its position. Then come all
-    further numbers of the game: those of each cell, those of each agent (the agent itself first;
-    after its `extra`, when it comes back and what it said, in games that have this), and those of
+    further numbers of the game: of each cell, of each agent (the agent itself first;
+    after its `extra`, when it comes back and what it said, in games that have this), and of
     the world; the last two are constant planes. The last plane is the number of
     remaining steps, in units of `STEPS_UNIT`.
     """

@@ -166,7 +166,7 @@ def pick_two(
 def draw_pose(
     key: PRNGKeyArray, objects: Objects, free: Bool[Array, "height width"]
 ) -> tuple[Int8[Array, "2"], Int8[Array, ""]]:
-    """A free cell and a direction, uniformly at random among those in which the agent faces a wall
+    """A free cell and a direction, uniformly at random among pairs in which the agent faces a wall
     or nothing (`RoomGrid.place_agent`).
     """
     height, width = free.shape

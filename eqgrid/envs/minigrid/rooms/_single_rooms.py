@@ -306,7 +306,7 @@ class FourRooms(AbstractSquareRoom):
         return Drawn(objects, *join_others(others_key, free, place, turned, num_agents))
 
     def _cell(self, number: Int32[Array, ""], gaps: Int32[Array, "4 2"]) -> Int32[Array, "2"]:
-        """The cells by number: first those of the rooms, and then the gaps."""
+        """The cells by number: first the cells of the rooms, and then the gaps."""
         side = self.size // 2 - 1
         room, inside = jnp.divmod(number, side**2)
         corner = 1 + jnp.stack(jnp.divmod(room, 2)) * (side + 1)

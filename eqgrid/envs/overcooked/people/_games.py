@@ -1,4 +1,4 @@
-"""Recorded games of people: those of 2019, in an installed Overcooked-AI, and of other tables."""
+"""Recorded games of people: the games of 2019, in an installed Overcooked-AI, and other tables."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ class HumanGame(eqx.Module):
     **Arguments:**
 
     - `kitchen`: the name of the kitchen, as in `KITCHENS` for the five classic ones.
-    - `layout`: the kitchen, with the prices and starts of the game: in 2019, a soup paid 5.
+    - `layout`: the kitchen, with the prices and starts of the game: in 2019, a soup was worth 5.
     - `state`: the state before each step.
     - `final_state`: the state after the last step, where it was recorded.
     - `action`: the action of each cook in the step.
@@ -75,7 +75,7 @@ def human_games(
     path: str | Path | None = None,
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[HumanGame, ...]:
-    """Reads recorded games of pairs of people: those of 2019 in five kitchens, or your own.
+    """Reads recorded games of pairs of people: the games of 2019 in five kitchens, or your own.
 
     The games of 2019 are in the package `overcooked-ai` 1.1.0 (`pip install 'eqgrid[human]'`). It
     is not imported, and no code of its pickles is run. Its data page asks users to contact the
