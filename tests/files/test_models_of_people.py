@@ -78,7 +78,7 @@ def test_they_earn_what_their_card_says(kitchen):
 def test_the_table_of_the_docs_is_made_of_the_published_returns():
     with shipped("people/returns.csv").open(newline="") as file:
         returns = list(csv.DictReader(file))
-    docs = shipped("people").parents[1] / "docs" / "people.md"
+    docs = shipped("people").parents[1] / "docs/log/2026-11-people.md"
     assert strangers.for_people(returns) in docs.read_text(encoding="utf-8")
     for kitchen in KITCHENS:
         own = [x for x in returns if (x["method"], x["kitchen"]) == ("clones", kitchen)]
