@@ -455,7 +455,7 @@ def test_bad_usage_is_one_line(call, monkeypatch, files, args, says):
 
 SETTINGS, METADATA = (
     "The settings in the policy 'a' ",
-    "The metadata of 'a' are not those of a run: ",
+    "The metadata of 'a' does not belong to a run: ",
 )
 
 
