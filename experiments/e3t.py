@@ -52,7 +52,6 @@ class E3T(Experiment):
     """Trains agents with E3T, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "e3t"
-    # Runs that differ in these compile once.
     in_one_program = ("shaping", "shaping_steps", "prediction_coefficient")
 
     # Every field is a flag; those of the world, of PPO, of partners and of the run are inherited.
@@ -124,7 +123,7 @@ class E3TLoss(eqx.Module):
         policy: ActorCritic,
         batch: Minibatch,
         ppo: PPO,
-        entropy_coefficient: float | Float[Array, ""],
+        entropy: float | Float[Array, ""],
         /,
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         assert isinstance(policy.actor, SharedParameters)
@@ -140,9 +139,7 @@ class E3TLoss(eqx.Module):
         masked = jax.vmap(jax.vmap(mask_logits))(logits, action_mask)
         distribution = jax.vmap(jax.vmap(policy.head.distribution))(masked)
         value, _ = jax.vmap(jax.vmap(policy.critic, (0, None)), (0, None))(seen, None)
-        loss, parts = loss_of_choices(
-            policy, distribution, value[..., 0], own, ppo, entropy_coefficient
-        )
+        loss, parts = loss_of_choices(policy, distribution, value[..., 0], own, ppo, entropy)
         errors = optax.softmax_cross_entropy_with_integer_labels(prediction, taken)
         error = mean_over(errors, steps.active)
         return loss + self.coefficient * error, {**parts, "prediction_loss": error}

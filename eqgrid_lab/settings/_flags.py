@@ -277,12 +277,14 @@ def _ranges(hint: Hint) -> Iterator[Meta]:
 
 
 def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hint]]:
-    """The flag, the value and the annotation of every setting."""
+    """The flag, the value and the annotation of every setting. The parts of a learner that are
+    functions or Modules, such as `PPO.loss`, have no flags.
+    """
     hints = typing.get_type_hints(type(config), include_extras=True)
     for field in dataclasses.fields(config):
         name, value = field.name.replace("_", "-"), getattr(config, field.name)
         name = {"network-settings": "network"}.get(name, name)
-        if dataclasses.is_dataclass(value):
+        if dataclasses.is_dataclass(value) and not callable(value):
             yield from _settings(value, f"{prefix}{name}.")
-        else:
+        elif not callable(value):
             yield prefix + name, value, hints[field.name]

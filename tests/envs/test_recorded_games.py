@@ -184,7 +184,10 @@ BAD = {
     "no rows": (lambda t: {name: [] for name in t}, "no games: the kitchens here are none"),
     "short": (lambda t: t | {"reward": t["reward"][:9]}, "columns of different lengths"),
     "odd time": (lambda t: changed(t, "time_elapsed", 3, "noon"), "Row 3: the time_elapsed is no"),
-    "odd reward": (lambda t: changed(t, "reward", 3, float("nan")), "Row 3: the reward is not a num"),
+    "odd reward": (
+        lambda t: changed(t, "reward", 3, float("nan")),
+        "Row 3: the reward is not a num",
+    ),
     "odd loop": (lambda t: changed(t, "cur_gameloop", 3, None), "Row 3: the cur_gameloop is not a"),
     "lost row": (lambda t: changed(t, "cur_gameloop", 4, 99), "lacks a row"),
     "no text": (lambda t: changed(t, "state", 3, {"a": [1]}), "Row 3: the state is not a text"),

@@ -57,7 +57,7 @@ def test_that_they_were_asked_for_is_stored(tmp_path):
     "flags", ["--env.layout cramped", "--env.name goals", "--env.layout ring,circuit"]
 )
 def test_where_nothing_was_tuned_it_is_said(flags):
-    with pytest.raises(UsageError, match=r"With ippo, they are: circuit.* the plain settings"):
+    with pytest.raises(UsageError, match=r"For ippo, these are: circuit.* the plain settings"):
         parse(page("ippo"), [*flags.split(), "--config", "tuned"])
 
 

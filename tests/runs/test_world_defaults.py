@@ -103,7 +103,9 @@ def test_robots_are_told_who_they_are(flags, numbers):
 @pytest.mark.parametrize("name", ["goals", "foraging", "warehouse", "body"])
 @pytest.mark.parametrize("flag", ["--shaping", "--shaping-steps"])
 def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
-    with pytest.raises(UsageError, match=f"{flag} weights a shaped reward, which --env.name {name}"):
+    with pytest.raises(
+        UsageError, match=f"{flag} weights a shaped reward, which --env.name {name}"
+    ):
         parse(page("ippo"), ["--env.name", name, flag, "2"])
 
 
