@@ -46,7 +46,7 @@ SMALLER = {
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
     "optimum.py": "--horizon 5 --counters --no-film",
-    "best_response.py": "--horizon 5 --no-film --episodes 2",
+    "best_response.py": "--horizon 5 --no-film --episodes 2 --only proxy-0 --seats 0 --levels 0",
     "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
