@@ -130,7 +130,7 @@ def _body(saved: SavedPolicy, evaluation: JsonTable, shown: dict[str, str]) -> s
     trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
     versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())
     flags = ["--episodes", str(evaluation["episodes"]), "--seed", str(evaluation["seed"])]
-    if saved.config.env.title != saved.trained_in().title:
+    if saved.config.env.title != saved.trained_in.title:
         flags += ["--layout", evaluation["layout"]]
     flags += own_flags(saved.config).split()
     # To be run in the folder of the card.

@@ -352,7 +352,7 @@ def common_world(
     try:
         env.check()
         world = settings.env.build(train=False)
-        if layout is not None and not (trained := policies[0].trained_in()).layout_files:
+        if layout is not None and not (trained := policies[0].trained_in).layout_files:
             # If it was trained in many layouts, and this is one of them, the layout is padded to
             # the size of the largest.
             padded = (trained.parts() | trained.zero_shot()).get(layout)

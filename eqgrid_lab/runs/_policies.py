@@ -51,7 +51,7 @@ class SavedPolicy:
     - `policy`: the policy, with its observation statistics.
     - `metadata`: the metadata of the file.
     - `config`: the settings with which it was trained, possibly with another layout.
-    - `named`: what the command line names, of the code of the user.
+    - `trained_in`: the settings of the world in which it was trained, with the original layout.
     """
 
     name: str
@@ -59,11 +59,7 @@ class SavedPolicy:
     policy: TrainedPolicy
     metadata: Table
     config: PolicySettings
-    named: Named
-
-    def trained_in(self) -> WorldSettings:
-        """The settings of the world in which it was trained, always with the original layout."""
-        return config_from(self.metadata["run"], type(self.config), self.named).env
+    trained_in: WorldSettings
 
     def known(self) -> set[str]:
         """The `marks` of the policy itself, and of its partners in training.
@@ -79,11 +75,11 @@ class SavedPolicy:
     ) -> AbstractPartner:
         """The policy as a partner among agents with other settings.
 
-        ****Arguments:** as in `PolicySettings.partner`.
+        **Arguments:** as in `PolicySettings.partner`.
 
         **Raises:** `ValueError` when the policy cannot act there.
         """
-        own = dataclasses.replace(self.config, env=self.trained_in())
+        own = dataclasses.replace(self.config, env=self.trained_in)
         return own.partner(self.policy, among, shown, greedy=greedy)
 
 
@@ -150,7 +146,7 @@ def read_policy(
             env = run.eval_env(run.env.build(train=False), 1)
         like = eqx.filter_eval_shape(run.policy, env, jax.random.key(0))
         policy = load_policy(path, like=like)
-    return SavedPolicy(str(name), path, policy, metadata, judged, named)
+    return SavedPolicy(str(name), path, policy, metadata, judged, config.env)
 
 
 def _experiment_of(

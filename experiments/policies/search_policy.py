@@ -79,7 +79,7 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
     if config.policy == Path():
         raise UsageError("Name the folder of a run, or a policy file; see --help.")
     saved = read_policy(config.policy, None)
-    kitchen = saved.trained_in()
+    kitchen = saved.trained_in
     if not isinstance(kitchen, Kitchen):
         raise UsageError("A search is for kitchens: name a policy that was trained in one.")
     played = saved.config.as_played(PolicyPartner(saved.policy))

@@ -207,7 +207,7 @@ def draw_over_look(
     are any. A program that puts it over the picture of the bare tile needs few pictures for many
     looks.
 
-    ****Arguments:** as in `draw_look`.
+    **Arguments:** as in `draw_look`.
 
     **Returns:** the image, RGBA.
 
