@@ -250,7 +250,7 @@ def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Arr
     - `space`: the agent's own action space.
     - `action`: an action in the space that `common_space` returned.
 
-    ****Returns:** the first numbers of a vector. For a `Discrete` space, it is the same action, or
+    **Returns:** the first numbers of a vector. For a `Discrete` space, it is the same action, or
     the last action of the space if the space does not contain this action.
     """
     if isinstance(space, Discrete):

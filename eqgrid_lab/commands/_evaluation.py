@@ -278,7 +278,7 @@ def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) ->
     - `world`: the world in which they are played.
     - `settings`: its settings.
 
-    ****Returns:** the kitchen, or `None` if the world is not a kitchen, or is padded to the size of
+    **Returns:** the kitchen, or `None` if the world is not a kitchen, or is padded to the size of
     other kitchens, because tables cannot store padded kitchens.
 
     **Raises:** `UsageError` for a Parquet file without such a kitchen.
