@@ -17,6 +17,7 @@ from eqgrid import DelayedPartner, NoisyPartner, Vectorize, unwrap_state
 from eqgrid.grid import draw_look, looks
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu
+from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.static import _export_page
 from eqgrid_lab.static._random import as_data, on_key_data, threefry
@@ -329,7 +330,7 @@ def test_random_orders_are_those_of_python():
 
 @pytest.mark.slow
 def test_a_policy_alone_acts_as_in_python():
-    saved = _export_page._read(_export_page.Config(policy=POLICIES / "cramped.safetensors"))
+    saved = read_policy(POLICIES / "cramped.safetensors", None)
     policy = saved.policy
     alone = Model(_models.policy_model(_models.PagePolicy(policy)))
     shape = jax.tree.leaves(policy.observation)[0]

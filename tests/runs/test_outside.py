@@ -350,7 +350,7 @@ steps = 64
 @pytest.mark.slow
 def test_it_trains_resumes_and_is_judged(capsys):
     assert call(*RACE, *SMALL, "--out", "a") == 0
-    assert Path("a/episode.gif").read_bytes() == b"5 states, 0"
+    assert Path("a/episode.gif").read_bytes() == b"5 states, score 0"
     assert rows(Path("a"))[-1]["event_judging"] == "8.0", "of both agents"
     result = json.loads(Path("a/result.json").read_text())
     assert (result["world"], result["layout"]) == ("toy_race:Race", "Race")
@@ -375,7 +375,7 @@ def test_it_trains_resumes_and_is_judged(capsys):
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
     assert judge(evaluate_command, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
-    assert Path("e/episode.gif").read_bytes() == b"5 states, 0"
+    assert Path("e/episode.gif").read_bytes() == b"5 states, score 0"
     assert judge(crossplay_command, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
     args = ("a", *RACE, "--episodes", "4", "--partners", "set.toml", "--out", "p")
     assert judge(partners_command, *args)[0] == 0
