@@ -277,14 +277,19 @@ def _ranges(hint: Hint) -> Iterator[Meta]:
 
 
 def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hint]]:
-    """The flag, the value and the annotation of every setting. The parts of a learner that are
-    functions or Modules, such as `PPO.loss`, have no flags.
-    """
+    """The flag, the value and the annotation of every setting."""
     hints = typing.get_type_hints(type(config), include_extras=True)
-    for field in dataclasses.fields(config):
-        name, value = field.name.replace("_", "-"), getattr(config, field.name)
-        name = {"network-settings": "network"}.get(name, name)
-        if dataclasses.is_dataclass(value) and not callable(value):
-            yield from _settings(value, f"{prefix}{name}.")
-        elif not callable(value):
-            yield prefix + name, value, hints[field.name]
+    for name, value in values_of(config).items():
+        flag = prefix + {"network_settings": "network"}.get(name, name).replace("_", "-")
+        if dataclasses.is_dataclass(value):
+            yield from _settings(value, f"{flag}.")
+        else:
+            yield flag, value, hints[name]
+
+
+def values_of(config: Any) -> dict[str, object]:
+    """The settings in a dataclass, by their names. Functions and Modules that are parts of a
+    learner, such as `PPO.loss`, have no flags, and no file stores them.
+    """
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return {name: value for name, value in values.items() if not callable(value)}

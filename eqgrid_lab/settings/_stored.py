@@ -33,6 +33,7 @@ from ..base import (
     warn,
 )
 from ..worlds import LIBRARIES, WORLDS, WorldSettings, world_settings
+from ._flags import values_of
 from ._network import with_network
 from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings, default_settings
@@ -95,8 +96,7 @@ def fill(default: T, table: Table, prefix: str) -> T:
     """
     config: Any = default
     hints = typing.get_type_hints(type(config))
-    fields = [field.name for field in dataclasses.fields(config)]
-    names = [x for x in fields if x not in NOT_IN_FILE and not callable(getattr(config, x))]
+    names = [name for name in values_of(config) if name not in NOT_IN_FILE]
     changes: Table = {}
     for key, value in table.items():
         if key not in names:
@@ -305,8 +305,11 @@ def own_flags(config: PolicySettings) -> str:
     return "".join(f" {flag} {name}" for flag, name in own.items())
 
 
-def _as_lists(value: object) -> object:
-    return [_as_lists(x) for x in value] if isinstance(value, tuple | list) else value
+def _in_toml(value: Any) -> Any:
+    """Tables in place of dataclasses, without `None`, and lists in place of tuples."""
+    if dataclasses.is_dataclass(value):
+        return {name: _in_toml(x) for name, x in values_of(value).items() if x is not None}
+    return [_in_toml(x) for x in value] if isinstance(value, tuple | list) else value
 
 
 def to_table(config: PolicySettings) -> Table:
@@ -316,14 +319,7 @@ def to_table(config: PolicySettings) -> Table:
     Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
     process, such as `--out` and `--resume`.
     """
-    table = dataclasses.asdict(
-        config,
-        dict_factory=lambda fields: {
-            name: _as_lists(value)
-            for name, value in fields
-            if value is not None and not callable(value)
-        },
-    )
+    table: Table = _in_toml(config)
     for name in NOT_IN_FILE:
         table.pop(name, None)
     for name in ("stage", "network_settings"):

@@ -4,10 +4,11 @@ import dataclasses
 import functools
 from pathlib import Path
 
+import equinox as eqx
 import pytest
 import tyro
 
-from agents import shipped_policies
+from agents import ppo_loss, shipped_policies
 from agents.files import expand_home
 from eqgrid import make
 from eqgrid_lab.base import UsageError
@@ -19,6 +20,7 @@ from eqgrid_lab.settings import (
     cli,
     dump,
     flags,
+    load,
     page,
     parse,
     read_flags,
@@ -175,6 +177,22 @@ def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, f
     write(tmp_path / "wide.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
     with pytest.raises(UsageError, match=f"^{flag} cannot change with --resume"):
         resume(started, *more)
+
+
+def test_a_loss_that_is_a_module_is_no_setting(tmp_path):
+    class Weighted(eqx.Module):
+        weight: float
+
+        def __call__(self, policy, batch, ppo, entropy_coefficient):
+            return ppo_loss(policy, batch, ppo, entropy_coefficient)
+
+    plain = settings()
+    own = dataclasses.replace(plain, ppo=dataclasses.replace(plain.ppo, loss=Weighted(0.5)))
+    assert dump(own) == dump(plain)
+    assert dict(flags(own)) == dict(flags(plain))
+    path = tmp_path / "config.toml"
+    path.write_text(dump(own))
+    assert dump(load(path, page("ippo"))) == dump(plain)
 
 
 def test_none_is_a_value_only_where_it_is_the_default():
