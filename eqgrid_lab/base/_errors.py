@@ -24,13 +24,15 @@ class PictureError(RunError):
 
 
 @contextmanager
-def as_usage_error(before: str = "", of: type[Exception] = ValueError) -> Iterator[None]:
+def as_usage_error(
+    before: str = "", of: type[Exception] | tuple[type[Exception], ...] = ValueError
+) -> Iterator[None]:
     """Context manager that turns an error into a `UsageError`.
 
     **Arguments:**
 
     - `before`: a text to put in front of the error's message.
-    - `of`: the type of error to turn into a `UsageError`.
+    - `of`: the type, or the types, of errors to turn into a `UsageError`.
 
     **Raises:** `UsageError` when an error of this type is raised inside.
     """

@@ -27,7 +27,7 @@ from agents import (
 )
 from eqgrid import AbstractEnv, AbstractPartner, AbstractVectorEnv, unwrap
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid.envs.overcooked.people import HumanGame, human_games, read_games
+from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import GridWorld, poses
 from eqgrid.typing import PyTree
 
@@ -45,7 +45,7 @@ from ..settings import (
     value_after,
     with_network,
 )
-from ..worlds import Kitchen
+from ..worlds import Kitchen, recorded_games
 
 C = TypeVar("C", bound="Cloning")
 
@@ -179,13 +179,7 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
     few people for some to be held out.
     """
     kitchen = config.env.layout
-    try:
-        if config.games is None:
-            games = human_games(config.split, kitchen=kitchen)
-        else:
-            games = read_games(config.games, kitchen=kitchen)
-    except (ImportError, ValueError) as error:
-        raise UsageError(str(error)) from error
+    games = recorded_games(config.games, config.split, kitchen)
     held_out = choose_held_out([game.players for game in games], config.held_out)
     inner = unwrap(world)
     assert isinstance(inner, GridWorld)

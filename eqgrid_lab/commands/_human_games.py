@@ -19,8 +19,6 @@ from eqgrid import AbstractEnv, Trajectories, record_play
 from eqgrid.envs.overcooked import Behaviour, Overcooked, behaviour
 from eqgrid.envs.overcooked.people import (
     HumanGame,
-    human_games,
-    read_games,
     trajectories_from_games,
 )
 from eqgrid.grid import Layout, render
@@ -40,7 +38,7 @@ from ..show import (
     with_last,
     write_figure,
 )
-from ..worlds import kitchen_layout
+from ..worlds import kitchen_layout, recorded_games
 from ._policies import PolicyFlags, common_world, short_names
 
 if TYPE_CHECKING:
@@ -201,13 +199,7 @@ def run(args: Sequence[str]) -> None:
     judged = common_world(policies) if policies else None
     if judged is not None:
         kitchen = kitchen or judged[0].env.title
-    try:
-        if config.games is None:
-            games = human_games(config.split, kitchen=kitchen)
-        else:
-            games = read_games(config.games, kitchen=kitchen)
-    except (ImportError, ValueError) as error:
-        raise UsageError(str(error)) from error
+    games = recorded_games(config.games, config.split, kitchen)
     if config.film is not None and config.film >= len(games):
         raise UsageError(f"--film must be below {len(games)}, the number of these games.")
     with open_results(f"human-games-{kitchen or 'all'}", config.out) as (folder, console):

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from agents import GlobalState, PolicyPartner
 from eqgrid import AbstractEnv, AbstractPartner, Discrete
-from eqgrid.envs.overcooked.people import HumanGame, human_games, read_games
+from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import by_choice
 from eqgrid.typing import PyTree
 
@@ -23,7 +23,7 @@ from ..base import NOTHING_NAMED, Named, UsageError
 from ..runs import digest
 from ..settings import default_settings, page, world_from
 from ..show import with_last
-from ..worlds import Kitchen
+from ..worlds import Kitchen, recorded_games
 from ._journal import SUFFIX, Recording, read_journal, replay
 from ._menu import Menu, Place, place_in
 from ._messages import Frame, Screen, TileSheet, whole_frame
@@ -102,16 +102,11 @@ def read_recorded(
     found: list[Recorded] = []
     empty: list[Path] = []
     for source in find_recorded(sources):
-        if isinstance(source, str) or source.suffix != SUFFIX:
-            try:
-                people = isinstance(source, str)
-                games = human_games(kitchen=menu.layouts[0]) if people else read_games(source)
-            except (ValueError, ImportError) as error:
-                raise UsageError(str(error)) from error
-            found += map(_of_people, games)
-            continue
-        recording = read_journal(source)
-        if len(recording.action):
+        if isinstance(source, str):  # the word people
+            found += map(_of_people, recorded_games(None, kitchen=menu.layouts[0]))
+        elif source.suffix != SUFFIX:
+            found += map(_of_people, recorded_games(source))
+        elif len((recording := read_journal(source)).action):
             found.append(recorded(source.stem, place_of(recording, named), recording))
         else:
             empty.append(source)

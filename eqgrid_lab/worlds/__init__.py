@@ -7,6 +7,7 @@ from ._kitchens import (
     build_one_kitchen as build_one_kitchen,
     kitchen_layout as kitchen_layout,
     read_counters as read_counters,
+    recorded_games as recorded_games,
     reference_name as reference_name,
 )
 from ._table import GENERATED as GENERATED, WORLDS as WORLDS, World as World

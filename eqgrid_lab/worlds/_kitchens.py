@@ -4,7 +4,8 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Meta
@@ -38,6 +39,10 @@ from ._world_settings import (
     WorldSettings,
 )
 
+if TYPE_CHECKING:
+    from eqgrid.envs.overcooked.people import HumanGame
+
+_PEOPLE = "eqgrid.envs.overcooked.people"
 _PLANS = "eqgrid.envs.overcooked.plans"  # imported on first use, since most runs need no solver
 _Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
 _AtMost100: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
@@ -258,6 +263,27 @@ def build_one_kitchen(kitchen: Kitchen, what: str) -> GridWorld:
     if not isinstance(world, GridWorld):
         raise UsageError(f"{what} in one kitchen: name one layout.")
     return world
+
+
+def recorded_games(
+    file: str | Path | None,
+    split: Literal["train", "test"] | None = None,
+    kitchen: str | None = None,
+) -> "tuple[HumanGame, ...]":
+    """Reads recorded games of people.
+
+    **Arguments:**
+
+    - `file`: a table of games; `None` for Overcooked-AI's games.
+    - `split`: one half of Overcooked-AI's games; both by default.
+    - `kitchen`: one kitchen; all by default.
+
+    **Raises:** `UsageError` when the games cannot be read, or there are none in this kitchen.
+    """
+    with as_usage_error(of=(ImportError, ValueError)):
+        if file is None:
+            return imported(f"{_PEOPLE}:human_games")(split, kitchen=kitchen)
+        return imported(f"{_PEOPLE}:read_games")(file, kitchen=kitchen)
 
 
 def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int], ...]:
