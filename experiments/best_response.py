@@ -28,6 +28,7 @@ from eqgrid.grid import GridWorld
 from eqgrid_lab.base import (
     DIFFERENT,
     RunError,
+    Table,
     UsageError,
     as_usage_error,
     keep_compiled_programs,
@@ -38,7 +39,6 @@ from eqgrid_lab.commands import (
     PEOPLE,
     BestResponses,
     HeldOut,
-    JsonTable,
     PolicyFlags,
     build_partners,
     read_held_out,
@@ -102,7 +102,7 @@ class Config:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class Setup:
     """The kitchen, its joint states, and the partners."""
 
     kitchen: Kitchen
@@ -115,7 +115,7 @@ class Table:
     file: Path
 
 
-def set_table(config: Config) -> Table:
+def set_up(config: Config) -> Setup:
     """Reads and checks everything that the command line names.
 
     **Raises:** `UsageError` and `CheckpointError` with one sentence when something cannot be used.
@@ -139,7 +139,7 @@ def set_table(config: Config) -> Table:
             Chances(without_stuck_rule(partner), env, 0)
         model = JointModel(world, counters, whole=True)
     _check_room(model, config)
-    return Table(kitchen, settings, world, env, model, described, partners, file)
+    return Setup(kitchen, settings, world, env, model, described, partners, file)
 
 
 def _describe(config: Config) -> tuple[list[HeldOut], Path]:
@@ -180,20 +180,20 @@ def _check_room(model: JointModel, config: Config) -> None:
             )
 
 
-def find_responses(config: Config, table: Table, folder: Path, console: Console) -> list[JsonTable]:
+def find_responses(config: Config, setup: Setup, folder: Path, console: Console) -> list[Table]:
     """Finds the best responses to all partners, prints them, and draws films.
 
     **Returns:** the entries for the file of results.
     """
     rows, results = [], []
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-    for one, partner in zip(table.described, table.partners, strict=True):
+    for one, partner in zip(setup.described, setup.partners, strict=True):
         values: list[float] = []
         for seat in sorted(set(config.seats)):
             console.print(Text(f"{one.name}, response in seat {seat}"))
             found = respond(
-                table.env,
-                table.model,
+                setup.env,
+                setup.model,
                 partner,
                 seat,
                 config.horizon,
@@ -223,37 +223,35 @@ def find_responses(config: Config, table: Table, folder: Path, console: Console)
             )
             if config.film:
                 name = f"{Path(one.name).stem}-seat-{seat}.gif"
-                write_whole(folder / name, table.kitchen.draw(table.world, *found.film))
+                write_whole(folder / name, setup.kitchen.draw(setup.world, *found.film))
         if config.keep:
-            best = BestResponses(table.file, table.settings)
+            best = BestResponses(setup.file, setup.settings)
             best.keep_exact(one, values, config.counters)
     titles = ("partner", "seat", "best response", "played", "with the partner as it is")
     print_table(console, titles, rows)
     return results
 
 
-def compare(
-    config: Config, table: Table, agent: AbstractPartner, console: Console
-) -> list[JsonTable]:
+def compare(config: Config, setup: Setup, agent: AbstractPartner, console: Console) -> list[Table]:
     """Compares the exact returns of an agent and of best responses, for partners with noise.
 
     **Returns:** the entries for the file of results, the worst one first.
     """
     show = functools.partial(progress, console)
-    results: list[JsonTable] = []
+    results: list[Table] = []
     for seat in sorted(set(config.seats)):
-        own = _kept(config, table, agent, seat, show)
-        for one, partner in zip(table.described, table.partners, strict=True):
+        own = _kept(config, setup, agent, seat, show)
+        for one, partner in zip(setup.described, setup.partners, strict=True):
             for level in sorted(set(config.levels)):
                 console.print(Text(f"{one.name}, noise {level:g}, agent in seat {seat}"))
-                noisy = NoisyPartner(partner, level, table.env.action_space)
-                kept = _kept(config, table, noisy, 1 - seat, show)
+                noisy = NoisyPartner(partner, level, setup.env.action_space)
+                kept = _kept(config, setup, noisy, 1 - seat, show)
                 with show("expecting", config.horizon) as report:
-                    earned = BestResponse(table.model, seat).solve(
+                    earned = BestResponse(setup.model, seat).solve(
                         kept, config.horizon, report, own=own
                     )
                 with show("responding", config.horizon) as report:
-                    best = BestResponse(table.model, seat).solve(kept, config.horizon, report)
+                    best = BestResponse(setup.model, seat).solve(kept, config.horizon, report)
                 found = {"partner": one.name, "level": level, "seat": seat}
                 results.append({**found, "return": earned, "best_response": best})
     results.sort(key=lambda x: x["return"] / x["best_response"] if x["best_response"] else 1.0)
@@ -270,14 +268,14 @@ def compare(
 
 
 def _kept(
-    config: Config, table: Table, partner: AbstractPartner, seat: int, show: Progress
+    config: Config, setup: Setup, partner: AbstractPartner, seat: int, show: Progress
 ) -> Kept:
     """The probabilities of a partner in a seat, without its stuck rule."""
-    chances = Chances(without_stuck_rule(partner), table.env, seat)
-    return Kept(table.model, chances, config.horizon, show)
+    chances = Chances(without_stuck_rule(partner), setup.env, seat)
+    return Kept(setup.model, chances, config.horizon, show)
 
 
-def _draw_curves(results: Sequence[JsonTable], path: Path) -> None:
+def _draw_curves(results: Sequence[Table], path: Path) -> None:
     """The mean return over partners and seats by the noise of partners."""
     figure = new_figure(6, 4)
     axes = figure.subplots()
@@ -296,27 +294,27 @@ def _draw_curves(results: Sequence[JsonTable], path: Path) -> None:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "experiments/best_response.py")
-    table = set_table(config)
+    setup = set_up(config)
     agent = None
     if config.agent is not None:
         described = [_policy(config.agent)]
-        [agent] = build_partners(described, table.file, table.settings, table.env, PolicyFlags())
+        [agent] = build_partners(described, setup.file, setup.settings, setup.env, PolicyFlags())
         with as_usage_error():
-            Chances(without_stuck_rule(agent), table.env, 0)
+            Chances(without_stuck_rule(agent), setup.env, 0)
     keep_compiled_programs()
     with open_results("best-response", config.out) as (folder, console), as_usage_error():
-        console.print(f"{table.model.num_states:,} joint states", highlight=False)
+        console.print(f"{setup.model.num_states:,} joint states", highlight=False)
         if agent is None:
-            results = find_responses(config, table, folder, console)
+            results = find_responses(config, setup, folder, console)
         else:
-            results = compare(config, table, agent, console)
+            results = compare(config, setup, agent, console)
         result = {
             "command": shlex.join(["python", "experiments/best_response.py", *args]),
-            "layout": table.kitchen.layout,
+            "layout": setup.kitchen.layout,
             "dynamics": config.dynamics,
             "horizon": config.horizon,
             "counters": config.counters,
-            "joint_states": table.model.num_states,
+            "joint_states": setup.model.num_states,
             "episodes": config.episodes,
             "responses": results,
         }

@@ -21,7 +21,6 @@ from ._human_games import (
 )
 from ._partners import partners_command as partners_command
 from ._policies import (
-    JsonTable as JsonTable,
     PolicyFlags as PolicyFlags,
     common_world as common_world,
     first_world as first_world,

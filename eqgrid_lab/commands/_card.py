@@ -10,12 +10,11 @@ from typing import Protocol
 
 from agents import save_policy, write_whole
 
-from ..base import RunError, UsageError
+from ..base import RunError, Table, UsageError
 from ..folders import escape_markdown, short_name, without_folders
 from ..runs import SavedPolicy
 from ..settings import own_flags
 from ..show import return_texts, with_deviation
-from ._policies import JsonTable
 
 
 class Hub(Protocol):
@@ -65,7 +64,7 @@ _PICTURES = {
 }
 
 
-def write_card(folder: Path, saved: SavedPolicy, evaluation: JsonTable, results: Path) -> None:
+def write_card(folder: Path, saved: SavedPolicy, evaluation: Table, results: Path) -> None:
     """Writes a folder for sharing a policy: its file, the model card `README.md`, and results.
 
     **Arguments:**
@@ -93,7 +92,7 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: JsonTable, results:
     write_whole(folder / "README.md", content)
 
 
-def _front_matter(saved: SavedPolicy, evaluation: JsonTable) -> str:
+def _front_matter(saved: SavedPolicy, evaluation: Table) -> str:
     """The metadata for the hub, in YAML. Values are written as JSON, which is YAML, too."""
     env, layout = saved.config.env, short_name(evaluation["layout"])
     metrics = [
@@ -120,12 +119,12 @@ def _front_matter(saved: SavedPolicy, evaluation: JsonTable) -> str:
     return "---\n" + "\n".join(lines) + "\n---\n\n"
 
 
-def _title(saved: SavedPolicy, evaluation: JsonTable) -> str:
+def _title(saved: SavedPolicy, evaluation: Table) -> str:
     layout = short_name(evaluation["layout"])
     return f"{saved.config.algorithm.upper()} in {saved.config.env.name}, {layout}"
 
 
-def _body(saved: SavedPolicy, evaluation: JsonTable, shown: dict[str, str]) -> str:
+def _body(saved: SavedPolicy, evaluation: Table, shown: dict[str, str]) -> str:
     steps, policy = saved.metadata.get("env_steps"), saved.metadata["policy"]
     trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
     versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())

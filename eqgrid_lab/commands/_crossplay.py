@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from ..base import UsageError, keep_compiled_programs, run_command
+from ..base import Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_csv, write_json
 from ..settings import Seed, program, read_flags
 from ..show import (
@@ -29,7 +29,6 @@ from ..show import (
     write_figure,
 )
 from ._policies import (
-    JsonTable,
     PolicyFlags,
     common_world,
     different_names,
@@ -108,7 +107,7 @@ def run(args: Sequence[str]) -> None:
         print_paths(console, [folder / name for name in files])
 
 
-def summary(matrix: Float[np.ndarray, "first second"]) -> JsonTable:
+def summary(matrix: Float[np.ndarray, "first second"]) -> Table:
     """The means of self-play and of cross-play.
 
     **Arguments:**
@@ -163,7 +162,7 @@ def _print(
     console: Console,
     names: Sequence[str],
     matrix: Float[np.ndarray, "first second"],
-    result: JsonTable,
+    result: Table,
 ) -> None:
     if len(names) <= _LARGEST_TABLE:
         labels = [Text(name) for name in short_names(names)]

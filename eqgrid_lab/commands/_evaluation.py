@@ -28,14 +28,14 @@ from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories, interop
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid.grid import Layout
 
-from ..base import RunError, UsageError, keep_compiled_programs, run_command
+from ..base import RunError, Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, shown_path, write_json
 from ..runs import mean_totals
 from ..settings import PolicySettings, Seed, read_flags
 from ..show import film_episode, path_text, print_paths, print_table, with_deviation
 from ..worlds import WorldSettings, kitchen_layout, reference_name
 from ._card import upload, write_card
-from ._policies import JsonTable, PolicyFlags, common_world, judging_env, lineups, short_names
+from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _check(config: Config) -> None:
         raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
 
 
-def _judge(team: Team, place: Place, seed: int) -> JsonTable:
+def _judge(team: Team, place: Place, seed: int) -> Table:
     """Plays the episodes of one team. All teams have the same layouts and random numbers."""
     greedy = team.actions == "greedy"
     games = evaluate(team.policy, place.many, jax.random.key(seed), greedy=greedy)
@@ -215,7 +215,7 @@ def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) ->
     return names
 
 
-def _print_scores(console: Console, results: Sequence[JsonTable]) -> None:
+def _print_scores(console: Console, results: Sequence[Table]) -> None:
     seats = [f"seat {seat}" for seat in range(len(results[0]["seats"]))]
     names = list(dict.fromkeys(seat for x in results for seat in x["seats"]))
     labels = dict(zip(names, short_names(names), strict=True))
@@ -233,7 +233,7 @@ def _print_scores(console: Console, results: Sequence[JsonTable]) -> None:
     print_table(console, header, rows, words=len(seats) + 2)
 
 
-def _print_events(console: Console, results: Sequence[JsonTable]) -> None:
+def _print_events(console: Console, results: Sequence[Table]) -> None:
     """Prints how often each event happened in an episode: a column for every team, with one number
     for each seat. Events that never happened are left out.
     """

@@ -13,12 +13,12 @@ from agents.files import BUNDLED, shipped
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
 from eqgrid.envs.overcooked import STAY, ScriptedCook
 
-from ..base import UsageError, as_usage_error, read_metadata
+from ..base import Table, UsageError, as_usage_error, read_metadata
 from ..folders import short_name
 from ..runs import SavedPolicy, marks, read_policy
 from ..settings import PolicySettings, Seed, check_limits, fill, read_toml
 from ..worlds import Kitchen, Share, WorldSettings, check_same_game, kitchen_layout
-from ._policies import JsonTable, PolicyFlags
+from ._policies import PolicyFlags
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class _File:
     """The contents of a file of partners."""
 
     seed: Seed = 0
-    partner: Annotated[tuple[JsonTable, ...], Meta(min_length=1)] = ()
+    partner: Annotated[tuple[Table, ...], Meta(min_length=1)] = ()
 
 
 def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
@@ -104,7 +104,7 @@ def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
     return partners, contents.seed
 
 
-def _read_entry(file: Path, entry: JsonTable) -> HeldOut:
+def _read_entry(file: Path, entry: Table) -> HeldOut:
     where = f"In the file of partners {str(file)!r}, the partner {entry.get('name')!r:.60}"
     partner = _fill(HeldOut("", "stay"), entry, where)
     if "/" in partner.name or partner.name in ("", ".", ".."):
@@ -118,7 +118,7 @@ def _read_entry(file: Path, entry: JsonTable) -> HeldOut:
     return partner
 
 
-def _fill(default: T, table: JsonTable, where: str) -> T:
+def _fill(default: T, table: Table, where: str) -> T:
     """Replaces fields of a dataclass by the entries of a table.
 
     **Raises:** `UsageError`, in which `where` names the table, for an unknown key, and for a value

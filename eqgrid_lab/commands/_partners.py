@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from ..base import UsageError, keep_compiled_programs, run_command
+from ..base import Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_csv, write_json
 from ..settings import program, read_flags
 from ..show import (
@@ -30,7 +30,6 @@ from ..show import (
 from ._best_responses import BestResponses, train_best_response
 from ._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, known_before, read_held_out
 from ._policies import (
-    JsonTable,
     PolicyFlags,
     common_world,
     different_names,
@@ -150,7 +149,7 @@ def summary(
     partners: Sequence[HeldOut],
     scores: Float[np.ndarray, "partners seats"],
     best: BestResponses,
-) -> JsonTable:
+) -> Table:
     """The returns with all partners, and their proximities to the returns of best responses.
 
     **Arguments:**
@@ -184,16 +183,14 @@ def summary(
     }
 
 
-def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> JsonTable:
+def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> Table:
     if len(scores) == 0:
         return {f"{name}_iqm": None, f"{name}_interval": None}
     low, high = (float(end) for end in bootstrap_interval(scores))
     return {f"{name}_iqm": float(interquartile_mean(scores)), f"{name}_interval": [low, high]}
 
 
-def _print(
-    console: Console, scores: Float[np.ndarray, "partners seats"], result: JsonTable
-) -> None:
+def _print(console: Console, scores: Float[np.ndarray, "partners seats"], result: Table) -> None:
     rows, all_scores = [], scores.ravel().tolist()
     for (name, share), own in zip(result["proximities"].items(), scores, strict=True):
         regret, known = result["regrets"][name], "exact" if name in result["exact"] else "trained"

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, final
+from typing import Annotated, Any, Literal, final
 
 import equinox as eqx
 import jax
@@ -38,9 +38,6 @@ from ..runs import SavedPolicy, read_policy
 from ..settings import PolicySettings, at_home, default_settings, load_page, page, value_after
 from ..show import interval_of_mean
 from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings
-
-JsonTable: TypeAlias = dict[str, Any]
-"""A table of a JSON or TOML file."""
 
 
 def play_with(

@@ -19,7 +19,7 @@ import tyro
 from agents import write_whole
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import UsageError, run_command, seed_folders
+from ..base import Table, UsageError, run_command, seed_folders
 from ..folders import MAX_RESULT_BYTES, open_results, short_name, write_csv
 from ..settings import read_flags
 from ..show import (
@@ -33,7 +33,6 @@ from ..show import (
     write_figure,
 )
 from ._heldout import PEOPLE
-from ._policies import JsonTable
 
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 _DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
@@ -58,7 +57,7 @@ class FinishedRun(msgspec.Struct, frozen=True):
     """
 
     folder: Path
-    settings: JsonTable
+    settings: Table
     network: str
     curve: dict[int, float]
     algorithm: str
@@ -99,14 +98,14 @@ class Row:
 
     names: Mapping[str, str]
     runs: tuple[FinishedRun, ...]
-    games: JsonTable
+    games: Table
 
     @property
     def optimum(self) -> float | None:
         """The best known return in this layout, if any."""
         return self.runs[0].optimum
 
-    def numbers(self) -> JsonTable:
+    def numbers(self) -> Table:
         """The row of the table, by column. Steps and times are means over the runs. The time of
         runs that were trained together is the time of all of them.
         """
@@ -223,7 +222,7 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
     return rows
 
 
-def _played(row: Row, name: str, *, with_people: bool = False) -> JsonTable:
+def _played(row: Row, name: str, *, with_people: bool = False) -> Table:
     """The contents of the newest file of this name in the folder of the row that is about exactly
     these runs, with proxies of people or with all other partners; empty if there is none. Games of
     most probable actions do not count, nor those with partners that a policy knows.
@@ -248,7 +247,7 @@ def _played(row: Row, name: str, *, with_people: bool = False) -> JsonTable:
     return found
 
 
-def _difference(one: JsonTable, other: JsonTable) -> str | None:
+def _difference(one: Table, other: Table) -> str | None:
     """The name of the first setting that differs; `None` if all are equal."""
     for key in sorted({*one, *other} - set(_OF_THE_PROCESS)):
         mine, theirs = one.get(key), other.get(key)

@@ -31,8 +31,8 @@ from jaxtyping import Float
 
 from eqgrid_lab import models_of_people
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.base import run_command
-from eqgrid_lab.commands import HELD_OUT, JsonTable, read_held_out
+from eqgrid_lab.base import Table, run_command
+from eqgrid_lab.commands import HELD_OUT, read_held_out
 from eqgrid_lab.folders import write_csv
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import (
@@ -227,7 +227,7 @@ def _call(*command: str | Path) -> None:
         sys.exit(code)
 
 
-def _result(run: Path) -> JsonTable:
+def _result(run: Path) -> Table:
     return json.loads((run / "result.json").read_text(encoding="utf-8"))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agents import checksum
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.commands import JsonTable
+from eqgrid_lab.base import Table
 from eqgrid_lab.show import median_seed
 
 HERE = Path(__file__).parent
@@ -51,9 +51,9 @@ cross-entropy (in nats) are those on the held-out games.
 """
 
 
-def collect(runs: Path) -> JsonTable:
+def collect(runs: Path) -> Table:
     """Copies the policies of all runs, and describes them."""
-    found: JsonTable = {}
+    found: Table = {}
     for kitchen in KITCHENS:
         (HERE / kitchen).mkdir(exist_ok=True)
         found[kitchen] = {}
@@ -86,7 +86,7 @@ def collect(runs: Path) -> JsonTable:
     return found
 
 
-def card(found: JsonTable) -> str:
+def card(found: Table) -> str:
     """The text of the card, with a table of all models."""
     episodes = found["cramped"]["clone"]["models"][0]["episodes"]
     lines = [CARD.format(episodes=episodes)]

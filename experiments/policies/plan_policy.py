@@ -22,12 +22,12 @@ from eqgrid.envs.overcooked.plans import JointModel, PlanTable
 from eqgrid.grid import GridWorld
 from eqgrid_lab.base import (
     RunError,
+    Table,
     UsageError,
     as_usage_error,
     keep_compiled_programs,
     run_command,
 )
-from eqgrid_lab.commands import JsonTable
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.plans import Distillation, Judged, Played, follows, judge, sharpened, write_taught
 from eqgrid_lab.settings import read_flags
@@ -73,7 +73,7 @@ class Config:
 
 def teach(
     config: Config, world: GridWorld, console: Console
-) -> tuple[AbstractNetwork, Judged, Played, JsonTable]:
+) -> tuple[AbstractNetwork, Judged, Played, Table]:
     """Solves the kitchen, and teaches a network.
 
     **Returns:** the network, how it was judged, its game, and the numbers of the search.
@@ -108,7 +108,7 @@ def teach(
     return network, found, played, {"counters": counters, "value": table.value, **took}
 
 
-def describe(found: Judged, value: float) -> JsonTable:
+def describe(found: Judged, value: float) -> Table:
     """The numbers of a network for its files."""
     return {
         "greedy": found.greedy,
@@ -121,7 +121,7 @@ def describe(found: Judged, value: float) -> JsonTable:
     }
 
 
-def show(console: Console, numbers: JsonTable) -> None:
+def show(console: Console, numbers: Table) -> None:
     """Prints the numbers of a network."""
     rows = [
         ("the best possible return", f"{numbers['value']:g}"),

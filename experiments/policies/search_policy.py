@@ -23,8 +23,7 @@ from rich.console import Console
 from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule
 from eqgrid.grid import GridWorld, World
-from eqgrid_lab.base import PARTNERS, UsageError, keep_compiled_programs, run_command
-from eqgrid_lab.commands import JsonTable
+from eqgrid_lab.base import PARTNERS, Table, UsageError, keep_compiled_programs, run_command
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.plans import (
     Distillation,
@@ -119,7 +118,7 @@ def search(
 
 def teach(
     config: Config, world: GridWorld, teacher: Teacher, console: Console
-) -> tuple[AbstractNetwork, Played, JsonTable]:
+) -> tuple[AbstractNetwork, Played, Table]:
     """Teaches a network.
 
     **Returns:** the network, its game, and its return.
@@ -153,7 +152,7 @@ def returns(world: GridWorld, teacher: Teacher, start: World) -> float:
     return float(sum(reward.item() for *_, reward in recite(world, teacher, repeat(start, 1))))
 
 
-def show(console: Console, numbers: JsonTable) -> None:
+def show(console: Console, numbers: Table) -> None:
     """Prints the returns of the policy, the search and the network."""
     rows = [
         ("the policy, most probable actions", f"{numbers['policy']:g}"),
