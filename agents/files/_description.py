@@ -110,13 +110,12 @@ def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> d
 
     **Raises:** `ValueError` when the policy cannot be rebuilt from a description.
     """
-    actor_critic, space = policy.actor_critic, policy.action_space
-    normalization = policy.normalization
+    actor_critic, normalization = policy.actor_critic, policy.normalization
     description = {
         "format": FORMAT,
         "num_agents": policy.num_agents,
         "observation": _to_json(_one_agent(policy.observation)),
-        "action_space": _to_json(space),
+        "action_space": _space_to_json(policy.action_space),
         "actor": _team_to_json(actor_critic.actor),
         "critic": _team_to_json(actor_critic.critic),
         "critic_input": _to_json(actor_critic.critic_input),
@@ -130,9 +129,6 @@ def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> d
         "moments": moments,
         "versions": {name: _version(name) for name in ("eqgrid", "jax", "equinox")},
     }
-    if isinstance(space, eqgrid.Box):  # a run's checkpoint does not have its arrays
-        bounds = {name: np.asarray(x).tolist() for name, x in vars(space).items()}
-        description["action_space"] = {"eqgrid.Box": {**bounds, "shape": list(space.shape)}}
     try:
         build_like(check_schema(description, PolicyTable), {}, {}, {}, like=actor_critic)
     except ValueError as error:
@@ -175,6 +171,14 @@ def _to_json(x: Any) -> Any:
         if described != _NOT_STORED or value != parameter.default:
             arguments[key] = described
     return {name: _checked(name, arguments)}
+
+
+def _space_to_json(space: eqgrid.AbstractSpace) -> dict[str, Any]:
+    if not isinstance(space, eqgrid.Box):
+        return _to_json(space)
+    # With its numbers, since a run's checkpoint does not have its arrays.
+    bounds = {name: np.asarray(x).tolist() for name, x in vars(space).items()}
+    return {"eqgrid.Box": {**bounds, "shape": list(space.shape)}}
 
 
 def _team_to_json(team: policies.AbstractMultiAgentNetwork) -> dict[str, Any]:

@@ -107,16 +107,11 @@ def Harvest(
     orchard = load_layout(layout, ORCHARDS, num_agents)
     check_orchard(orchard)
     zap = Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away"))
-    paid = {
-        "apple": 1.0,
-        "zap": as_cost(zap_cost, "A shot"),
-        "zapped": as_cost(zapped_cost, "Being hit"),
-    }
     return GridWorld(
         orchard,
         actions=HARVEST_ACTIONS,
         phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
-        reward=WeightedEventReward(paid, _HARVEST_EVENTS.names, shared=shared),
+        reward=_reward(_HARVEST_EVENTS, zap_cost, zapped_cost, shared),
         events=_HARVEST_EVENTS,
         observation=choose_observation(observation, {"planes": lambda: orchard_view(radius)}),
         starts=(RandomPositions(), RandomDirections()),
@@ -199,11 +194,6 @@ def Cleanup(
     """
     valley = load_layout(layout, RIVERS, num_agents)
     check_river(valley)
-    paid = {
-        "apple": 1.0,
-        "zap": as_cost(zap_cost, "A shot"),
-        "zapped": as_cost(zapped_cost, "Being hit"),
-    }
     return GridWorld(
         valley,
         actions=CLEANUP_ACTIONS,
@@ -216,10 +206,25 @@ def Cleanup(
             Pollute(pollution, delay),
             ComeBack(),
         ),
-        reward=WeightedEventReward(paid, _CLEANUP_EVENTS.names, shared=shared),
+        reward=_reward(_CLEANUP_EVENTS, zap_cost, zapped_cost, shared),
         events=_CLEANUP_EVENTS,
         observation=choose_observation(observation, {"planes": lambda: river_view(radius)}),
         starts=(RandomPositions(), RandomDirections()),
         horizon=horizon,
         info=CHANGES,
     )
+
+
+def _reward(
+    events: RuleEvents,
+    zap_cost: Real[ArrayLike, ""],
+    zapped_cost: Real[ArrayLike, ""],
+    shared: bool,
+) -> WeightedEventReward:
+    """The reward of both worlds: 1 for an apple, and the costs of zapping."""
+    weights = {
+        "apple": 1.0,
+        "zap": as_cost(zap_cost, "A shot"),
+        "zapped": as_cost(zapped_cost, "Being hit"),
+    }
+    return WeightedEventReward(weights, events.names, shared=shared)
