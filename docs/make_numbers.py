@@ -74,7 +74,7 @@ def markdown(name: str, table: dict[str, Any]) -> str:
     if len(align) != len(header) or {*align} - {*RULES}:
         raise Mistake(f"`align` of table {name} needs one of l, c and r for each column.")
     lines.insert(1, [RULES[letter] for letter in align])
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+    return "\n".join("|" + "|".join(f" {x} " if x else " " for x in line) + "|" for line in lines)
 
 
 def read(folder: Path) -> dict[str, str]:

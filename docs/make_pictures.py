@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 IMAGES = Path(__file__).parent / "images"
@@ -22,6 +23,7 @@ WORLDS = {
 }
 """For each world, a video and the frame that the picture of all worlds shows."""
 CELL, LABEL, GAP, HEIGHT = 190, 26, 8, 200
+COLOURS = 128
 
 
 def frame(video: str, number: int) -> Image.Image:
@@ -60,14 +62,26 @@ def all_worlds() -> Image.Image:
     return joined
 
 
+def write_gif(
+    frames: list[Image.Image], file: Path, milliseconds: int, last: int = MILLISECONDS
+) -> None:
+    """Writes a GIF with one palette for all frames, in which small things keep their colours.
+
+    **Arguments:**
+
+    - `frames`, `file`: the frames, and the file.
+    - `milliseconds`, `last`: the duration of each frame, and of the last one.
+    """
+    sample = np.concatenate([np.asarray(x) for x in frames[::20]])
+    palette = Image.fromarray(sample).quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3)
+    frames = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in frames]
+    durations = [milliseconds] * (len(frames) - 1) + [last]
+    frames[0].save(file, save_all=True, append_images=frames[1:], duration=durations, loop=0)
+
+
 def save(folder: Path) -> None:
     """Writes `strip.gif` and `worlds.png` to a folder."""
-    frames = [strip(x) for x in range(FRAMES)]
-    # One palette for all frames, in which small things keep their colours.
-    palette = frames[FRAMES // 2].quantize(method=Image.Quantize.MAXCOVERAGE, kmeans=1)
-    frames = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in frames]
-    kind = {"save_all": True, "append_images": frames[1:], "duration": MILLISECONDS, "loop": 0}
-    frames[0].save(folder / "strip.gif", **kind)
+    write_gif([strip(x) for x in range(FRAMES)], folder / "strip.gif", MILLISECONDS)
     all_worlds().save(folder / "worlds.png", optimize=True)
 
 
