@@ -44,12 +44,18 @@ COMMANDS = {
 }
 """All other commands, without `eqgrid-`, each with its purpose."""
 SCRIPTS = {
-    **{name.replace("_", "-"): f"{name}.py" for name in COPIED if name != "single_file_ppo"},
-    **{name: f"{name.replace('-', '_')}.py" for name in ("optimum", "best-response", "layouts")},
-    **{
-        name: f"policies/{name.replace('-', '_')}.py"
-        for name in ("pqn-vdn", "kick-start", "plan-policy", "search-policy")
-    },
+    "ippo": "ippo.py",
+    "mappo": "mappo.py",
+    "e3t": "e3t.py",
+    "body": "body.py",
+    "bc": "bc.py",
+    "pqn-vdn": "policies/pqn_vdn.py",
+    "kick-start": "policies/kick_start.py",
+    "plan-policy": "policies/plan_policy.py",
+    "search-policy": "policies/search_policy.py",
+    "optimum": "optimum.py",
+    "best-response": "best_response.py",
+    "layouts": "layouts.py",
     "strangers": "heldout/strangers.py",
 }
 """The commands that run a script of `experiments/`, each with the path of the script."""
