@@ -60,7 +60,7 @@ def test_cramped_without_counters(cramped):
 
 @pytest.mark.slow
 def test_what_cannot_be_searched_is_said(cramped):
-    with pytest.raises(ValueError, match="reached are 0,1 0,3 2,0 2,4 3,2"):
+    with pytest.raises(ValueError, match="within reach are 0,1 0,3 2,0 2,4 3,2"):
         JointModel(cramped, [(0, 2)])
     with pytest.raises(ValueError, match="two cooks, and this kitchen has 3"):
         JointModel(Overcooked("XPXX\nO12S\nX3 D\nXXXX", observation=Blind()))

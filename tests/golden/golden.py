@@ -478,7 +478,10 @@ def described(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The architecture, the model and the vector instructions."""
+    """The architecture, the model, the vector instructions and the sizes of the caches.
+
+    Products of matrices are split by the sizes of the caches, which changes their rounding.
+    """
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
@@ -486,7 +489,9 @@ def processor() -> str:
     lines = {k.strip(): v.strip() for k, _, v in (x.partition(":") for x in text.splitlines())}
     model = [lines.get(x, "") for x in ("vendor_id", "cpu family", "model")]
     vectors = sorted(x for x in lines.get("flags", "").split() if re.match("avx|fma|sse4", x))
-    return " ".join([platform.machine(), *model, *vectors])
+    caches = sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
+    sizes = [x.read_text(encoding="utf-8").strip() for x in caches]
+    return " ".join([platform.machine(), *model, *vectors, *sizes])
 
 
 def measure(name: str, record: bool = False) -> Section:
