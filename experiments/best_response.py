@@ -24,7 +24,7 @@ from agents.exact import Chances, Kept, Progress, respond, without_stuck_rule
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 from eqgrid.envs.overcooked.plans import BestResponse, JointModel
-from eqgrid.grid import GridWorld
+from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     DIFFERENT,
     RunError,
@@ -107,7 +107,7 @@ class Setup:
 
     kitchen: Kitchen
     settings: PolicySettings
-    world: GridWorld
+    world: AbstractGridWorld
     env: AbstractEnv
     model: JointModel
     described: list[HeldOut]

@@ -43,7 +43,7 @@ from eqgrid import (
     replace_innermost,
     unwrap,
 )
-from eqgrid.grid import GridWorld, RandomLayouts, WithState
+from eqgrid.grid import AbstractGridWorld, RandomLayouts, WithState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ class MAPPO(Experiment):
         if self.critic == "joint":
             return world
         grid = unwrap(world)  # a world of your own may have wrappers around it
-        if not isinstance(grid, GridWorld | RandomLayouts):
+        if not isinstance(grid, AbstractGridWorld | RandomLayouts):
             raise ValueError("--critic state is for worlds on a grid: leave it out.")
         shown = grid.with_observation(WithState(grid.observation))
         return replace_innermost(world, lambda _: shown)

@@ -34,7 +34,7 @@ from eqgrid.envs.overcooked.plans import (
     stored_plans,
     trace,
 )
-from eqgrid.grid import GridWorld
+from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     RunError,
     UsageError,
@@ -78,7 +78,7 @@ class Config:
 
 def search(
     config: Config,
-    env: GridWorld,
+    env: AbstractGridWorld,
     counters: tuple[tuple[int, int], ...],
     folder: Path,
     console: Console,

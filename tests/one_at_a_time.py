@@ -8,14 +8,14 @@ import jax
 import numpy as np
 
 from eqgrid.envs.overcooked import Tile
-from eqgrid.grid import GridWorld
+from eqgrid.grid import AbstractGridWorld
 
 MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1))  # in the order of the actions
 STAY, USE = 4, 5
 
 
 @eqx.filter_jit
-def _step(env: GridWorld, state, action):
+def _step(env: AbstractGridWorld, state, action):
     timestep, state = env.step(jax.random.key(0), state, action)
     return timestep.reward[0], state
 
@@ -23,7 +23,7 @@ def _step(env: GridWorld, state, action):
 class Planner:
     """Walks cooks through a kitchen, in plain Python."""
 
-    def __init__(self, env: GridWorld):
+    def __init__(self, env: AbstractGridWorld):
         self.env = env
         self.state = env.reset(jax.random.key(0))[1]
         self.tiles = np.asarray(env.layout.tiles)

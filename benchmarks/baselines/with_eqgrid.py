@@ -17,7 +17,7 @@ from eqgrid.envs.overcooked import (
     load_layout,
     random_starts as choose_starts,
 )
-from eqgrid.grid import GridWorld, Layout, empty_world
+from eqgrid.grid import AbstractGridWorld, Layout, empty_world
 
 
 def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
@@ -54,7 +54,7 @@ def batch(envs: Sequence[AbstractEnv], num_envs: int) -> tuple[Any, Any, Any]:
 
 def _build_kitchens(
     layout: str, observation: Any, random_starts: float, num_agents: int
-) -> list[GridWorld]:
+) -> list[AbstractGridWorld]:
     names = list(KITCHENS) if layout == "mixed" else [layout]
     layouts = [_with_cooks(load_layout(name), num_agents) for name in names]
     height, width = (max(layout.tiles.shape[i] for layout in layouts) for i in (0, 1))

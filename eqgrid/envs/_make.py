@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ..errors import did_you_mean
-from ..grid import GridWorld, Layout
+from ..grid import AbstractGridWorld, Layout
 from .overcooked import KITCHENS, Recipes, parse_kitchen
 
 _COOK_TIME = 30
@@ -118,7 +118,7 @@ def imported(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def make(name: str, **options: object) -> GridWorld:
+def make(name: str, **options: object) -> AbstractGridWorld:
     """Builds an environment by name: `make("overcooked", layout="ring")`.
 
     ```python

@@ -15,7 +15,11 @@ from ._actions import (
     Use as Use,
     by_choice as by_choice,
 )
-from ._grid_world import GridWorld as GridWorld, InfoEntry as InfoEntry
+from ._grid_world import (
+    AbstractGridWorld as AbstractGridWorld,
+    GridWorld as GridWorld,
+    InfoEntry as InfoEntry,
+)
 from ._interact import (
     AbstractInteraction as AbstractInteraction,
     Interact as Interact,

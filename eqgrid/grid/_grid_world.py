@@ -1,4 +1,4 @@
-"""GridWorld: an environment composed of the parts that a game declares."""
+"""Grid worlds: environments composed of the parts that a game declares."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +34,11 @@ InfoEntry: TypeAlias = Callable[[Step], Shaped[Array, "..."]]
 """A function that computes an entry of `info` from the finished step."""
 
 
-@final
-class GridWorld(AbstractEnv):
+class AbstractGridWorld(AbstractEnv):
     """A cooperative multi-agent grid world, composed of a layout, actions, phases and rewards.
+
+    Every game is a subclass, whose constructor chooses the parts; use `GridWorld` to compose a
+    world without a class of its own.
 
     An episode is truncated after `horizon` steps. With an `ending`, it also ends when all agents
     have terminated. An agent whose action is not an index into `actions`, such as -1, does nothing
@@ -136,7 +138,7 @@ class GridWorld(AbstractEnv):
         """The names along the last axis of `info["events"]`."""
         return self.events.names
 
-    def with_layout(self, layout: Layout) -> "GridWorld":
+    def with_layout(self, layout: Layout) -> "AbstractGridWorld":
         """This environment with another layout.
 
         **Raises:** `LayoutError` when the layout has other kinds, or no room for the `starts`.
@@ -166,7 +168,7 @@ class GridWorld(AbstractEnv):
         bodies = dataclasses.replace(bodies, **added)
         return dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
 
-    def with_observation(self, observation: AbstractObservation) -> "GridWorld":
+    def with_observation(self, observation: AbstractObservation) -> "AbstractGridWorld":
         """This environment with another observation."""
         return eqx.tree_at(lambda env: env.observation, self, observation)
 
@@ -299,8 +301,13 @@ class GridWorld(AbstractEnv):
         )
 
 
+@final
+class GridWorld(AbstractGridWorld):
+    """A grid world whose parts are the arguments of the constructor; see `AbstractGridWorld`."""
+
+
 @eqx.filter_jit
-def _random_play(env: GridWorld, key: PRNGKeyArray, steps: int) -> World:
+def _random_play(env: AbstractGridWorld, key: PRNGKeyArray, steps: int) -> World:
     """The `steps + 1` states of an episode with random actions, along a leading time axis."""
     reset_key, steps_key = jax.random.split(key)
     _, first = env.reset(reset_key)

@@ -28,7 +28,7 @@ from agents import (
 from eqgrid import AbstractEnv, AbstractPartner, AbstractVectorEnv, unwrap
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid.envs.overcooked.people import HumanGame
-from eqgrid.grid import GridWorld, poses
+from eqgrid.grid import AbstractGridWorld, poses
 from eqgrid.typing import PyTree
 
 from ..base import UsageError, as_usage_error
@@ -182,7 +182,7 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
     games = recorded_games(config.games, config.split, kitchen)
     held_out = choose_held_out([game.players for game in games], config.held_out)
     inner = unwrap(world)
-    assert isinstance(inner, GridWorld)
+    assert isinstance(inner, AbstractGridWorld)
     # Agents observe the time that is left as if an episode were as long as the game.
     lengths = [len(game.action) for game in games]
     states = jax.tree.map(lambda *x: jnp.concatenate(x), *[game.state for game in games])

@@ -26,7 +26,7 @@ from agents import (
 )
 from eqgrid import AbstractEnv, Discrete
 from eqgrid.envs.overcooked.plans import PlanTable
-from eqgrid.grid import GridWorld, World
+from eqgrid.grid import AbstractGridWorld, World
 
 from ..folders import write_json
 from ..settings import Experiment, default_settings, page, to_table
@@ -137,7 +137,7 @@ class Distillation:
 
     def teach(
         self,
-        env: GridWorld,
+        env: AbstractGridWorld,
         teacher: Teacher,
         network: AbstractNetwork,
         key: PRNGKeyArray,
@@ -270,7 +270,7 @@ class Judged:
 
 
 def judge(
-    env: GridWorld,
+    env: AbstractGridWorld,
     table: PlanTable,
     network: AbstractNetwork,
     key: PRNGKeyArray,
@@ -311,7 +311,7 @@ def judge(
 
 
 def recite(
-    env: GridWorld, teacher: Teacher, worlds: World, noise: float = 0.0
+    env: AbstractGridWorld, teacher: Teacher, worlds: World, noise: float = 0.0
 ) -> Iterator[tuple[World, Int[np.ndarray, "games agents"], Float[np.ndarray, " games"]]]:
     """Plays games of a teacher itself, with a share of random actions.
 
@@ -352,7 +352,7 @@ def write_taught(
     width: int,
     numbers: Mapping[str, object],
     about: Mapping[str, object],
-    film: tuple[GridWorld, Played] | None,
+    film: tuple[AbstractGridWorld, Played] | None,
 ) -> list[Path]:
     """Writes the results of a page that teaches a network: a policy file, which all commands read
     like the policy of a run of `ippo.py`, the numbers, and a film.

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Shaped, UInt32, UInt64
 
 from agents import TrainedPolicy
 from eqgrid import Discrete
-from eqgrid.grid import GridWorld, World
+from eqgrid.grid import AbstractGridWorld, World
 
 from ._distil import recite, repeat
 
@@ -67,7 +67,7 @@ class Search:
     PARTS = 5
     """How many times `explore` searches."""
 
-    def __init__(self, env: GridWorld, policy: TrainedPolicy, discount: float = 0.99):
+    def __init__(self, env: AbstractGridWorld, policy: TrainedPolicy, discount: float = 0.99):
         self.env, self.policy, self.discount = env, policy, discount
         self._rows: dict[int, int] = {}  # of the next four arrays, by the names of states
         self._value = np.zeros(1024, np.float32)
@@ -284,12 +284,12 @@ def _doubled(x: Shaped[np.ndarray, " rows"], fill: int) -> Shaped[np.ndarray, " 
     return np.concatenate([x, np.full_like(x, fill)])
 
 
-def _choices(env: GridWorld) -> tuple[int, ...]:
+def _choices(env: AbstractGridWorld) -> tuple[int, ...]:
     assert isinstance(env.action_space, Discrete)
     return (env.action_space.n,) * env.num_agents
 
 
-def _step(env: GridWorld, world: World, joint: Int[Array, ""]) -> Reached:
+def _step(env: AbstractGridWorld, world: World, joint: Int[Array, ""]) -> Reached:
     action = jnp.stack(jnp.unravel_index(joint, _choices(env)))
     timestep, after = env.step(jax.random.key(0), world, action.astype(jnp.int32))
     after = eqx.tree_at(lambda world: world.time, after, jnp.zeros_like(after.time))
@@ -297,7 +297,7 @@ def _step(env: GridWorld, world: World, joint: Int[Array, ""]) -> Reached:
 
 
 @eqx.filter_jit
-def _try_all(env: GridWorld, worlds: World) -> Reached:
+def _try_all(env: AbstractGridWorld, worlds: World) -> Reached:
     """The states after all joint actions in some states, those after the first state first."""
     joint = jnp.arange(math.prod(_choices(env)))
     after = jax.vmap(lambda world: jax.vmap(lambda one: _step(env, world, one))(joint))(worlds)
@@ -305,7 +305,7 @@ def _try_all(env: GridWorld, worlds: World) -> Reached:
 
 
 @eqx.filter_jit
-def _follow(env: GridWorld, policy: TrainedPolicy, worlds: World, steps: int) -> Reached:
+def _follow(env: AbstractGridWorld, policy: TrainedPolicy, worlds: World, steps: int) -> Reached:
     """The states to which a policy goes in some steps."""
 
     def one(world: World, _: None) -> tuple[World, Reached]:

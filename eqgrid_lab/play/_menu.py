@@ -23,7 +23,7 @@ from eqgrid import (
     unwrap,
 )
 from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
-from eqgrid.grid import GridWorld, Layout, RandomLayouts, agent_colours
+from eqgrid.grid import AbstractGridWorld, Layout, RandomLayouts, agent_colours
 
 from ..base import UsageError
 from ..folders import short_name
@@ -58,12 +58,12 @@ class Place:
         return short_name(self.settings.env.title)
 
     @property
-    def grid(self) -> GridWorld:
+    def grid(self) -> AbstractGridWorld:
         """The grid world, of which a layout may be drawn."""
         grid = unwrap(self.world)
         if isinstance(grid, RandomLayouts):
             grid = grid.env
-        assert isinstance(grid, GridWorld)
+        assert isinstance(grid, AbstractGridWorld)
         return grid
 
     @functools.cached_property
@@ -220,7 +220,7 @@ def place_in(settings: PolicySettings) -> Place:
         place = Place(settings, world, settings.observe(world))
     except ValueError as error:
         raise UsageError(f"The layout {env.title!r:.60} cannot be built: {error}") from error
-    if not isinstance(unwrap(world), GridWorld | RandomLayouts):
+    if not isinstance(unwrap(world), AbstractGridWorld | RandomLayouts):
         raise UsageError(
             f"People cannot play in the world {env.name!r:.60}, which is not a grid world."
         )

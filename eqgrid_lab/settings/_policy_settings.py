@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from agents import PolicyPartner, TrainedPolicy
 from eqgrid import AbstractEnv, AbstractPartner, unwrap
-from eqgrid.grid import GridWorld, RandomLayouts
+from eqgrid.grid import AbstractGridWorld, RandomLayouts
 
 from ..base import Table
 from ..worlds import Kitchen, WorldSettings
@@ -87,7 +87,9 @@ class PolicySettings(abc.ABC):
     def _own_view(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
         """The environment with the observations of these settings; `None` if they are the same."""
         world = unwrap(shown)
-        if self.observed == among.observed or not isinstance(world, GridWorld | RandomLayouts):
+        if self.observed == among.observed or not isinstance(
+            world, AbstractGridWorld | RandomLayouts
+        ):
             return None
         theirs: Any = among.env
         own = self.observed["observation"]

@@ -25,7 +25,7 @@ from eqgrid.envs.overcooked import (
     random_starts,
     reference_layouts,
 )
-from eqgrid.grid import GridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
+from eqgrid.grid import AbstractGridWorld, Layout, LayoutPool, RandomLayouts, stack_layouts
 
 from ..base import DIFFERENT, UsageError, as_usage_error
 from ._table import GENERATED, WORLDS
@@ -150,7 +150,7 @@ class Kitchen(WorldSettings):
             f"Put ingredients into a pot, {start}wait until the soup is done, fill it into a dish, "
             "and bring it to the serving hatch."
         )
-        if not isinstance(grid, GridWorld):
+        if not isinstance(grid, AbstractGridWorld):
             return (task,)
         return (task, *_prices(grid.layout, 1 if self.dynamics == "interactive" else 3))
 
@@ -162,7 +162,7 @@ class Kitchen(WorldSettings):
         found = [optimum for optimum in known if optimum is not None]
         return sum(found) / len(found) if len(found) == len(known) else None
 
-    def build_in(self, layout: Layout | str | None, *, train: bool) -> GridWorld:
+    def build_in(self, layout: Layout | str | None, *, train: bool) -> AbstractGridWorld:
         # Evaluations start in the layout's own initial state.
         share = self.random_starts if train else 0
         return Overcooked(
@@ -176,7 +176,7 @@ class Kitchen(WorldSettings):
             shaping=TRAINING_SHAPING,
         )
 
-    def build_named(self, *, train: bool) -> GridWorld | RandomLayouts:
+    def build_named(self, *, train: bool) -> AbstractGridWorld | RandomLayouts:
         layouts = _equally_large(self.layouts + (self.practice if train else ()))
         if len(layouts) == 1:
             return self.build_in(layouts[0], train=train)
@@ -238,7 +238,7 @@ class Kitchen(WorldSettings):
 def kitchen_layout(env: AbstractEnv) -> Layout | None:
     """The layout of a world that is one kitchen of Overcooked; `None` for all others."""
     world = unwrap(env)
-    if isinstance(world, GridWorld) and world.layout.kinds == KINDS:
+    if isinstance(world, AbstractGridWorld) and world.layout.kinds == KINDS:
         return world.layout
     return None
 
@@ -248,7 +248,7 @@ def reference_name(title: str) -> str:
     return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
 
 
-def build_one_kitchen(kitchen: Kitchen, what: str) -> GridWorld:
+def build_one_kitchen(kitchen: Kitchen, what: str) -> AbstractGridWorld:
     """Builds the world of a command that searches all states of one kitchen.
 
     **Arguments:**
@@ -260,7 +260,7 @@ def build_one_kitchen(kitchen: Kitchen, what: str) -> GridWorld:
     """
     with as_usage_error():
         world = kitchen.build(train=False)
-    if not isinstance(world, GridWorld):
+    if not isinstance(world, AbstractGridWorld):
         raise UsageError(f"{what} in one kitchen: name one layout.")
     return world
 
@@ -286,7 +286,7 @@ def recorded_games(
         return imported(f"{_PEOPLE}:read_games")(file, kitchen=kitchen)
 
 
-def read_counters(texts: Sequence[str], env: GridWorld) -> tuple[tuple[int, int], ...]:
+def read_counters(texts: Sequence[str], env: AbstractGridWorld) -> tuple[tuple[int, int], ...]:
     """The counters that a command line names, as rows and columns.
 
     **Arguments:**

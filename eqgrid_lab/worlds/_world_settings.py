@@ -31,7 +31,7 @@ from eqgrid import (
 from eqgrid.envs import imported
 from eqgrid.grid import (
     AbstractGenerator,
-    GridWorld,
+    AbstractGridWorld,
     Layout,
     LayoutPool,
     RandomLayouts,
@@ -201,7 +201,7 @@ class WorldSettings:
         """
         inner: Any = unwrap(world)
         captions = [caption(score) for score in scores]
-        if isinstance(inner, GridWorld | RandomLayouts):
+        if isinstance(inner, AbstractGridWorld | RandomLayouts):
             pixels = min(64, max(16, 1024 // max(inner.shape)))  # 16 is the smallest
             return inner.render_episode(states, captions=captions, cell_pixels=pixels)
         try:
@@ -261,7 +261,7 @@ class WorldSettings:
         if (layouts := self.generator()) is None:
             return self.build_named(train=train)
         world = self.build_in(layouts.example, train=train)
-        assert isinstance(world, GridWorld)
+        assert isinstance(world, AbstractGridWorld)
         layouts = SplitLayouts(layouts, held_out=not train)
         if train and self.generated.pool == 0:
             return RandomLayouts(world, layouts)

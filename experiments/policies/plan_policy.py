@@ -19,7 +19,7 @@ from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 from eqgrid.envs.overcooked.plans import JointModel, PlanTable
-from eqgrid.grid import GridWorld
+from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     RunError,
     Table,
@@ -72,7 +72,7 @@ class Config:
 
 
 def teach(
-    config: Config, world: GridWorld, console: Console
+    config: Config, world: AbstractGridWorld, console: Console
 ) -> tuple[AbstractNetwork, Judged, Played, Table]:
     """Solves the kitchen, and teaches a network.
 

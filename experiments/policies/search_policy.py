@@ -22,7 +22,7 @@ from rich.console import Console
 
 from eqgrid_lab import Kitchen
 from agents import MLP, AbstractNetwork, PolicyPartner, StuckRule
-from eqgrid.grid import GridWorld, World
+from eqgrid.grid import AbstractGridWorld, World
 from eqgrid_lab.base import PARTNERS, Table, UsageError, keep_compiled_programs, run_command
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.plans import (
@@ -70,7 +70,7 @@ class Config:
     """Folder of the results; by default, a new one in runs/."""
 
 
-def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
+def read(config: Config) -> tuple[SavedPolicy, Kitchen, AbstractGridWorld]:
     """Reads and checks the policy, and builds its kitchen.
 
     **Raises:** `UsageError` and `CheckpointError` with one sentence when it cannot be used.
@@ -104,7 +104,7 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, GridWorld]:
 
 
 def search(
-    config: Config, saved: SavedPolicy, world: GridWorld, start: World, console: Console
+    config: Config, saved: SavedPolicy, world: AbstractGridWorld, start: World, console: Console
 ) -> Search:
     """Searches, and says how much there was."""
     found = Search(world, saved.policy)
@@ -117,7 +117,7 @@ def search(
 
 
 def teach(
-    config: Config, world: GridWorld, teacher: Teacher, console: Console
+    config: Config, world: AbstractGridWorld, teacher: Teacher, console: Console
 ) -> tuple[AbstractNetwork, Played, Table]:
     """Teaches a network.
 
@@ -147,7 +147,7 @@ def teach(
     return network, played, numbers
 
 
-def returns(world: GridWorld, teacher: Teacher, start: World) -> float:
+def returns(world: AbstractGridWorld, teacher: Teacher, start: World) -> float:
     """The return of a team that follows a teacher."""
     return float(sum(reward.item() for *_, reward in recite(world, teacher, repeat(start, 1))))
 

@@ -8,13 +8,13 @@ from kitchen_checks import Blind, assert_equal, unchecked
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS, Overcooked
 from eqgrid.envs.overcooked_v2 import KITCHENS as V2_KITCHENS
-from eqgrid.grid import Features, GridWorld, LayoutError, Planes
+from eqgrid.grid import Features, LayoutError, Planes
 
 
 def test_makes_what_the_constructor_makes():
     options = {"layout": "ring", "dynamics": "interactive", "horizon": 7}
     env = make("overcooked", **options)
-    assert isinstance(env, GridWorld)
+    assert isinstance(env, Overcooked)
     assert_equal(env, Overcooked(**options))
 
 

@@ -9,10 +9,10 @@ import pytest
 import eqgrid
 from agents import MLP, PPO, GlobalState, actor_critic, init_train_state, train
 from eqgrid import AutoReset, LogEpisodes, ObservationAndState, Vectorize
-from eqgrid.grid import GridWorld, Planes, StatePlanes, WithState, plane_names
+from eqgrid.grid import AbstractGridWorld, Planes, StatePlanes, WithState, plane_names
 
 
-def play(env: GridWorld, steps: int):
+def play(env: AbstractGridWorld, steps: int):
     """The states of an episode with random actions."""
 
     def step(state, key):

@@ -102,6 +102,14 @@ def test_no_concrete_method_of_a_module_is_overridden():
     assert not overridden
 
 
+def test_no_function_looks_like_a_class():
+    def capitalised(path: Path) -> list[str]:
+        functions = [x for x in ast.walk(TREES[path]) if isinstance(x, ast.FunctionDef)]
+        return [x.name for x in functions if x.name[0].isupper()]
+
+    assert not found_in(SOURCES, capitalised)
+
+
 def lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """The lines of a function without its docstring, which may say as much as is needed."""
     first = function.body[0]

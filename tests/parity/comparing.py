@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from eqgrid.envs.overcooked import Item
-from eqgrid.grid import IDLE, GridWorld, Layout, World
+from eqgrid.grid import IDLE, AbstractGridWorld, Layout, World
 
 
 def pad_to(layouts: list[Layout]) -> list[Layout]:
@@ -44,7 +44,7 @@ def at(record: World, *index: Any) -> World:
 
 @eqx.filter_jit
 def replay(
-    env: GridWorld, start: World, actions: jax.Array, *, planes: bool = True
+    env: AbstractGridWorld, start: World, actions: jax.Array, *, planes: bool = True
 ) -> tuple[World, dict[str, jax.Array]]:
     """Plays every game by its actions alone.
 
@@ -56,7 +56,7 @@ def replay(
     **Returns:** the states after each step, and what each step told, both `[games, steps, ...]`.
     """
 
-    def play(env: GridWorld, world: World, actions: jax.Array) -> Any:
+    def play(env: AbstractGridWorld, world: World, actions: jax.Array) -> Any:
         def step(world: World, action: jax.Array) -> Any:
             timestep, world = env.step(jax.random.key(0), world, action)
             told = {

@@ -32,7 +32,7 @@ from eqgrid.envs.overcooked_v2 import (
     load_layout,
     parse_kitchen,
 )
-from eqgrid.grid import GridWorld, Layout, World
+from eqgrid.grid import AbstractGridWorld, Layout, World
 
 with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     theirs = pytest.importorskip(
@@ -204,7 +204,7 @@ def unequal(ours: Any, their: Any) -> jax.Array:
 
 
 def step_both(
-    env: GridWorld, ways: Any, game: Theirs, worlds: tuple[World, Any], drawn: jax.Array
+    env: AbstractGridWorld, ways: Any, game: Theirs, worlds: tuple[World, Any], drawn: jax.Array
 ) -> tuple[Any, Any]:
     """One step of both games, and in how many things they differ."""
     world, state = worlds
@@ -232,7 +232,7 @@ def step_both(
     return (world, state), (wrong, dict(zip(env.event_names, events, strict=True)))
 
 
-def play(env: GridWorld, ways: Any, starts: World, game: Theirs, drawn: jax.Array) -> Any:
+def play(env: AbstractGridWorld, ways: Any, starts: World, game: Theirs, drawn: jax.Array) -> Any:
     """All games of one layout: what differed, and what happened, per game."""
 
     def one(start: World, drawn: jax.Array) -> Any:
@@ -246,7 +246,7 @@ def play(env: GridWorld, ways: Any, starts: World, game: Theirs, drawn: jax.Arra
 
 
 @eqx.filter_jit
-def reset(env: GridWorld, keys: jax.Array) -> World:
+def reset(env: AbstractGridWorld, keys: jax.Array) -> World:
     """First worlds of every layout."""
     return eqx.filter_vmap(lambda env, keys: jax.vmap(env.reset)(keys)[1])(env, keys)
 
@@ -383,7 +383,7 @@ def test_sees_what_jaxmarl_shows_of_three_ingredients():
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         game = their_game(kitchens[0], options)
 
-        def both(env: GridWorld, world: World) -> Any:
+        def both(env: AbstractGridWorld, world: World) -> Any:
             seen = game.get_obs(translate(env.layout, world))
             return env.observe(world), jnp.stack([seen[f"agent_{i}"] for i in range(2)])
 

@@ -15,7 +15,7 @@ import pytest
 from comparing import differences
 
 from eqgrid.envs.foraging import GridView, VectorView, from_id
-from eqgrid.grid import GridWorld, World
+from eqgrid.grid import AbstractGridWorld, World
 
 gymnasium = pytest.importorskip("gymnasium", reason="lbforaging needs it")
 lbforaging = pytest.importorskip(
@@ -52,7 +52,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 """Names, and what is not in them."""
 
 
-def their_options(env: GridWorld, options: dict[str, Any]) -> dict[str, Any]:
+def their_options(env: AbstractGridWorld, options: dict[str, Any]) -> dict[str, Any]:
     """What lbforaging calls the options of a field of ours."""
     levels, view = env.layout.params, env.observation
     assert isinstance(view, VectorView | GridView)
@@ -116,7 +116,7 @@ class Played:
     - `played`: which steps there were.
     """
 
-    def __init__(self, env: GridWorld, views: np.ndarray):
+    def __init__(self, env: AbstractGridWorld, views: np.ndarray):
         shape = GAMES, int(env.horizon)
         agents = env.num_agents
         self.worlds = jax.tree.map(
@@ -185,12 +185,12 @@ def choose(game: Any, rng: np.random.Generator) -> list[int]:
 
 
 @eqx.filter_jit
-def reset(env: GridWorld, keys: jax.Array) -> Any:
+def reset(env: AbstractGridWorld, keys: jax.Array) -> Any:
     return jax.vmap(env.reset)(keys)
 
 
 @eqx.filter_jit
-def replay(env: GridWorld, worlds: World, actions: jax.Array) -> Any:
+def replay(env: AbstractGridWorld, worlds: World, actions: jax.Array) -> Any:
     """Our states, and what was told, for actions `[games, steps, agents]`."""
 
     def step(world: World, action: jax.Array) -> Any:
@@ -205,7 +205,9 @@ def without_faces(world: World) -> World:
     return eqx.tree_at(lambda w: w.bodies.direction, world, replace_fn=jnp.zeros_like)
 
 
-def play(env: GridWorld, game: Any, rng: np.random.Generator, seed: int) -> tuple[World, Played]:
+def play(
+    env: AbstractGridWorld, game: Any, rng: np.random.Generator, seed: int
+) -> tuple[World, Played]:
     """Plays games of theirs from starts of ours, and compares what is seen at first."""
     views, starts = reset(env, jax.random.split(jax.random.key(seed), GAMES))
     views, starts = jax.tree.map(np.asarray, (views, starts))

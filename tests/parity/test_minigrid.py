@@ -22,7 +22,7 @@ from jaxtyping import Array, Int32
 from scripted_explorer import Explorer
 
 from eqgrid.envs.minigrid import COLOURS, KINDS, AbstractObstacleDraw, CrossingRoom, MiniGrid
-from eqgrid.grid import Direction, GridWorld, World
+from eqgrid.grid import AbstractGridWorld, Direction, World
 
 envs = pytest.importorskip(
     "minigrid.envs", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
@@ -184,7 +184,7 @@ class Played:
     steps: np.ndarray
 
 
-def empty_record(world: GridWorld, games: int, horizon: int) -> Played:
+def empty_record(world: AbstractGridWorld, games: int, horizon: int) -> Played:
     shape, view = (games, horizon), 7
     record = jax.tree.map(
         lambda x: np.zeros((games, horizon + 1, *x.shape), x.dtype), world.layout.start
@@ -205,7 +205,7 @@ def empty_record(world: GridWorld, games: int, horizon: int) -> Played:
     )
 
 
-def play(env: Any, world: GridWorld, seed: int, *, furnished: bool = False) -> Played:
+def play(env: Any, world: AbstractGridWorld, seed: int, *, furnished: bool = False) -> Played:
     """Plays games in the reference until there are enough steps."""
     rng, horizon = np.random.default_rng(seed), env.max_steps
     played, game, count = empty_record(world, STEPS, horizon), 0, 0
@@ -243,7 +243,7 @@ def cut(played: Played, games: int) -> Played:
 
 
 @eqx.filter_jit
-def replay(world: GridWorld, start: World, actions: Array, moves: Array) -> Any:
+def replay(world: AbstractGridWorld, start: World, actions: Array, moves: Array) -> Any:
     """Plays every game by its actions and moves of obstacles alone."""
 
     def step(state: World, told: Any) -> Any:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Int32
 from scripted_robots import FORWARD, STEPS as DELTAS, Crowd, Robots
 
 from eqgrid.envs.warehouse import AbstractRequestDraw, Load, Warehouse
-from eqgrid.grid import Direction, GridWorld, World
+from eqgrid.grid import AbstractGridWorld, Direction, World
 
 networkx = pytest.importorskip("networkx", reason="rware needs it")
 rware = pytest.importorskip(
@@ -140,7 +140,7 @@ def write(record: World, index: tuple[int, int], env: Any) -> None:
 
 def build(
     size: str, num_agents: int, requests: int, reward: str, radius: int, quiet: int | None
-) -> tuple[Any, GridWorld]:
+) -> tuple[Any, AbstractGridWorld]:
     """One warehouse in both."""
     rows, columns = SIZES.get(size, (1, 1))
     text = None if size in SIZES else size
@@ -161,7 +161,7 @@ def build(
     return theirs, ours
 
 
-def play(env: Any, ours: GridWorld, teams: list) -> Played:
+def play(env: Any, ours: AbstractGridWorld, teams: list) -> Played:
     """Plays one game per team in the reference."""
     layout, agents, games = ours.layout, ours.num_agents, len(teams)
     record = jax.tree.map(lambda x: np.zeros((games, HORIZON + 1, *x.shape), x.dtype), layout.start)
@@ -211,7 +211,7 @@ def at_numpy(record: World, *index: int) -> World:
 
 
 @eqx.filter_jit
-def replay(ours: GridWorld, start: World, actions: jax.Array, ranks: jax.Array) -> Any:
+def replay(ours: AbstractGridWorld, start: World, actions: jax.Array, ranks: jax.Array) -> Any:
     """Plays every game by its actions and draws alone."""
 
     def step(world: World, told: Any) -> Any:
@@ -285,7 +285,7 @@ MORE = {
 """What has to happen in 20,000 steps at least."""
 
 
-def teams_for(name: str, ours: GridWorld) -> list:
+def teams_for(name: str, ours: AbstractGridWorld) -> list:
     """Enough teams for all steps."""
     if ours.ending is not None:  # these games are cut short
         return [Robots(ours.layout, 0.1, seed) for seed in range(3 * STEPS // HORIZON)]

@@ -15,7 +15,7 @@ from command_lines import call, call_and_hear
 from eqgrid_lab import Experiment, Kitchen, PartnerSettings
 from agents import Evaluation, StopTraining
 from eqgrid import NormalizeObservation
-from eqgrid.grid import GridWorld, Stay
+from eqgrid.grid import AbstractGridWorld, Stay
 from eqgrid_lab.base import Failures, Process, UsageError
 from eqgrid_lab.folders import History
 from eqgrid_lab.runs import (
@@ -315,7 +315,7 @@ def test_nobody_passes_a_gate_without_learning(stage):
     env = config.eval_env(world, 16, tuple(totals))
     env = env.env if isinstance(env, NormalizeObservation) else env
     nothing, steps = jnp.zeros((env.num_envs, env.num_agents, 6)), 150
-    if isinstance(world, GridWorld):
+    if isinstance(world, AbstractGridWorld):
         stay = next(i for i, action in enumerate(world.actions) if isinstance(action, Stay))
         nothing, steps = jnp.full((env.num_envs, env.num_agents), stay), config.env.horizon
     evaluator = Evaluator(env, jax.random.key(0), time.perf_counter, [], totals)

@@ -18,7 +18,7 @@ from PIL import Image
 
 import eqgrid
 from eqgrid import ENVIRONMENTS, check_env, make
-from eqgrid.grid import GridWorld, Stay
+from eqgrid.grid import AbstractGridWorld, Stay
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -62,7 +62,7 @@ def test_a_number_that_is_no_action_does_nothing(name, key):
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_it_has_pictures_and_films(name):
     env = make(name)
-    assert isinstance(env, GridWorld)
+    assert isinstance(env, AbstractGridWorld)
     _, state = eqx.filter_jit(env.reset)(jax.random.key(0))
     action = jnp.zeros(env.num_agents, int)
     _, after = eqx.filter_jit(env.step)(jax.random.key(1), state, action)
@@ -100,7 +100,7 @@ def test_every_world_has_settings_of_its_own():
     for name in ENVIRONMENTS:
         config = world_settings(name)
         assert config.name == name
-        assert isinstance(config.build(train=True), GridWorld)
+        assert isinstance(config.build(train=True), AbstractGridWorld)
         assert config.title
         assert config.optimum is None or config.optimum > 0
         assert config.facts.threshold > 0

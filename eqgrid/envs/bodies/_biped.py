@@ -9,10 +9,10 @@ from jaxtyping import Array, Bool, Float
 from ...interop.mjx import (
     AbstractBodyMeasure,
     AbstractBodyObservation,
+    AbstractMjxEnv,
     BodyState,
     Distance,
     Effort,
-    MjxEnv,
     Model,
     Motion,
     NoisyStart,
@@ -25,9 +25,10 @@ _X, _Z, _PITCH = 0, 1, 2
 _FULL_SPEED, _RADIUS = 1.0, 0.4
 
 
-def Biped(task: str = "balance") -> MjxEnv:
-    """Builds an environment of a biped with six motors (hips, knees, ankles) that moves in a
-    vertical plane, with 50 steps per second. All tasks have the same observations and actions, so a
+@final
+class Biped(AbstractMjxEnv):
+    """A biped with six motors (hips, knees, ankles) that moves in a vertical plane, with 50 steps
+    per second. All tasks have the same observations and actions, so a
     policy can be transferred from one to the next.
 
     The task reward of a step is at most 1, in proportion to how upright the body is; a small cost
@@ -42,24 +43,26 @@ def Biped(task: str = "balance") -> MjxEnv:
     The agent terminates when the torso has sunk by more than 0.3 metres or leans by more than 1
     radian. The measures in `info` are `"distance"`, the distance walked in the step in metres, and
     `"at_goal"`, 1 at the flag and 0 elsewhere.
-
-    **Arguments:**
-
-    - `task`: the name of the task. The flag has no meaning except in `"reach"`.
-
-    **Raises:** `ValueError` when there is no such task.
     """
-    if task not in _REWARDS:
-        raise ValueError(f"A biped has no task {task!r}: choose {', '.join(_REWARDS)}.")
-    return MjxEnv(
-        _MODEL,
-        rewards={"task": _REWARDS[task](), "effort": Effort(-0.05)},
-        measures={"distance": Distance(_X), "at_goal": AtGoal()},
-        observation=BodyAndGoal(),
-        starts=(NoisyStart(0.05, 0.1), RandomGoal(2.0, 5.0)),
-        endings=(OutOfRange(_Z, -0.3, 1.0), OutOfRange(_PITCH, -1.0, 1.0)),
-        substeps=2,
-    )
+
+    def __init__(self, task: str = "balance"):
+        """**Arguments:**
+
+        - `task`: the name of the task. The flag has no meaning except in `"reach"`.
+
+        **Raises:** `ValueError` when there is no such task.
+        """
+        if task not in _REWARDS:
+            raise ValueError(f"A biped has no task {task!r}: choose {', '.join(_REWARDS)}.")
+        super().__init__(
+            _MODEL,
+            rewards={"task": _REWARDS[task](), "effort": Effort(-0.05)},
+            measures={"distance": Distance(_X), "at_goal": AtGoal()},
+            observation=BodyAndGoal(),
+            starts=(NoisyStart(0.05, 0.1), RandomGoal(2.0, 5.0)),
+            endings=(OutOfRange(_Z, -0.3, 1.0), OutOfRange(_PITCH, -1.0, 1.0)),
+            substeps=2,
+        )
 
 
 @final

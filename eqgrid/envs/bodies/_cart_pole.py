@@ -9,8 +9,8 @@ from jaxtyping import Array, Float
 from ...interop.mjx import (
     AbstractBodyMeasure,
     AbstractBodyObservation,
+    AbstractMjxEnv,
     BodyState,
-    MjxEnv,
     Model,
     Motion,
     NoisyStart,
@@ -22,33 +22,36 @@ _MODEL = Path(__file__).parent / "cartpole.xml"
 _SLIDE, _HINGE = 0, 1
 
 
-def CartPole(task: str = "balance") -> MjxEnv:
-    """Builds a cart-pole environment, with 50 steps per second. The action is a force on the cart
-    from -10 N to 10 N, given as a number from -1 to 1.
+@final
+class CartPole(AbstractMjxEnv):
+    """A cart-pole, with 50 steps per second. The action is a force on the cart from -10 N to 10 N,
+    given as a number from -1 to 1.
 
     In `"balance"`, the pole starts near the top, the reward is 1 per step, and the agent terminates
     when the pole leans by more than 0.2 radians or the cart is more than 1 metre from the middle.
     In `"swing_up"`, the pole starts hanging, the reward is largest when the pole is on top and at
     rest with the cart in the middle, and the agent never terminates.
-
-    **Arguments:**
-
-    - `task`: the name of the task, `"balance"` or `"swing_up"`.
-
-    **Raises:** `ValueError` when there is no such task.
     """
-    if task not in ("balance", "swing_up"):
-        raise ValueError(f"A cart-pole has no task {task!r}: choose balance or swing_up.")
-    balances = task == "balance"
-    noise = NoisyStart(0.05, 0.05)
-    return MjxEnv(
-        _MODEL,
-        rewards={"upright": NotFallen() if balances else SwungUp()},
-        observation=CartAndPole(),
-        starts=(noise,) if balances else (SetJoint(_HINGE, jnp.pi), noise),
-        endings=(OutOfRange(_SLIDE, -1, 1), OutOfRange(_HINGE, -0.2, 0.2)) if balances else (),
-        substeps=2,
-    )
+
+    def __init__(self, task: str = "balance"):
+        """**Arguments:**
+
+        - `task`: the name of the task, `"balance"` or `"swing_up"`.
+
+        **Raises:** `ValueError` when there is no such task.
+        """
+        if task not in ("balance", "swing_up"):
+            raise ValueError(f"A cart-pole has no task {task!r}: choose balance or swing_up.")
+        balances = task == "balance"
+        noise = NoisyStart(0.05, 0.05)
+        super().__init__(
+            _MODEL,
+            rewards={"upright": NotFallen() if balances else SwungUp()},
+            observation=CartAndPole(),
+            starts=(noise,) if balances else (SetJoint(_HINGE, jnp.pi), noise),
+            endings=(OutOfRange(_SLIDE, -1, 1), OutOfRange(_HINGE, -0.2, 0.2)) if balances else (),
+            substeps=2,
+        )
 
 
 @final

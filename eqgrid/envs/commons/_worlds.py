@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, final
 
 from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
+    AbstractGridWorld,
     AbstractObservation,
     Action,
     ComeBack,
     Forward,
     Go,
-    GridWorld,
     Layout,
     LocalCollision,
     RandomDirections,
@@ -49,24 +49,10 @@ Melting Pot's `commons_harvest__open`.
 _HARVEST_EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit)
 
 
-def Harvest(
-    layout: str | Path | Layout = "open",
-    *,
-    num_agents: int | None = None,
-    shared: bool = False,
-    regrowth: Sequence[Real[ArrayLike, ""]] = REGROWTH,
-    beam_length: int = 3,
-    beam_radius: int = 1,
-    cooldown: Int[ArrayLike, ""] = 2,
-    away: Int[ArrayLike, ""] = 4,
-    zap_cost: Real[ArrayLike, ""] = 0.0,
-    zapped_cost: Real[ArrayLike, ""] = 0.0,
-    radius: int = 5,
-    observation: Literal["planes"] | AbstractObservation = "planes",
-    horizon: Int[ArrayLike, ""] = 1000,
-) -> GridWorld:
-    """Builds a Harvest environment: apples grow again only where other apples are near, so what is
-    best for one agent now is bad for all agents later.
+@final
+class Harvest(AbstractGridWorld):
+    """Harvest: apples grow again only where other apples are near, so what is best for one agent
+    now is bad for all agents later.
 
     An agent on an apple eats it and gets a reward of 1. A zapping beam sends the agents that it
     hits away for some steps. Agents start, and come back, at random places among the start cells,
@@ -81,43 +67,62 @@ def Harvest(
 
     env = Harvest("small", shared=True)
     ```
-
-    **Arguments:**
-
-    - `layout`: `"open"`, `"small"`, a text, the path of a file with such a text, or a `Layout` of
-        `KINDS`. In a text, `#` is a wall, `A` an orchard cell with an apple, `B` an orchard
-        cell without an apple, and `P` or a digit a cell in which agents start.
-    - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
-    - `shared`: whether every agent gets the sum of the rewards of all agents.
-    - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard, with
-        0, 1, 2... apples within a Euclidean distance of 2 cells; the last one is for more.
-    - `beam_length`: the reach of the beam ahead, in cells; see `cast`.
-    - `beam_radius`: the reach of the beam to both sides, in cells.
-    - `cooldown`: the number of steps after a shot in which the agent cannot fire again.
-    - `away`: the number of steps for which an agent that is hit is away.
-    - `zap_cost`: the cost of a shot.
-    - `zapped_cost`: the cost of being hit.
-    - `radius`: half the side of the window that an agent sees, in cells; see `orchard_view`.
-    - `observation`: `"planes"`, a window that is turned the way the agent faces (`orchard_view`),
-        or an `AbstractObservation`.
-    - `horizon`: the number of steps after which an episode is truncated.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    orchard = load_layout(layout, ORCHARDS, num_agents)
-    check_orchard(orchard)
-    zap = Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away"))
-    return GridWorld(
-        orchard,
-        actions=HARVEST_ACTIONS,
-        phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
-        reward=_reward(_HARVEST_EVENTS, zap_cost, zapped_cost, shared),
-        events=_HARVEST_EVENTS,
-        observation=choose_observation(observation, {"planes": lambda: orchard_view(radius)}),
-        starts=(RandomPositions(), RandomDirections()),
-        horizon=horizon,
-        info=CHANGES,
-    )
+
+    def __init__(
+        self,
+        layout: str | Path | Layout = "open",
+        *,
+        num_agents: int | None = None,
+        shared: bool = False,
+        regrowth: Sequence[Real[ArrayLike, ""]] = REGROWTH,
+        beam_length: int = 3,
+        beam_radius: int = 1,
+        cooldown: Int[ArrayLike, ""] = 2,
+        away: Int[ArrayLike, ""] = 4,
+        zap_cost: Real[ArrayLike, ""] = 0.0,
+        zapped_cost: Real[ArrayLike, ""] = 0.0,
+        radius: int = 5,
+        observation: Literal["planes"] | AbstractObservation = "planes",
+        horizon: Int[ArrayLike, ""] = 1000,
+    ):
+        """**Arguments:**
+
+        - `layout`: `"open"`, `"small"`, a text, the path of a file with such a text, or a `Layout`
+            of `KINDS`. In a text, `#` is a wall, `A` an orchard cell with an apple, `B` an orchard
+            cell without an apple, and `P` or a digit a cell in which agents start.
+        - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+        - `shared`: whether every agent gets the sum of the rewards of all agents.
+        - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard,
+            with 0, 1, 2... apples within a Euclidean distance of 2 cells; the last one is for more.
+        - `beam_length`: the reach of the beam ahead, in cells; see `cast`.
+        - `beam_radius`: the reach of the beam to both sides, in cells.
+        - `cooldown`: the number of steps after a shot in which the agent cannot fire again.
+        - `away`: the number of steps for which an agent that is hit is away.
+        - `zap_cost`: the cost of a shot.
+        - `zapped_cost`: the cost of being hit.
+        - `radius`: half the side of the window that an agent sees, in cells; see `orchard_view`.
+        - `observation`: `"planes"`, a window that is turned the way the agent faces
+            (`orchard_view`), or an `AbstractObservation`.
+        - `horizon`: the number of steps after which an episode is truncated.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        orchard = load_layout(layout, ORCHARDS, num_agents)
+        check_orchard(orchard)
+        zap = Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away"))
+        super().__init__(
+            orchard,
+            actions=HARVEST_ACTIONS,
+            phases=(Go(LocalCollision()), Regrow(regrowth), Eat(), zap, ComeBack()),
+            reward=_reward(_HARVEST_EVENTS, zap_cost, zapped_cost, shared),
+            events=_HARVEST_EVENTS,
+            observation=choose_observation(observation, {"planes": lambda: orchard_view(radius)}),
+            starts=(RandomPositions(), RandomDirections()),
+            horizon=horizon,
+            info=CHANGES,
+        )
 
 
 CLEANUP_ACTIONS: tuple[Action, ...] = (*HARVEST_ACTIONS, CLEAN)
@@ -126,29 +131,10 @@ CLEANUP_ACTIONS: tuple[Action, ...] = (*HARVEST_ACTIONS, CLEAN)
 _CLEANUP_EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit, clean=Clean)
 
 
-def Cleanup(
-    layout: str | Path | Layout = "river",
-    *,
-    num_agents: int | None = None,
-    shared: bool = False,
-    growth: Real[ArrayLike, ""] = 0.05,
-    depletion: Real[ArrayLike, ""] = 0.4,
-    restoration: Real[ArrayLike, ""] = 0.0,
-    pollution: Real[ArrayLike, ""] = 0.5,
-    delay: Int[ArrayLike, ""] = 50,
-    beam_length: int = 3,
-    beam_radius: int = 1,
-    cooldown: Int[ArrayLike, ""] = 10,
-    cleaning_cooldown: Int[ArrayLike, ""] = 2,
-    away: Int[ArrayLike, ""] = 50,
-    zap_cost: Real[ArrayLike, ""] = 0.0,
-    zapped_cost: Real[ArrayLike, ""] = 0.0,
-    radius: int = 5,
-    observation: Literal["planes"] | AbstractObservation = "planes",
-    horizon: Int[ArrayLike, ""] = 1000,
-) -> GridWorld:
-    """Builds a Cleanup environment: apples grow in an orchard only while a river is clean, and
-    agents get no reward for cleaning it.
+@final
+class Cleanup(AbstractGridWorld):
+    """Cleanup: apples grow in an orchard only while a river is clean, and agents get no reward for
+    cleaning it.
 
     An agent on an apple eats it and gets a reward of 1. The probability that an apple grows in an
     empty cell of the orchard falls linearly with the share of the river that is polluted. Cells of
@@ -164,55 +150,79 @@ def Cleanup(
 
     env = Cleanup("small", shared=True)
     ```
-
-    **Arguments:**
-
-    - `layout`: `"river"`, `"small"`, a text, the path of a file with such a text, or a `Layout` of
-        `KINDS`. In a text, `H` is a cell of the river, `F` a cell that is polluted at the start,
-        and `S` water that stays clean; all else is as in `Harvest`.
-    - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
-    - `shared`: whether every agent gets the sum of the rewards of all agents.
-    - `growth`: the largest probability per step that an apple grows in an empty cell.
-    - `depletion`: the polluted share of the river from which on no apples grow.
-    - `restoration`: the share up to which they grow at the largest rate; less than `depletion`.
-    - `pollution`: the probability per step that another cell of the river is polluted.
-    - `delay`: the number of steps at the beginning in which nothing is polluted.
-    - `beam_length`: the reach of both beams ahead, in cells; see `cast`.
-    - `beam_radius`: the reach of both beams to both sides, in cells.
-    - `cooldown`: the number of steps after a shot in which the agent cannot fire the zapping beam
-        again.
-    - `cleaning_cooldown`: the same for the cleaning beam.
-    - `away`: the number of steps for which an agent that is hit is away.
-    - `zap_cost`: the cost of a shot of the zapping beam.
-    - `zapped_cost`: the cost of being hit by the zapping beam.
-    - `radius`: half the side of the window that an agent sees, in cells; see `river_view`.
-    - `observation`: `"planes"`, a window that is turned the way the agent faces (`river_view`), or
-        an `AbstractObservation`.
-    - `horizon`: the number of steps after which an episode is truncated.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    valley = load_layout(layout, RIVERS, num_agents)
-    check_river(valley)
-    return GridWorld(
-        valley,
-        actions=CLEANUP_ACTIONS,
-        phases=(
-            Go(LocalCollision()),
-            GrowByCleanWater(growth, depletion, restoration),
-            Eat(),
-            Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away")),
-            Clean(BeamSize(beam_length, beam_radius, cleaning_cooldown)),
-            Pollute(pollution, delay),
-            ComeBack(),
-        ),
-        reward=_reward(_CLEANUP_EVENTS, zap_cost, zapped_cost, shared),
-        events=_CLEANUP_EVENTS,
-        observation=choose_observation(observation, {"planes": lambda: river_view(radius)}),
-        starts=(RandomPositions(), RandomDirections()),
-        horizon=horizon,
-        info=CHANGES,
-    )
+
+    def __init__(
+        self,
+        layout: str | Path | Layout = "river",
+        *,
+        num_agents: int | None = None,
+        shared: bool = False,
+        growth: Real[ArrayLike, ""] = 0.05,
+        depletion: Real[ArrayLike, ""] = 0.4,
+        restoration: Real[ArrayLike, ""] = 0.0,
+        pollution: Real[ArrayLike, ""] = 0.5,
+        delay: Int[ArrayLike, ""] = 50,
+        beam_length: int = 3,
+        beam_radius: int = 1,
+        cooldown: Int[ArrayLike, ""] = 10,
+        cleaning_cooldown: Int[ArrayLike, ""] = 2,
+        away: Int[ArrayLike, ""] = 50,
+        zap_cost: Real[ArrayLike, ""] = 0.0,
+        zapped_cost: Real[ArrayLike, ""] = 0.0,
+        radius: int = 5,
+        observation: Literal["planes"] | AbstractObservation = "planes",
+        horizon: Int[ArrayLike, ""] = 1000,
+    ):
+        """**Arguments:**
+
+        - `layout`: `"river"`, `"small"`, a text, the path of a file with such a text, or a `Layout`
+            of `KINDS`. In a text, `H` is a cell of the river, `F` a cell that is polluted at the
+            start, and `S` water that stays clean; all else is as in `Harvest`.
+        - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+        - `shared`: whether every agent gets the sum of the rewards of all agents.
+        - `growth`: the largest probability per step that an apple grows in an empty cell.
+        - `depletion`: the polluted share of the river from which on no apples grow.
+        - `restoration`: the share up to which they grow at the largest rate; less than `depletion`.
+        - `pollution`: the probability per step that another cell of the river is polluted.
+        - `delay`: the number of steps at the beginning in which nothing is polluted.
+        - `beam_length`: the reach of both beams ahead, in cells; see `cast`.
+        - `beam_radius`: the reach of both beams to both sides, in cells.
+        - `cooldown`: the number of steps after a shot in which the agent cannot fire the zapping
+            beam again.
+        - `cleaning_cooldown`: the same for the cleaning beam.
+        - `away`: the number of steps for which an agent that is hit is away.
+        - `zap_cost`: the cost of a shot of the zapping beam.
+        - `zapped_cost`: the cost of being hit by the zapping beam.
+        - `radius`: half the side of the window that an agent sees, in cells; see `river_view`.
+        - `observation`: `"planes"`, a window that is turned the way the agent faces (`river_view`),
+            or an `AbstractObservation`.
+        - `horizon`: the number of steps after which an episode is truncated.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        valley = load_layout(layout, RIVERS, num_agents)
+        check_river(valley)
+        super().__init__(
+            valley,
+            actions=CLEANUP_ACTIONS,
+            phases=(
+                Go(LocalCollision()),
+                GrowByCleanWater(growth, depletion, restoration),
+                Eat(),
+                Zap(BeamSize(beam_length, beam_radius, cooldown), as_steps(away, 1, "Being away")),
+                Clean(BeamSize(beam_length, beam_radius, cleaning_cooldown)),
+                Pollute(pollution, delay),
+                ComeBack(),
+            ),
+            reward=_reward(_CLEANUP_EVENTS, zap_cost, zapped_cost, shared),
+            events=_CLEANUP_EVENTS,
+            observation=choose_observation(observation, {"planes": lambda: river_view(radius)}),
+            starts=(RandomPositions(), RandomDirections()),
+            horizon=horizon,
+            info=CHANGES,
+        )
 
 
 def _reward(

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,11 +11,11 @@ from jaxtyping import ArrayLike, Int, Real
 
 from ..._checks import check_whole
 from ...grid import (
+    AbstractGridWorld,
     AbstractObservation,
     Action,
     Direction,
     Go,
-    GridWorld,
     Layout,
     Move,
     Stay,
@@ -44,27 +44,11 @@ _ID = re.compile(
 )
 
 
-def Foraging(
-    size: int | tuple[int, int] = 8,
-    num_agents: int = 2,
-    num_food: int = 2,
-    *,
-    coop: bool = False,
-    min_agent_level: int = 1,
-    max_agent_level: int = 2,
-    min_food_level: int = 1,
-    max_food_level: int | None = None,
-    sight: int | None = None,
-    observation: Literal["vector", "grid"] | AbstractObservation = "vector",
-    observe_levels: bool = True,
-    penalty: Real[ArrayLike, ""] = 0.0,
-    normalize_reward: bool = True,
-    shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
-    horizon: Int[ArrayLike, ""] = 50,
-) -> GridWorld:
-    """Builds a level-based foraging environment, in which agents collect food in a field. Agents
-    and food have levels: agents next to food that load it in the same step collect it if the sum of
-    their levels is at least the level of the food.
+@final
+class Foraging(AbstractGridWorld):
+    """Level-based foraging, in which agents collect food in a field. Agents and food have levels:
+    agents next to food that load it in the same step collect it if the sum of their levels is at
+    least the level of the food.
 
     Every agent has six actions: stay, go north, south, west or east, load; any other number means
     stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
@@ -75,65 +59,86 @@ def Foraging(
 
     env = Foraging(num_agents=3, coop=True)
     ```
-
-    **Arguments:**
-
-    - `size`: the rows and columns of the field, or one number for both; walls surround it.
-    - `num_agents`: the number of agents.
-    - `num_food`: the number of food items; there are fewer if they do not fit into the field.
-    - `coop`: whether all food has the highest level, so that several agents must load it together.
-    - `min_agent_level`: the lowest level of an agent.
-    - `max_agent_level`: the highest level of an agent.
-    - `min_food_level`: the lowest level of food.
-    - `max_food_level`: the highest level of food; by default what the three weakest agents (or all,
-        if there are fewer) can load together.
-    - `sight`: the range of sight in cells; the whole field by default.
-    - `observation`: `"vector"`, positions and levels of food and agents (`VectorView`), `"grid"`,
-        an image (`GridView`), or an `AbstractObservation`.
-    - `observe_levels`: whether the levels of agents are observed.
-    - `penalty`: the cost of loading food for which the loading agents are too weak.
-    - `normalize_reward`: whether all food of an episode is worth 1 in total; see `LoadReward`.
-    - `shaping`: the amount that each event, `"load"` or `"failed_load"`, adds to the shaping
-        reward.
-    - `horizon`: the largest number of steps in an episode.
-
-    **Raises:** `ValueError` when an argument is invalid.
     """
-    rows, cols = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
-    check_whole(size=(rows, cols), num_agents=num_agents, num_food=num_food)
-    if min(rows, cols) < 3 or max(rows, cols) > _MAX_SIDE:
-        raise ValueError(
-            f"A field has 3 to {_MAX_SIDE} rows and columns, but the size is {(rows, cols)}."
+
+    def __init__(
+        self,
+        size: int | tuple[int, int] = 8,
+        num_agents: int = 2,
+        num_food: int = 2,
+        *,
+        coop: bool = False,
+        min_agent_level: int = 1,
+        max_agent_level: int = 2,
+        min_food_level: int = 1,
+        max_food_level: int | None = None,
+        sight: int | None = None,
+        observation: Literal["vector", "grid"] | AbstractObservation = "vector",
+        observe_levels: bool = True,
+        penalty: Real[ArrayLike, ""] = 0.0,
+        normalize_reward: bool = True,
+        shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
+        horizon: Int[ArrayLike, ""] = 50,
+    ):
+        """**Arguments:**
+
+        - `size`: the rows and columns of the field, or one number for both; walls surround it.
+        - `num_agents`: the number of agents.
+        - `num_food`: the number of food items; there are fewer if they do not fit into the field.
+        - `coop`: whether all food has the highest level, so that several agents must load it
+            together.
+        - `min_agent_level`: the lowest level of an agent.
+        - `max_agent_level`: the highest level of an agent.
+        - `min_food_level`: the lowest level of food.
+        - `max_food_level`: the highest level of food; by default what the three weakest agents (or
+            all, if there are fewer) can load together.
+        - `sight`: the range of sight in cells; the whole field by default.
+        - `observation`: `"vector"`, positions and levels of food and agents (`VectorView`),
+            `"grid"`, an image (`GridView`), or an `AbstractObservation`.
+        - `observe_levels`: whether the levels of agents are observed.
+        - `penalty`: the cost of loading food for which the loading agents are too weak.
+        - `normalize_reward`: whether all food of an episode is worth 1 in total; see `LoadReward`.
+        - `shaping`: the amount that each event, `"load"` or `"failed_load"`, adds to the shaping
+            reward.
+        - `horizon`: the largest number of steps in an episode.
+
+        **Raises:** `ValueError` when an argument is invalid.
+        """
+        rows, cols = size if isinstance(size, tuple) and len(size) == 2 else (size, size)
+        check_whole(size=(rows, cols), num_agents=num_agents, num_food=num_food)
+        if min(rows, cols) < 3 or max(rows, cols) > _MAX_SIDE:
+            raise ValueError(
+                f"A field has 3 to {_MAX_SIDE} rows and columns, but the size is {(rows, cols)}."
+            )
+        if not 1 <= num_agents <= rows * cols:
+            raise ValueError(
+                f"A field of {rows} by {cols} cells has room for 1 to {rows * cols} agents, not "
+                f"{num_agents}."
+            )
+        if num_food < 1:
+            raise ValueError(f"There must be at least 1 food, not {num_food}.")
+        of_food = (min_food_level, max_food_level)
+        levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
+        sight = max(rows, cols) if sight is None else sight
+        views = {
+            "vector": lambda: VectorView(num_food, sight, observe_levels),
+            "grid": lambda: GridView(sight, observe_levels),
+        }
+        super().__init__(
+            _build_field(rows, cols, num_agents, levels),
+            actions=ACTIONS,
+            phases=(Go(LoneClaim()), Load()),
+            reward=LoadReward(penalty, normalize_reward),
+            shaping=WeightedEventReward(shaping, LoadEvents().names) if shaping else None,
+            events=LoadEvents(),
+            ending=NothingLeft(),
+            observation=choose_observation(observation, views),
+            starts=(Spawn(num_food),),
+            horizon=horizon,
         )
-    if not 1 <= num_agents <= rows * cols:
-        raise ValueError(
-            f"A field of {rows} by {cols} cells has room for 1 to {rows * cols} agents, not "
-            f"{num_agents}."
-        )
-    if num_food < 1:
-        raise ValueError(f"There must be at least 1 food, not {num_food}.")
-    of_food = (min_food_level, max_food_level)
-    levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
-    sight = max(rows, cols) if sight is None else sight
-    views = {
-        "vector": lambda: VectorView(num_food, sight, observe_levels),
-        "grid": lambda: GridView(sight, observe_levels),
-    }
-    return GridWorld(
-        _build_field(rows, cols, num_agents, levels),
-        actions=ACTIONS,
-        phases=(Go(LoneClaim()), Load()),
-        reward=LoadReward(penalty, normalize_reward),
-        shaping=WeightedEventReward(shaping, LoadEvents().names) if shaping else None,
-        events=LoadEvents(),
-        ending=NothingLeft(),
-        observation=choose_observation(observation, views),
-        starts=(Spawn(num_food),),
-        horizon=horizon,
-    )
 
 
-def from_id(name: str, **options: Any) -> GridWorld:
+def from_id(name: str, **options: Any) -> AbstractGridWorld:
     """Builds the environment that lbforaging registers under this name.
 
     **Arguments:**

@@ -19,13 +19,13 @@ from ...grid import (
     AbstractEnding,
     AbstractFeature,
     AbstractGenerator,
+    AbstractGridWorld,
     AbstractObservation,
     AbstractPhase,
     Action,
     Around,
     Features,
     Go,
-    GridWorld,
     Kind,
     Kinds,
     Layout,
@@ -190,15 +190,9 @@ def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
     return _is_mine(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
 
 
-def Goals(
-    layout: str | Path | Layout = "room",
-    *,
-    num_agents: int | None = None,
-    shared: bool = False,
-    horizon: Int[ArrayLike, ""] = 50,
-    observation: Literal["features", "planes"] | AbstractObservation = "features",
-) -> GridWorld:
-    """Builds a goal-seeking environment: agents that reach a flag get a reward of 1 and terminate.
+@final
+class Goals(AbstractGridWorld):
+    """A goal-seeking world: agents that reach a flag get a reward of 1 and terminate.
 
     The positions of agents and flags are random in every episode. Collisions are resolved by
     `LocalCollision`; agents that have terminated do not collide.
@@ -208,44 +202,57 @@ def Goals(
 
     env = Goals("rooms", num_agents=4)
     ```
-
-    **Arguments:**
-
-    - `layout`: `"room"`, `"rooms"`, a text with `#` for walls, the path of a file with such a text,
-        or a `Layout` of `KINDS`.
-    - `num_agents`: the number of agents; by default the number of marks in the layout.
-    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
-    - `horizon`: the number of steps after which an episode is truncated.
-    - `observation`: `"features"` (`OwnPosition`, `WayToFlag`, `Around` and `Others`), `"planes"`
-        (`Planes` with the layer `flags_to_take`), or an `AbstractObservation`.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    if not isinstance(layout, Layout):
-        layout = Layout.parse(choose_text(layout, ROOMS), KINDS)
-    floor = [(int(row), int(col)) for row, col in np.argwhere(np.asarray(layout.tiles) == 0)]
-    wanted = layout.num_agents if num_agents is None else num_agents
-    check_whole(num_agents=wanted)
-    most = min(len(floor) // 2, len(AGENT_CHARACTERS))
-    if not 1 <= wanted <= most:
-        raise LayoutError(f"This layout has room for 1 to {most} agents and flags, not {wanted}.")
-    if wanted != layout.num_agents:
-        layout = Layout.parse(str(layout).translate(_NO_AGENTS), KINDS, starts=floor[:wanted])
-    views = {
-        "features": lambda: Features((OwnPosition(), WayToFlag(), Around(), Others())),
-        "planes": lambda: Planes(layers=(flags_to_take,)),
-    }
-    return GridWorld(
-        layout,
-        actions=ACTIONS,
-        phases=(Go(LocalCollision()), Arrive()),
-        reward=WeightedEventReward({"arrival": 1.0}, ("arrival",)),
-        events=RuleEvents(arrival=Arrive),
-        ending=Arrived(),
-        observation=choose_observation(observation, views),
-        starts=(RandomPositions(), RandomFlags(shared)),
-        horizon=horizon,
-    )
+
+    def __init__(
+        self,
+        layout: str | Path | Layout = "room",
+        *,
+        num_agents: int | None = None,
+        shared: bool = False,
+        horizon: Int[ArrayLike, ""] = 50,
+        observation: Literal["features", "planes"] | AbstractObservation = "features",
+    ):
+        """**Arguments:**
+
+        - `layout`: `"room"`, `"rooms"`, a text with `#` for walls, the path of a file with such a
+            text, or a `Layout` of `KINDS`.
+        - `num_agents`: the number of agents; by default the number of marks in the layout.
+        - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
+        - `horizon`: the number of steps after which an episode is truncated.
+        - `observation`: `"features"` (`OwnPosition`, `WayToFlag`, `Around` and `Others`),
+            `"planes"` (`Planes` with the layer `flags_to_take`), or an `AbstractObservation`.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        if not isinstance(layout, Layout):
+            layout = Layout.parse(choose_text(layout, ROOMS), KINDS)
+        floor = [(int(row), int(col)) for row, col in np.argwhere(np.asarray(layout.tiles) == 0)]
+        wanted = layout.num_agents if num_agents is None else num_agents
+        check_whole(num_agents=wanted)
+        most = min(len(floor) // 2, len(AGENT_CHARACTERS))
+        if not 1 <= wanted <= most:
+            raise LayoutError(
+                f"This layout has room for 1 to {most} agents and flags, not {wanted}."
+            )
+        if wanted != layout.num_agents:
+            layout = Layout.parse(str(layout).translate(_NO_AGENTS), KINDS, starts=floor[:wanted])
+        views = {
+            "features": lambda: Features((OwnPosition(), WayToFlag(), Around(), Others())),
+            "planes": lambda: Planes(layers=(flags_to_take,)),
+        }
+        super().__init__(
+            layout,
+            actions=ACTIONS,
+            phases=(Go(LocalCollision()), Arrive()),
+            reward=WeightedEventReward({"arrival": 1.0}, ("arrival",)),
+            events=RuleEvents(arrival=Arrive),
+            ending=Arrived(),
+            observation=choose_observation(observation, views),
+            starts=(RandomPositions(), RandomFlags(shared)),
+            horizon=horizon,
+        )
 
 
 @final

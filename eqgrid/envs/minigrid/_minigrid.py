@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Literal, final
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +11,12 @@ from jaxtyping import ArrayLike, Int
 from ..._checks import check_whole
 from ...errors import did_you_mean
 from ...grid import (
+    AbstractGridWorld,
     AbstractObservation,
     AbstractPhase,
     Action,
     Forward,
     Go,
-    GridWorld,
     Interact,
     Layout,
     LayoutError,
@@ -123,23 +123,9 @@ MOST_AGENTS = 8
 """The largest number of agents in a room."""
 
 
-def MiniGrid(
-    layout: str | AbstractRoom = "doorkey",
-    *,
-    num_agents: int = 1,
-    size: int | None = None,
-    crossings: int | None = None,
-    obstacles: int | None = None,
-    rows: int | None = None,
-    rooms: int | None = None,
-    random_start: bool = False,
-    reward: Literal["shared", "individual"] = "shared",
-    horizon: Int[ArrayLike, ""] | None = None,
-    observation: Literal["planes", "symbolic"] | AbstractObservation = "planes",
-    view: int = 7,
-    draw: AbstractObstacleDraw | None = None,
-) -> GridWorld:
-    """Builds a room of MiniGrid (Chevalier-Boisvert et al. 2023), for one agent or for several.
+@final
+class MiniGrid(AbstractGridWorld):
+    """A room of MiniGrid (Chevalier-Boisvert et al. 2023), for one agent or for several.
 
     With one agent, the rules, the observations `"symbolic"`, the rewards and the distribution of
     the rooms are as in minigrid 3.2. Agents of a team first use their hands, one after the other
@@ -151,74 +137,93 @@ def MiniGrid(
 
     env = MiniGrid("doorkey", size=6, num_agents=2)
     ```
-
-    **Arguments:**
-
-    - `layout`: the room: `"empty"`, `"fourrooms"`, `"doorkey"`, `"unlock"`, `"keycorridor"`,
-        `"lavacrossing"`, `"dynamicobstacles"`, `"multiroom"`, or an `AbstractRoom` with its
-        options.
-    - `num_agents`: the number of agents, at most 8.
-    - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a room;
-        by default as in the reference.
-    - `crossings`: the number of rivers in `"lavacrossing"`.
-    - `obstacles`: the number of balls in `"dynamicobstacles"`.
-    - `rows`: the number of rows of rooms in `"keycorridor"`.
-    - `rooms`: the number of rooms in `"multiroom"`.
-    - `random_start`: whether agents start anywhere in `"empty"` and `"dynamicobstacles"`, instead
-        of in the corner.
-    - `reward`: `"individual"`: an agent gets `1 - 0.9 * steps / horizon` for its own success,
-        and -1 for its own collision with an obstacle; `"shared"`: every agent that is not done gets
-        the sum over all agents.
-    - `horizon`: the number of steps after which an episode is truncated; by default as in
-        the reference.
-    - `observation`: `"planes"` (`minigrid_planes`), `"symbolic"`, the numbers of MiniGrid
-        (`Symbolic`), or an `AbstractObservation`.
-    - `view`: the side of the window that an agent sees, an odd number of cells.
-    - `draw`: the distribution of the moves of obstacles; uniform by default.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    options = {
-        "size": size,
-        "crossings": crossings,
-        "obstacles": obstacles,
-        "rows": rows,
-        "rooms": rooms,
-        "random_start": random_start or None,
-    }
-    if not isinstance(layout, AbstractRoom):
-        room = build_room(layout, options)
-    elif given := [name for name, value in options.items() if value is not None]:
-        raise LayoutError(f"A room has its options already: leave out {' and '.join(given)}.")
-    else:
-        room = layout
-    check_whole(num_agents=num_agents, view=view)
-    if not 1 <= num_agents <= MOST_AGENTS:
-        raise LayoutError(f"A room has from 1 to {MOST_AGENTS} agents, not {num_agents}.")
-    if reward not in ("shared", "individual"):
-        raise ValueError(f"There is no reward {reward!r}: choose shared or individual.")
-    success, phases, events = _mission(room, UniformObstacleDraw() if draw is None else draw)
-    steps = room.max_steps if horizon is None else horizon
-    views = {
-        "planes": lambda: minigrid_planes(view, see_through=room.see_through),
-        "symbolic": lambda: Symbolic(view, see_through=room.see_through),
-    }
-    # Everything in a room is placed at the start of an episode.
-    world = empty_world(KINDS, room.shape, np.zeros((num_agents, 2), np.int8))
-    blank = Layout(jnp.zeros(room.shape, jnp.uint8), world, None, KINDS)
-    if room.num_obstacles is not None:
-        blank = blank.with_start(extra=jnp.zeros((room.num_obstacles, 2), jnp.int8))
-    return GridWorld(
-        blank,
-        actions=ACTIONS if room.num_obstacles is None else ACTIONS[:3],
-        phases=phases,
-        events=events,
-        reward=PromptReward(success, steps, shared=reward == "shared"),
-        ending=MissionOver(success, joint=success is not Arrive),
-        observation=choose_observation(observation, views),
-        starts=(room,),
-        horizon=steps,
-    )
+
+    def __init__(
+        self,
+        layout: str | AbstractRoom = "doorkey",
+        *,
+        num_agents: int = 1,
+        size: int | None = None,
+        crossings: int | None = None,
+        obstacles: int | None = None,
+        rows: int | None = None,
+        rooms: int | None = None,
+        random_start: bool = False,
+        reward: Literal["shared", "individual"] = "shared",
+        horizon: Int[ArrayLike, ""] | None = None,
+        observation: Literal["planes", "symbolic"] | AbstractObservation = "planes",
+        view: int = 7,
+        draw: AbstractObstacleDraw | None = None,
+    ):
+        """**Arguments:**
+
+        - `layout`: the room: `"empty"`, `"fourrooms"`, `"doorkey"`, `"unlock"`, `"keycorridor"`,
+            `"lavacrossing"`, `"dynamicobstacles"`, `"multiroom"`, or an `AbstractRoom` with its
+            options.
+        - `num_agents`: the number of agents, at most 8.
+        - `size`: the size of the grid or, in `"unlock"`, `"keycorridor"` and `"multiroom"`, of a
+            room; by default as in the reference.
+        - `crossings`: the number of rivers in `"lavacrossing"`.
+        - `obstacles`: the number of balls in `"dynamicobstacles"`.
+        - `rows`: the number of rows of rooms in `"keycorridor"`.
+        - `rooms`: the number of rooms in `"multiroom"`.
+        - `random_start`: whether agents start anywhere in `"empty"` and `"dynamicobstacles"`,
+            instead of in the corner.
+        - `reward`: `"individual"`: an agent gets `1 - 0.9 * steps / horizon` for its own success,
+            and -1 for its own collision with an obstacle; `"shared"`: every agent that is not done
+            gets the sum over all agents.
+        - `horizon`: the number of steps after which an episode is truncated; by default as in
+            the reference.
+        - `observation`: `"planes"` (`minigrid_planes`), `"symbolic"`, the numbers of MiniGrid
+            (`Symbolic`), or an `AbstractObservation`.
+        - `view`: the side of the window that an agent sees, an odd number of cells.
+        - `draw`: the distribution of the moves of obstacles; uniform by default.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        options = {
+            "size": size,
+            "crossings": crossings,
+            "obstacles": obstacles,
+            "rows": rows,
+            "rooms": rooms,
+            "random_start": random_start or None,
+        }
+        if not isinstance(layout, AbstractRoom):
+            room = build_room(layout, options)
+        elif given := [name for name, value in options.items() if value is not None]:
+            raise LayoutError(f"A room has its options already: leave out {' and '.join(given)}.")
+        else:
+            room = layout
+        check_whole(num_agents=num_agents, view=view)
+        if not 1 <= num_agents <= MOST_AGENTS:
+            raise LayoutError(f"A room has from 1 to {MOST_AGENTS} agents, not {num_agents}.")
+        if reward not in ("shared", "individual"):
+            raise ValueError(f"There is no reward {reward!r}: choose shared or individual.")
+        success, phases, events = _mission(room, UniformObstacleDraw() if draw is None else draw)
+        steps = room.max_steps if horizon is None else horizon
+        views = {
+            "planes": lambda: minigrid_planes(view, see_through=room.see_through),
+            "symbolic": lambda: Symbolic(view, see_through=room.see_through),
+        }
+        # Everything in a room is placed at the start of an episode.
+        world = empty_world(KINDS, room.shape, np.zeros((num_agents, 2), np.int8))
+        blank = Layout(jnp.zeros(room.shape, jnp.uint8), world, None, KINDS)
+        if room.num_obstacles is not None:
+            blank = blank.with_start(extra=jnp.zeros((room.num_obstacles, 2), jnp.int8))
+        super().__init__(
+            blank,
+            actions=ACTIONS if room.num_obstacles is None else ACTIONS[:3],
+            phases=phases,
+            events=events,
+            reward=PromptReward(success, steps, shared=reward == "shared"),
+            ending=MissionOver(success, joint=success is not Arrive),
+            observation=choose_observation(observation, views),
+            starts=(room,),
+            horizon=steps,
+        )
 
 
 def _mission(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ... import AbstractEnv, Trajectories, unwrap
-from ...grid import GridWorld, World, direction_delta, is_free
+from ...grid import AbstractGridWorld, World, direction_delta, is_free
 from ._kinds import KINDS
 from ._overcooked import ACTIONS, INTERACT, STAY
 
@@ -144,7 +144,7 @@ def behaviour(
     not positive, or the games do not follow the rules of the kitchen.
     """
     kitchen = unwrap(env)
-    if not (isinstance(kitchen, GridWorld) and kitchen.layout.kinds == KINDS):
+    if not (isinstance(kitchen, AbstractGridWorld) and kitchen.layout.kinds == KINDS):
         raise ValueError("behaviour needs the kitchen of the games, such as Overcooked().")
     _check(trajectories, kitchen, steps, stuck_steps)
     length = np.asarray(trajectories.length, np.int64)
@@ -198,7 +198,7 @@ def _share(
 
 
 def _check(
-    trajectories: Trajectories, kitchen: GridWorld, steps: int | None, stuck_steps: int
+    trajectories: Trajectories, kitchen: AbstractGridWorld, steps: int | None, stuck_steps: int
 ) -> None:
     found = np.shape(jax.tree.leaves(trajectories.state)[0])[1:], trajectories.action.shape[1:]
     if found != (kitchen.shape, (kitchen.num_agents,)):
@@ -212,7 +212,7 @@ def _check(
 
 @eqx.filter_jit
 def _play_again(
-    env: GridWorld, worlds: World, actions: Int[Array, "steps agents"]
+    env: AbstractGridWorld, worlds: World, actions: Int[Array, "steps agents"]
 ) -> tuple[World, Int[Array, "steps agents events"], Bool[Array, "steps agents"]]:
     """The state after each step, its events, and which cooks chose to move to a cell that can be
     entered, as in `Go`.

@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, final
 
 from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
     MOVES,
+    AbstractGridWorld,
     AbstractInteraction,
     AbstractObservation,
     AbstractPhase,
     AbstractStart,
     Action,
     Go,
-    GridWorld,
     Interact,
     JointCollision,
     Layout,
@@ -102,16 +102,9 @@ KitchenObservation: TypeAlias = Literal["planes", "features", "timed_features", 
 """The observations of a kitchen by their names."""
 
 
-def Overcooked(
-    layout: str | Path | Layout = "cramped",
-    *,
-    dynamics: Literal["classic", "interactive"] = "classic",
-    horizon: Int[ArrayLike, ""] = 400,
-    observation: KitchenObservation | AbstractObservation = "planes",
-    starts: tuple[AbstractStart, ...] = (),
-    shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
-) -> GridWorld:
-    """Builds an Overcooked environment, in which cooks share a kitchen and deliver soups.
+@final
+class Overcooked(AbstractGridWorld):
+    """A kitchen of Overcooked, in which cooks deliver soups together.
 
     Every cook has six actions: go north, south, east or west, stay, interact; any other number
     means stay. All cooks get the same reward, the value of all soups that are delivered in the
@@ -122,39 +115,51 @@ def Overcooked(
 
     env = Overcooked("ring", observation="features", horizon=400)
     ```
-
-    **Arguments:**
-
-    - `layout`: the kitchen: a name, a text, a path or a `Layout`; see `load_layout`.
-    - `dynamics`: `"classic"`: a pot with three ingredients starts by itself; `"interactive"`: a
-        cook with empty hands starts a pot with one to three ingredients.
-    - `horizon`: the number of steps in an episode.
-    - `observation`: `"planes"` or `"features96"`, both bitwise equal to Overcooked-AI's arrays,
-        `"features"`, `"timed_features"`, which add the time that is left, or an
-        `AbstractObservation` of your own.
-    - `starts`: random changes to the initial state, applied in this order; none by default.
-    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
-        that caused it.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    if dynamics not in DYNAMICS:
-        raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
-    layout = load_layout(layout)
-    views = {
-        "features96": lambda: ReferenceFeatures(layout),
-        "timed_features": timed_features,
-        "planes": lossless_planes,
-        "features": kitchen_features,
-    }
-    return GridWorld(
-        layout,
-        actions=ACTIONS,
-        phases=DYNAMICS[dynamics],
-        reward=SharedDeliveryReward(),
-        shaping=WeightedEventReward(shaping, EVENT_NAMES),
-        events=KitchenEvents(),
-        observation=choose_observation(observation, views),
-        starts=starts,
-        horizon=horizon,
-    )
+
+    def __init__(
+        self,
+        layout: str | Path | Layout = "cramped",
+        *,
+        dynamics: Literal["classic", "interactive"] = "classic",
+        horizon: Int[ArrayLike, ""] = 400,
+        observation: KitchenObservation | AbstractObservation = "planes",
+        starts: tuple[AbstractStart, ...] = (),
+        shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
+    ):
+        """**Arguments:**
+
+        - `layout`: the kitchen: a name, a text, a path or a `Layout`; see `load_layout`.
+        - `dynamics`: `"classic"`: a pot with three ingredients starts by itself; `"interactive"`: a
+            cook with empty hands starts a pot with one to three ingredients.
+        - `horizon`: the number of steps in an episode.
+        - `observation`: `"planes"` or `"features96"`, both bitwise equal to Overcooked-AI's arrays,
+            `"features"`, `"timed_features"`, which add the time that is left, or an
+            `AbstractObservation` of your own.
+        - `starts`: random changes to the initial state, applied in this order; none by default.
+        - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
+            cook that caused it.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        if dynamics not in DYNAMICS:
+            raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
+        layout = load_layout(layout)
+        views = {
+            "features96": lambda: ReferenceFeatures(layout),
+            "timed_features": timed_features,
+            "planes": lossless_planes,
+            "features": kitchen_features,
+        }
+        super().__init__(
+            layout,
+            actions=ACTIONS,
+            phases=DYNAMICS[dynamics],
+            reward=SharedDeliveryReward(),
+            shaping=WeightedEventReward(shaping, EVENT_NAMES),
+            events=KitchenEvents(),
+            observation=choose_observation(observation, views),
+            starts=starts,
+            horizon=horizon,
+        )

@@ -2,19 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, final
 
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
+    AbstractGridWorld,
     AbstractInteraction,
     AbstractObservation,
     AbstractStart,
     Action,
     Direction,
     Go,
-    GridWorld,
     Interact,
     Layout,
     LocalCollision,
@@ -81,25 +81,10 @@ _RULES: tuple[AbstractInteraction, ...] = (
 )
 
 
-def OvercookedV2(
-    layout: str | Layout = "cramped_room",
-    *,
-    recipes: Sequence[Recipe] | None = None,
-    view_radius: int | None = None,
-    horizon: Int[ArrayLike, ""] = 400,
-    start_by_hand: bool = False,
-    negative_rewards: bool = False,
-    sample_recipe_on_delivery: bool = False,
-    indicate_successful_delivery: bool = False,
-    random_positions: bool = False,
-    random_reset: bool = False,
-    permuted_ingredients: Sequence[str] = (),
-    observation: AbstractObservation | Literal["planes", "features"] = "planes",
-    starts: Sequence[AbstractStart] = (),
-    shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
-) -> GridWorld:
-    """Builds an OvercookedV2 environment, in which cooks share a kitchen and deliver the soup that
-    is ordered, which only some cooks may observe.
+@final
+class OvercookedV2(AbstractGridWorld):
+    """A kitchen of OvercookedV2, in which cooks deliver the soup that is ordered, which only some
+    of them may observe.
 
     Every cook has the six actions of `ACTIONS`; any other number means stay. All cooks get the same
     reward, the sum of the rewards of all cooks. Episodes do not terminate, but are truncated after
@@ -110,65 +95,86 @@ def OvercookedV2(
 
     env = OvercookedV2("grounded_coord_simple", view_radius=2, sample_recipe_on_delivery=True)
     ```
-
-    **Arguments:**
-
-    - `layout`: the kitchen: one of 23 names, or a `Layout`; see `load_layout`.
-    - `recipes`: the recipes that may be ordered; by default the recipes of the layout.
-    - `view_radius`: the range of sight in cells, to every side; the whole kitchen by default.
-    - `horizon`: the number of steps in an episode.
-    - `start_by_hand`: whether a cook with empty hands starts a pot, instead of the third
-        ingredient.
-    - `negative_rewards`: whether a wrong soup costs the same as the reward for the right one.
-    - `sample_recipe_on_delivery`: whether a new recipe is sampled after the right soup.
-    - `indicate_successful_delivery`: whether one more plane or number shows that the right soup has
-        just been delivered.
-    - `random_positions`: whether cooks start in random cells of their rooms, in random directions.
-    - `random_reset`: the same, and hands, pots and counters may also hold random objects.
-    - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
-        `PermuteIngredients`.
-    - `observation`: `"planes"`, as in JaxMARL (`recipe_planes`), `"features"`, with
-        which training is faster (`recipe_features`), or an `AbstractObservation`.
-    - `starts`: further random changes to the initial state, applied last, in this order.
-    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the cook
-        that caused it.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    kitchen = load_layout(layout, recipes)
-    permuted: tuple[AbstractStart, ...] = ()
-    if permuted_ingredients:
-        kitchen, permuted = _permute(kitchen, permuted_ingredients)
-    random_start: tuple[AbstractStart, ...] = ()
-    if random_reset:
-        random_start = (RandomKitchen(kitchen, full_only=not start_by_hand),)
-    elif random_positions:
-        random_start = (RandomPlaces(kitchen),)
-    add = AddIngredient(starts_full=not start_by_hand)
-    rules = (*_RULES, add, StartByHand() if start_by_hand else StartFull())
-    pay = {
-        "right_delivery": DELIVERY_REWARD,
-        "wrong_delivery": -DELIVERY_REWARD if negative_rewards else 0.0,
-        "button_press": -BUTTON_COST,
-    }
-    return GridWorld(
-        kitchen,
-        actions=ACTIONS,
-        phases=(
-            Go(LocalCollision()),
-            Interact(rules),
-            Tick((RunClocks(),)),
-            TakeOrder(sample_recipe_on_delivery),
-        ),
-        reward=WeightedEventReward(pay, EVENT_NAMES, shared=True),
-        shaping=WeightedEventReward(shaping, EVENT_NAMES),
-        events=KitchenEvents(),
-        observation=_choose_observation(
-            kitchen, observation, view_radius, indicate_successful_delivery
-        ),
-        starts=(DrawRecipe(), *permuted, *random_start, *starts),
-        horizon=horizon,
-    )
+
+    def __init__(
+        self,
+        layout: str | Layout = "cramped_room",
+        *,
+        recipes: Sequence[Recipe] | None = None,
+        view_radius: int | None = None,
+        horizon: Int[ArrayLike, ""] = 400,
+        start_by_hand: bool = False,
+        negative_rewards: bool = False,
+        sample_recipe_on_delivery: bool = False,
+        indicate_successful_delivery: bool = False,
+        random_positions: bool = False,
+        random_reset: bool = False,
+        permuted_ingredients: Sequence[str] = (),
+        observation: AbstractObservation | Literal["planes", "features"] = "planes",
+        starts: Sequence[AbstractStart] = (),
+        shaping: Mapping[str, Real[ArrayLike, ""]] = REFERENCE_SHAPING,
+    ):
+        """**Arguments:**
+
+        - `layout`: the kitchen: one of 23 names, or a `Layout`; see `load_layout`.
+        - `recipes`: the recipes that may be ordered; by default the recipes of the layout.
+        - `view_radius`: the range of sight in cells, to every side; the whole kitchen by default.
+        - `horizon`: the number of steps in an episode.
+        - `start_by_hand`: whether a cook with empty hands starts a pot, instead of the third
+            ingredient.
+        - `negative_rewards`: whether a wrong soup costs the same as the reward for the right one.
+        - `sample_recipe_on_delivery`: whether a new recipe is sampled after the right soup.
+        - `indicate_successful_delivery`: whether one more plane or number shows that the right soup
+            has just been delivered.
+        - `random_positions`: whether cooks start in random cells of their rooms, in random
+            directions.
+        - `random_reset`: the same, and hands, pots and counters may also hold random objects.
+        - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
+            `PermuteIngredients`.
+        - `observation`: `"planes"`, as in JaxMARL (`recipe_planes`), `"features"`, with
+            which training is faster (`recipe_features`), or an `AbstractObservation`.
+        - `starts`: further random changes to the initial state, applied last, in this order.
+        - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
+            cook that caused it.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        kitchen = load_layout(layout, recipes)
+        permuted: tuple[AbstractStart, ...] = ()
+        if permuted_ingredients:
+            kitchen, permuted = _permute(kitchen, permuted_ingredients)
+        random_start: tuple[AbstractStart, ...] = ()
+        if random_reset:
+            random_start = (RandomKitchen(kitchen, full_only=not start_by_hand),)
+        elif random_positions:
+            random_start = (RandomPlaces(kitchen),)
+        add = AddIngredient(starts_full=not start_by_hand)
+        rules = (*_RULES, add, StartByHand() if start_by_hand else StartFull())
+        pay = {
+            "right_delivery": DELIVERY_REWARD,
+            "wrong_delivery": -DELIVERY_REWARD if negative_rewards else 0.0,
+            "button_press": -BUTTON_COST,
+        }
+        super().__init__(
+            kitchen,
+            actions=ACTIONS,
+            phases=(
+                Go(LocalCollision()),
+                Interact(rules),
+                Tick((RunClocks(),)),
+                TakeOrder(sample_recipe_on_delivery),
+            ),
+            reward=WeightedEventReward(pay, EVENT_NAMES, shared=True),
+            shaping=WeightedEventReward(shaping, EVENT_NAMES),
+            events=KitchenEvents(),
+            observation=_choose_observation(
+                kitchen, observation, view_radius, indicate_successful_delivery
+            ),
+            starts=(DrawRecipe(), *permuted, *random_start, *starts),
+            horizon=horizon,
+        )
 
 
 def _choose_observation(

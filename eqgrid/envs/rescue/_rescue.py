@@ -1,11 +1,12 @@
 """Search and rescue, composed of parts of the grid engine."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, final
 
 from jaxtyping import ArrayLike, Int, Real
 
 from ...grid import (
+    AbstractGridWorld,
     AbstractInteraction,
     AbstractObservation,
     AbstractPhase,
@@ -13,7 +14,6 @@ from ...grid import (
     Action,
     Forward,
     Go,
-    GridWorld,
     Interact,
     Layout,
     LocalCollision,
@@ -72,18 +72,9 @@ PHASES: tuple[AbstractPhase, ...] = (Interact(RULES), Lift(), Go(LocalCollision(
 """The phases of a step: interactions one after the other, joint lifting, and movement."""
 
 
-def Rescue(
-    layout: str | Layout = "small",
-    *,
-    horizon: Int[ArrayLike, ""] = 250,
-    radius: int | None = 3,
-    observation: Literal["planes", "features"] | AbstractObservation = "planes",
-    roles: Sequence[RoleName] | None = None,
-    starts: tuple[AbstractStart, ...] = (),
-    shaping: Mapping[str, Real[ArrayLike, ""]] = SHAPING,
-) -> GridWorld:
-    """Builds a search-and-rescue environment, in which medics and engineers look for victims and
-    bring all of them out.
+@final
+class Rescue(AbstractGridWorld):
+    """A building in which medics and engineers look for victims and bring all of them out.
 
     Every rescuer has six actions: turn left, turn right, go forward, stay, pick up or put down, and
     toggle; any other number means stay. All rescuers get a reward of 1 for every victim that any of
@@ -95,35 +86,48 @@ def Rescue(
 
     env = Rescue("small")
     ```
-
-    **Arguments:**
-
-    - `layout`: the site: `"small"`, `"large"`, a text or a `Layout`; see `parse_site`.
-    - `horizon`: the number of steps after which an episode is truncated.
-    - `radius`: the range of sight in cells for `"planes"`; the whole site if it is `None`.
-    - `observation`: `"planes"` (`RolePlanes`), `"features"` (`rescue_features`), or an
-        `AbstractObservation`.
-    - `roles`: `"medic"` or `"engineer"` for every rescuer; by default as in the layout.
-    - `starts`: random changes to the initial state, applied in this order; none by default.
-    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
-        rescuer that caused it.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    site = load_site(layout)
-    if roles is not None:
-        site = with_roles(site, roles)
-    check_site(site)
-    views = {"planes": lambda: RolePlanes(radius), "features": rescue_features}
-    return GridWorld(
-        site,
-        actions=ACTIONS,
-        phases=PHASES,
-        reward=SharedRescueReward(),
-        shaping=WeightedEventReward(shaping, EVENT_NAMES),
-        events=RescueEvents(),
-        ending=AllRescued(),
-        observation=choose_observation(observation, views),
-        starts=starts,
-        horizon=horizon,
-    )
+
+    def __init__(
+        self,
+        layout: str | Layout = "small",
+        *,
+        horizon: Int[ArrayLike, ""] = 250,
+        radius: int | None = 3,
+        observation: Literal["planes", "features"] | AbstractObservation = "planes",
+        roles: Sequence[RoleName] | None = None,
+        starts: tuple[AbstractStart, ...] = (),
+        shaping: Mapping[str, Real[ArrayLike, ""]] = SHAPING,
+    ):
+        """**Arguments:**
+
+        - `layout`: the site: `"small"`, `"large"`, a text or a `Layout`; see `parse_site`.
+        - `horizon`: the number of steps after which an episode is truncated.
+        - `radius`: the range of sight in cells for `"planes"`; the whole site if it is `None`.
+        - `observation`: `"planes"` (`RolePlanes`), `"features"` (`rescue_features`), or an
+            `AbstractObservation`.
+        - `roles`: `"medic"` or `"engineer"` for every rescuer; by default as in the layout.
+        - `starts`: random changes to the initial state, applied in this order; none by default.
+        - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
+            rescuer that caused it.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        site = load_site(layout)
+        if roles is not None:
+            site = with_roles(site, roles)
+        check_site(site)
+        views = {"planes": lambda: RolePlanes(radius), "features": rescue_features}
+        super().__init__(
+            site,
+            actions=ACTIONS,
+            phases=PHASES,
+            reward=SharedRescueReward(),
+            shaping=WeightedEventReward(shaping, EVENT_NAMES),
+            events=RescueEvents(),
+            ending=AllRescued(),
+            observation=choose_observation(observation, views),
+            starts=starts,
+            horizon=horizon,
+        )

@@ -2,19 +2,19 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, final
 
 import jax.numpy as jnp
 from jaxtyping import ArrayLike, Int, Real
 
 from ..._checks import check_whole
 from ...grid import (
+    AbstractGridWorld,
     AbstractObservation,
     AbstractStart,
     Action,
     Forward,
     Go,
-    GridWorld,
     RandomDirections,
     Rotate,
     Stay,
@@ -56,22 +56,9 @@ REWARDS: dict[str, tuple[dict[str, float | int], bool]] = {
 """The weight of each event in the reward, and whether the reward is shared by all robots."""
 
 
-def Warehouse(
-    size: str = "tiny",
-    *,
-    num_agents: int = 2,
-    difficulty: Literal["easy", "normal", "hard"] = "normal",
-    num_requests: int | None = None,
-    sensor_range: int = 1,
-    reward: Literal["individual", "shared", "two_stage"] = "individual",
-    horizon: Int[ArrayLike, ""] = 500,
-    max_quiet_steps: int | None = None,
-    observation: AbstractObservation | None = None,
-    starts: tuple[AbstractStart, ...] | None = None,
-    shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
-    draw: AbstractRequestDraw | None = None,
-) -> GridWorld:
-    """Builds a robot warehouse, in which robots bring requested shelves to the goals.
+@final
+class Warehouse(AbstractGridWorld):
+    """A robot warehouse, in which robots bring requested shelves to the goals.
 
     Every robot has five actions: stay, forward, turn left, turn right, and pick up or put down a
     shelf. The rules are as in `rware` 2.0.0; `rware-small-4ag-hard-v2` is
@@ -82,68 +69,87 @@ def Warehouse(
 
     env = Warehouse("tiny", num_agents=2)
     ```
-
-    **Arguments:**
-
-    - `size`: `"tiny"`, `"small"`, `"medium"` or `"large"`, or a text; see `parse_warehouse`.
-    - `num_agents`: the number of robots.
-    - `difficulty`: the number of shelves that are requested at any time: 2 (`"easy"`), 1
-        (`"normal"`) or 0.5 (`"hard"`) per robot.
-    - `num_requests`: the number of shelves that are requested at any time; by default as in
-        `difficulty`.
-    - `reward`: `"individual"`: 1 for the robot that delivers; `"shared"` (global in `rware`): 1 for
-        every robot; `"two_stage"`: 0.5 for the robot that delivers, and 0.5 when it then puts a
-        shelf on a rack.
-    - `horizon`: the number of steps after which an episode is truncated.
-    - `max_quiet_steps`: the number of steps without a delivery after which all robots terminate;
-        never by default.
-    - `sensor_range`: the range of `Sensors` in cells.
-    - `observation`: an `AbstractObservation` instead of `Sensors`.
-    - `starts`: random changes to the initial state; by default, as in `rware`, positions,
-        directions and requests are random.
-    - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the robot
-        that caused it.
-    - `draw`: the distribution of the shelf that is requested after a delivery; uniform by default.
-
-    **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the layout.
     """
-    _check_choice("difficulty", difficulty, DIFFICULTIES)
-    _check_choice("reward", reward, REWARDS)
-    check_whole(
-        num_agents=num_agents, max_quiet_steps=1 if max_quiet_steps is None else max_quiet_steps
-    )
-    if num_requests is None:
-        num_requests = int(DIFFICULTIES[difficulty] * num_agents)
-    layout = load_warehouse(size, num_agents, num_requests)
-    deliver = Deliver(UniformRequestDraw() if draw is None else draw)
-    go = Go(ChainCollision())
-    phases = (YieldToShelves(ACTIONS.index(Forward())), go, ToggleLoad(), deliver)
-    ending = None
-    if max_quiet_steps is not None:
-        if max_quiet_steps < 1:
-            raise ValueError(
-                f"`max_quiet_steps` must be at least 1 step, not {max_quiet_steps}; leave it out "
-                "for episodes that end by truncation only."
-            )
-        start = dataclasses.replace(layout.start, extra=jnp.zeros((), jnp.int32))
-        layout = dataclasses.replace(layout, start=start)
-        ending = NoDelivery(jnp.asarray(max_quiet_steps, jnp.int32))
-        phases = (*phases, CountQuietSteps())
-    if starts is None:
-        starts = (RandomCells(), RandomDirections(), RandomRequests(num_requests))
-    weights, shared = REWARDS[reward]
-    return GridWorld(
-        layout,
-        actions=ACTIONS,
-        phases=phases,
-        reward=WeightedEventReward(weights, EVENT_NAMES, shared=shared),
-        shaping=WeightedEventReward(shaping or {}, EVENT_NAMES),
-        events=WarehouseEvents(),
-        ending=ending,
-        observation=Sensors(sensor_range) if observation is None else observation,
-        starts=starts,
-        horizon=horizon,
-    )
+
+    def __init__(
+        self,
+        size: str = "tiny",
+        *,
+        num_agents: int = 2,
+        difficulty: Literal["easy", "normal", "hard"] = "normal",
+        num_requests: int | None = None,
+        sensor_range: int = 1,
+        reward: Literal["individual", "shared", "two_stage"] = "individual",
+        horizon: Int[ArrayLike, ""] = 500,
+        max_quiet_steps: int | None = None,
+        observation: AbstractObservation | None = None,
+        starts: tuple[AbstractStart, ...] | None = None,
+        shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
+        draw: AbstractRequestDraw | None = None,
+    ):
+        """**Arguments:**
+
+        - `size`: `"tiny"`, `"small"`, `"medium"` or `"large"`, or a text; see `parse_warehouse`.
+        - `num_agents`: the number of robots.
+        - `difficulty`: the number of shelves that are requested at any time: 2 (`"easy"`), 1
+            (`"normal"`) or 0.5 (`"hard"`) per robot.
+        - `num_requests`: the number of shelves that are requested at any time; by default as in
+            `difficulty`.
+        - `reward`: `"individual"`: 1 for the robot that delivers; `"shared"` (global in `rware`): 1
+            for every robot; `"two_stage"`: 0.5 for the robot that delivers, and 0.5 when it then
+            puts a shelf on a rack.
+        - `horizon`: the number of steps after which an episode is truncated.
+        - `max_quiet_steps`: the number of steps without a delivery after which all robots
+            terminate; never by default.
+        - `sensor_range`: the range of `Sensors` in cells.
+        - `observation`: an `AbstractObservation` instead of `Sensors`.
+        - `starts`: random changes to the initial state; by default, as in `rware`, positions,
+            directions and requests are random.
+        - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
+            robot that caused it.
+        - `draw`: the distribution of the shelf that is requested after a delivery; uniform by
+            default.
+
+        **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
+        layout.
+        """
+        _check_choice("difficulty", difficulty, DIFFICULTIES)
+        _check_choice("reward", reward, REWARDS)
+        check_whole(
+            num_agents=num_agents, max_quiet_steps=1 if max_quiet_steps is None else max_quiet_steps
+        )
+        if num_requests is None:
+            num_requests = int(DIFFICULTIES[difficulty] * num_agents)
+        layout = load_warehouse(size, num_agents, num_requests)
+        deliver = Deliver(UniformRequestDraw() if draw is None else draw)
+        go = Go(ChainCollision())
+        phases = (YieldToShelves(ACTIONS.index(Forward())), go, ToggleLoad(), deliver)
+        ending = None
+        if max_quiet_steps is not None:
+            if max_quiet_steps < 1:
+                raise ValueError(
+                    f"`max_quiet_steps` must be at least 1 step, not {max_quiet_steps}; leave it "
+                    "out for episodes that end by truncation only."
+                )
+            start = dataclasses.replace(layout.start, extra=jnp.zeros((), jnp.int32))
+            layout = dataclasses.replace(layout, start=start)
+            ending = NoDelivery(jnp.asarray(max_quiet_steps, jnp.int32))
+            phases = (*phases, CountQuietSteps())
+        if starts is None:
+            starts = (RandomCells(), RandomDirections(), RandomRequests(num_requests))
+        weights, shared = REWARDS[reward]
+        super().__init__(
+            layout,
+            actions=ACTIONS,
+            phases=phases,
+            reward=WeightedEventReward(weights, EVENT_NAMES, shared=shared),
+            shaping=WeightedEventReward(shaping or {}, EVENT_NAMES),
+            events=WarehouseEvents(),
+            ending=ending,
+            observation=Sensors(sensor_range) if observation is None else observation,
+            starts=starts,
+            horizon=horizon,
+        )
 
 
 def _check_choice(what: str, choice: str, choices: Mapping[str, object]) -> None:

@@ -15,7 +15,7 @@ from ..._checks import as_number
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace
 from ...typing import PyTree
-from .._grid_world import GridWorld
+from .._grid_world import AbstractGridWorld
 from .._layout import Layout, LayoutError
 from .._world import World
 from ..drawing import Film
@@ -235,10 +235,10 @@ class RandomLayouts(AbstractEnv):
     The state is a `PlacedWorld`.
     """
 
-    env: GridWorld
+    env: AbstractGridWorld
     layouts: AbstractLayouts
 
-    def __init__(self, env: GridWorld, layouts: AbstractLayouts):
+    def __init__(self, env: AbstractGridWorld, layouts: AbstractLayouts):
         """**Arguments:**
 
         - `env`: the grid world. Only the kinds and shapes of its own layout are used.
@@ -319,7 +319,7 @@ class RandomLayouts(AbstractEnv):
         frames_per_second: int | float = 8,
         captions: Sequence[str] | None = None,
     ) -> Film:
-        """A film of the states of one episode; see `GridWorld.film`."""
+        """A film of the states of one episode; see `AbstractGridWorld.film`."""
         return self._of_episode(states).film(
             states.world,
             cell_pixels=cell_pixels,
@@ -343,7 +343,7 @@ class RandomLayouts(AbstractEnv):
             captions=captions,
         )
 
-    def _of_episode(self, states: PlacedWorld) -> GridWorld:
+    def _of_episode(self, states: PlacedWorld) -> AbstractGridWorld:
         first = jax.tree.map(lambda x: x[0], states.layout)
         return self.env.with_layout(first)
 

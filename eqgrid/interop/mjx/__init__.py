@@ -1,6 +1,6 @@
 """Environments from MuJoCo models, simulated by MJX."""
 
-from ._env import MjxEnv as MjxEnv
+from ._env import AbstractMjxEnv as AbstractMjxEnv, MjxEnv as MjxEnv
 from ._parts import (
     AbstractBodyEnding as AbstractBodyEnding,
     AbstractBodyMeasure as AbstractBodyMeasure,

@@ -1,4 +1,4 @@
-"""MjxEnv: an environment from a MuJoCo model, simulated by MJX."""
+"""Environments from MuJoCo models, simulated by MJX."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -36,9 +36,11 @@ from ._state import (
 )
 
 
-@final
-class MjxEnv(AbstractEnv):
+class AbstractMjxEnv(AbstractEnv):
     """A MuJoCo model that is controlled by one agent.
+
+    Every body is a subclass, whose constructor chooses the parts; use `MjxEnv` for a model without
+    a class of its own.
 
     Episodes end by one of `endings`, or if the simulation diverges. Add a time limit with
     `TimeLimit`.
@@ -106,7 +108,7 @@ class MjxEnv(AbstractEnv):
         self.action_space = Box(low, high, shape=(compiled.nu,))
         self.observation = Coordinates() if observation is None else observation
         self.starts, self.endings = tuple(starts), tuple(endings)
-        self.substeps = as_count(substeps, "MjxEnv needs at least 1 substep")
+        self.substeps = as_count(substeps, f"{type(self).__name__} needs at least 1 substep")
 
     @property
     def seconds_per_step(self) -> Float[Array, ""]:
@@ -204,6 +206,11 @@ class MjxEnv(AbstractEnv):
         with any_promotion():
             data = write_state(self.data, state).replace(ctrl=control)
             return read_state(jax.lax.fori_loop(0, self.substeps, step, data))
+
+
+@final
+class MjxEnv(AbstractMjxEnv):
+    """An environment from any MuJoCo model and parts; see `AbstractMjxEnv` for the arguments."""
 
 
 def load_model(source: str) -> MjModel:

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from ....grid import GridWorld, Layout, World, reach
+from ....grid import AbstractGridWorld, Layout, World, reach
 from .._contents import Item, Tile
 from .._overcooked import INTERACT, STAY
 from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, ask
@@ -148,7 +148,7 @@ class JointModel:
 
     def __init__(
         self,
-        env: GridWorld,
+        env: AbstractGridWorld,
         counters: Sequence[Place] = (),
         *,
         relaxed: bool = False,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8, Int16, Int32, UInt8
 
-from ....grid import IDLE, Cell, GridWorld, World
+from ....grid import IDLE, AbstractGridWorld, Cell, World
 from .._contents import RADIX, Item, Tile
 from .._overcooked import INTERACT, STAY
 from .._ways import STEPS
@@ -52,7 +52,7 @@ class Answers:
 
 @eqx.filter_jit
 def _step_all(
-    env: GridWorld,
+    env: AbstractGridWorld,
     position: Int8[Array, "cases 2 2"],
     direction: Int8[Array, "cases 2"],
     held: UInt8[Array, "cases 2"],
@@ -72,7 +72,7 @@ def _step_all(
     return jax.vmap(step)(position, direction, held, cells, actions)
 
 
-def ask(env: GridWorld, cases: Sequence[Case]) -> Answers:
+def ask(env: AbstractGridWorld, cases: Sequence[Case]) -> Answers:
     """Steps the environment once from each case. Other cells have their initial contents."""
     start, batches = env.layout.start, []
     for begin in range(0, len(cases), _BATCH):
@@ -154,7 +154,12 @@ class Rules:
     """
 
     def __init__(
-        self, env: GridWorld, floor: Sequence[Place], cells: Sequence[Place], *, merged: bool = True
+        self,
+        env: AbstractGridWorld,
+        floor: Sequence[Place],
+        cells: Sequence[Place],
+        *,
+        merged: bool = True,
     ):
         self._merged = merged
         self._env, self._floor, self._tiles = env, list(floor), np.asarray(env.layout.tiles)

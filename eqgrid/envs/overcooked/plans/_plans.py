@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int, Int32, Shaped
 
-from ....grid import GridWorld, World
+from ....grid import AbstractGridWorld, World
 from ....typing import PyTree
 from .._overcooked import INTERACT
 from ..layouts import REFERENCE_NAMES
@@ -163,7 +163,7 @@ def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
 
 @eqx.filter_jit
 def replay(
-    env: GridWorld, actions: Int[Array, "steps agents"]
+    env: AbstractGridWorld, actions: Int[Array, "steps agents"]
 ) -> tuple[PyTree[Shaped[Array, "..."]], Float32[Array, " steps"]]:
     """Plays actions in a kitchen, from the default initial state of the layout.
 
