@@ -24,6 +24,19 @@ class TimeStep(eqx.Module):
     sums rewards keeps `acts_next` of the previous step (all true when an episode starts), and
     passes it to `earned`.
 
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import make
+
+    env = make("overcooked", layout="cramped")
+    observation, state = env.reset(jax.random.key(0))
+    timestep, state = env.step(jax.random.key(1), state, jnp.array([3, 5]))  # west; interact
+    print(timestep.reward, timestep.terminated)  # [0. 0.] [False False]
+    print(bool(timestep.done), sorted(timestep.info))  # False ['events', 'shaped_reward']
+    ```
+
     **Arguments:**
 
     - `observation`: the observation for the next action; every array leads with `agents`.
@@ -108,6 +121,46 @@ class AbstractEnv(eqx.Module):
     """A single environment. Observations, actions and rewards lead with an `agents` axis.
 
     The shape and dtype of an observation come from `eqx.filter_eval_shape(env.reset, key)`.
+
+    ```python
+    from typing import final
+
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+    from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+    from eqgrid import AbstractEnv, Discrete, TimeStep, check_env
+
+
+    @final
+    class Sum(AbstractEnv):
+        # Each agent adds 0 or 1 to a sum, and gets the change of the sum as its reward
+        num_agents: int = eqx.field(static=True, default=2)
+        action_space: Discrete = Discrete(2)
+
+        def reset(self, key: PRNGKeyArray) -> tuple[Float[Array, "agents 1"], Int[Array, ""]]:
+            state = jnp.zeros((), jnp.int32)
+            return self.observe(state), state
+
+        def step(
+            self, key: PRNGKeyArray, state: Int[Array, ""], action: Int[Array, " agents"]
+        ) -> tuple[TimeStep, Int[Array, ""]]:
+            state = state + action.sum(dtype=jnp.int32)
+            return TimeStep(
+                observation=self.observe(state),
+                reward=jnp.full(self.num_agents, action.sum(), jnp.float32),
+                terminated=jnp.full(self.num_agents, state >= 10),
+                truncated=jnp.asarray(False),
+                info={},
+            ), state
+
+        def observe(self, state: Int[Array, ""]) -> Float[Array, "agents 1"]:
+            return jnp.full((self.num_agents, 1), state, jnp.float32)
+
+
+    check_env(Sum())
+    ```
     """
 
     # Type checkers treat an AbstractVar as an argument of `__init__`, whose type subclasses must
@@ -171,7 +224,21 @@ class AbstractWrapper(AbstractEnv):
 
 
 class AbstractVectorEnv(eqx.Module):
-    """A batch of environments: `AbstractEnv` with a leading `envs` axis on every array."""
+    """A batch of environments: `AbstractEnv` with a leading `envs` axis on every array.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import AbstractVectorEnv, AutoReset, Vectorize, make
+
+    envs: AbstractVectorEnv = Vectorize(AutoReset(make("overcooked")), num_envs=8)
+    observation, state = envs.reset(jax.random.key(0))
+    action = jnp.zeros((envs.num_envs, envs.num_agents), jnp.int32)
+    timestep, state = envs.step(jax.random.key(1), state, action)
+    print(timestep.reward.shape)  # (8, 2)
+    ```
+    """
 
     if TYPE_CHECKING:
         num_envs: int = eqx.field(init=False)

@@ -92,6 +92,16 @@ def act_as_team(
 class RandomPartner(AbstractPartner):
     """Samples every action uniformly from the actions that a `Masked` observation allows.
 
+    ```python
+    import jax
+
+    from eqgrid import RandomPartner, make, play
+
+    env = make("overcooked", layout="cramped")
+    team = (RandomPartner(env.action_space), RandomPartner(env.action_space))
+    result = play(env, team, jax.random.key(0), max_steps=100)
+    ```
+
     **Arguments:**
 
     - `action_space`: the action space of one agent.

@@ -32,6 +32,16 @@ class AbstractSpace(eqx.Module):
 class Discrete(AbstractSpace):
     """The integers `0, 1, ..., n - 1`.
 
+    ```python
+    import jax
+
+    from eqgrid import Discrete
+
+    space = Discrete(5)
+    action = space.sample(jax.random.key(0))
+    print(space.n, bool(space.contains(action)))  # 5 True
+    ```
+
     **Arguments:**
 
     - `n`: the number of actions, at least 1.

@@ -121,6 +121,19 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     An agent acts as the same agent of its policy would if all agents had that policy. The values
     are all 0, so the team can be evaluated, but not trained.
 
+    ```python
+    import jax
+
+    from agents import evaluate, load_policy, mixed_team
+    from agents.files import shipped
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    policy = load_policy(shipped("policies/cramped.safetensors"))
+    world = make("overcooked", layout="cramped", observation="features", horizon=50)
+    env = Vectorize(AutoReset(LogEpisodes(world)), num_envs=2)
+    evaluation = evaluate(mixed_team([policy, policy]), env, jax.random.key(0))
+    ```
+
     **Arguments:**
 
     - `policies`: the policy of every agent, in the order of the agents. One policy may act for

@@ -33,6 +33,18 @@ class PartnerTeam(eqx.Module):
     They may be scripts, policies that observe the game in their own way, or whatever else reads the
     state. Whether they are greedy is up to themselves.
 
+    ```python
+    import jax
+
+    from agents import PartnerTeam, evaluate
+    from eqgrid import AutoReset, LogEpisodes, RandomPartner, Vectorize, make
+
+    world = make("overcooked", layout="cramped", horizon=50)
+    env = Vectorize(AutoReset(LogEpisodes(world)), num_envs=4)
+    team = PartnerTeam((RandomPartner(world.action_space),) * 2)
+    print(evaluate(team, env, jax.random.key(0)).episode_return.shape)
+    ```
+
     **Arguments:**
 
     - `partners`: the partner of every agent, in the order of the agents.

@@ -309,6 +309,18 @@ def trained_policy(
 ) -> TrainedPolicy:
     """Combines a policy with everything that it needs to act outside of training.
 
+    ```python
+    import jax
+
+    from agents import actor_critic, load_policy, save_policy, trained_policy
+    from eqgrid import AutoReset, Vectorize, make
+
+    env = Vectorize(AutoReset(make("goals")), num_envs=1)
+    policy = trained_policy(actor_critic(env, jax.random.key(0)), env)
+    save_policy("policy.safetensors", policy)
+    policy = load_policy("policy.safetensors")
+    ```
+
     **Arguments:**
 
     - `policy`: the parameters, such as `run.state.policy`. They are copied, so that training can

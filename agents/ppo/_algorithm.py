@@ -54,6 +54,19 @@ S = TypeVar("S", bound=AbstractTrainState[Any])
 class Metrics(eqx.Module):
     """Metrics of one update of any algorithm, each of which is a column of the log.
 
+    ```python
+    import jax
+
+    from agents import PPO, init_train_state
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    ppo = PPO(rollout_length=8, num_minibatches=2)
+    env = Vectorize(AutoReset(LogEpisodes(make("goals"))), num_envs=4)
+    state, metrics = ppo.update(env, init_train_state(ppo, env, jax.random.key(0)), num_updates=1)
+    print(sorted(metrics.scalars))
+    metrics = metrics.with_scalars(bonus=metrics.scalars["entropy"] * 0.01)
+    ```
+
     **Arguments:**
 
     - `scalars`: the metrics of the algorithm by name, such as its loss. `train` ends a run with
@@ -121,6 +134,40 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
     `train` repeats `update` in compiled blocks. Settings that are floats or arrays are inputs of
     the compiled program, and vectors of them are a sweep; settings that determine shapes or
     branches are static fields.
+
+    ```python
+    from typing import Any, final
+
+    import jax
+    from jaxtyping import Array, PRNGKeyArray
+
+    from agents import PPO, AbstractAlgorithm, Metrics, TrainState, init_train_state, train
+    from eqgrid import AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize, make
+
+
+    @final
+    class LoggingPPO(AbstractAlgorithm[TrainState]):
+        # PPO that also logs the highest reward of each update
+        ppo: PPO = PPO(rollout_length=8, num_minibatches=2)
+
+        def init(self, policy: Any, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+            return self.ppo.init(policy, env, key)
+
+        def update(
+            self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Array
+        ) -> tuple[TrainState, Metrics]:
+            state, rollout, key = self.ppo.collect(env, state)
+            state, metrics = self.ppo.learn(state, rollout, key, num_updates=num_updates)
+            return state, metrics.with_scalars(highest_reward=rollout.reward.max())
+
+        def steps_per_update(self, env: AbstractVectorEnv) -> int:
+            return self.ppo.steps_per_update(env)
+
+
+    env = Vectorize(AutoReset(LogEpisodes(make("goals"))), num_envs=4)
+    state = init_train_state(LoggingPPO(), env, jax.random.key(0))
+    run = train(LoggingPPO(), env, state, num_updates=2)
+    ```
     """
 
     @abc.abstractmethod

@@ -87,6 +87,18 @@ def _as_pytree(function: Any) -> Any:
 class TrainState(AbstractTrainState[ActorCritic]):
     """The state of a run of `PPO` between two updates.
 
+    ```python
+    import jax
+
+    from agents import PPO, init_train_state, save_policy, trained_policy
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    env = Vectorize(AutoReset(LogEpisodes(make("goals"))), num_envs=4)
+    state = init_train_state(PPO(), env, jax.random.key(0))
+    save_policy("policy.safetensors", trained_policy(state.policy, env))
+    print(int(state.updates))  # 0
+    ```
+
     **Arguments:**
 
     - `policy`: the parameters.
@@ -230,6 +242,19 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
     other values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers
     and booleans determine shapes and branches, so they are static. The floats in a Module that is
     the `loss` or the `advantage`, and floats that `functools.partial` binds, are settings, too.
+
+    ```python
+    import jax
+
+    from agents import PPO, init_train_state, train
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    ppo = PPO(learning_rate=1e-3, rollout_length=16, num_minibatches=2, num_epochs=2)
+    env = Vectorize(AutoReset(LogEpisodes(make("goals", horizon=20))), num_envs=4)
+    state = init_train_state(ppo, env, jax.random.key(0))
+    run = train(ppo, env, state, num_updates=2)
+    print(ppo.steps_per_update(env))  # 64: 16 steps in each of 4 environments
+    ```
     """
 
     rollout_length: Annotated[int, Meta(ge=1, le=2**20)] = _count(128, _AT_LEAST_ONE)

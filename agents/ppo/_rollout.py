@@ -60,6 +60,19 @@ def collect_rollout(
 ) -> tuple[Rollout, RunnerState]:
     """Collects a rollout: a number of steps in every environment.
 
+    ```python
+    import jax
+
+    from agents import actor_critic, collect_rollout, init_runner
+    from eqgrid import AutoReset, Vectorize, make
+
+    env = Vectorize(AutoReset(make("goals")), num_envs=4)
+    policy = actor_critic(env, jax.random.key(0))
+    runner = init_runner(policy, env, jax.random.key(1))
+    rollout, runner = collect_rollout(policy, env, runner, jax.random.key(2), length=10)
+    print(rollout.reward.shape)  # (10, 4, 2): steps, environments and agents
+    ```
+
     **Arguments:**
 
     - `policy`: the policy of the agents, from whose distributions actions are sampled.

@@ -32,6 +32,19 @@ from ..policies import (
 class RunnerState(eqx.Module):
     """The state of the environments and of the agents in them, between two steps.
 
+    ```python
+    import jax
+
+    from agents import actor_critic, collect_rollout, init_runner
+    from eqgrid import AutoReset, Vectorize, make
+
+    env = Vectorize(AutoReset(make("goals")), num_envs=4)
+    policy = actor_critic(env, jax.random.key(0))
+    runner = init_runner(policy, env, jax.random.key(1))
+    _, later = collect_rollout(policy, env, runner, jax.random.key(2), length=10)
+    print(later.observation.shape == runner.observation.shape)  # True
+    ```
+
     **Arguments:**
 
     - `env_state`: the state of the environments.
@@ -75,6 +88,18 @@ def init_runner(
     policy: ActorCritic | AbstractActor | PartnerTeam, env: AbstractVectorEnv, key: PRNGKeyArray
 ) -> RunnerState:
     """Starts an episode in every environment.
+
+    ```python
+    import jax
+
+    from agents import actor_critic, init_runner
+    from eqgrid import AutoReset, Vectorize, make
+
+    env = Vectorize(AutoReset(make("goals")), num_envs=4)
+    policy = actor_critic(env, jax.random.key(0))
+    runner = init_runner(policy, env, jax.random.key(1))
+    print(runner.start.shape)  # (4,): every environment begins an episode
+    ```
 
     **Arguments:**
 

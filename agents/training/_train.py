@@ -229,6 +229,17 @@ def init_train_state(
     """Initialises the policy and the environments of a run, in one compiled program. Other values
     of the learning rate, or of other settings of type float, do not recompile it.
 
+    ```python
+    import jax
+
+    from agents import MLP, PPO, init_train_state
+    from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+    env = Vectorize(AutoReset(LogEpisodes(make("goals"))), num_envs=4)
+    state = init_train_state(PPO(), env, jax.random.key(0), network=MLP)
+    print(int(state.updates))  # 0
+    ```
+
     **Arguments:**
 
     - `algorithm`: the algorithm, whose policy is an `ActorCritic`; call the `init` of others.

@@ -31,14 +31,54 @@ class Move:
 
 @dataclasses.dataclass(frozen=True)
 class Rotate:
-    """Turns the agent by 90 degrees, without moving it."""
+    r"""Turns the agent by 90 degrees, without moving it.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    kinds = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+    layout = grid.Layout.parse("####\n#1 #\n####", kinds).with_start(directions=[2])  # east
+    room = grid.GridWorld(
+        layout,
+        actions=(grid.Rotate("left"), grid.Rotate("right"), grid.Forward()),
+        phases=(grid.Go(grid.LocalCollision()),),
+        reward=grid.WeightedEventReward({}, ()),
+    )
+    _, state = room.reset(jax.random.key(0))
+    _, state = room.step(jax.random.key(1), state, jnp.array([0]))  # to the left
+    print(state.bodies.direction.tolist())  # [0], north
+    ```
+    """
 
     side: Literal["left", "right"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """Moves the agent one cell in the direction that it faces, if that cell is free."""
+    r"""Moves the agent one cell in the direction that it faces, if that cell is free.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    kinds = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+    layout = grid.Layout.parse("####\n#1 #\n####", kinds).with_start(directions=[2])  # east
+    room = grid.GridWorld(
+        layout,
+        actions=(grid.Rotate("left"), grid.Rotate("right"), grid.Forward()),
+        phases=(grid.Go(grid.LocalCollision()),),
+        reward=grid.WeightedEventReward({}, ()),
+    )
+    _, state = room.reset(jax.random.key(0))
+    _, state = room.step(jax.random.key(1), state, jnp.array([2]))  # forward
+    print(state.bodies.position.tolist())  # [[1, 2]]
+    ```
+    """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +92,28 @@ class Strafe:
 
 @dataclasses.dataclass(frozen=True)
 class Stay:
-    """Leaves the agent as it is."""
+    """Leaves the agent as it is.
+
+    ```python
+    from eqgrid.grid import MOVES, Stay
+
+    actions = (*MOVES, Stay())
+    print(len(actions), actions.index(Stay()))  # 5 4
+    ```
+    """
 
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """Interacts with the faced cell. A game may have several such actions, told apart by name."""
+    """Interacts with the faced cell. A game may have several such actions, told apart by name.
+
+    ```python
+    from eqgrid.grid import MOVES, Stay, Use
+
+    actions = (*MOVES, Stay(), Use("take"), Use("repair"))
+    print(actions.index(Use("repair")))  # 6
+    ```
+    """
 
     name: str = "interact"
 
@@ -76,7 +132,14 @@ Actions: TypeAlias = tuple[Action, ...] | tuple[tuple[Action, ...], ...]
 """The actions of a game: one tuple, or one for each choice that an agent makes in a step."""
 
 MOVES: tuple[Action, ...] = tuple(Move(direction) for direction in Direction)
-"""Moves to the north, south, east and west, in this order."""
+"""Moves to the north, south, east and west, in this order.
+
+```python
+from eqgrid.grid import MOVES, Direction
+
+print(len(MOVES), MOVES[0].direction == Direction.NORTH)  # 4 True
+```
+"""
 
 _SIDES = {
     "left": np.asarray([Direction.WEST, Direction.EAST, Direction.NORTH, Direction.SOUTH], np.int8),

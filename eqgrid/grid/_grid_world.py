@@ -303,7 +303,28 @@ class AbstractGridWorld(AbstractEnv):
 
 @final
 class GridWorld(AbstractGridWorld):
-    """A grid world whose parts are the arguments of the constructor; see `AbstractGridWorld`."""
+    r"""A grid world whose parts are the arguments of the constructor; see `AbstractGridWorld`.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    kinds = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+    room = grid.GridWorld(
+        grid.Layout.parse("#####\n#1 2#\n#####", kinds),
+        actions=(*grid.MOVES, grid.Stay()),
+        phases=(grid.Go(grid.LocalCollision()),),
+        reward=grid.WeightedEventReward({}, ()),
+        observation=grid.Features((grid.OwnPosition(), grid.Others())),
+        horizon=10,
+    )
+    observation, state = room.reset(jax.random.key(0))
+    timestep, state = room.step(jax.random.key(1), state, jnp.array([2, 4]))  # east; stay
+    print(state.bodies.position.tolist())  # [[1, 2], [1, 3]]
+    ```
+    """
 
 
 @eqx.filter_jit

@@ -77,6 +77,16 @@ class Turn(eqx.Module):
 class Outcome(eqx.Module):
     """The result of an interaction rule: whether it fires, and if so, the new faced cell and the
     new body of the agent.
+
+    ```python
+    from eqgrid.grid import NOTHING, Outcome, Turn
+
+
+    def drop(turn: Turn) -> Outcome:
+        # An agent puts the held object into an empty cell
+        fired = (turn.body.held != NOTHING) & (turn.cell.object == NOTHING)
+        return Outcome(fired, turn.cell_with(turn.body.held), turn.body_with(NOTHING))
+    ```
     """
 
     fired: Bool[Array, ""]
@@ -85,7 +95,45 @@ class Outcome(eqx.Module):
 
 
 class AbstractInteraction(eqx.Module):
-    """An interaction rule: what an agent that acts does to the cell that it faces."""
+    r"""An interaction rule: what an agent that acts does to the cell that it faces.
+
+    ```python
+    from typing import final
+
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    KINDS = grid.Kinds(
+        tiles=(
+            grid.Kind("floor", " "),
+            grid.Kind("wall", "#", solid=True),
+            grid.Kind("well", "W", solid=True),
+        ),
+        objects=(grid.Kind("water", "~", carryable=True),),
+    )
+
+
+    @final
+    class Draw(grid.AbstractInteraction):
+        def __call__(self, turn: grid.Turn) -> grid.Outcome:
+            fired = (turn.tile == KINDS.tile("well")) & (turn.body.held == 0)
+            return grid.Outcome(fired, turn.cell, turn.body_with(KINDS.code("water")))
+
+
+    yard = grid.GridWorld(
+        grid.Layout.parse("###\n#1W\n###", KINDS).with_start(directions=[2]),  # east
+        actions=(*grid.MOVES, grid.Use("draw")),
+        phases=(grid.Interact((Draw(),)),),
+        events=grid.RuleEvents(draw=Draw),
+        reward=grid.WeightedEventReward({"draw": 1.0}, ("draw",)),
+    )
+    _, state = yard.reset(jax.random.key(0))
+    _, state = yard.step(jax.random.key(1), state, jnp.array([4]))
+    print(state.bodies.held == KINDS.code("water"))  # [ True]
+    ```
+    """
 
     @abc.abstractmethod
     def __call__(self, turn: Turn) -> Outcome:
@@ -98,6 +146,22 @@ class AbstractInteraction(eqx.Module):
 class Interact(AbstractPhase):
     """The phase in which agents with a `Use` action act on the cells that they face, one after the
     other from agent 0 on, so that each acts on the result of the agents before it.
+
+    ```python
+    from typing import final
+
+    from eqgrid.grid import NOTHING, AbstractInteraction, Interact, Outcome, Turn
+
+
+    @final
+    class PutDown(AbstractInteraction):
+        def __call__(self, turn: Turn) -> Outcome:
+            fired = (turn.body.held != NOTHING) & (turn.cell.object == NOTHING)
+            return Outcome(fired, turn.cell_with(turn.body.held), turn.body_with(NOTHING))
+
+
+    phases = (Interact((PutDown(),)),)
+    ```
 
     **Arguments:**
 

@@ -28,6 +28,14 @@ class KindError(ValueError):
 class Kind:
     """One kind of tile or of object.
 
+    ```python
+    from eqgrid.grid import Kind, Kinds
+
+    door = Kind("door", ("C", "O"), variants=2, solid=(True, False))
+    kinds = Kinds(tiles=(Kind("floor", " ", holds=True),), objects=(door,))
+    print(kinds.code("door", 0), kinds.code("door", 1))  # 1 2: closed and open
+    ```
+
     **Arguments:**
 
     - `name`: the name of the kind in rules, observations and messages.

@@ -125,7 +125,16 @@ def _check_border(tiles: np.ndarray, kinds: Kinds) -> None:
 
 @final
 class Layout(eqx.Module):
-    """A grid as arrays. A batch of layouts of one size is a `Layout` with a leading axis.
+    r"""A grid as arrays. A batch of layouts of one size is a `Layout` with a leading axis.
+
+    ```python
+    from eqgrid.grid import Kind, Kinds, Layout
+
+    kinds = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
+    layout = Layout.parse("#####\n#1 2#\n#####", kinds)
+    print(layout.tiles.shape)  # (3, 5)
+    print(layout.start.bodies.position.tolist())  # [[1, 1], [1, 3]]
+    ```
 
     - `tiles`: the kind of tile of every cell, as indices into `kinds.tiles`.
     - `start`: the default initial state of an episode.

@@ -59,8 +59,26 @@ class JointCollision(AbstractCollision):
 
 @final
 class LocalCollision(AbstractCollision):
-    """An agent that would enter the same cell as another agent, or swap cells with one, stays where
-    it is. So does an agent that would enter the cell of an agent that stays. All others move.
+    r"""An agent that would enter the same cell as another agent, or swap cells with one, stays
+    where it is. So does an agent that would enter the cell of an agent that stays. All others
+    move.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    kinds = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+    layout = grid.Layout.parse("#####\n#1 2#\n#####", kinds)
+    go = (grid.Go(grid.LocalCollision()),)
+    moves = (*grid.MOVES, grid.Stay())
+    none = grid.WeightedEventReward({}, ())
+    room = grid.GridWorld(layout, actions=moves, phases=go, reward=none)
+    _, state = room.reset(jax.random.key(0))
+    _, state = room.step(jax.random.key(1), state, jnp.array([2, 3]))  # both to the same cell
+    print(state.bodies.position.tolist())  # [[1, 1], [1, 3]]
+    ```
     """
 
     def __call__(
@@ -88,8 +106,26 @@ class LocalCollision(AbstractCollision):
 
 @final
 class Go(AbstractPhase):
-    """Turns and moves all agents at once. They can enter walkable tiles without a solid object.
+    r"""Turns and moves all agents at once. They can enter walkable tiles without a solid object.
     Agents also turn where they cannot move.
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    kinds = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+    layout = grid.Layout.parse("#####\n#1 2#\n#####", kinds)
+    go = (grid.Go(grid.LocalCollision()),)
+    moves = (*grid.MOVES, grid.Stay())
+    none = grid.WeightedEventReward({}, ())
+    room = grid.GridWorld(layout, actions=moves, phases=go, reward=none)
+    _, state = room.reset(jax.random.key(0))
+    _, state = room.step(jax.random.key(1), state, jnp.array([2, 0]))  # east; north, into a wall
+    print(state.bodies.position.tolist())  # [[1, 2], [1, 3]]
+    print(state.bodies.direction.tolist())  # [2, 0]
+    ```
 
     **Arguments:**
 

@@ -160,7 +160,30 @@ class Spot(eqx.Module):
 
 
 class AbstractTick(eqx.Module):
-    """A rule that updates one cell in every step, such as a timer that counts down."""
+    """A rule that updates one cell in every step, such as a timer that counts down.
+
+    ```python
+    import dataclasses
+    from typing import final
+
+    import jax.numpy as jnp
+
+    from eqgrid.grid import IDLE, NOTHING, AbstractTick, Cell, Spot, Tick
+
+
+    @final
+    class Vanish(AbstractTick):
+        # An object disappears when the timer of its cell ends
+        def __call__(self, spot: Spot) -> Cell:
+            timer = jnp.where(spot.cell.timer == IDLE, IDLE, spot.cell.clock - 1)
+            code = jnp.where(timer == 0, NOTHING, spot.cell.object).astype(jnp.uint8)
+            timer = jnp.where(timer == 0, IDLE, timer).astype(jnp.int16)
+            return dataclasses.replace(spot.cell, object=code, timer=timer)
+
+
+    phases = (Tick((Vanish(),)),)
+    ```
+    """
 
     @abc.abstractmethod
     def __call__(self, spot: Spot) -> Cell:

@@ -27,7 +27,40 @@ class AbstractEvents(eqx.Module):
 
 @final
 class RuleEvents(AbstractEvents):
-    """Events that happen when a rule of a given type fires, as in `RuleEvents(arrival=Arrive)`.
+    r"""Events that happen when a rule of a given type fires, as in `RuleEvents(arrival=Arrive)`.
+
+    ```python
+    from typing import final
+
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    KINDS = grid.Kinds(
+        (grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True), grid.Kind("exit", "E"))
+    )
+
+
+    @final
+    class Arrive(grid.AbstractPhase):
+        def __call__(self, step: grid.Step) -> grid.Step:
+            row, col = step.world.bodies.position.T
+            there = step.layout.tiles[row, col] == KINDS.tile("exit")
+            return step.then(step.world, Arrive, there)
+
+
+    room = grid.GridWorld(
+        grid.Layout.parse("####\n#1E#\n####", KINDS),
+        actions=(*grid.MOVES, grid.Stay()),
+        phases=(grid.Go(grid.LocalCollision()), Arrive()),
+        events=grid.RuleEvents(arrival=Arrive),
+        reward=grid.WeightedEventReward({"arrival": 1.0}, ("arrival",)),
+    )
+    _, state = room.reset(jax.random.key(0))
+    timestep, state = room.step(jax.random.key(1), state, jnp.array([2]))  # east
+    print(room.event_names, timestep.info["events"])  # ('arrival',) [[1]]
+    ```
 
     **Raises:** `ValueError`, in the first step, when no phase has a rule of that type.
     """
@@ -84,6 +117,14 @@ class AbstractReward(eqx.Module):
 @final
 class WeightedEventReward(AbstractReward):
     """The weighted sum of each agent's own events.
+
+    ```python
+    from eqgrid.grid import WeightedEventReward
+
+    names = ("arrival", "fall")
+    reward = WeightedEventReward({"arrival": 1.0, "fall": -0.5}, names, shared=True)
+    print(reward.weights)  # [ 1.  -0.5]
+    ```
 
     **Arguments:**
 

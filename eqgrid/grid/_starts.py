@@ -59,6 +59,17 @@ def occupied_cells(world: World) -> Bool[Array, "height width"]:
 def free_cells(layout: Layout, world: World) -> Bool[Array, "height width"]:
     """The cells that an agent could enter now: walkable tiles without a solid object and without
     an active agent.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import free_cells
+
+    env = make("goals", num_agents=2)
+    _, state = env.reset(jax.random.key(0))
+    print(int(free_cells(env.layout, state).sum()))  # 40
+    ```
     """
     return is_free(layout.kinds, layout.tiles, world.cells.object) & ~occupied_cells(world)
 
@@ -187,7 +198,25 @@ class WithProbability(AbstractCheckedStart):
 
 @final
 class RandomPositions(AbstractCheckedStart):
-    """Places the agents in distinct floor cells without objects, uniformly at random."""
+    r"""Places the agents in distinct floor cells without objects, uniformly at random.
+
+    ```python
+    import jax
+
+    from eqgrid import grid
+
+    kinds = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+    room = grid.GridWorld(
+        grid.Layout.parse("#####\n#1 2#\n#   #\n#####", kinds),
+        actions=(*grid.MOVES, grid.Stay()),
+        phases=(grid.Go(grid.LocalCollision()),),
+        reward=grid.WeightedEventReward({}, ()),
+        starts=(grid.RandomPositions(),),
+    )
+    _, state = room.reset(jax.random.key(0))
+    print(state.bodies.position.shape)  # (2, 2): the row and the column of each agent
+    ```
+    """
 
     def check(self, layout: Layout) -> None:
         check_room(bare_floor(layout, layout.start), layout.num_agents, "agents")

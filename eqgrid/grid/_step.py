@@ -22,6 +22,35 @@ from ._world import World, cells_at
 class Step(eqx.Module):
     """A step in progress, which each phase updates.
 
+    ```python
+    from typing import final
+
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import make
+    from eqgrid.grid import AbstractPhase, Step, Stay
+
+
+    @final
+    class Wait(AbstractPhase):
+        def __call__(self, step: Step) -> Step:
+            return step.then(step.world, Wait, step.chose(Stay()))
+
+
+    world = make("goals")
+    _, state = world.reset(jax.random.key(0))
+    step = Step(
+        layout=world.layout,
+        action=jnp.array([0, 4]),  # north; stay
+        key=jax.random.key(1),
+        before=state,
+        world=state,
+        actions=world.actions,
+    )
+    print(Wait()(step).by(Wait))  # [False  True]
+    ```
+
     - `layout`: the tiles, and the parameters of the game.
     - `action`: the action of each agent, as indices into `actions`; with several choices, it has a
         second axis. `chose` reads both.
@@ -141,8 +170,41 @@ class Step(eqx.Module):
 
 
 class AbstractPhase(eqx.Module):
-    """A part of a step, such as interactions one agent after the other, movement, or joint actions.
-    A game has a tuple of phases, in the order in which they are applied.
+    r"""A part of a step, such as interactions one agent after the other, movement, or joint
+    actions. A game has a tuple of phases, in the order in which they are applied.
+
+    ```python
+    from typing import final
+
+    import jax
+    import jax.numpy as jnp
+
+    from eqgrid import grid
+
+    KINDS = grid.Kinds(
+        (grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True), grid.Kind("exit", "E"))
+    )
+
+
+    @final
+    class Arrive(grid.AbstractPhase):
+        def __call__(self, step: grid.Step) -> grid.Step:
+            row, col = step.world.bodies.position.T
+            there = step.layout.tiles[row, col] == KINDS.tile("exit")
+            return step.then(step.world, Arrive, there)
+
+
+    room = grid.GridWorld(
+        grid.Layout.parse("####\n#1E#\n####", KINDS),
+        actions=(*grid.MOVES, grid.Stay()),
+        phases=(grid.Go(grid.LocalCollision()), Arrive()),
+        events=grid.RuleEvents(arrival=Arrive),
+        reward=grid.WeightedEventReward({"arrival": 1.0}, ("arrival",)),
+    )
+    _, state = room.reset(jax.random.key(0))
+    timestep, state = room.step(jax.random.key(1), state, jnp.array([2]))  # east
+    print(timestep.reward)  # [1.]
+    ```
     """
 
     @abc.abstractmethod

@@ -1,11 +1,13 @@
 """The site: every public name is in the reference, with a docstring, and mistakes are found."""
 
+import ast
 import importlib
 import json
 import re
 import shutil
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -119,6 +121,30 @@ def test_every_public_name_has_a_docstring(docstrings):
     assert [name for name, text in docstrings.items() if not text] == []
 
 
+def imports() -> Counter[str]:
+    """How often the code of tutorials and guides imports each public name, and uses it as
+    `grid.name`.
+    """
+    found: Counter[str] = Counter()
+    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/tutorials").glob("*.md")]:
+        blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+        for block in ["\n".join(blocks)] if page.parent.name == "tutorials" else blocks:
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom):
+                    found.update(f"{node.module}.{x.name}" for x in node.names)
+            if "from eqgrid import grid\n" in block:
+                found.update({f"eqgrid.grid.{x}" for x in re.findall(r"\bgrid\.(\w+)", block)})
+    return found
+
+
+def test_names_that_pages_import_have_examples(docstrings):
+    """At least 60 names, and all names that are imported twice."""
+    counts = {name: count for name, count in imports().items() if name in docstrings}
+    shown = {name for name in counts if "```python" in docstrings[name]}
+    assert len(shown) >= 60
+    assert {name for name, count in counts.items() if count > 1} <= shown
+
+
 @pytest.mark.slow
 def test_examples_in_docstrings_run(docstrings, tmp_path, monkeypatch):
     """Each by itself. Those of adapters and of `transfer` are parts of longer programs."""
@@ -129,7 +155,7 @@ def test_examples_in_docstrings_run(docstrings, tmp_path, monkeypatch):
         if not name.startswith("eqgrid.interop.") and name != "agents.transfer"
     }
     examples = {name: code for name, code in examples.items() if code}
-    assert len(examples) >= 40
+    assert len(examples) >= 80
     for name, code in examples.items():
         exec(compile(code, name, "exec"), {})
 

@@ -127,7 +127,19 @@ class GrowByCleanWater(AbstractPhase):
 def polluted_share(
     tiles: UInt8[Array, "height width"], objects: UInt8[Array, "height width"]
 ) -> Float32[Array, ""]:
-    """The share of the cells of the river that are polluted."""
+    """The share of the cells of the river that are polluted.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.envs.commons import polluted_share
+
+    env = make("cleanup", layout="small")
+    observation, state = env.reset(jax.random.key(0))
+    print(polluted_share(env.layout.tiles, state.cells.object))
+    ```
+    """
     river = (tiles == RIVER).sum(dtype=jnp.int32)
     return (objects == POLLUTION).sum(dtype=jnp.int32) / jnp.maximum(river, 1)
 

@@ -124,10 +124,22 @@ ALL_RECIPES: tuple[Recipe, ...] = tuple(
 
 @final
 class Recipes(eqx.Module):
-    """The properties of soups that depend on their contents, as tables indexed
+    r"""The properties of soups that depend on their contents, as tables indexed
     `[onions, tomatoes]`.
 
     All of them are array leaves, so that values and cook times can be varied or annealed.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.envs.overcooked import Recipes, parse_kitchen
+
+    # Soups of three onions cook for 40 steps.
+    slow = Recipes(values=30, cook_times={("onion",) * 3: 40})
+    env = make("overcooked", layout=parse_kitchen("XXPXX\nO1 2O\nX   X\nXDXSX", slow))
+    observation, state = env.reset(jax.random.key(0))
+    ```
 
     - `value`: the reward for a delivered soup.
     - `cook_time`: the number of steps that it cooks.

@@ -167,6 +167,14 @@ def kitchen_features() -> Features:
 
     Times are in units of `TIME_UNIT` steps, and ingredients in units of a full pot; the rest is as
     in `Features`. `docs/features.md` and `Features.names` list all features.
+
+    ```python
+    from eqgrid import make
+    from eqgrid.envs.overcooked import kitchen_features
+
+    env = make("overcooked", layout="cramped")
+    print(kitchen_features().names(env.layout)[:3])
+    ```
     """
     return Features(
         (

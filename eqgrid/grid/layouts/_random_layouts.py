@@ -37,6 +37,18 @@ class AbstractLayouts(eqx.Module):
 class LayoutPool(AbstractLayouts):
     """Samples uniformly from a batch of layouts.
 
+    ```python
+    import jax
+
+    from eqgrid.envs.goals import GeneratedMazes, Goals
+    from eqgrid.grid import LayoutPool, RandomLayouts, draw_layouts
+
+    mazes = GeneratedMazes(7, 7)
+    pool = LayoutPool(draw_layouts(mazes, jax.random.key(0), 16))
+    env = RandomLayouts(Goals(mazes.example), pool)
+    observation, state = env.reset(jax.random.key(1))
+    ```
+
     **Arguments:**
 
     - `layouts`: a batch of layouts along a leading axis; see `draw_layouts` and `stack_layouts`.
@@ -80,6 +92,18 @@ class SplitLayouts(AbstractGenerator):
 
     A hash of the tiles, objects and initial positions of a layout decides to which part it belongs,
     so a held-out layout is never sampled in training. A mirrored layout counts as a different one.
+
+    ```python
+    import jax
+
+    from eqgrid.envs.goals import GeneratedMazes
+    from eqgrid.grid import SplitLayouts
+
+    mazes = GeneratedMazes(7, 7)
+    train = SplitLayouts(mazes, held_out=False)
+    test = SplitLayouts(mazes, held_out=True)
+    print(test(jax.random.key(0)).tiles.shape)  # (7, 7)
+    ```
     """
 
     layouts: AbstractGenerator
@@ -124,6 +148,16 @@ def _hash(layout: Layout) -> UInt32[Array, ""]:
 
 def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> Layout:
     """Samples many layouts at once, for a `LayoutPool`. It is fast, but cannot be traced.
+
+    ```python
+    import jax
+
+    from eqgrid.envs.goals import GeneratedMazes
+    from eqgrid.grid import draw_layouts
+
+    layouts = draw_layouts(GeneratedMazes(7, 7), jax.random.key(0), 8)
+    print(layouts.tiles.shape)  # (8, 7, 7)
+    ```
 
     **Arguments:**
 
@@ -233,6 +267,18 @@ class RandomLayouts(AbstractEnv):
     when an episode ends, or sample a `LayoutPool` beforehand.
 
     The state is a `PlacedWorld`.
+
+    ```python
+    import jax
+
+    from eqgrid import AutoReset
+    from eqgrid.envs.goals import GeneratedMazes, Goals
+    from eqgrid.grid import RandomLayouts
+
+    mazes = GeneratedMazes(7, 7)
+    env = AutoReset(RandomLayouts(Goals(mazes.example), mazes), lazy=True)
+    observation, state = env.reset(jax.random.key(0))
+    ```
     """
 
     env: AbstractGridWorld

@@ -104,7 +104,19 @@ def _object_names(kinds: Kinds) -> tuple[str, ...]:
 
 @final
 class OwnPosition(AbstractFeature):
-    """The agent's own `(row, col)`, in units of `DISTANCE_UNIT` cells."""
+    """The agent's own `(row, col)`, in units of `DISTANCE_UNIT` cells.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Features, OwnPosition
+
+    env = make("goals").with_observation(Features((OwnPosition(),)))
+    observation, state = env.reset(jax.random.key(0))
+    print(observation.shape, env.observation.names(env.layout))  # (2, 2) ('own_row', 'own_col')
+    ```
+    """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return ("own_row", "own_col")
@@ -115,7 +127,19 @@ class OwnPosition(AbstractFeature):
 
 @final
 class OwnDirection(AbstractFeature):
-    """The direction that the agent faces, one-hot."""
+    """The direction that the agent faces, one-hot.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Features, OwnDirection
+
+    env = make("rescue", layout="small").with_observation(Features((OwnDirection(),)))
+    observation, state = env.reset(jax.random.key(0))
+    print(observation[0])  # [1. 0. 0. 0.]: north
+    ```
+    """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("own_direction", _DIRECTIONS)
@@ -126,7 +150,20 @@ class OwnDirection(AbstractFeature):
 
 @final
 class OwnHeld(AbstractFeature):
-    """The kind of object that the agent holds, one-hot; the first entry stands for none."""
+    """The kind of object that the agent holds, one-hot; the first entry stands for none.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Features, OwnHeld
+
+    env = make("rescue", layout="small").with_observation(Features((OwnHeld(),)))
+    observation, state = env.reset(jax.random.key(0))
+    print(env.observation.names(env.layout)[:2], observation[0, :2])
+    # ('own_held_nothing', 'own_held_green_victim') [1. 0.]
+    ```
+    """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return prefixed("own_held", _object_names(kinds))
@@ -140,6 +177,17 @@ class OwnHeld(AbstractFeature):
 class Around(AbstractFeature):
     """For each direction: whether the next cell is free, and whether another active agent stands
     there.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Around, Features
+
+    env = make("goals").with_observation(Features((Around(),)))
+    observation, state = env.reset(jax.random.key(0))
+    print(env.observation.names(env.layout)[:2])  # ('north_free', 'north_agent')
+    ```
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -195,6 +243,18 @@ class FacedAgent(AbstractFeature):
 class NearestTiles(AbstractFeature):
     """For each of some kinds of tiles: whether there is one, and the offset to the nearest one.
 
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Features, NearestTiles
+
+    exits = Features((NearestTiles(("exit",)),))
+    env = make("rescue", layout="small").with_observation(exits)
+    observation, state = env.reset(jax.random.key(0))
+    print(env.observation.names(env.layout))  # ('exit_exists', 'exit_row', 'exit_col')
+    ```
+
     **Arguments:**
 
     - `kinds`: the names of the kinds.
@@ -217,6 +277,18 @@ class NearestTiles(AbstractFeature):
 class NearestObjects(AbstractFeature):
     """For each of some kinds of objects: whether one lies in any cell, and the offset to the
     nearest one. All variants of a kind count as one.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Features, NearestObjects
+
+    keys = Features((NearestObjects(("purple_key",)),))
+    env = make("rescue", layout="small").with_observation(keys)
+    observation, state = env.reset(jax.random.key(0))
+    print(env.observation.names(env.layout)[0])  # purple_key_exists
+    ```
 
     **Arguments:**
 
@@ -247,6 +319,17 @@ def _nearest_names(kinds: tuple[str, ...], count: int) -> tuple[str, ...]:
 class Others(AbstractFeature):
     """The offset, the direction (one-hot) and the held kind of object (one-hot) of every other
     agent, in cyclic order after the observer. All are 0 for an agent that is not active.
+
+    ```python
+    import jax
+
+    from eqgrid import make
+    from eqgrid.grid import Features, Others
+
+    env = make("goals").with_observation(Features((Others(),)))
+    observation, state = env.reset(jax.random.key(0))
+    print(env.observation.names(env.layout)[:2])  # ('other_1_row', 'other_1_col')
+    ```
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:

@@ -43,6 +43,18 @@ class GeneratedKitchens(AbstractGenerator):
     one random floor cell of their room become counters, too, and stations are spread over the
     counters that can be reached from the floor. A kitchen is kept if `can_deliver` finds a plan for
     it; a kitchen with two rooms only if no cook could deliver a soup without the other room.
+
+    ```python
+    import jax
+
+    from eqgrid import AutoReset, make
+    from eqgrid.envs.overcooked import GeneratedKitchens
+    from eqgrid.grid import RandomLayouts
+
+    kitchens = GeneratedKitchens(5, 5)
+    env = RandomLayouts(make("overcooked", layout=kitchens.example), kitchens)
+    observation, state = AutoReset(env, lazy=True).reset(jax.random.key(0))
+    ```
     """
 
     height: int = eqx.field(static=True)

@@ -174,7 +174,16 @@ def parse_kitchen(
     recipes: Recipes | None = None,
     starts: Sequence[tuple[int, int]] | None = None,
 ) -> Layout:
-    """Builds a kitchen from its text.
+    r"""Builds a kitchen from its text.
+
+    ```python
+    from eqgrid import make
+    from eqgrid.envs.overcooked import parse_kitchen
+
+    kitchen = parse_kitchen("XXPXX\nO1 2O\nX   X\nXDXSX")
+    env = make("overcooked", layout=kitchen)
+    print(kitchen.tiles.shape, env.num_agents)  # (4, 5) 2
+    ```
 
     **Arguments:**
 

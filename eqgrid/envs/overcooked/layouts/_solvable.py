@@ -63,12 +63,19 @@ def _has_all(layout: Layout, touched: Bool[Array, "cooks height width"]) -> Bool
 
 
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:
-    """The reason why no soup can ever be delivered in a kitchen, if there is one.
+    r"""The reason why no soup can ever be delivered in a kitchen, if there is one.
 
     Cooks walk on connected floor, and hand items over on counters and at pots that both can reach.
     A group of cooks that can hand items over must together reach a serving hatch, a pot, dishes and
     every ingredient of some recipe that pays. The check is only about reachability, not about time
     or about cooks that block each other.
+
+    ```python
+    from eqgrid.envs.overcooked import find_obstacle, parse_kitchen
+
+    print(find_obstacle(parse_kitchen("XXPXX\nO1 2O\nXDXXX"), "classic"))
+    # No soup can be delivered: the cooks cannot reach a serving hatch.
+    ```
 
     **Arguments:**
 
