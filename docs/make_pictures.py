@@ -1,5 +1,6 @@
 """Makes the pictures of the README from the videos in `images/`: python docs/make_pictures.py"""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,15 @@ WORLDS = {
 """For each world, a video and the frame that the picture of all worlds shows."""
 CELL, LABEL, GAP, HEIGHT = 190, 26, 8, 200
 COLOURS = 128
+BAR = 24
+"""The height of captions, which would be too small to read in smaller pictures."""
 
 
 def frame(video: str, number: int) -> Image.Image:
-    """A frame of a video; its last frame if the video is shorter."""
+    """A frame of a video without its caption; the last frame if the video is shorter."""
     with Image.open(IMAGES / f"{video}.gif") as opened:
         opened.seek(min(number, getattr(opened, "n_frames", 1) - 1))
-        return opened.convert("RGB")
+        return opened.convert("RGB").crop((0, 0, opened.width, opened.height - BAR))
 
 
 def strip(number: int) -> Image.Image:
@@ -62,26 +65,24 @@ def all_worlds() -> Image.Image:
     return joined
 
 
-def write_gif(
-    frames: list[Image.Image], file: Path, milliseconds: int, last: int = MILLISECONDS
-) -> None:
+def write_gif(frames: list[Image.Image], file: Path, durations: Sequence[int]) -> None:
     """Writes a GIF with one palette for all frames, in which small things keep their colours.
 
     **Arguments:**
 
     - `frames`, `file`: the frames, and the file.
-    - `milliseconds`, `last`: the duration of each frame, and of the last one.
+    - `durations`: the duration of each frame in milliseconds.
     """
     sample = np.concatenate([np.asarray(x) for x in frames[::20]])
     palette = Image.fromarray(sample).quantize(COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3)
     frames = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in frames]
-    durations = [milliseconds] * (len(frames) - 1) + [last]
-    frames[0].save(file, save_all=True, append_images=frames[1:], duration=durations, loop=0)
+    rest = {"append_images": frames[1:], "duration": list(durations)}
+    frames[0].save(file, save_all=True, loop=0, **rest)
 
 
 def save(folder: Path) -> None:
     """Writes `strip.gif` and `worlds.png` to a folder."""
-    write_gif([strip(x) for x in range(FRAMES)], folder / "strip.gif", MILLISECONDS)
+    write_gif([strip(x) for x in range(FRAMES)], folder / "strip.gif", [MILLISECONDS] * FRAMES)
     all_worlds().save(folder / "worlds.png", optimize=True)
 
 
