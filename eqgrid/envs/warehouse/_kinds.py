@@ -9,7 +9,7 @@ from ...grid import NOTHING, AgentLook, Kind, Kinds, Look, Number, Pen
 
 _FLOOR = ("#ECEEF1", "#E3E6EA")
 _WOOD, _WOOD_DARK, _WOOD_LIGHT = "#B98B5B", "#6E4C28", "#D6AE80"
-_WANTED, _WANTED_DARK, _WANTED_LIGHT = "#E4453A", "#8B1A13", "#FF9A86"
+_WANTED, _WANTED_DARK = "#FFF1EC", "#A81C12"
 
 
 def draw_corridor(pen: Pen, look: Look) -> None:
@@ -35,23 +35,26 @@ def draw_wall(pen: Pen, look: Look) -> None:
     pen.box(0, 0, 1, 1, fill="#343A46")
 
 
-def _shelf(pen: Pen, x: Number, y: Number, half: Number, fill: str, dark: str, light: str) -> None:
-    pen.box(x - half, y - half, x + half, y + half, fill=fill, edge=dark, width=0.14 * half)
+def draw_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
+    """Draws boards with boxes."""
+    half = 1.6 * radius
+    pen.box(x - half, y - half, x + half, y + half, fill=_WOOD, edge=_WOOD_DARK, width=0.14 * half)
     for share in (-0.33, 0.33):
         line = [(x - half, y + share * half), (x + half, y + share * half)]
-        pen.line(line, fill=dark, width=0.09 * half)
+        pen.line(line, fill=_WOOD_DARK, width=0.09 * half)
     for a, b in ((-0.5, -0.66), (0.1, -0.66), (-0.2, 0.0), (0.45, 0.0), (-0.45, 0.66)):
         size = 0.19 * half
         left, top = x + a * half - size, y + b * half - size
-        pen.box(left, top, left + 2 * size, top + 2 * size, fill=light)
-
-
-def draw_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    _shelf(pen, x, y, 1.6 * radius, _WOOD, _WOOD_DARK, _WOOD_LIGHT)
+        pen.box(left, top, left + 2 * size, top + 2 * size, fill=_WOOD_LIGHT)
 
 
 def draw_requested_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    _shelf(pen, x, y, 1.6 * radius, _WANTED, _WANTED_DARK, _WANTED_LIGHT)
+    """Draws a light shelf with a diamond, which differs from other shelves without colours, too."""
+    half, tip = 1.6 * radius, 0.95 * radius
+    edges = (x - half, y - half, x + half, y + half)
+    pen.box(*edges, fill=_WANTED, edge=_WANTED_DARK, width=0.24 * half)
+    diamond = [(x, y - tip), (x + tip, y), (x, y + tip), (x - tip, y)]
+    pen.shape(diamond, fill=_WANTED_DARK)
 
 
 def draw_robot(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
