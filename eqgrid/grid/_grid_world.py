@@ -35,7 +35,7 @@ InfoEntry: TypeAlias = Callable[[Step], Shaped[Array, "..."]]
 
 
 class AbstractGridWorld(AbstractEnv):
-    """A cooperative multi-agent grid world, composed of a layout, actions, phases and rewards.
+    r"""A cooperative multi-agent grid world, composed of a layout, actions, phases and rewards.
 
     Every game is a subclass, whose constructor chooses the parts; use `GridWorld` to compose a
     world without a class of its own.
@@ -49,6 +49,31 @@ class AbstractGridWorld(AbstractEnv):
     The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
     which are not part of the reward; and `"events"` (Int, `agents events`), which is 1 where an
     event of `event_names` happened to an agent in this step. A game may add further ones.
+
+    ```python
+    from typing import final
+
+    import jax
+
+    from eqgrid import grid
+
+    KINDS = grid.Kinds((grid.Kind("floor", " "), grid.Kind("wall", "#", solid=True)))
+
+
+    @final
+    class Room(grid.AbstractGridWorld):
+        def __init__(self, horizon: int = 10):
+            super().__init__(
+                grid.Layout.parse("#####\n#1 2#\n#####", KINDS),
+                actions=(*grid.MOVES, grid.Stay()),
+                phases=(grid.Go(grid.LocalCollision()),),
+                reward=grid.WeightedEventReward({}, ()),
+                horizon=horizon,
+            )
+
+
+    observation, state = Room(horizon=20).reset(jax.random.key(0))
+    ```
     """
 
     layout: Layout
