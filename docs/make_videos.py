@@ -25,7 +25,6 @@ from PIL import Image, ImageSequence
 from agents import PartnerTeam, PolicyPartner, load_policy
 from agents.files import shipped
 from eqgrid import AbstractEnv, AppendAgentId, AutoReset, Vectorize, make, record_play
-from eqgrid.envs.bodies import Biped
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.show import caption, film_episode
 
@@ -129,10 +128,20 @@ TRAINED = {
         counted("of 4 rescued", 1 / 2),
     ),
     "harvest": Trained(
-        "ippo.py", "harvest", COMMONS, "--total-steps 1000000", counted("apples", 1 / 3)
+        "ippo.py",
+        "harvest",
+        COMMONS,
+        "--total-steps 1000000",
+        counted("apples", 1 / 3),
+        cell_pixels=32,
     ),
     "cleanup": Trained(
-        "ippo.py", "cleanup", COMMONS, "--total-steps 1000000", counted("apples", 1 / 3)
+        "ippo.py",
+        "cleanup",
+        COMMONS,
+        "--total-steps 1000000",
+        counted("apples", 1 / 3),
+        cell_pixels=32,
     ),
     "overcooked_v2": Trained(
         "ippo.py",
@@ -149,6 +158,7 @@ TRAINED = {
         "--total-steps 6000000 --agent-id",
         counted("delivered"),
         steps=160,
+        cell_pixels=28,
     ),
     "park": Trained(
         "ippo.py",
@@ -208,8 +218,8 @@ def trained_frames(video: str) -> tuple[list[Image.Image], list[int]]:
 
 
 def biped() -> bytes:
-    """A GIF of the bundled policy of the biped, which walks to its goal."""
-    world = Biped("reach")
+    """A GIF of the bundled policy of the biped, which walks to its goal; it needs MuJoCo."""
+    world = importlib.import_module("eqgrid.envs.bodies").Biped("reach")
     agent = PolicyPartner(load_policy(shipped("policies/biped.safetensors")))
     env = Vectorize(AutoReset(world), 1)
 

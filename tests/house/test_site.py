@@ -13,6 +13,7 @@ from types import ModuleType
 
 import make_pictures
 import make_site
+import make_videos
 import project_pages
 import pytest
 import reference_pages
@@ -221,6 +222,25 @@ def test_pictures_of_the_readme_are_small_and_show_all_worlds():
         assert opened.size == make_pictures.strip(0).size
     with Image.open(make_pictures.IMAGES / "worlds.png") as opened:
         assert opened.size == make_pictures.all_worlds().size
+
+
+@pytest.mark.parametrize("video", sorted(make_pictures.IMAGES.glob("*.gif")), ids=lambda x: x.stem)
+def test_videos_are_small_and_long_enough_to_follow(video):
+    """Several short episodes make one video."""
+    assert video.stat().st_size < 10**6
+    with Image.open(video) as opened:
+        durations = []
+        for number in range(opened.n_frames):
+            opened.seek(number)
+            durations.append(opened.info["duration"])
+    assert sum(durations) >= 3000
+
+
+@pytest.mark.parametrize("video", make_videos.TRAINED)
+def test_episodes_of_trained_agents_hold_their_last_frame(video):
+    with Image.open(make_videos.IMAGES / f"{video}.gif") as opened:
+        opened.seek(opened.n_frames - 1)
+        assert opened.info["duration"] >= 1000
 
 
 def test_mistakes_of_a_site_are_found(tmp_path):
