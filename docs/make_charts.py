@@ -133,7 +133,8 @@ def draw_window(file: Path) -> None:
     env, state = harvest()
     planes = np.asarray(env.observe(state)[0])
     figure = plt.figure(figsize=(11, 5.4), layout="constrained")
-    world, grid = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+    panels: Any = figure.subfigures(1, 2, width_ratios=(1.15, 1))
+    world, grid = panels
     draw_world(world.subplots(), env, state)
     for place, axes in enumerate(grid.subplots(3, 3).flat):
         plane = planes[..., place]

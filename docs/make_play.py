@@ -19,7 +19,7 @@ import jax
 import uvicorn
 from make_pictures import IMAGES, write_gif
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from eqgrid_lab import Kitchen
 from agents import load_policy, shipped_policies
@@ -29,7 +29,7 @@ from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
 
 RATE, SECONDS, LAST = 6, 20, 1500
-SIZE = {"width": 760, "height": 540}
+SIZE = ViewportSize(width=760, height=540)
 KEYS = ("ArrowUp", "ArrowDown", "ArrowRight", "ArrowLeft", None, "Space")
 """The key for each action of a kitchen; no key for staying."""
 
