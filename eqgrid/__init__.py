@@ -19,7 +19,11 @@ from ._files import (
     read_regular_file as read_regular_file,
     read_regular_text as read_regular_text,
 )
-from ._functions import Partial as Partial, batched_cond as batched_cond
+from ._functions import (
+    Partial as Partial,
+    batched_cond as batched_cond,
+    draw_uniform as draw_uniform,
+)
 from ._moments import RunningMoments as RunningMoments
 from ._partner import (
     AbstractPartner as AbstractPartner,

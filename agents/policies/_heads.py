@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, split_mask
+from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, draw_uniform, split_mask
 from eqgrid.typing import PyTree
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class CategoricalHead(AbstractActionHead):
     def noise(
         self, key: PRNGKeyArray, space: Discrete, shape: tuple[int, ...]
     ) -> Float[Array, "..."]:
-        return jax.random.uniform(key, shape)
+        return draw_uniform(key, shape)
 
     def sample(
         self, distribution: "distrax.Categorical", noise: Float[Array, "*batch"]
@@ -184,7 +184,7 @@ class MultiCategoricalHead(AbstractActionHead):
     def noise(
         self, key: PRNGKeyArray, space: MultiDiscrete, shape: tuple[int, ...]
     ) -> Float[Array, "..."]:
-        return jax.random.uniform(key, (*shape, len(space.ns)))
+        return draw_uniform(key, (*shape, len(space.ns)))
 
     def sample(
         self, distribution: MultiCategorical, noise: Float[Array, "*batch choices"]
@@ -230,7 +230,10 @@ class ClippedNormalHead(AbstractActionHead):
         return DiagonalNormal(mean, std)
 
     def noise(self, key: PRNGKeyArray, space: Box, shape: tuple[int, ...]) -> Float[Array, "..."]:
-        return jax.random.normal(key, (*shape, math.prod(space.shape)))
+        numbers = math.prod(space.shape)
+        # Along one axis, as in `draw_uniform`.
+        flat = jax.random.normal(key, (math.prod(shape) * numbers,))
+        return flat.reshape(*shape, numbers)
 
     def sample(
         self, distribution: DiagonalNormal, noise: Float[Array, "*batch numbers"]

@@ -240,8 +240,10 @@ def look_up(
     """The planes of the rows, with the layers after them; see `with_layers`."""
     num_layers, late = len(planes.layers), bool(planes.last_steps)
     table = jnp.asarray(_tabulate(kinds, planes.columns, late, marks, num_layers))
+    # Without the barrier, a GPU computes the row of a cell again for each of its planes.
+    rows = jax.lax.optimization_barrier(rows)
     # One look-up of all planes of a cell; without the promise, XLA would clamp every index.
-    seen = table.at[rows].get(mode="promise_in_bounds")
+    seen = table.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
     num_planes = table.shape[1]
     for number, layer in layers.items():
         is_plane = np.arange(num_planes) == num_planes - num_layers + number
