@@ -167,6 +167,21 @@ def test_a_cnn_sees_height_before_width(key):
     np.testing.assert_allclose(out, expected, rtol=1e-4)
 
 
+def test_the_gradient_of_a_cnn_is_that_of_its_convolutions(key):
+    network = CNN((4, 5, 3), 2, features=4, depth=2, width=8, key=key)
+    x = jax.random.normal(key, (4, 5, 3))
+
+    def by_layers(network: CNN) -> jax.Array:
+        h = jnp.moveaxis(x, -1, 0)
+        for layer in network.convolutions:
+            h = jax.nn.relu(layer(h))
+        return network.head(h, None)[0].sum()
+
+    expected = eqx.filter_jit(eqx.filter_grad(by_layers))(network)
+    found = eqx.filter_jit(eqx.filter_grad(lambda network: network(x, None)[0].sum()))(network)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), found, expected)
+
+
 @pytest.mark.slow
 def test_a_cnn_starts_orthogonal_and_without_bias(key):
     network = CNN((4, 5, 26), 6, depth=2, key=key)
