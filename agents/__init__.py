@@ -7,6 +7,7 @@ from .cloning import (
 )
 from .evaluation import (
     Evaluation as Evaluation,
+    compile_evaluation as compile_evaluation,
     evaluate as evaluate,
     record_episodes as record_episodes,
 )

@@ -3,6 +3,7 @@
 from ._evaluate import (
     Evaluation as Evaluation,
     Players as Players,
+    compile_evaluation as compile_evaluation,
     evaluate as evaluate,
     record_episodes as record_episodes,
     record_steps as record_steps,

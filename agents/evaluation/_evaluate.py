@@ -30,6 +30,10 @@ Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
 """Whatever can act for all agents of an environment."""
 
 
+_MAX_STEPS = 100_000
+"""The default limit of `evaluate`. It is a part of the compiled program."""
+
+
 @final
 class Evaluation(eqx.Module):
     """The returns, lengths and totals of a number of episodes.
@@ -64,7 +68,7 @@ def evaluate(
     key: PRNGKeyArray,
     *,
     greedy: bool = False,
-    max_steps: int = 100_000,
+    max_steps: int = _MAX_STEPS,
 ) -> Evaluation:
     """Evaluates a policy: plays one episode in each environment.
 
@@ -113,6 +117,17 @@ def evaluate(
             f"into the environment, or raise max_steps."
         )
     return result
+
+
+def compile_evaluation(policy: Players, env: AbstractVectorEnv) -> None:
+    """Compiles what `evaluate` runs with arguments of the same shapes, without playing. Called in a
+    thread during training, it keeps the first evaluation from waiting for the compiler.
+
+    **Arguments:**
+
+    - `policy`, `env`: as in `evaluate`; the values of their arrays are not read.
+    """
+    cast(Any, _play).lower(policy, env, jax.random.key(0), False, _MAX_STEPS).compile()
 
 
 def check_playable(policy: Players, env: AbstractVectorEnv) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -15,6 +15,7 @@ from rich.console import Console
 
 from agents import (
     AbstractTrainState,
+    ActorCritic,
     TrainProgress,
     find_policy,
     load_policy,
@@ -24,6 +25,7 @@ from agents import (
     trained_policy,
     write_whole,
 )
+from eqgrid import AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
 
 from ..base import FILM_FILE, IDENTITY, Failures, Table, read_metadata
@@ -31,6 +33,7 @@ from ..folders import short_name, write_json
 from ..settings import command_of, dump, own_flags
 from ..show import (
     bootstrap_interval,
+    compile_film,
     draw_curve,
     film_episode,
     interquartile_mean,
@@ -203,17 +206,28 @@ class Conclusion:
 
         - `path`: the file.
         """
-        config, state, world = self.run.config, self.progress.state, self.run.plan.world
-        env = frozen(config.eval_env(world, 1), state.runner.env_state)
-        draw = functools.partial(config.env.draw, world)
+        run, config = self.run, self.run.config
+        draw = functools.partial(config.env.draw, run.plan.world)
+        played = _played_for_film(run, self.progress.state)
         with self.failures.writing(path):
-            film = film_episode(state.policy, env, draw, self.run.keys[2], config.env.horizon)
-            write_whole(path, film)
+            write_whole(path, film_episode(*played, draw, run.keys[2], config.env.horizon))
 
     def _save(self, name: str, state: AbstractTrainState, metadata: Table) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)
+
+
+def film_program(run: Run, state: AbstractTrainState) -> Callable[[], None]:
+    """A function that compiles the episode of the film for states of the same shapes."""
+    played = _played_for_film(run, state)
+    return functools.partial(compile_film, *played, run.keys[2], run.config.env.horizon)
+
+
+def _played_for_film(run: Run, state: AbstractTrainState) -> tuple[ActorCritic, AbstractVectorEnv]:
+    """The policy of a state, and the environment in which it plays the episode of the film."""
+    env = run.config.eval_env(run.plan.world, 1)
+    return state.policy, frozen(env, state.runner.env_state)
 
 
 def finish(run: Run, stopped: str | None, console: Console, failures: Failures) -> int:

@@ -1,17 +1,25 @@
 """Evaluations of the current policy during training."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Shaped
 
-from agents import AbstractTrainState, ActorCritic, Evaluation, TrainProgress, evaluate
+from agents import (
+    AbstractTrainState,
+    ActorCritic,
+    Evaluation,
+    TrainProgress,
+    compile_evaluation,
+    evaluate,
+)
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 from eqgrid.typing import PyTree
 
@@ -102,6 +110,11 @@ class Evaluator:
         self.rows.append(row)
         return row
 
+    def program(self, state: AbstractTrainState) -> Callable[[], None]:
+        """A function that compiles the evaluations of states of the same shapes."""
+        env = frozen(self.env, state.runner.env_state)
+        return functools.partial(compile_evaluation, state.policy, env)
+
     def play(
         self, state: AbstractTrainState, number: int, repeats: int = 1
     ) -> Iterator[Evaluation]:
@@ -114,8 +127,14 @@ class Evaluator:
         - `repeats`: the number of batches.
         """
         env = frozen(self.env, state.runner.env_state)
-        for key in jax.random.split(jax.random.fold_in(self.key, number), repeats):
+        for key in _keys(self.key, np.uint32(number), repeats):
             yield evaluate(state.policy, env, key)
+
+
+@functools.partial(jax.jit, static_argnames="repeats")
+def _keys(key: PRNGKeyArray, number: Int[ArrayLike, ""], repeats: int) -> tuple[PRNGKeyArray, ...]:
+    """The keys of an evaluation, in one program: every eager call would compile one of its own."""
+    return tuple(jax.random.split(jax.random.fold_in(key, number), repeats))
 
 
 def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
@@ -151,6 +170,12 @@ class EvaluatorOfMany:
             rows.append(evaluator.add(progress, own))
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
+    def program(self, state: AbstractTrainState) -> Callable[[], None]:
+        """A function that compiles the evaluations of states of the same shapes."""
+        program: Any = _play_all
+        args = self._arguments(state, 0)
+        return lambda: program.lower(*args).compile()
+
     def play(self, state: AbstractTrainState, number: int) -> Evaluation:
         """Plays one batch of episodes for every run.
 
@@ -161,10 +186,11 @@ class EvaluatorOfMany:
 
         **Returns:** the episodes, whose arrays have a leading axis of runs.
         """
-        env, env_state = self.evaluators[0].env, state.runner.env_state
-        which = jnp.asarray(np.uint32(number))
-        episodes = _play_all(state.policy, env, env_state, self.keys, which)
-        return jax.tree.map(np.asarray, episodes)
+        return jax.tree.map(np.asarray, _play_all(*self._arguments(state, number)))
+
+    def _arguments(self, state: AbstractTrainState, number: int) -> tuple[Any, ...]:
+        env, which = self.evaluators[0].env, jnp.asarray(np.uint32(number))
+        return state.policy, env, state.runner.env_state, self.keys, which
 
 
 @eqx.filter_jit
@@ -178,7 +204,6 @@ def _play_all(
     """Plays the episodes of every run with the same keys as its own evaluator."""
 
     def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
-        key = jax.random.split(jax.random.fold_in(key, number), 1)[0]
-        return evaluate(policy, frozen(env, env_state), key)
+        return evaluate(policy, frozen(env, env_state), _keys(key, number, 1)[0])
 
     return eqx.filter_vmap(play)(policies, env_states, keys)

@@ -47,7 +47,8 @@ from ..base import FILM_FILE, IDENTITY, Failures, RunError, Table, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
 from ..settings import Experiment, dump
 from ..show import Labelled, Logger, median_seed, open_loggers
-from ._conclusion import Conclusion, result_of_all
+from ._ahead import compiled_ahead
+from ._conclusion import Conclusion, film_program, result_of_all
 from ._curriculum import StageCount, stages
 from ._display import open_display, show_sum
 from ._evaluator import Evaluator, EvaluatorOfMany
@@ -373,22 +374,28 @@ class Members:
             env, env_axes = stack_envs(env, configs)
         if before is None:
             run.process.check()
-        measure = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
-        progress = train(
-            learner,
-            env,
-            state,
-            env_axes=env_axes,
-            num_updates=rows[0]["update"] if over else plan.num_updates,
-            updates_per_block=plan.updates_per_block,
-            mesh=plan.mesh,
-            # Of several processes, the first one evaluates and writes.
-            measure=measure if is_first() else None,
-            hooks=hooks if is_first() else [],
-            should_stop=run.process.stop_reason,
-            before=before,
-            donate=True,
-        )
+        evaluator = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
+        with compiled_ahead(() if over else self._later_programs(evaluator, state)) as begin_next:
+
+            def measure(progress: TrainProgress) -> Mapping[str, float]:
+                begin_next()
+                return evaluator(progress)
+
+            progress = train(
+                learner,
+                env,
+                state,
+                env_axes=env_axes,
+                num_updates=rows[0]["update"] if over else plan.num_updates,
+                updates_per_block=plan.updates_per_block,
+                mesh=plan.mesh,
+                # Of several processes, the first one evaluates and writes.
+                measure=measure if is_first() else None,
+                hooks=hooks if is_first() else [],
+                should_stop=run.process.stop_reason,
+                before=before,
+                donate=True,
+            )
         run.process.training_ended()
         if progress.stopped or not is_first():
             return progress
@@ -399,6 +406,21 @@ class Members:
                     "evaluations: add a larger --total-steps, or start a new run."
                 )
         return dataclasses.replace(progress, stopped=ended)
+
+    def _later_programs(
+        self, evaluator: Evaluator | EvaluatorOfMany, state: AbstractTrainState
+    ) -> list[Callable[[], None]]:
+        """Functions that compile the evaluation, and the film of a single run.
+
+        On several devices, the shardings of trained states are not known yet.
+        """
+        run = self.whole
+        if run.plan.mesh is not None or not is_first():
+            return []
+        programs = [evaluator.program(state)]
+        if self.alone and run.is_last_stage and run.config.env.has_film:
+            programs.append(film_program(run, state))
+        return programs
 
 
 @final

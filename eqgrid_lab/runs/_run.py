@@ -268,10 +268,10 @@ class Run:
     def is_last_stage(self) -> bool:
         return self.number == len(self.stages) - 1
 
-    @property
-    def keys(self) -> PRNGKeyArray:
+    @functools.cached_property
+    def keys(self) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
         """Three random keys: for training, for evaluations, and for the film."""
-        return jax.random.split(jax.random.key(self.settings.seed), 3)
+        return _three_keys(jax.random.key(self.settings.seed))
 
     @property
     def plan(self) -> Plan:
@@ -281,3 +281,9 @@ class Run:
     def seconds(self) -> float:
         """The wall-clock time of the run so far, in seconds, including earlier processes."""
         return self.history.wall_seconds + self.process.seconds()
+
+
+@jax.jit
+def _three_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+    one, two, three = jax.random.split(key, 3)
+    return one, two, three

@@ -1,6 +1,7 @@
 """What a run shows: progress, tables, plots, videos, loggers, and statistics of returns."""
 
 from ._film import (
+    compile_film as compile_film,
     film_episode as film_episode,
     record as record,
     running_return as running_return,

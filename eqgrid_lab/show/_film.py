@@ -1,7 +1,8 @@
 """Recording one episode, and its film (GIF) with the running return."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -59,6 +60,19 @@ def film_episode(
     return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
 
 
+def compile_film(
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, horizon: int | None
+) -> None:
+    """Compiles what `film_episode` runs with arguments of the same shapes, without playing.
+
+    **Arguments:** as in `film_episode`.
+    """
+    steps = min(horizon or _LONGEST, _LONGEST)
+    program: Any = record_steps
+    init_key, keys = _keys_of(key, steps + 1)
+    program.lower(policy, _without_resets(env), init_key, keys, False).compile()
+
+
 def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
     """The return so far in each state of an episode: before its first step, and after each step."""
     return np.concatenate([[0.0], np.cumsum(rewards)]).tolist()
@@ -84,11 +98,17 @@ def record(
     **Returns:** the states before each step, the reward of each step (the mean over agents), and
     whether an episode ended with it. All of them have a leading axis of steps.
     """
-    key, init_key = jax.random.split(key)
-    keys = jax.random.split(key, (steps, 2))
+    init_key, keys = _keys_of(key, steps)
     rows, done, _ = record_steps(policy, env, init_key, keys, False)
     states = jax.tree.map(lambda x: x[:, 0], rows["state"])
     return states, jnp.mean(rows["reward"][:, 0], axis=-1), done[:, 0]
+
+
+@functools.partial(jax.jit, static_argnames="steps")
+def _keys_of(key: PRNGKeyArray, steps: int) -> tuple[PRNGKeyArray, Shaped[PRNGKeyArray, "steps 2"]]:
+    """The keys of the first reset, and of every step."""
+    key, init_key = jax.random.split(key)
+    return init_key, jax.random.split(key, (steps, 2))
 
 
 @final
