@@ -1,5 +1,6 @@
 """The training loop: compiled blocks of updates inside a plain Python loop."""
 
+import concurrent.futures
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -155,8 +156,8 @@ def train(
     - `measure`: called after every block, before the hooks, which find its result in
         `progress.measured`; meant for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
-    - `should_stop`: called before the first block, and after the hooks of every block; a text ends
-        the run, and is stored as the reason.
+    - `should_stop`: called before the first block, also while it is compiled, and after the hooks
+        of every block; a text ends the run, and is stored as the reason.
     - `before`: the result of an earlier call, if this one continues its run in other environments
         (see `transfer`); times are then counted on from it.
     - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
@@ -202,7 +203,7 @@ def train(
     # From here on, everything that differs between runs is an array: the block is compiled once.
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
-    block = _compile(settings, state, donate)
+    block = _compile(settings, state, donate, should_stop)
     compiled = progress.compile_seconds + time.perf_counter() - start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
     # Asked before the first block, too: a signal may have come while it was compiled.
@@ -398,8 +399,15 @@ def _if_vector(x: PyTree) -> int | None:
     return 0 if eqx.is_array(x) and x.ndim else None
 
 
-def _compile(settings: _Settings, state: AbstractTrainState[Any], donate: bool) -> Any:
+def _compile(
+    settings: _Settings,
+    state: AbstractTrainState[Any],
+    donate: bool,
+    should_stop: Callable[[], str | None],
+) -> Any:
     """Compiles a block, or returns one that was compiled before for a run with equal shapes.
+
+    **Returns:** the block, or `None` if `should_stop` returned a reason before it was compiled.
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
@@ -414,9 +422,33 @@ def _compile(settings: _Settings, state: AbstractTrainState[Any], donate: bool) 
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
         # The settings are an input of every block, so only the state is donated.
         run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
-        _compiled_blocks[key] = cast(Any, run_block).lower(*inputs).compile()
+        lowered = cast(Any, run_block).lower(*inputs)
+        if spans_processes(settings.mesh):  # all processes have to stop together
+            block = lowered.compile()
+        else:
+            block = _call_in_thread(lowered.compile, should_stop)
+        if block is None:
+            return None
+        _compiled_blocks[key] = block
     check_memory(_compiled_blocks[key])
     return _compiled_blocks[key]
+
+
+def _call_in_thread(function: Callable[[], Any], should_stop: Callable[[], str | None]) -> Any:
+    """Calls a function in a thread, so that signal handlers run in the meantime: those of Python
+    wait for the end of a call into XLA in their own thread.
+
+    **Returns:** the result, or `None` if `should_stop` returned a reason before; the thread then
+    goes on, since XLA cannot be interrupted.
+    """
+    pool = concurrent.futures.ThreadPoolExecutor(1, "compiler")
+    call = pool.submit(function)
+    pool.shutdown(wait=False)
+    while not call.done():
+        if should_stop():
+            return None
+        concurrent.futures.wait([call], timeout=0.1)
+    return call.result()
 
 
 _MOST_BLOCKS = 8

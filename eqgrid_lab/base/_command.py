@@ -199,6 +199,12 @@ class Process:
             return
         for number in () if self.is_shared else self._before:
             signal.signal(number, signal.SIG_IGN)
+        if self.first is not None and not self.is_shared:
+            # Without waiting for a thread in which XLA compiles, and cannot be interrupted.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(code)
         sys.exit(code)
 
     def _receive(self, number: int, _: object) -> None:

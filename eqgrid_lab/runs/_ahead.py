@@ -16,7 +16,7 @@ def compiled_ahead(programs: Iterable[Callable[[], object]]) -> Iterator[Callabl
     - `programs`: functions that compile one program each.
 
     **Returns:** a function that waits for the program that is compiled now, and begins with the
-    next one. The first one begins at once, and all are compiled when the context ends.
+    next one. The first one begins at once.
     """
     left = iter(programs)
     pool = ThreadPoolExecutor(1, "compiler")
@@ -28,6 +28,5 @@ def compiled_ahead(programs: Iterable[Callable[[], object]]) -> Iterator[Callabl
 
     try:
         yield begin_next
-        begin_next()
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False)

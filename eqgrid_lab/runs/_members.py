@@ -396,6 +396,8 @@ class Members:
                 before=before,
                 donate=True,
             )
+            if not run.process.stop_reason():
+                begin_next()
         run.process.training_ended()
         if progress.stopped or not is_first():
             return progress

@@ -76,6 +76,10 @@ class Plan:
     partners: tuple[dict[str, str | None], ...]
 
 
+_EVAL_STEPS, _EVAL_UPDATES = 100_000, 10
+"""The usual numbers of steps and of updates between two evaluations: whichever is longer."""
+
+
 def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
     """The plan of each stage.
 
@@ -129,6 +133,10 @@ def _plan(stage: Stage) -> Plan:
     if (obstacle := config.env.obstacle()) is not None and is_first():
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = learner.steps_per_update(train_env)
+    num_updates = math.ceil(config.total_steps / steps_per_update)
+    # On a GPU, an evaluation takes as long as many steps of a large batch.
+    usual = max(_EVAL_STEPS // steps_per_update, min(_EVAL_UPDATES, num_updates // 20))
+    every = usual if config.eval_every is None else config.eval_every // steps_per_update
     return Plan(
         config.env,
         world,
@@ -136,8 +144,8 @@ def _plan(stage: Stage) -> Plan:
         totals,
         train_env,
         eval_env,
-        num_updates=math.ceil(config.total_steps / steps_per_update),
-        updates_per_block=max(1, config.eval_every // steps_per_update),
+        num_updates=num_updates,
+        updates_per_block=max(1, every),
         steps_per_update=steps_per_update,
         mesh=mesh,
         partners=partners,

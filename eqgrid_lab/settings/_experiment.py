@@ -81,8 +81,9 @@ class Experiment(PolicySettings):
     """Number of devices to spread environments over, or all."""
     distributed: bool = False
     """Train on all devices of several processes or hosts."""
-    eval_every: _Steps = 100_000
-    """Environment steps between two evaluations."""
+    eval_every: _Steps | None = None
+    """Environment steps between two evaluations; by default 100,000, or 10 updates (or a twentieth
+    of the run) where these are longer."""
     eval_episodes: _Episodes = 64
     """Episodes of each evaluation during training."""
     final_episodes: _Episodes = 256

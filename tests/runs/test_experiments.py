@@ -377,6 +377,32 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
 
 
 @pytest.mark.slow
+def test_ctrl_c_ends_a_run_that_compiles(tmp_path, own_caches):
+    out = tmp_path / "run"
+    listen = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    script = ROOT / "experiments" / "ippo.py"
+    with subprocess.Popen(
+        [sys.executable, "-c", listen, "-u", script, "--out", out],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**own_caches, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"},
+    ) as process:
+        for line in process.stderr:
+            if "Compiling jit(_run_block)" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        log = process.stderr.read()
+    assert process.returncode == 130
+    assert "Finished XLA compilation of jit(_run_block)" not in log
+    assert log.endswith("error: interrupted before training started, so no files were written.\n")
+    assert not out.exists()
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_the_row_of_an_interrupted_block_is_written(monkeypatch, tmp_path):
     measure = Evaluator.__call__
