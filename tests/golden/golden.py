@@ -15,8 +15,9 @@ differently sooner or later, so that only the scale of each array of parameters 
 
 The script depends on nothing but the command lines, the files that they write, and public names of
 `eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, which `--record resume`
-writes if it is missing. `journals/` contains games of `play.py`: to replace them, copy the `.jsonl`
-files of other games.
+writes if it is missing; remove it first if a change or another machine rounds differently, since a
+resumed run has the bits of one that was never stopped only if both halves were computed alike.
+`journals/` contains games of `play.py`: to replace them, copy the `.jsonl` files of other games.
 """
 
 import argparse
