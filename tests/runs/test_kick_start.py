@@ -21,18 +21,23 @@ SMALL += ["--ppo.num-minibatches", "1", "--width", "8"]
 def test_the_loss_is_that_of_ppo_and_the_cross_entropy_with_the_teacher(key):
     config = parse(kick_start.KickStart, [*SMALL, "--teacher", PLAN, "--teacher-weight", "2"])
     env, ppo = config.train_env(), config.learner()
-    state = ppo.init(config.policy(env, key), env, key)
-    rollout, _ = eqx.filter_jit(collect_rollout)(state.policy, env, state.runner, key, 8)
-    batch, _ = ppo.batch(state.policy, rollout, state.value_moments)
-    half = 0.5 * ppo.entropy_coefficient  # in the middle of training
-    plain, parts = ppo_loss(state.policy, batch, ppo, half)
-    both, with_teacher = ppo.loss(state.policy, batch, ppo, half)
+
+    @eqx.filter_jit
+    def losses(key):
+        state = ppo.init(config.policy(env, key), env, key)
+        rollout, _ = collect_rollout(state.policy, env, state.runner, key, 8)
+        batch, _ = ppo.batch(state.policy, rollout, state.value_moments)
+        half = 0.5 * ppo.entropy_coefficient  # in the middle of training
+        both = [loss(state.policy, batch, ppo, half) for loss in (ppo_loss, ppo.loss)]
+        return state.policy, batch, both
+
+    policy, batch, ((plain, parts), (both, with_teacher)) = losses(key)
     seen = batch.rollout.observation.reshape(-1, batch.rollout.observation.shape[-1])
 
     def log_probs(policy):
         return np.asarray(jax.nn.log_softmax(jax.vmap(policy.actor.network)(seen, None)[0]))
 
-    teacher, own = log_probs(load_policy(PLAN).actor_critic), log_probs(state.policy)
+    teacher, own = log_probs(load_policy(PLAN).actor_critic), log_probs(policy)
     differences = -(np.exp(teacher) * own).sum(axis=-1)
     assert len(differences) == 4 * 8 * 2
     np.testing.assert_allclose(with_teacher["teacher_loss"], np.mean(differences), rtol=1e-4)
