@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import call, call_and_hear
-from learners import Clock, clocks
+from learners import Clock, build, clocks
 from policies import pqn_vdn
 
-from agents import PPO, actor_critic, collect_rollout, load_policy
+from agents import PPO, collect_rollout, load_policy
 from eqgrid import Box, Discrete
 from eqgrid_lab.settings import parse
 
@@ -23,12 +23,40 @@ RUN = [*SMALL, "--total-steps", "256", "--eval-every", "128", "--eval-episodes",
 RUN += ["--final-episodes", "2"]
 
 
-def roll_out(flags, key):
-    config = parse(pqn_vdn.PQNVDN, [*SMALL, *flags])
+@functools.cache
+def roll_out(*flags):
+    """A learner with these flags, its first state, a rollout, and the batch that it makes of it."""
+    config, key = parse(pqn_vdn.PQNVDN, [*SMALL, *flags]), jax.random.key(0)
     env, pqn = config.train_env(), config.learner()
-    state = pqn.init(config.policy(env, key), env, key)
-    rollout, _ = eqx.filter_jit(collect_rollout)(state.policy, env, state.runner, key, 16)
-    return pqn, state, rollout
+
+    @eqx.filter_jit
+    def play(key):
+        state = pqn.init(config.policy(env, key), env, key)
+        rollout, _ = collect_rollout(state.policy, env, state.runner, key, 16)
+        return state, rollout, make_batch(pqn.ppo, state, rollout)[0]
+
+    return pqn, *play(key)
+
+
+@eqx.filter_jit
+def make_batch(ppo, state, rollout):
+    return ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
+
+
+@eqx.filter_jit
+def update(pqn, env, state):
+    """One of the 8 updates of a run."""
+    return pqn.update(env, state, num_updates=8)
+
+
+def clock_learner(key):
+    """A learner in clocks, its environments and its first state."""
+    env = clocks(16)
+    network = functools.partial(pqn_vdn.QNetwork, choices=3, width=8)
+    policy = build(env, key, network=network, head=pqn_vdn.EpsilonGreedy)
+    ppo = PPO(rollout_length=24, gamma=0.9, gae_lambda=0.7, normalize_values=True)
+    pqn = pqn_vdn.PQN(ppo, 0.1, 0.5)
+    return pqn, env, eqx.filter_jit(pqn.init)(policy, env, key)
 
 
 def targets(pqn, state, rollout):
@@ -54,11 +82,13 @@ def targets(pqn, state, rollout):
     return found
 
 
-@pytest.mark.parametrize("world", [["--ppo.no-normalize-values"], ["--env.name", "foraging"]])
-def test_targets_are_those_of_q_lambda_of_the_team(world, key):
-    flags = [*world, "--ppo.gamma", "0.9", "--ppo.gae-lambda", "0.7"]
-    pqn, state, rollout = roll_out(flags, key)
-    batch, _ = pqn.ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
+DECAY = ("--ppo.gamma", "0.9", "--ppo.gae-lambda", "0.7")
+FORAGING = ("--env.name", "foraging", *DECAY)
+
+
+@pytest.mark.parametrize("flags", [("--ppo.no-normalize-values", *DECAY), FORAGING])
+def test_targets_are_those_of_q_lambda_of_the_team(flags):
+    pqn, state, rollout, batch = roll_out(*flags)
     found = np.asarray(batch.target)[0].reshape(*rollout.done.shape, -1)
     expected = targets(pqn, state, rollout)
     for agent in range(found.shape[-1]):
@@ -66,20 +96,15 @@ def test_targets_are_those_of_q_lambda_of_the_team(world, key):
 
 
 def test_an_agent_whose_task_is_over_counts_no_longer(key):
-    env = clocks(16)
-    network = functools.partial(pqn_vdn.QNetwork, choices=3, width=8)
-    policy = actor_critic(env, key, network=network, head=pqn_vdn.EpsilonGreedy)
-    ppo = PPO(rollout_length=24, gamma=0.9, gae_lambda=0.7, normalize_values=True)
-    pqn = pqn_vdn.PQN(ppo, 0.1, 0.5)
-    state = pqn.init(policy, env, key)
+    pqn, env, state = clock_learner(key)
     for _ in range(2):  # moments of values are known after the first update
-        state, _ = eqx.filter_jit(pqn.update)(env, state, num_updates=4)
+        state, _ = update(pqn, env, state)
     state = dataclasses.replace(state, policy=pqn_vdn._with(state.policy, jnp.asarray(0.5)))
     rollout, _ = eqx.filter_jit(collect_rollout)(state.policy, env, state.runner, key, 24)
     over, done = np.asarray(rollout.terminated), np.asarray(rollout.done)
     ends = (over.all(-1), done & ~over.all(-1), over.any(-1) & ~done, ~rollout.active.all(-1))
     assert all(kind.any() for kind in ends)
-    batch, after = ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
+    batch, after = make_batch(pqn.ppo, state, rollout)
     found = np.asarray(batch.target)[0].reshape(*done.shape, -1)
     found = float(after.mean) + found * float(jnp.sqrt(after.variance))
     expected = targets(pqn, state, rollout)
@@ -87,9 +112,8 @@ def test_an_agent_whose_task_is_over_counts_no_longer(key):
         np.testing.assert_allclose(found[..., agent], expected, rtol=1e-4, atol=1e-3)
 
 
-def test_the_loss_is_the_error_of_the_sum_of_what_agents_chose(key):
-    pqn, state, rollout = roll_out([], key)
-    batch, _ = pqn.ppo.batch(state.policy, pqn_vdn.as_team(rollout), state.value_moments)
+def test_the_loss_is_the_error_of_the_sum_of_what_agents_chose():
+    pqn, state, _, batch = roll_out(*FORAGING)
     active = jnp.asarray(np.random.default_rng(0).random(batch.rollout.active.shape) < 0.7)
     batch = eqx.tree_at(lambda b: b.rollout.active, batch, active)
     loss, _ = pqn_vdn.team_loss(state.policy, batch, pqn.ppo, 0.0)
@@ -117,12 +141,12 @@ def test_the_best_action_is_taken_but_for_random_ones(key):
 
 
 def test_random_actions_become_rare(key):
+    (pqn, env, state), found = clock_learner(key), []
     flags = ["--last-epsilon", "0.1", "--exploration", "0.5"]
-    config = parse(pqn_vdn.PQNVDN, [*SMALL, *flags])
-    env, pqn = config.train_env(), config.learner()
-    state, found = pqn.init(config.policy(env, key), env, key), []
+    learner = parse(pqn_vdn.PQNVDN, [*SMALL, *flags]).learner()
+    assert (learner.last_epsilon, learner.exploration) == (pqn.last_epsilon, pqn.exploration)
     for _ in range(5):
-        state, metrics = eqx.filter_jit(pqn.update)(env, state, num_updates=8)
+        state, metrics = update(pqn, env, state)
         found.append(float(metrics.scalars["epsilon"]))
         assert state.policy.head.epsilon == 0, "what is judged makes no random actions"
     np.testing.assert_allclose(found, [1.0, 0.775, 0.55, 0.325, 0.1], rtol=1e-5)
