@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kitchen_checks import unchecked
+from learners import build
 from rich.console import Console
 
 from eqgrid_lab import Kitchen
-from agents import GRU, PolicyPartner, StuckRule, actor_critic, trained_policy
+from agents import GRU, PolicyPartner, StuckRule, trained_policy
 from agents.exact import Chances, Kept
 from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make, play
 from eqgrid.envs.overcooked import HandsOff, ScriptedCook, Tile
@@ -35,7 +36,7 @@ def kitchen():
 
 def policy_for(env, **network):
     envs = Vectorize(env, 1)
-    return trained_policy(actor_critic(envs, jax.random.key(0), **network), envs)
+    return trained_policy(build(envs, jax.random.key(0), **network), envs)
 
 
 @pytest.mark.parametrize("greedy", [False, True])

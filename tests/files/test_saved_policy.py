@@ -77,8 +77,13 @@ def foraging(num_envs=ENVS, *, state=False, **options):
 
 def policy_of(env, key, **choices):
     """A policy that nobody trained, with the moments of a first observation."""
-    _, env_state = env.reset(key)
+    _, env_state = reset(env, key)
     return trained_policy(build(env, key, **choices), env, env_state)
+
+
+@eqx.filter_jit
+def reset(env, key):
+    return env.reset(key)
 
 
 def some_mlp(*args, **options):
@@ -434,10 +439,10 @@ WRONG = {
 
 @pytest.mark.parametrize(("env", "says"), WRONG.values(), ids=WRONG)
 def test_what_does_not_fit_is_refused(key, env, says):
-    policy = policy_of(foraging(), key)
+    policy, other = policy_of(foraging(), key), env()
     for refuse in (policy.check, policy.wrap):
         with pytest.raises(ValueError, match=says):
-            refuse(env())
+            refuse(other)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import final
 
 import jax.numpy as jnp
 import pytest
+from learners import build
 
-from agents import actor_critic, evaluate
+from agents import evaluate
 from eqgrid import AutoReset, LogEpisodes, Vectorize
 from eqgrid.envs.goals import Goals
 from eqgrid.grid import (
@@ -111,7 +112,7 @@ def test_a_world_without_events_is_evaluated(key):
     env = Vectorize(AutoReset(LogEpisodes(world, totals=("events",))), 2)
     totals = world_settings("goals").totals(world)
     evaluator = Evaluator(env, key, time.perf_counter, [], totals)
-    policy = actor_critic(env, key)
+    policy = build(env, key)
     episodes = evaluate(policy, env, key)
     assert mean_totals(episodes, totals) == {}
     assert evaluator.add(Progress(), episodes)["eval_length_mean"] == 3

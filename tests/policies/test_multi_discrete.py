@@ -70,38 +70,45 @@ def log_softmax(logits):
     return shifted - np.log(np.exp(shifted).sum())
 
 
+HEAD = MultiCategoricalHead(SPACE)
+EVERY = [(i, j) for i in range(3) for j in range(5)]
+
+
+@jax.jit
+def numbers_of(logits, uniform):
+    """The log-probability of every action, the entropy, the most probable action, and a sample."""
+    distribution = HEAD.distribution(logits[None])
+    log_prob = jax.vmap(lambda action: distribution.log_prob(action[None])[0])(jnp.asarray(EVERY))
+    choices = HEAD.most_probable(distribution)[0], HEAD.sample(distribution, uniform)[0]
+    return log_prob, HEAD.entropy(distribution)[0], *choices
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.floats(-5, 5, width=32), min_size=8, max_size=8), st.integers(0, 2**31 - 1))
 def test_the_distribution_equals_a_naive_one(numbers, seed):
     logits = np.asarray(numbers, np.float32)
     moves, words = (np.exp(log_softmax(x)) for x in (logits[:3], logits[3:]))
     joint = np.outer(moves, words)
-    head = MultiCategoricalHead(SPACE)
-    distribution = head.distribution(jnp.asarray(logits)[None])
-    every = jnp.asarray([[[i, j]] for i in range(3) for j in range(5)])
-    log_prob = jnp.stack([distribution.log_prob(x) for x in every])
+    uniform = HEAD.noise(jax.random.key(seed), SPACE, (1,))
+    log_prob, entropy, best, sample = numbers_of(jnp.asarray(logits), uniform)
     np.testing.assert_allclose(np.exp(log_prob).reshape(3, 5), joint, rtol=1e-4, atol=1e-6)
-    entropy = -(joint * np.log(joint)).sum()
-    np.testing.assert_allclose(head.entropy(distribution), [entropy], rtol=1e-4, atol=1e-5)
-    best = np.unravel_index(joint.argmax(), joint.shape)
-    assert np.isclose(joint[tuple(head.most_probable(distribution)[0])], joint[best])
-    uniform = head.noise(jax.random.key(seed), SPACE, (1,))
+    np.testing.assert_allclose(entropy, -(joint * np.log(joint)).sum(), rtol=1e-4, atol=1e-5)
+    assert np.isclose(joint[tuple(best)], joint.max())
     expected = [
         int((np.cumsum(p) <= u + 1e-6).sum())
         for p, u in zip((moves, words), uniform[0], strict=True)
     ]
     edges = np.concatenate([np.cumsum(moves), np.cumsum(words)])
     if np.abs(edges[:, None] - np.asarray(uniform)).min() > 1e-4:
-        assert head.sample(distribution, uniform)[0].tolist() == expected
+        assert sample.tolist() == expected
 
 
 def test_actions_that_a_mask_forbids_are_never_taken(key):
     mask = jnp.asarray([[True, False, True, False, False, True, False, False]])
-    head = MultiCategoricalHead(SPACE)
-    distribution = head.distribution(mask_logits(jnp.zeros((1, 8)), mask))
-    actions = head.sample(
+    distribution = HEAD.distribution(mask_logits(jnp.zeros((1, 8)), mask))
+    actions = HEAD.sample(
         jax.tree.map(lambda x: jnp.repeat(x, 200, axis=0), distribution),
-        head.noise(key, SPACE, (200,)),
+        HEAD.noise(key, SPACE, (200,)),
     )
     assert set(map(tuple, np.asarray(actions))) == {(0, 2), (2, 2)}
     seen = Masked(jnp.zeros((1, 1)), mask)
@@ -178,5 +185,5 @@ def test_a_policy_learns_to_move_and_to_speak_and_travels(key, tmp_path):
 def test_partners_take_allowed_actions(key):
     env, policy = many(), build(many(), key)
     partner = PolicyPartner(trained_policy(policy, env))
-    for other in (RandomPartner(SPACE), partner, NoisyPartner(partner, 0.5, SPACE)):
-        assert play(Signals(), (other, other), key).episode_length == 6
+    for other in (RandomPartner(SPACE), NoisyPartner(partner, 0.5, SPACE)):
+        assert play(Signals(), (other, partner), key).episode_length == 6

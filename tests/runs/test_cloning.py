@@ -61,7 +61,7 @@ def call(monkeypatch, capsys, tmp_path):
 
 
 def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
-    args = ("--games", games, "--cloning.num-epochs", 40, "--episodes", 4)
+    args = ("--games", games, "--cloning.num-epochs", 20, "--episodes", 4)
     code, said = call(*args, "--out", "run")
     assert code == 0
     assert "8 human games" in said
@@ -78,7 +78,7 @@ def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
     assert np.sum(result["confusion"]) == 400 * 2
     assert result["eval_return_mean"] == last["return_mean"] > 60  # two greedy cooks earn 219
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
-    assert len(rows) == 1 + 40
+    assert len(rows) == 1 + 20
 
     saved = read_policy(tmp_path / "run", None)
     assert (saved.config.algorithm, saved.config.env.observation) == ("bc", "features96")

@@ -515,9 +515,3 @@ def test_help_names_every_flag_on_one_line(monkeypatch, capsys):
         assert flag in text
     for group in ("env options", "ppo options"):
         assert group in text
-
-
-def test_learners_need_nothing_of_the_command_lines():
-    blocked = ("tyro", "rich", "matplotlib", "tomli_w", "platformdirs", "filelock", "PIL")
-    code = f"import sys; sys.modules.update(dict.fromkeys({blocked})); import agents, eqgrid"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

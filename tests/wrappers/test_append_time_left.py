@@ -28,10 +28,10 @@ def test_it_stays_at_zero(key):
 
 
 def test_the_rest_is_as_it_was(key):
-    kitchen = make("overcooked", layout="ring", horizon=6, observation="features")
-    timed = AppendTimeLeft(kitchen, 6)
-    actions = sample_actions(kitchen, key, 6)
-    _, plain, plain_states = rollout(kitchen, key, actions)
+    world = make("goals", horizon=6)
+    timed = AppendTimeLeft(world, 6)
+    actions = sample_actions(world, key, 6)
+    _, plain, plain_states = rollout(world, key, actions)
     _, timesteps, states = rollout(timed, key, actions)
     np.testing.assert_array_equal(timesteps.observation[..., :-1], plain.observation)
     np.testing.assert_array_equal(timesteps.reward, plain.reward)

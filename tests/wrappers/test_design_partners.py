@@ -27,22 +27,25 @@ from eqgrid import (
 ENVS, DESIGNS, EPISODES, STEPS = 12, 4, 5, 200
 
 
-def designed(num_envs=ENVS, num_designs=DESIGNS, episodes=EPISODES):
-    one = AutoReset(LogEpisodes(WithPartner(Clock(), biased=True)))
-    return DesignPartners(Vectorize(one, num_envs), num_designs, episodes)
+class Paid(Clock):
+    """A clock that pays a multiple."""
+
+    pay: float | jax.Array = 1.0
+
+    def step(self, key, state, action):
+        timestep, state = super().step(key, state, action)
+        return dataclasses.replace(timestep, reward=self.pay * timestep.reward), state
+
+
+def designed(num_designs=DESIGNS, episodes=EPISODES, *, pay=1.0, share=1.0):
+    """Environments that differ in numbers alone, for which one program is compiled."""
+    clock = WithPartner(Paid(pay=jnp.asarray(pay)), share=share, biased=True)
+    return DesignPartners(Vectorize(AutoReset(LogEpisodes(clock)), ENVS), num_designs, episodes)
 
 
 def partners_of(states):
     """The states of `WithPartner` in those of a `DesignPartners`."""
     return states.env_state.env_state
-
-
-class Worthless(Clock):
-    """A clock that pays nothing."""
-
-    def step(self, key, state, action):
-        timestep, state = super().step(key, state, action)
-        return dataclasses.replace(timestep, reward=jnp.zeros(self.num_agents)), state
 
 
 @pytest.fixture(scope="module")
@@ -81,17 +84,15 @@ def test_the_half_with_the_highest_variance_stays(played):
 
 def test_ties_are_broken_at_random(key):
     """Where nothing is earned, no design stays for good."""
-    one = AutoReset(LogEpisodes(WithPartner(Worthless(), biased=True)))
-    env = DesignPartners(Vectorize(one, 8), 4, 2)
-    (_, first), _, states = rollout(env, key, sample_actions(env, key, 200))
+    env = designed(pay=0.0)
+    (_, first), _, states = rollout(env, key, sample_actions(env, key, STEPS))
     assert states.generation[-1] > 8
     assert not np.isin(np.asarray(first.level), np.asarray(states.level[-1])).any()
 
 
 def test_an_episode_without_a_partner_does_not_count(key):
-    one = AutoReset(LogEpisodes(WithPartner(Clock(), share=0.0, biased=True)))
-    env = DesignPartners(Vectorize(one, 8), 4, 2)
-    _, _, states = rollout(env, key, sample_actions(env, key, 60))
+    env = designed(share=0.0)
+    _, _, states = rollout(env, key, sample_actions(env, key, STEPS))
     assert states.generation[-1] == 0
     assert not states.returns.count.any()
 
@@ -139,7 +140,7 @@ def test_what_is_forbidden_is_never_drawn():
 
 def test_it_is_the_same_step_by_step(key):
     env = designed()
-    actions = sample_actions(env, key, 25)
+    actions = sample_actions(env, key, STEPS)
     assert_same(rollout(env, key, actions), python_rollout(env, key, actions))
 
 
