@@ -1,11 +1,20 @@
 """Policies in files, which nobody trained."""
 
+import functools
 import tomllib
 
 import equinox as eqx
 import jax
 
-from agents import MLP, actor_critic, save_policy, trained_policy
+from agents import (
+    MLP,
+    GlobalState,
+    JointObservation,
+    LocalObservation,
+    actor_critic,
+    save_policy,
+    trained_policy,
+)
 from eqgrid_lab.settings import dump, page, parse
 
 
@@ -14,11 +23,28 @@ def loud(*args, final_scale, **options):
     return MLP(*args, final_scale=3.0, **options)
 
 
-def write_policy(path, *flags, seed=0):
-    """A policy that nobody trained, as a run of these settings writes it."""
-    config = parse(page("ippo"), [*flags, "--seed", str(seed)])
+@eqx.filter_jit
+def build(env, key, view, shared):
+    policy = actor_critic(env, key, network=loud, critic_input=view, shared=shared)
+    return trained_policy(policy, env, env.reset(key)[1])
+
+
+@functools.cache
+def untrained(flags, seed, algorithm, shared):
+    """A policy, and the settings of a run that would write it."""
+    config = parse(page(algorithm), [*flags, "--seed", str(seed)])
     env = config.eval_env(config.env.build(train=False), 2)
-    policy = eqx.filter_jit(actor_critic)(env, jax.random.key(seed), network=loud)
-    trained = trained_policy(policy, env, env.reset(jax.random.key(seed))[1])
+    view = LocalObservation() if algorithm == "ippo" else JointObservation()
+    view = GlobalState() if getattr(config, "critic", None) == "state" else view
+    return build(env, jax.random.key(seed), view, shared), tomllib.loads(dump(config))
+
+
+def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
+    """Writes a policy that nobody trained, as a run of these settings does.
+
+    **Returns:** the path.
+    """
+    policy, settings = untrained(flags, seed, algorithm, shared)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_policy(path, trained, {"run": tomllib.loads(dump(config)), "env_steps": 7})
+    save_policy(path, policy, {"run": settings, "env_steps": 7})
+    return path

@@ -20,15 +20,11 @@ import pytest
 from command_lines import call as train, exit_code, hear
 from PIL import Image
 from safetensors.numpy import load_file, save as save_arrays
+from saved_policies import write_policy
 
 from eqgrid_lab import models_of_people
 from agents import (
-    MLP,
-    GlobalState,
-    JointObservation,
-    LocalObservation,
     OutOfMemory,
-    actor_critic,
     evaluate,
     load_policy,
     load_trajectories,
@@ -36,7 +32,6 @@ from agents import (
     read_metadata,
     read_table,
     save_policy,
-    trained_policy,
 )
 from agents.files import _checkpoint, _files, shipped
 from eqgrid import Trajectories, make, unwrap_state
@@ -57,7 +52,7 @@ from eqgrid_lab.commands import (
 )
 from eqgrid_lab.folders import shown_path, without_folders
 from eqgrid_lab.runs import _policies, portable, read_policy
-from eqgrid_lab.settings import dump, page, parse
+from eqgrid_lab.settings import page, parse
 
 ROOT = Path(__file__).parents[2]
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
@@ -68,25 +63,6 @@ def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
     return functools.partial(hear, capsys, evaluate_command)
-
-
-def loud(*args, final_scale, **options):
-    """A network whose most probable action changes from step to step."""
-    return MLP(*args, final_scale=3.0, **options)
-
-
-def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
-    """A policy that nobody trained, as a run of these settings writes it."""
-    config = parse(page(algorithm), flags)
-    env = config.eval_env(config.env.build(train=False), 4)
-    key = jax.random.key(seed)
-    view = LocalObservation() if algorithm == "ippo" else JointObservation()
-    view = GlobalState() if getattr(config, "critic", None) == "state" else view
-    policy = eqx.filter_jit(actor_critic)(env, key, network=loud, critic_input=view, shared=shared)
-    trained = trained_policy(policy, env, env.reset(key)[1])
-    settings = tomllib.loads(dump(config))
-    save_policy(path, trained, {"run": settings, "env_steps": 7 + seed})
-    return path
 
 
 def scores(folder):

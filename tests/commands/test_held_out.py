@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from command_lines import hear
 from run_files import table
-from test_crossplay import GOALS, write_policy
+from saved_policies import write_policy
 
 from eqgrid_lab import Kitchen, models_of_people
 from agents import PolicyPartner, StuckRule, checksum, load_policy, read_metadata, save_policy
@@ -34,6 +34,7 @@ from eqgrid_lab.runs import run_digest
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.worlds import WORLDS, world_settings
 
+GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
 
