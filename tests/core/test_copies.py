@@ -131,7 +131,7 @@ def test_partners_of_every_kind():
     [(MLP, JointObservation()), (CNN, JointObservation()), (PredictingGRU, GlobalState())],
 )
 def test_policies_and_train_states(network, critic_input, tmp_path):
-    world = make("goals", observation="planes")
+    world = make("overcooked", observation="planes")
     if isinstance(critic_input, GlobalState):  # the observation is then a Module
         world = world.with_observation(WithState(world.observation))
     envs = NormalizeReward(Vectorize(AutoReset(LogEpisodes(world)), 8))
