@@ -154,7 +154,6 @@ def imported(path: Path) -> set[str]:
 
 PRIVATE = {
     "agents.files": {"_checkpoint", "_files", "_description", "_trajectory_files"},
-    "agents.policies": {"_trained_policy"},
     "agents.training": {"_memory", "_processes", "_train"},
     "eqgrid.envs.overcooked": {"_ways"},
     "eqgrid.envs.overcooked.layouts": {"_layouts"},
