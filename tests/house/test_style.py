@@ -158,7 +158,7 @@ PRIVATE = {
     "eqgrid.envs.overcooked": {"_ways"},
     "eqgrid.envs.overcooked.layouts": {"_layouts"},
     "eqgrid.envs.overcooked.people": {"_files"},
-    "eqgrid.grid": {"_actions", "_layout"},
+    "eqgrid.grid": {"_layout"},
     "eqgrid.interop": {"_episode", "_foreign", "_window"},
     "eqgrid.interop.mjx": {"_env", "_state"},
     "eqgrid_lab": {"_pages"},
