@@ -183,7 +183,9 @@ def put_together(sheet, image, shown):
         yield picture
 
 
-@pytest.mark.parametrize("name", ["overcooked", "overcooked_v2"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("overcooked", marks=pytest.mark.slow), "overcooked_v2"]
+)
 def test_pictures_of_a_game_are_those_of_python(name):
     world = page_world(world_settings(name), "at random")
     place = world.place

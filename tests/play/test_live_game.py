@@ -114,7 +114,13 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORLDS)
+QUICK = ("v2", "goals", "generated")
+"""Worlds that draw in steps, that agents leave, and that draw their layout."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in WORLDS]
+)
 def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     """By `replay`, and by `record_play` with the recorded actions."""
     env = WORLDS[name]
