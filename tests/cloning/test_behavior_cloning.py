@@ -14,6 +14,8 @@ from kitchen_checks import unchecked
 from agents import GRU, MLP, BehaviorCloning, demonstrations
 from agents.cloning import clone, cross_entropy, logits, score
 
+pytestmark = pytest.mark.slow
+
 ACTIONS = 3
 REMEMBERS = functools.partial(GRU, encoder=MLP)
 

@@ -28,6 +28,8 @@ from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.show import progress
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def kitchen():
@@ -72,7 +74,6 @@ def test_partners_whose_probabilities_are_not_known_are_refused(kitchen):
     assert Chances(StayPartner(4), several, 0) is not None
 
 
-@pytest.mark.slow
 def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, capsys):
     file = tmp_path / "people.toml"
     text = re.sub(r"\.\./people", str(PEOPLE.parent.parent / "people"), PEOPLE.read_text())
@@ -95,7 +96,6 @@ def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, c
     assert BestResponses(file, settings).returns(held_out[1]) is None
 
 
-@pytest.mark.slow
 def test_an_agent_is_compared_with_best_responses(tmp_path):
     """With a partner that acts at random, its return is also that of games."""
     flags = ["--partners", "people", "--only", "proxy-0", "--levels", "0", "1", "--seats", "0"]

@@ -34,6 +34,8 @@ from eqgrid_lab.runs import run_digest
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.worlds import WORLDS, world_settings
 
+pytestmark = pytest.mark.slow
+
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 KITCHEN = ("--env.horizon", "12")
 STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
@@ -61,7 +63,6 @@ def test_the_published_partners_can_be_read_and_built():
     assert (config.seed, config.env.rules) == (1001, "interactive")
 
 
-@pytest.mark.slow
 def test_scores_and_proximities(tmp_path, call, monkeypatch):
     """Best responses are taken as known: to train one is tested by itself."""
     write_policy(tmp_path / "mine", *GOALS, seed=1)
@@ -91,7 +92,6 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     assert call("mine", *flags, "--out", "again")[0] == 0  # what is known is not trained again
 
 
-@pytest.mark.slow
 def test_a_partner_may_observe_the_game_differently(tmp_path, call):
     write_policy(tmp_path / "mine", *GOALS)
     write_policy(tmp_path / "set/room/p/policy.safetensors", *GOALS, "--env.observation", "planes")
@@ -102,7 +102,6 @@ def test_a_partner_may_observe_the_game_differently(tmp_path, call):
     assert returns["p"] > 0
 
 
-@pytest.mark.slow
 def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
     """The same network acts the same, whether it was trained in generated kitchens, and plays in
     a kitchen that is padded to the size of their grid, or was trained in that kitchen.
@@ -124,7 +123,6 @@ def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
     assert "nowhere" in said
 
 
-@pytest.mark.slow
 def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call, monkeypatch):
     trained = []
     monkeypatch.setattr(
@@ -180,7 +178,6 @@ def test_nobody_judges_themselves(tmp_path, call):
     assert "'mine' was trained with the held-out partner 'friend', or is this partner" in said
 
 
-@pytest.mark.slow
 def test_partners_of_training_may_be_allowed(tmp_path, call):
     acquainted(tmp_path, *GOALS)
     args = ("--partners", "set.toml", "--episodes", 2)
@@ -213,7 +210,6 @@ def test_there_are_no_proxies_elsewhere(tmp_path, call):
     assert "'proxy-0' does not exist for the layout 'cramped_ring'" in said
 
 
-@pytest.mark.slow
 def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
     returns = _best_responses.train_best_response(

@@ -21,6 +21,8 @@ from eqgrid.envs.overcooked.people import games_from_table
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.commands import _human_games, empty_kitchen, human_games_command, share_of_time
 
+pytestmark = pytest.mark.slow
+
 GAMES = 3
 
 

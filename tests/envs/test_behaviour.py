@@ -29,6 +29,8 @@ from eqgrid.envs.overcooked import (
 )
 from eqgrid.envs.overcooked.plans import replay, stored_plans
 
+pytestmark = pytest.mark.slow
+
 ROWS = 60
 
 
@@ -149,9 +151,7 @@ def without_last_interactions(trajectories):
     )
 
 
-@pytest.mark.parametrize(
-    "agents", [2, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 3))]
-)
+@pytest.mark.parametrize("agents", [1, 2, 3])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), stuck_steps=st.integers(1, 6))
 def test_random_games_are_counted_as_by_hand(agents, seed, stuck_steps):

@@ -23,6 +23,8 @@ from eqgrid import (
 )
 from eqgrid.interop import from_jaxnasium, to_jaxnasium
 
+pytestmark = pytest.mark.slow
+
 
 class Odd(jaxnasium.Space):
     """A space that eqgrid does not know."""
@@ -197,7 +199,6 @@ def test_real_valued_actions_keep_their_bounds():
     assert (theirs.shape, theirs.low.tolist(), theirs.high.tolist()) == ((1,), [-2], [2])
 
 
-@pytest.mark.slow
 def test_its_own_ppo_learns_in_a_world_of_ours(key, as_jaxnasium_wants_it):
     algorithms = pytest.importorskip("jaxnasium.algorithms")
     env = to_jaxnasium(make("goals"))
@@ -208,7 +209,6 @@ def test_its_own_ppo_learns_in_a_world_of_ours(key, as_jaxnasium_wants_it):
     assert all(np.shape(x)[0] == 4 for x in jax.tree.leaves(metrics))
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 def test_our_ppo_learns_its_cart_pole(key):
     one = AutoReset(LogEpisodes(from_jaxnasium(jaxnasium.make("CartPole-v1"))))

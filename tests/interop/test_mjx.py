@@ -36,6 +36,8 @@ from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
 from eqgrid_lab.settings import page, parse
 
+pytestmark = pytest.mark.slow
+
 SHAPES = ("sphere", "capsule", "box", "cylinder", "ellipsoid")
 ZOO = f"""<mujoco>
   <worldbody>
@@ -124,7 +126,6 @@ def test_a_cart_pole_moves_as_in_c(cart_pole, step):
     assert follow(cart_pole, step, 100) < 1e-5
 
 
-@pytest.mark.slow
 def test_a_biped_moves_as_in_c(biped, step):
     # It falls, and its feet hit the floor. In C, the solver goes on until nothing changes.
     assert follow(biped, step, 150, iterations=100, ls_iterations=50) < 0.05
@@ -329,7 +330,6 @@ def test_without_opengl_it_is_drawn_from_the_side(cart_pole, monkeypatch):
         cart_pole.render(state, renderer="opengl")
 
 
-@pytest.mark.slow
 def test_the_command_lines_train_and_evaluate_a_body(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     small = "--total-steps 256 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 "

@@ -32,6 +32,8 @@ pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
 from eqgrid_lab.static import _export, _models  # noqa: E402
 from eqgrid_lab.static._onnx import Model, add_casts, to_model  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 WORDS = st.integers(0, 2**32 - 1)
 
 
@@ -183,9 +185,7 @@ def put_together(sheet, image, shown):
         yield picture
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("overcooked", marks=pytest.mark.slow), "overcooked_v2"]
-)
+@pytest.mark.parametrize("name", ["overcooked", "overcooked_v2"])
 def test_pictures_of_a_game_are_those_of_python(name):
     world = page_world(world_settings(name), "at random")
     place = world.place
@@ -286,7 +286,6 @@ def models(world):
     return _models.start_model(world), _models.step_model(world)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "steps"),
     [("cramped", 10_000), *((x, 1_000) for x in ("asymmetric", "ring", "forced", "circuit"))],
@@ -296,7 +295,6 @@ def test_random_steps_are_those_of_python(layout, steps):
     _models.check_models(world, *models(world), steps=steps)
 
 
-@pytest.mark.slow
 def test_random_orders_are_those_of_python():
     """Cooks get soups into their hands again and again, so that orders are drawn inside steps."""
     env = world_settings("overcooked_v2", sample_recipe_on_delivery=True, random_positions=True)
@@ -330,7 +328,6 @@ def test_random_orders_are_those_of_python():
     assert changes > 5
 
 
-@pytest.mark.slow
 def test_a_policy_alone_acts_as_in_python():
     saved = read_policy(POLICIES / "cramped.safetensors", None)
     policy = saved.policy
@@ -342,7 +339,6 @@ def test_a_policy_alone_acts_as_in_python():
         np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_policy_that_remembers_and_is_late_acts_as_in_python():
     """Its memory, and the actions that wait, are a part of the state."""
     kitchen = Kitchen(layout="cramped", horizon=60)

@@ -34,6 +34,8 @@ from eqgrid_lab.play import (
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.worlds import world_settings
 
+pytestmark = pytest.mark.slow
+
 
 def menu_of(env, **flags):
     return Menu(default_settings(page("ippo"), env), **flags)
@@ -114,13 +116,7 @@ WORLDS = {
 }
 
 
-QUICK = ("v2", "goals", "generated")
-"""Worlds that draw in steps, that agents leave, and that draw their layout."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=[pytest.mark.slow] * (x not in QUICK)) for x in WORLDS]
-)
+@pytest.mark.parametrize("name", WORLDS)
 def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     """By `replay`, and by `record_play` with the recorded actions."""
     env = WORLDS[name]

@@ -16,6 +16,8 @@ from eqgrid_lab.base import Process, RunError, UsageError
 from eqgrid_lab.play import Header, Journal, SeatRecord, StepLine
 from eqgrid_lab.web import _play_command as _play
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -140,7 +142,6 @@ def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch):
     assert re.fullmatch(r"http://127.0.0.1:\d+/admin#[\w-]+", opened[0])
 
 
-@pytest.mark.slow
 def test_the_server_runs_until_it_is_interrupted(tmp_path, own_caches):
     command = [sys.executable, ROOT / "experiments" / "play.py", "--port", "0", "--no-browser"]
     out = tmp_path / "games"

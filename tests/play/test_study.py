@@ -46,6 +46,8 @@ from eqgrid_lab.study import (
     report,
 )
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 
 

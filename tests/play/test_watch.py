@@ -34,6 +34,8 @@ from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.web._app import build_app
 
+pytestmark = pytest.mark.slow
+
 WORLD = {"name": "overcooked", "layout": "ring", "horizon": 40}
 
 

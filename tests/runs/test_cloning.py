@@ -23,6 +23,8 @@ from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import dump, page, parse
 from eqgrid_lab.show import median_seed
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--cloning.num-epochs", 2, "--episodes", 2, "--env.horizon", 20)
 
 
@@ -91,7 +93,6 @@ def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
     )
 
 
-@pytest.mark.slow
 def test_settings_that_a_run_stores_repeat_it(call, games, tmp_path):
     assert call("--games", games, *QUICK, "--stuck-steps", 0, "--out", "run")[0] == 0
     stored = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
@@ -106,7 +107,6 @@ def test_settings_that_a_run_stores_repeat_it(call, games, tmp_path):
     assert isinstance(dataclasses.replace(config, stuck_steps=2).as_played(partner), StuckRule)
 
 
-@pytest.mark.slow
 def test_each_seed_of_several_is_a_run(call, games, tmp_path):
     args = ("--games", games, *QUICK, "--keep", "best")
     assert call(*args, "--num-seeds", 2, "--seed", 3, "--out", "both")[0] == 0
@@ -120,7 +120,6 @@ def test_each_seed_of_several_is_a_run(call, games, tmp_path):
         assert same["best"][name] == pytest.approx(one["best"][name], rel=1e-4)
 
 
-@pytest.mark.slow
 def test_a_model_may_remember(call, games, tmp_path):
     assert call("--games", games, *QUICK, "--network", "gru", "--out", "run")[0] == 0
     policy = load_policy(tmp_path / "run")

@@ -13,6 +13,8 @@ from policies import kick_start
 from agents import collect_rollout, load_policy, ppo_loss, shipped_policies
 from eqgrid_lab.settings import parse
 
+pytestmark = pytest.mark.slow
+
 PLAN = str(shipped_policies()["ring"].with_name("plan-ring.safetensors"))
 SMALL = ["--env.layout", "ring", "--num-envs", "4", "--ppo.rollout-length", "8"]
 SMALL += ["--ppo.num-minibatches", "1", "--width", "8"]
@@ -45,7 +47,6 @@ def test_the_loss_is_that_of_ppo_and_the_cross_entropy_with_the_teacher(key):
     np.testing.assert_allclose(with_teacher["entropy"], parts["entropy"], rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_agents_learn_from_the_plan(tmp_path):
     """Without a teacher, they learn nothing in so few steps."""
     flags = ["--env.layout", "ring", "--total-steps", "100000", "--final-episodes", "16"]

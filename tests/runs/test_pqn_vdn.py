@@ -17,6 +17,8 @@ from agents import PPO, collect_rollout, load_policy
 from eqgrid import Box, Discrete
 from eqgrid_lab.settings import parse
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--num-envs", "4", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "16"]
 SMALL += ["--ppo.num-minibatches", "2"]
 RUN = [*SMALL, "--total-steps", "256", "--eval-every", "128", "--eval-episodes", "2"]
@@ -158,7 +160,6 @@ def test_random_actions_become_rare(key):
         np.testing.assert_array_equal(own, copy)
 
 
-@pytest.mark.slow
 def test_runs_are_resumed_and_judged_by_the_page(tmp_path):
     out = tmp_path / "run"
     assert call(*RUN, "--out", out, algorithm=pqn_vdn.PQNVDN) == 0
@@ -174,7 +175,6 @@ def test_runs_are_resumed_and_judged_by_the_page(tmp_path):
     assert policy.actor_critic.head.epsilon == 0
 
 
-@pytest.mark.slow
 @pytest.mark.learning
 def test_two_agents_learn_to_reach_flags(tmp_path):
     flags = ["--env.name", "goals", "--total-steps", "200000", "--final-episodes", "64"]

@@ -19,6 +19,8 @@ from eqgrid_lab.base import Process, UsageError
 from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
 from eqgrid_lab.settings import default_settings, load, load_page, page, parse
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
 SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
 SMALL += ["--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"]
@@ -42,7 +44,6 @@ def partners_in(config):
     return [x for x in iter_wrappers(env.env) if isinstance(x, WithPartner)]
 
 
-@pytest.mark.slow
 def test_all_checkpoints_of_a_run_take_part(run_folder):
     flags = ["--partners.share", "0.5", "--partners.most-noise", "0.2", "--partners.policies"]
     config = parse(page("ippo"), [*map(str, SMALL), *flags, str(run_folder)])
@@ -101,7 +102,6 @@ def test_designs_are_for_pages_that_know_them():
     assert wrapper.num_designs == 4
 
 
-@pytest.mark.slow
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
@@ -252,7 +252,6 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
         check_partners(parse(page("ippo"), [*flags, "--env.name", "goals"]))
 
 
-@pytest.mark.slow
 def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
     """Two environments in one batch have different partners sooner or later."""
     flags = ["--partners.share", "1", "--partners.policies", str(run_folder)]

@@ -24,6 +24,8 @@ from eqgrid import (
     sample_allowed,
 )
 
+pytestmark = pytest.mark.slow
+
 ENVS, DESIGNS, EPISODES, STEPS = 12, 4, 5, 200
 
 
@@ -178,7 +180,6 @@ def test_it_needs_the_returns(key):
         rollout(env, key, jnp.zeros((2, 4, 2), int))
 
 
-@pytest.mark.slow
 def test_partners_in_a_kitchen_differ(key):
     kitchen = make("overcooked", layout="cramped", horizon=20)
     one = AutoReset(LogEpisodes(WithPartner(kitchen, biased=True)))

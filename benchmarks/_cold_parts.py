@@ -1,0 +1,67 @@
+"""Compiles the programs of `ippo.py` with its defaults, and prints the processor seconds of each.
+
+`cold_start.py` runs it in a process of its own, in which nothing is compiled yet.
+"""
+
+import time
+
+begun = time.process_time()
+
+import json  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+import equinox as eqx  # noqa: E402
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+
+from agents import compile_evaluation, scan_updates  # noqa: E402
+from eqgrid_lab.settings import page  # noqa: E402
+from eqgrid_lab.show import compile_film  # noqa: E402
+
+FEW_OPTIMISATIONS = {"xla_backend_optimization_level": "0"}
+"""As a run compiles the program of its initial state, which it calls once."""
+
+
+def compile_program(function: Callable[..., Any], *args: Any, **options: Any) -> None:
+    program: Any = eqx.filter_jit(function, **options)
+    program.lower(*args).compile()
+
+
+def list_parts() -> dict[str, Callable[[], None]]:
+    """Functions that compile one program each, by name."""
+    config: Any = page("ippo")()
+    env, key, world = config.train_env(), jax.random.key(0), config.env.build(train=False)
+    state = eqx.filter_jit(config.init_state)(env, key)
+
+    def step(env: Any, state: Any) -> Any:
+        action = jnp.zeros((env.num_envs, env.num_agents), jnp.int32)
+        return env.step(jax.random.key(0), state.runner.env_state, action)
+
+    def updates(env: Any, state: Any) -> Any:
+        return scan_updates(config.learner(), env, state, num_updates=12, length=12)
+
+    def init() -> None:
+        compile_program(config.init_state, env, key, compiler_options=FEW_OPTIMISATIONS)
+
+    return {
+        "the initial state": init,
+        "a step of the environments alone": lambda: compile_program(step, env, state),
+        "the training loop": lambda: compile_program(updates, env, state),
+        "an evaluation": lambda: compile_evaluation(
+            state.policy, config.eval_env(world, config.eval_episodes)
+        ),
+        "the video": lambda: compile_film(
+            state.policy, config.eval_env(world, 1), key, config.env.horizon
+        ),
+    }
+
+
+if __name__ == "__main__":
+    seconds = {"imports": time.process_time() - begun}
+    for name, part in list_parts().items():
+        jax.clear_caches()  # so that no part finds what another one has traced
+        start = time.process_time()
+        part()
+        seconds[name] = time.process_time() - start
+    print(json.dumps(seconds))
