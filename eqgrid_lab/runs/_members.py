@@ -47,11 +47,10 @@ from ..base import FILM_FILE, IDENTITY, Failures, RunError, Table, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
 from ..settings import Experiment, dump
 from ..show import Labelled, Logger, median_seed, open_loggers
-from ._ahead import compiled_ahead
 from ._conclusion import Conclusion, film_program, result_of_all
 from ._curriculum import StageCount, stages
 from ._display import open_display, show_sum
-from ._evaluator import Evaluator, EvaluatorOfMany
+from ._evaluator import Evaluator, EvaluatorOfMany, compiled_ahead
 from ._hooks import (
     SAVE_SECONDS,
     Checkpoints,
