@@ -43,11 +43,12 @@ class Config:
     """Folder of the results; by default, a new one in runs/."""
 
 
-def whole(command: Sequence[str], row: str) -> dict[str, float]:
+def whole(name: str, command: Sequence[str], row: str) -> dict[str, float]:
     """Runs a command.
 
     **Arguments:**
 
+    - `name`: its name in an error.
     - `command`: the command, which prints lines.
     - `row`: a text that only lines about the progress of training contain.
 
@@ -72,7 +73,7 @@ def whole(command: Sequence[str], row: str) -> dict[str, float]:
         errors.seek(0)
         last = (errors.read().strip().splitlines() or ["it printed no error"])[-1]
     if process.returncode:
-        raise RunError(f"{Path(command[-1]).name} failed: {last.removeprefix('error: ')}")
+        raise RunError(f"{name} failed: {last.removeprefix('error: ')}")
     return {**seconds, "processor": _children() - before}
 
 
@@ -95,11 +96,12 @@ def measure(config: Config, folder: Path) -> dict[str, list[dict[str, float]]]:
         steps = str(config.total_steps)
         ours = [sys.executable, "-u", str(PAGES / "ippo.py"), "--total-steps", steps]
         ours += ["--out", str(folder / f"run-{number}")]
-        results.setdefault("ippo.py", []).append(whole(ours, "steps/s  return"))
+        results.setdefault("ippo.py", []).append(whole("ippo.py", ours, "steps/s  return"))
         if config.peers is not None:
             theirs = [str(config.peers), "-u", "-W", "ignore", str(JAXMARL_SCRIPT)]
             theirs += [str(config.jaxmarl), steps, "0"]
-            results.setdefault("JaxMARL's script", []).append(whole(theirs, "env_steps"))
+            name = "JaxMARL's script"
+            results.setdefault(name, []).append(whole(name, theirs, "env_steps"))
         write_json(folder / "cold_start.json", results)
     return results
 

@@ -22,7 +22,7 @@ from ._files import (
 from ._functions import (
     Partial as Partial,
     batched_cond as batched_cond,
-    draw_uniform as draw_uniform,
+    sample_uniform as sample_uniform,
 )
 from ._moments import RunningMoments as RunningMoments
 from ._partner import (

@@ -53,7 +53,7 @@ class Partial(Generic[_Result]):
         return f"Partial({', '.join(map(repr, (self.function, *self.arguments)))})"
 
 
-def draw_uniform(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
+def sample_uniform(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """The same numbers as `jax.random.uniform(key, shape)`, in programs that compile faster.
 
     **Arguments:**
@@ -63,7 +63,7 @@ def draw_uniform(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "...
 
     **Returns:** uniform random numbers in [0, 1).
     """
-    # XLA compiles a draw over three axes in five times the time of one over a single axis.
+    # XLA takes five times longer to compile a sample over three axes than over one axis.
     return jax.random.uniform(key, (math.prod(shape),)).reshape(shape)
 
 

@@ -31,7 +31,7 @@ Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
 
 
 _MAX_STEPS = 100_000
-"""The default limit of `evaluate`. It is a part of the compiled program."""
+"""The default limit of `evaluate`, which is static in the compiled program."""
 
 
 @final
@@ -120,8 +120,9 @@ def evaluate(
 
 
 def compile_evaluation(policy: Players, env: AbstractVectorEnv) -> None:
-    """Compiles what `evaluate` runs with arguments of the same shapes, without playing. Called in a
-    thread during training, it keeps the first evaluation from waiting for the compiler.
+    """Compiles the program of `evaluate` for arguments of the same shapes, without playing.
+
+    Call it in a thread during training, so that the first evaluation does not wait for XLA.
 
     **Arguments:**
 

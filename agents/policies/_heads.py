@@ -13,7 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, draw_uniform, split_mask
+from eqgrid import AbstractSpace, Box, Discrete, MultiDiscrete, sample_uniform, split_mask
 from eqgrid.typing import PyTree
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class CategoricalHead(AbstractActionHead):
     def noise(
         self, key: PRNGKeyArray, space: Discrete, shape: tuple[int, ...]
     ) -> Float[Array, "..."]:
-        return draw_uniform(key, shape)
+        return sample_uniform(key, shape)
 
     def sample(
         self, distribution: "distrax.Categorical", noise: Float[Array, "*batch"]
@@ -184,7 +184,7 @@ class MultiCategoricalHead(AbstractActionHead):
     def noise(
         self, key: PRNGKeyArray, space: MultiDiscrete, shape: tuple[int, ...]
     ) -> Float[Array, "..."]:
-        return draw_uniform(key, (*shape, len(space.ns)))
+        return sample_uniform(key, (*shape, len(space.ns)))
 
     def sample(
         self, distribution: MultiCategorical, noise: Float[Array, "*batch choices"]
@@ -231,7 +231,7 @@ class ClippedNormalHead(AbstractActionHead):
 
     def noise(self, key: PRNGKeyArray, space: Box, shape: tuple[int, ...]) -> Float[Array, "..."]:
         numbers = math.prod(space.shape)
-        # Along one axis, as in `draw_uniform`.
+        # Along one axis, as in `sample_uniform`.
         flat = jax.random.normal(key, (math.prod(shape) * numbers,))
         return flat.reshape(*shape, numbers)
 

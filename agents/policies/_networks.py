@@ -303,28 +303,21 @@ class CNN(AbstractNetwork):
         h = x.astype(dtype)
         for convolution in self.convolutions:
             convolution = jax.tree.map(lambda weight: weight.astype(dtype), convolution)
-            h = jax.lax.platform_dependent(
-                convolution, h, cpu=_convolve_by_product, default=_convolve
-            )
-            h = _function_of(self.activation)(h)
+            h = _function_of(self.activation)(_convolve(convolution, h))
         return self.head(jnp.moveaxis(h, -1, 0), carry)
 
 
 def _convolve(
     layer: eqx.nn.Conv2d, x: Float[Array, "height width channels"]
 ) -> Float[Array, "height width features"]:
-    return jnp.moveaxis(layer(jnp.moveaxis(x, -1, 0)), 0, -1)
+    """Applies a convolution of 3 x 3: on a CPU, as the product of the neighbourhoods of all cells
+    with the kernel.
 
-
-def _convolve_by_product(
-    layer: eqx.nn.Conv2d, x: Float[Array, "height width channels"]
-) -> Float[Array, "height width features"]:
-    """As `_convolve` for a kernel of 3 x 3, except for rounding: the product of the neighbourhoods
-    of all cells with the kernel.
-
-    On a CPU, the gradient of XLA's convolution takes 18 times longer inside a scan, such as that
+    The gradient of XLA's convolution on a CPU takes 18 times longer inside a scan, such as the scan
     over minibatches. On a GPU, the neighbourhoods would need nine times the memory.
     """
+    if jax.default_backend() != "cpu":
+        return jnp.moveaxis(layer(jnp.moveaxis(x, -1, 0)), 0, -1)
     height, width, _ = x.shape
     padded = jnp.pad(x, ((1, 1), (1, 1), (0, 0)))
     corners = [(row, col) for row in range(3) for col in range(3)]

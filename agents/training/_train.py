@@ -156,8 +156,9 @@ def train(
     - `measure`: called after every block, before the hooks, which find its result in
         `progress.measured`; meant for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
-    - `should_stop`: called before the first block, also while it is compiled, and after the hooks
-        of every block; a text ends the run, and is stored as the reason.
+    - `should_stop`: called again and again while the first block is compiled, and then after the
+        hooks of every block; a text ends the run, and is stored as the reason. XLA cannot be
+        interrupted: it goes on in a thread, for which the interpreter waits at its end.
     - `before`: the result of an earlier call, if this one continues its run in other environments
         (see `transfer`); times are then counted on from it.
     - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
@@ -203,11 +204,11 @@ def train(
     # From here on, everything that differs between runs is an array: the block is compiled once.
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
-    block = _compile(settings, state, donate, should_stop)
+    block, asked = _compile(settings, state, donate, should_stop)
     compiled = progress.compile_seconds + time.perf_counter() - start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
     # Asked before the first block, too: a signal may have come while it was compiled.
-    progress = _agree(progress, should_stop(), mesh)
+    progress = _agree(progress, asked or should_stop(), mesh)
     while progress.updates < num_updates and not progress.stopped:
         state, progress = _advance(block, settings, state, progress, begin)
         if measure is not None:
@@ -404,10 +405,11 @@ def _compile(
     state: AbstractTrainState[Any],
     donate: bool,
     should_stop: Callable[[], str | None],
-) -> Any:
-    """Compiles a block, or returns one that was compiled before for a run with equal shapes.
+) -> tuple[Any, str | None]:
+    """Compiles a block, or finds one that was compiled before for a run with equal shapes.
 
-    **Returns:** the block, or `None` if `should_stop` returned a reason before it was compiled.
+    **Returns:** the block, and `None`; or `None`, and the reason that `should_stop` returned before
+    the block was compiled.
 
     **Raises:** `OutOfMemory` when it needs more memory than there is.
     """
@@ -424,31 +426,33 @@ def _compile(
         run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
         lowered = cast(Any, run_block).lower(*inputs)
         if spans_processes(settings.mesh):  # all processes have to stop together
-            block = lowered.compile()
+            block, asked = lowered.compile(), None
         else:
-            block = _call_in_thread(lowered.compile, should_stop)
-        if block is None:
-            return None
+            block, asked = _call_in_thread(lowered.compile, should_stop)
+        if asked:
+            return None, asked
         _compiled_blocks[key] = block
     check_memory(_compiled_blocks[key])
-    return _compiled_blocks[key]
+    return _compiled_blocks[key], None
 
 
-def _call_in_thread(function: Callable[[], Any], should_stop: Callable[[], str | None]) -> Any:
-    """Calls a function in a thread, so that signal handlers run in the meantime: those of Python
-    wait for the end of a call into XLA in their own thread.
+def _call_in_thread(
+    function: Callable[[], Any], should_stop: Callable[[], str | None]
+) -> tuple[Any, str | None]:
+    """Calls a function in a thread, so that signal handlers run in the meantime: Python runs them
+    in the main thread, and not during a call into XLA.
 
-    **Returns:** the result, or `None` if `should_stop` returned a reason before; the thread then
-    goes on, since XLA cannot be interrupted.
+    **Returns:** the result, and `None`; or `None`, and the reason, if `should_stop` returns one
+    before.
     """
     pool = concurrent.futures.ThreadPoolExecutor(1, "compiler")
     call = pool.submit(function)
     pool.shutdown(wait=False)
     while not call.done():
-        if should_stop():
-            return None
+        if asked := should_stop():
+            return None, asked
         concurrent.futures.wait([call], timeout=0.1)
-    return call.result()
+    return call.result(), None
 
 
 _MOST_BLOCKS = 8

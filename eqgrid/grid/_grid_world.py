@@ -351,6 +351,8 @@ class GridWorld(AbstractGridWorld):
     ```
     """
 
+    __init__ = AbstractGridWorld.__init__  # type checkers would make one from the fields
+
 
 @eqx.filter_jit
 def _random_play(env: AbstractGridWorld, key: PRNGKeyArray, steps: int) -> World:

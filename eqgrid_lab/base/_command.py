@@ -10,10 +10,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TextIO, final
 
 import jax
 import psutil
+from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
@@ -200,11 +202,7 @@ class Process:
         for number in () if self.is_shared else self._before:
             signal.signal(number, signal.SIG_IGN)
         if self.first is not None and not self.is_shared:
-            # Without waiting for a thread in which XLA compiles, and cannot be interrupted.
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError, ValueError):
-                    stream.flush()
-            os._exit(code)
+            _exit_at_once(code)
         sys.exit(code)
 
     def _receive(self, number: int, _: object) -> None:
@@ -307,6 +305,22 @@ def unforeseen(error: BaseException) -> str:
     """The one-line message for an unexpected error, such as one about an environment variable."""
     line = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
+
+
+def _exit_at_once(code: int) -> None:
+    """Ends the process. A normal exit would wait for XLA's compile threads, which cannot be
+    interrupted.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    settings: Any = jax.config
+    if settings.jax_compilation_cache_dir is not None:
+        # With the lock of the cache, so that no thread ends in the middle of a write.
+        lock = FileLock(Path(settings.jax_compilation_cache_dir, ".lockfile"))
+        with contextlib.suppress(OSError, Timeout):
+            lock.acquire(timeout=2)
+    os._exit(code)
 
 
 def _in_main_thread() -> bool:

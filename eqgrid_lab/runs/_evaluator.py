@@ -3,7 +3,8 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import chain
 from typing import Any, final
@@ -135,7 +136,7 @@ class Evaluator:
 
 @functools.partial(jax.jit, static_argnames="repeats")
 def _keys(key: PRNGKeyArray, number: Int[ArrayLike, ""], repeats: int) -> tuple[PRNGKeyArray, ...]:
-    """The keys of an evaluation, in one program: every eager call would compile one of its own."""
+    """The keys of an evaluation, in one program: each eager call would compile a separate one."""
     return tuple(jax.random.split(jax.random.fold_in(key, number), repeats))
 
 
@@ -212,27 +213,27 @@ def _play_all(
 
 
 @contextlib.contextmanager
-def compiled_ahead(programs: Iterable[Callable[[], object]]) -> Iterator[Callable[[], None]]:
+def compiled_ahead(programs: Sequence[Callable[[], object]]) -> Iterator[Callable[[], None]]:
     """Context manager that compiles programs in a thread, while the code inside compiles and runs
-    others: XLA does not hold the interpreter's lock. An error in the thread is ignored, since the
-    code meets it again when it runs the program.
+    other programs: XLA does not hold the interpreter's lock. An error in the thread is ignored,
+    since running the program raises it again.
 
     **Arguments:**
 
-    - `programs`: functions that compile one program each.
+    - `programs`: functions that compile one program each. The first one begins at once.
 
-    **Returns:** a function that waits for the program that is compiled now, and begins with the
-    next one. The first one begins at once.
+    **Returns:** a function that waits for the first program. When it is called for the first time,
+    the thread begins with the other programs.
     """
-    left = iter(programs)
-    pool = ThreadPoolExecutor(1, "compiler")
-    running = [pool.submit(program) for program in [next(left, None)] if program]
+    pool, left = ThreadPoolExecutor(1, "compiler"), iter(programs)
+    first = [pool.submit(program) for program in itertools.islice(left, 1)]
 
-    def begin_next() -> None:
-        wait(running)
-        running.extend(pool.submit(program) for program in [next(left, None)] if program)
+    def wait_for_first() -> None:
+        wait(first)
+        for program in left:
+            pool.submit(program)
 
     try:
-        yield begin_next
+        yield wait_for_first
     finally:
         pool.shutdown(wait=False)

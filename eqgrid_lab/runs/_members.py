@@ -374,10 +374,11 @@ class Members:
         if before is None:
             run.process.check()
         evaluator = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
-        with compiled_ahead(() if over else self._later_programs(evaluator, state)) as begin_next:
+        programs = [] if over else self._later_programs(evaluator, state)
+        with compiled_ahead(programs) as wait_for_first:
 
             def measure(progress: TrainProgress) -> Mapping[str, float]:
-                begin_next()
+                wait_for_first()
                 return evaluator(progress)
 
             progress = train(
@@ -395,8 +396,6 @@ class Members:
                 before=before,
                 donate=True,
             )
-            if not run.process.stop_reason():
-                begin_next()
         run.process.training_ended()
         if progress.stopped or not is_first():
             return progress

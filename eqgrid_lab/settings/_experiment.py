@@ -82,8 +82,8 @@ class Experiment(PolicySettings):
     distributed: bool = False
     """Train on all devices of several processes or hosts."""
     eval_every: _Steps | None = None
-    """Environment steps between two evaluations; by default 100,000, or 10 updates (or a twentieth
-    of the run) where these are longer."""
+    """Environment steps between two evaluations; by default 100,000 steps, or 10 updates if that is
+    longer, but at most a twentieth of the run."""
     eval_episodes: _Episodes = 64
     """Episodes of each evaluation during training."""
     final_episodes: _Episodes = 256

@@ -1,6 +1,7 @@
 """Recording one episode, and its film (GIF) with the running return."""
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -50,7 +51,8 @@ def film_episode(
     **Returns:** the content of a GIF, as `draw` returns it.
     """
     steps = min(horizon or _LONGEST, _LONGEST)
-    states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
+    with _compiling:  # waits for a thread that compiles the same program
+        states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
     length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
     # The state after the last step is known, unless a vector environment or a reset of one's own
     # has replaced it by the start of the next episode.
@@ -60,17 +62,21 @@ def film_episode(
     return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
 
 
+_compiling = threading.Lock()
+
+
 def compile_film(
     policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, horizon: int | None
 ) -> None:
-    """Compiles what `film_episode` runs with arguments of the same shapes, without playing.
+    """Compiles the program of `film_episode` for arguments of the same shapes, without playing.
 
     **Arguments:** as in `film_episode`.
     """
     steps = min(horizon or _LONGEST, _LONGEST)
     program: Any = record_steps
-    init_key, keys = _keys_of(key, steps + 1)
-    program.lower(policy, _without_resets(env), init_key, keys, False).compile()
+    with _compiling:
+        init_key, keys = _keys_of(key, steps + 1)
+        program.lower(policy, _without_resets(env), init_key, keys, False).compile()
 
 
 def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:

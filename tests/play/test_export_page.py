@@ -12,8 +12,8 @@ from exporting import POLICIES, page_world
 from hypothesis import given, settings, strategies as st
 
 from eqgrid_lab import Kitchen
-from agents import GRU, PolicyPartner, actor_critic, trained_policy
-from eqgrid import DelayedPartner, NoisyPartner, Vectorize, unwrap_state
+from agents import CNN, GRU, PolicyPartner, actor_critic, trained_policy
+from eqgrid import DelayedPartner, NoisyPartner, Vectorize, make, unwrap_state
 from eqgrid.grid import draw_look, looks
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu
@@ -335,6 +335,18 @@ def test_a_policy_alone_acts_as_in_python():
     shape = jax.tree.leaves(policy.observation)[0]
     for seed in range(20):
         seen = jax.random.uniform(jax.random.key(seed), shape.shape).astype(shape.dtype)
+        expected, _ = policy.outputs(seen, policy.initial_carry())
+        np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)
+
+
+def test_a_convolutional_policy_acts_as_in_python():
+    envs = Vectorize(make("overcooked"), 1)
+    network = functools.partial(CNN, features=4, depth=2, width=8)
+    policy = trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)
+    alone = Model(_models.policy_model(_models.PagePolicy(policy)))
+    shape = jax.tree.leaves(policy.observation)[0]
+    for seed in range(5):
+        seen = jax.random.randint(jax.random.key(seed), shape.shape, 0, 9).astype(shape.dtype)
         expected, _ = policy.outputs(seen, policy.initial_carry())
         np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)
 

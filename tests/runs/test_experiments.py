@@ -21,6 +21,7 @@ from agents import OutOfMemory, read_metadata
 from eqgrid_lab.base import _command
 from eqgrid_lab.runs import Evaluator, _members, _program
 from eqgrid_lab.runs._display import print_preparations
+from eqgrid_lab.runs._evaluator import compiled_ahead
 from eqgrid_lab.settings import page
 from eqgrid_lab.show import what_is_kept
 
@@ -374,6 +375,27 @@ def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
     assert "Traceback" not in error
     for name in ("checkpoints/last.safetensors", "curve.png", "episode.gif", "result.json"):
         assert (out / name).exists()
+
+
+@pytest.mark.slow
+def test_a_run_compiles_each_program_once(tmp_path, own_caches):
+    """Also those that a thread compiles before they are needed."""
+    command = [sys.executable, ROOT / "experiments" / "ippo.py", *small(out=str(tmp_path / "run"))]
+    own = {**own_caches, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"}
+    log = subprocess.run(command, env=own, capture_output=True, text=True, check=True).stderr
+    for name in ("_run_block", "_play", "record_steps"):
+        assert log.count(f"Finished XLA compilation of jit({name})") == 1
+
+
+def test_an_error_in_a_program_that_compiles_ahead_is_ignored():
+    done = []
+    programs = (lambda: 1 / 0, lambda: done.append("second"), lambda: done.append("third"))
+    with compiled_ahead(programs) as wait_for_first:
+        wait_for_first()
+        wait_for_first()
+        while len(done) < 2:
+            time.sleep(0.01)
+    assert done == ["second", "third"]
 
 
 @pytest.mark.slow

@@ -360,6 +360,20 @@ def test_it_stops_when_asked_before_the_first_block(key):
     assert done.state is state
 
 
+def test_a_reason_that_is_given_once_while_a_block_compiles_is_enough(key):
+    env, state = start(key)
+    reasons = ["interrupted"]
+    done = train(
+        PPO_SMALL,
+        env,
+        state,
+        num_updates=6,
+        updates_per_block=5,  # no other test has compiled this block
+        should_stop=lambda: reasons.pop() if reasons else None,
+    )
+    assert (done.stopped, done.updates) == ("interrupted", 0)
+
+
 def test_what_does_not_fit_into_memory_is_not_begun(key, monkeypatch):
     monkeypatch.setattr(agents.training._memory, "_free_memory", lambda: 1000)
     env, state = start(key)

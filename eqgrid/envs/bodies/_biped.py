@@ -28,8 +28,8 @@ _FULL_SPEED, _RADIUS = 1.0, 0.4
 @final
 class Biped(AbstractMjxEnv):
     """A biped with six motors (hips, knees, ankles) that moves in a vertical plane, with 50 steps
-    per second. All tasks have the same observations and actions, so a
-    policy can be transferred from one to the next.
+    per second. All tasks have the same observations and actions, so a policy can be transferred
+    from one to the next.
 
     The task reward of a step is at most 1, in proportion to how upright the body is; a small cost
     of effort is subtracted.

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int8, Int16, Real, UInt8
 
 from ..._checks import as_probability, check_whole, is_known
-from ..._functions import draw_uniform
+from ..._functions import sample_uniform
 from ...grid import NOTHING, AbstractPhase, Step, Use, World, cells_at, direction_delta, send_away
 from ._kinds import APPLE, CLEANING_BEAM, ORCHARD, POLLUTION, RIVER, ZAP_BEAM
 from ._state import Tally, as_steps, is_active, retallied, with_cells
@@ -164,7 +164,7 @@ def _grow(
 ) -> Step:
     """Lets apples grow in the cells of the orchard that are bare."""
     objects = step.world.cells.object
-    grows = draw_uniform(step.key, objects.shape) < probability
+    grows = sample_uniform(step.key, objects.shape) < probability
     grows &= (step.layout.tiles == ORCHARD) & bare
     return step.then(with_cells(step.world, object=jnp.where(grows, jnp.uint8(APPLE), objects)))
 

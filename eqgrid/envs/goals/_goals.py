@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Float32, Int, Int32, PRNGKeyArray, UInt8
 
 from ..._checks import as_probability, check_whole
-from ..._functions import draw_uniform
+from ..._functions import sample_uniform
 from ...grid import (
     AGENT_CHARACTERS,
     MOVES,
@@ -298,7 +298,7 @@ class GeneratedMazes(AbstractGenerator):
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
         maze_key, start_key = jax.random.split(key)
         floor = draw_maze(maze_key, self.height, self.width, self.loops)
-        score = jnp.where(floor, draw_uniform(start_key, floor.shape), -1.0)
+        score = jnp.where(floor, sample_uniform(start_key, floor.shape), -1.0)
         _, cells = jax.lax.top_k(score.reshape(-1), self.num_agents)
         position = jnp.stack(jnp.divmod(cells, self.width), axis=-1).astype(jnp.int8)
         start = self.example.start

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int, Int8, Int32, PRNGKeyArray, Shaped, UInt8
 
-from ..._functions import draw_uniform
+from ..._functions import sample_uniform
 from ...grid import (
     NOTHING,
     AbstractEnding,
@@ -162,7 +162,7 @@ class UniformObstacleDraw(AbstractObstacleDraw):
     def __call__(
         self, key: PRNGKeyArray, number: Int[Array, ""], free: Bool[Array, "9"]
     ) -> Int[Array, ""]:
-        score = jnp.where(free, draw_uniform(key, free.shape), -1.0)
+        score = jnp.where(free, sample_uniform(key, free.shape), -1.0)
         return jnp.where(free.any(), jnp.argmax(score), STAYS)
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real, UInt8
 
 from ..._checks import as_probability
-from ..._functions import draw_uniform
+from ..._functions import sample_uniform
 from ...grid import (
     IDLE,
     AbstractStart,
@@ -70,7 +70,7 @@ class RandomHeld(AbstractStart):
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         # All random numbers are sampled at once, since each call adds a third of a second of
         # compile time.
-        some, item, *soup = draw_uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
+        some, item, *soup = sample_uniform(key, (2 + _SOUP_NUMBERS, world.num_agents))
         kinds = jnp.asarray([Item.ONION, Item.DISH], jnp.uint8)
         simple = kinds[(item >= _INGREDIENTS * (1 - self.soups)).astype(jnp.int32)]
         held = jnp.where(item < 1 - self.soups, simple, _soups(jnp.stack(soup), layout))
@@ -101,7 +101,7 @@ class RandomPots(AbstractStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         shape = layout.tiles.shape
-        some, cook, time, *soup = draw_uniform(key, (3 + _SOUP_NUMBERS, *shape))
+        some, cook, time, *soup = sample_uniform(key, (3 + _SOUP_NUMBERS, *shape))
         some = (some < self.probability) & (layout.tiles == Tile.POT)
         soup = _soups(jnp.stack(soup), layout)
         cooks = some & (cook < self.probability)
@@ -137,7 +137,7 @@ class RandomCounters(AbstractStart):
         self.probability = as_probability(probability)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        some, item, kind = draw_uniform(key, (3, *layout.tiles.shape))
+        some, item, kind = sample_uniform(key, (3, *layout.tiles.shape))
         floor = jnp.pad(layout.tiles == Tile.FLOOR, 1)
         between = (floor[:-2, 1:-1] & floor[2:, 1:-1]) | (floor[1:-1, :-2] & floor[1:-1, 2:])
         empty = (layout.tiles == Tile.COUNTER) & (world.cells.object == Item.NOTHING)

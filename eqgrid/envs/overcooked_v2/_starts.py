@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PRNGKeyArray, UInt8
 
-from ..._functions import draw_uniform
+from ..._functions import sample_uniform
 from ...grid import IDLE, NOTHING, AbstractStart, Direction, Layout, World
 from ._contents import FIRST_INGREDIENT, MAX_INGREDIENTS, PLATE, Tile, contents_of
 from ._rules import Menu, place_order, whole_number
@@ -58,7 +58,7 @@ class RandomPlaces(AbstractStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         rooms = self.rooms.reshape(-1)
-        drawn = draw_uniform(key, (world.num_agents, rooms.size + 1))
+        drawn = sample_uniform(key, (world.num_agents, rooms.size + 1))
         taken, cells = jnp.zeros(rooms.shape, bool), []
         for agent, score in enumerate(drawn[:, :-1]):
             row, col = world.bodies.position[agent]
@@ -95,7 +95,7 @@ class RandomKitchen(AbstractStart):
         places_key, things_key = jax.random.split(key)
         world = self.places(places_key, layout, world)
         shape, agents = layout.tiles.shape, world.num_agents
-        drawn = draw_uniform(things_key, (math.prod(shape) + agents, _NUMBERS))
+        drawn = sample_uniform(things_key, (math.prod(shape) + agents, _NUMBERS))
         here, hands = drawn[agents:].reshape(*shape, _NUMBERS), drawn[:agents]
         soup, timer, filled = self._draw_pots(layout, here)
         filled &= layout.tiles == Tile.POT

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Int, Int32, PRNGKeyArray
 
-from ..._functions import draw_uniform
+from ..._functions import sample_uniform
 
 
 def next_to(cells: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
@@ -64,7 +64,7 @@ def draw_maze(
     rows, cols = (height - 1) // 2, (width - 1) // 2
     # Each room has a door to the south and one to the east, except for doors that would lead out of
     # the last row and the last column.
-    weight, chance = draw_uniform(key, (2, 2, rows, cols))
+    weight, chance = sample_uniform(key, (2, 2, rows, cols))
     # Doors out of the maze have an infinite weight: neither the tree nor the loops use them.
     weight = weight.at[0, -1, :].set(jnp.inf).at[1, :, -1].set(jnp.inf)
     south, east = _spanning_tree(weight) | ((chance < loops) & (weight < jnp.inf))

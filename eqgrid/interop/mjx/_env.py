@@ -212,6 +212,8 @@ class AbstractMjxEnv(AbstractEnv):
 class MjxEnv(AbstractMjxEnv):
     """An environment from any MuJoCo model and parts; see `AbstractMjxEnv` for the arguments."""
 
+    __init__ = AbstractMjxEnv.__init__  # type checkers would make one from the fields
+
 
 def load_model(source: str) -> MjModel:
     """Compiles a MuJoCo model from an MJCF text, or from the path of a file.

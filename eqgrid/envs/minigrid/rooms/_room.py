@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int8, Int32, Integer, PRNGKeyArray, UInt8
 
-from ...._functions import draw_uniform
+from ...._functions import sample_uniform
 from ....grid import (
     NOTHING,
     AbstractCheckedStart,
@@ -177,7 +177,7 @@ def draw_pose(
     for direction in Direction:
         ahead = cells_at(objects, cells + direction_delta(jnp.int8(direction))[None, None], WALL)
         valid.append(free & ((ahead == NOTHING) | (ahead == WALL)))
-    score = draw_uniform(key, (len(Direction), height, width))
+    score = sample_uniform(key, (len(Direction), height, width))
     best = jnp.argmax(jnp.where(jnp.stack(valid), score, -1.0))
     direction, row, col = jnp.unravel_index(best, (len(Direction), height, width))
     return jnp.stack([row, col]).astype(jnp.int8), direction.astype(jnp.int8)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from eqgrid import draw_uniform
+from eqgrid import sample_uniform
 
 
 @settings(max_examples=10, deadline=None)
@@ -12,6 +12,6 @@ from eqgrid import draw_uniform
 def test_a_flat_draw_has_the_same_bits(seed, shape):
     keys = jax.random.split(jax.random.key(seed), 2)
     np.testing.assert_array_equal(
-        jax.vmap(lambda key: draw_uniform(key, shape))(keys),
+        jax.vmap(lambda key: sample_uniform(key, shape))(keys),
         jax.vmap(lambda key: jax.random.uniform(key, shape))(keys),
     )
