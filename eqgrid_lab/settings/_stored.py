@@ -45,7 +45,7 @@ NOT_IN_FILE += ("sweep", "distributed")
 """Settings that no file has, since they are of one process."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
-_COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs", "eval_every"}
+_COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs"}
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:

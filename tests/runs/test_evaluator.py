@@ -51,7 +51,7 @@ def test_every_batch_of_every_evaluation_is_another_one():
     np.testing.assert_array_equal(keys, again)
     # They follow from the key of evaluations, and neither from that of training nor of the film.
     for run, one in zip(runs, evaluators, strict=True):
-        keys = jax.random.key_data(run.keys)
+        keys = np.stack([jax.random.key_data(key) for key in run.keys])
         assert distinct(keys) == 3
         np.testing.assert_array_equal(jax.random.key_data(one.key), keys[1])
 
