@@ -90,7 +90,7 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     for number in range(3):
         walk(opened, *onion[0 if number else 1 :])
     walk(opened, "ArrowLeft", "ArrowDown", "ArrowDown", "Space")
-    assert opened.inner_text("#held") == "dish"
+    until(opened, lambda: opened.inner_text("#held") == "dish")
     screenshot(opened, "game")
     walk(opened, "ArrowUp", "ArrowRight", "ArrowUp")
     opened.keyboard.down("ArrowUp")
@@ -98,7 +98,7 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     opened.keyboard.up("ArrowUp")
     until(opened, lambda: walk(opened, "Space") or opened.inner_text("#held") == "soup")
     walk(opened, "ArrowDown", "ArrowRight", "ArrowDown", "Space")
-    assert opened.inner_text("#score") == "20"
+    until(opened, lambda: opened.inner_text("#score") == "20")
     opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     screenshot(opened, "over")
     assert opened.inner_text("#result") == "The game is over, with a score of 20."
