@@ -16,10 +16,17 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from learning_speed import JAXMARL_SCRIPT, NO_CACHE, PAGES
+from learning_speed import (
+    NO_CACHE,
+    PAGES,
+    check_ended,
+    check_peers,
+    jaxmarl_command,
+    run_program,
+)
 from throughput import Count
 
-from eqgrid_lab.base import RunError, UsageError, run_command
+from eqgrid_lab.base import run_command
 from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import print_table
@@ -71,9 +78,7 @@ def whole(name: str, command: Sequence[str], row: str) -> dict[str, float]:
                 seconds.setdefault("first row of progress", time.perf_counter() - start)
         process.wait()
         errors.seek(0)
-        last = (errors.read().strip().splitlines() or ["it printed no error"])[-1]
-    if process.returncode:
-        raise RunError(f"{name} failed: {last.removeprefix('error: ')}")
+        check_ended(name, process.returncode, errors.read())
     return {**seconds, "processor": _children() - before}
 
 
@@ -87,19 +92,14 @@ def measure(config: Config, folder: Path) -> dict[str, list[dict[str, float]]]:
     """The measurements of the parts, of `ippo.py` and of JaxMARL's script, in turn."""
     results: dict[str, list[dict[str, float]]] = {}
     for number in range(config.repeats):
-        done = subprocess.run(
-            [sys.executable, str(PARTS)], env=NO_CACHE, capture_output=True, text=True
-        )
-        if done.returncode:
-            raise RunError(f"The parts cannot be measured: {done.stderr.strip().splitlines()[-1]}")
-        results.setdefault("parts", []).append(json.loads(done.stdout))
+        parts = run_program(PARTS.name, [sys.executable, str(PARTS)], NO_CACHE)
+        results.setdefault("parts", []).append(json.loads(parts))
         steps = str(config.total_steps)
         ours = [sys.executable, "-u", str(PAGES / "ippo.py"), "--total-steps", steps]
         ours += ["--out", str(folder / f"run-{number}")]
         results.setdefault("ippo.py", []).append(whole("ippo.py", ours, "steps/s  return"))
         if config.peers is not None:
-            theirs = [str(config.peers), "-u", "-W", "ignore", str(JAXMARL_SCRIPT)]
-            theirs += [str(config.jaxmarl), steps, "0"]
+            theirs = jaxmarl_command(config.peers, config.jaxmarl, config.total_steps, 0)
             name = "JaxMARL's script"
             results.setdefault(name, []).append(whole(name, theirs, "env_steps"))
         write_json(folder / "cold_start.json", results)
@@ -109,8 +109,7 @@ def measure(config: Config, folder: Path) -> dict[str, list[dict[str, float]]]:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "benchmarks/cold_start.py")
-    if (config.peers is None) != (config.jaxmarl is None):
-        raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
+    check_peers(config.peers, config.jaxmarl)
     with open_results("cold-start", config.out) as (folder, console):
         results = measure(config, folder.absolute())
         medians = {

@@ -81,7 +81,9 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
     for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_ENABLE_COMPILATION_CACHE"):
         env.pop(name, None)  # they would take precedence over `cache`
     flags = {**flags, "--out": str(folder), "--seed": str(seed)}
-    _run("ippo.py", [sys.executable, str(PAGES / "ippo.py"), *itertools.chain(*flags.items())], env)
+    run_program(
+        "ippo.py", [sys.executable, str(PAGES / "ippo.py"), *itertools.chain(*flags.items())], env
+    )
     result = json.loads(read_regular_text(folder / "result.json"))
     seconds = {x: result["reached"].get(str(x), {}).get("wall_seconds") for x in THRESHOLDS}
     return {"steps_per_second": result["steps_per_second"], "seconds": seconds}
@@ -95,7 +97,7 @@ def single_file(total_steps: int, seed: int) -> dict[str, Any]:
     **Raises:** `RunError` when the run fails.
     """
     command = [sys.executable, str(PAGES / "single_file_ppo.py"), "--total-steps", str(total_steps)]
-    lines = _run("single_file_ppo.py", [*command, "--seed", str(seed)], NO_CACHE)
+    lines = run_program("single_file_ppo.py", [*command, "--seed", str(seed)], NO_CACHE)
     speeds = [float(x.replace(",", "")) for x in re.findall(r"([\d,]+) steps/s", lines)]
     return {"steps_per_second": statistics.median(speeds)}
 
@@ -108,9 +110,9 @@ def theirs(config: Config, seed: int) -> dict[str, Any]:
 
     **Raises:** `RunError` when the script fails.
     """
-    command = [str(config.peers), "-W", "ignore", str(JAXMARL_SCRIPT)]
-    command += [str(config.jaxmarl), str(config.peer_steps), str(seed)]
-    lines = _run("JaxMARL's script", command, NO_CACHE)
+    assert config.peers is not None
+    command = jaxmarl_command(config.peers, config.jaxmarl, config.peer_steps, seed)
+    lines = run_program("JaxMARL's script", command, NO_CACHE)
     rows = [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
     if len(rows) < 2:
         raise RunError("JaxMARL's script made fewer than two updates: raise --peer-steps.")
@@ -122,14 +124,37 @@ def theirs(config: Config, seed: int) -> dict[str, Any]:
     return {"steps_per_second": speed, "seconds": seconds}
 
 
-def _run(name: str, command: Sequence[str], env: dict[str, str]) -> str:
+def jaxmarl_command(peers: Path, jaxmarl: Path | None, steps: int, seed: int) -> list[str]:
+    """The command that trains with JaxMARL's script for a number of steps."""
+    options = [str(jaxmarl), str(steps), str(seed)]
+    return [str(peers), "-u", "-W", "ignore", str(JAXMARL_SCRIPT), *options]
+
+
+def check_peers(peers: Path | None, jaxmarl: Path | None) -> None:
+    """**Raises:** `UsageError` when only one of `--peers` and `--jaxmarl` is given."""
+    if (peers is None) != (jaxmarl is None):
+        raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
+
+
+def check_ended(name: str, code: int, errors: str) -> None:
+    """**Raises:** `RunError` with the last line of its errors when a program has failed."""
+    if code:
+        last = (errors.strip().splitlines() or ["it printed no error"])[-1]
+        raise RunError(f"{name} failed: {last.removeprefix('error: ')}")
+
+
+def run_program(name: str, command: Sequence[str], env: dict[str, str]) -> str:
+    """Runs a program to its end.
+
+    **Returns:** what it printed.
+
+    **Raises:** `RunError` when it cannot be run, or fails.
+    """
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True)
     except OSError as error:
         raise RunError(f"{command[0]!r} cannot be run: {error.strerror}.") from error
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it printed no error"])[-1]
-        raise RunError(f"{name} failed: {last.removeprefix('error: ')}")
+    check_ended(name, done.returncode, done.stderr)
     return done.stdout
 
 
@@ -207,8 +232,7 @@ def _numbers(values: Sequence[float | None], digits: int) -> str:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "benchmarks/learning_speed.py")
-    if (config.peers is None) != (config.jaxmarl is None):
-        raise UsageError("--peers and --jaxmarl go together: an interpreter and a checkout.")
+    check_peers(config.peers, config.jaxmarl)
     with open_results("learning-speed", config.out) as (folder, console):
         print_results(console, measure(config, folder.absolute(), console))
         console.print(f"numbers  {folder / 'learning_speed.json'}")

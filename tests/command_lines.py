@@ -15,6 +15,16 @@ from eqgrid_lab.base import Process, exit_code_of
 from eqgrid_lab.runs import run_command_line
 from eqgrid_lab.settings import page
 
+_LISTEN = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+HEARS_CTRL_C = (sys.executable, "-c", _LISTEN)
+"""Begins the command of a Python process that hears Ctrl-C, which background jobs of a shell, and
+so perhaps these tests, ignore. That is undone in the new process: what runs between fork and exec
+can wait for other threads forever.
+"""
+
 
 @contextlib.contextmanager
 def listening() -> Iterator[Process]:

@@ -50,7 +50,7 @@ def film_episode(
 
     **Returns:** the content of a GIF, as `draw` returns it.
     """
-    steps = min(horizon or _LONGEST, _LONGEST)
+    steps = _length(horizon)
     with _compiling:  # waits for a thread that compiles the same program
         states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
     length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
@@ -72,11 +72,11 @@ def compile_film(
 
     **Arguments:** as in `film_episode`.
     """
-    steps = min(horizon or _LONGEST, _LONGEST)
     program: Any = record_steps
     with _compiling:
-        init_key, keys = _keys_of(key, steps + 1)
-        program.lower(policy, _without_resets(env), init_key, keys, False).compile()
+        program.lower(
+            *_arguments(policy, _without_resets(env), key, _length(horizon) + 1)
+        ).compile()
 
 
 def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
@@ -104,10 +104,21 @@ def record(
     **Returns:** the states before each step, the reward of each step (the mean over agents), and
     whether an episode ended with it. All of them have a leading axis of steps.
     """
-    init_key, keys = _keys_of(key, steps)
-    rows, done, _ = record_steps(policy, env, init_key, keys, False)
+    rows, done, _ = record_steps(*_arguments(policy, env, key, steps))
     states = jax.tree.map(lambda x: x[:, 0], rows["state"])
     return states, jnp.mean(rows["reward"][:, 0], axis=-1), done[:, 0]
+
+
+def _length(horizon: int | None) -> int:
+    """The largest number of steps in a film."""
+    return min(horizon or _LONGEST, _LONGEST)
+
+
+def _arguments(
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
+) -> tuple[Any, ...]:
+    """The arguments with which `record_steps` plays a number of steps."""
+    return policy, env, *_keys_of(key, steps), False
 
 
 @functools.partial(jax.jit, static_argnames="steps")

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_lines import HEARS_CTRL_C
 
 from agents import read_metadata
 
@@ -27,15 +28,10 @@ def begin(programs, tmp_path):
     started = []
 
     def begin(*args: str, algorithm: str = "ippo", **options) -> subprocess.Popen[str]:
-        # A shell's background jobs, and so perhaps these tests, ignore Ctrl-C.
-        listen = (
-            "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-            "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-        )
         script = str(ROOT / "experiments" / f"{algorithm}.py")
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path} | options
         process = subprocess.Popen(
-            [sys.executable, "-c", listen, script, *(() if "--resume" in args else SMALL), *args],
+            [*HEARS_CTRL_C, script, *(() if "--resume" in args else SMALL), *args],
             text=True,
             errors="backslashreplace",
             env=programs | dict(options.pop("env", {})),

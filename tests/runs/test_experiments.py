@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from command_lines import call
+from command_lines import HEARS_CTRL_C, call
 from PIL import Image
 from rich.console import Console
 from run_files import rows
@@ -352,15 +352,9 @@ def test_what_is_kept_of_a_run_whose_loss_is_no_number(tmp_path):
 def test_ctrl_c_ends_with_a_checkpoint_and_pictures(tmp_path, own_caches):
     out = tmp_path / "run"
     flags = small(out=str(out), total_steps="5120000")
-    # A shell's background jobs, and so perhaps these tests, ignore Ctrl-C. That is
-    # undone in the new process: what runs between fork and exec can wait for other threads forever.
-    listen = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    )
     script = ROOT / "experiments" / "ippo.py"
     process = subprocess.Popen(
-        [sys.executable, "-c", listen, "-u", script, *flags],
+        [*HEARS_CTRL_C, "-u", script, *flags],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -401,13 +395,9 @@ def test_an_error_in_a_program_that_compiles_ahead_is_ignored():
 @pytest.mark.slow
 def test_ctrl_c_ends_a_run_that_compiles(tmp_path, own_caches):
     out = tmp_path / "run"
-    listen = (
-        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    )
     script = ROOT / "experiments" / "ippo.py"
     with subprocess.Popen(
-        [sys.executable, "-c", listen, "-u", script, "--out", out],
+        [*HEARS_CTRL_C, "-u", script, "--out", out],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
