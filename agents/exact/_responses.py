@@ -242,21 +242,15 @@ def respond(
         with progress("responding", horizon) as report:
             value = response.solve(chances, horizon, report)
         seconds = time.perf_counter() - begin
-        others = _other_counters(model)
+        others = np.zeros(model.env.layout.tiles.shape, bool)  # the counters that cooks may not use
+        for place in set(reachable_counters(model.env.layout)) - set(model.cells):
+            others[place] = True
         careful = HandsOff(plain, jnp.asarray(others))
         played, film = _play(env, response, careful, keys, horizon)
         exact, unchanged = plain is partner and not others.any(), played
         if not exact:
             unchanged, _ = _play(env, response, partner, keys, horizon)
     return Found(seat, value, exact, played, unchanged, round(seconds, 1), film)
-
-
-def _other_counters(model: JointModel) -> np.ndarray:
-    """The counters that cooks may not use."""
-    others = np.zeros(np.asarray(model.env.layout.tiles).shape, bool)
-    for place in set(reachable_counters(model.env.layout)) - set(model.cells):
-        others[place] = True
-    return others
 
 
 def _play(

@@ -1,7 +1,6 @@
 """Trained policies: parameters, frozen moments of observations, and the shapes of observations."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -9,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from eqgrid import (
     AbstractEnv,
@@ -275,10 +274,15 @@ class TrainedPolicy(AbstractActor):
                 f"reorder needs each agent from 0 to {self.num_agents - 1} once, but got "
                 f"{list(agents)}."
             )
+        order = jnp.asarray(agents)
+
+        def reorder(network: AbstractMultiAgentNetwork) -> AbstractMultiAgentNetwork:
+            if not isinstance(network, IndependentParameters):
+                return network
+            return jax.tree.map(lambda x: x[order] if eqx.is_array(x) else x, network)
+
         return eqx.tree_at(
-            lambda p: (p.actor_critic.actor, p.actor_critic.critic),
-            self,
-            replace_fn=functools.partial(_reorder, jnp.asarray(agents)),
+            lambda p: (p.actor_critic.actor, p.actor_critic.critic), self, replace_fn=reorder
         )
 
     def _shown_to_actors(self) -> tuple[Shapes, bool]:
@@ -422,14 +426,6 @@ def _local(observation: PyTree) -> PyTree:
         observation,
         is_leaf=lambda x: isinstance(x, ObservationAndState),
     )
-
-
-def _reorder(
-    agents: Int[Array, " agents"], network: AbstractMultiAgentNetwork
-) -> AbstractMultiAgentNetwork:
-    if not isinstance(network, IndependentParameters):
-        return network
-    return jax.tree.map(lambda x: x[agents] if eqx.is_array(x) else x, network)
 
 
 def _check_arrays(what: str, given: PyTree, expected: Shapes) -> None:

@@ -65,11 +65,11 @@ def _count(default: int, limits: _Range) -> Any:
 
 def _number(default: float, limits: _Range) -> Any:
     """A field for a `Hyperparameter`; integers and NumPy scalars are converted to `float`."""
-    return eqx.field(default=default, converter=_as_float, metadata={"range": limits})
-
-
-def _as_float(x: Any) -> Any:
-    return float(x) if isinstance(x, int | np.number) else x
+    return eqx.field(
+        default=default,
+        converter=lambda x: float(x) if isinstance(x, int | np.number) else x,
+        metadata={"range": limits},
+    )
 
 
 def _as_pytree(function: Any) -> Any:
@@ -473,7 +473,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         if self.normalize_values:
             # Moments first: they include the new targets, so that none of these is an outlier.
             value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
-            target = _standardized(target, value_moments)
+            target = (target - value_moments.mean) / _deviation(value_moments)
         chunk = self._chunk(len(rollout.value), policy.recurrent)
         return cut_rollout(rollout, advantage, target, chunk), value_moments
 
@@ -581,13 +581,11 @@ def _gradient_step(
     with jax.numpy_dtype_promotion("standard"):
         change, opt_state = optimiser.update(gradient, opt_state, parameters)
     # Only a gradient that is not finite is read once more, to find out whose it is.
-    bad_leaf = jax.lax.cond(jnp.isfinite(grad_norm), _no_leaf, _first_bad_leaf, gradient)
+    no_leaf = jnp.asarray(-1, dtype=jnp.int32)
+    finite = jnp.isfinite(grad_norm)
+    bad_leaf = jax.lax.cond(finite, lambda _: no_leaf, _first_bad_leaf, gradient)
     parts |= {"grad_norm": grad_norm, "bad_leaf": bad_leaf}
     return (optax.apply_updates(parameters, change), opt_state), parts
-
-
-def _no_leaf(_: PyTree) -> Int[Array, ""]:
-    return jnp.asarray(-1, dtype=jnp.int32)
 
 
 def _first_bad_leaf(gradient: PyTree[Float[Array, "..."]]) -> Int[Array, ""]:
@@ -597,10 +595,6 @@ def _first_bad_leaf(gradient: PyTree[Float[Array, "..."]]) -> Int[Array, ""]:
 
 def _in_rewards(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
     return moments.mean + _deviation(moments) * value
-
-
-def _standardized(value: Float[Array, "..."], moments: RunningMoments) -> Float[Array, "..."]:
-    return (value - moments.mean) / _deviation(moments)
 
 
 def _deviation(moments: RunningMoments) -> Float[Array, ""]:

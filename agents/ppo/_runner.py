@@ -111,7 +111,12 @@ def init_runner(
 
     **Raises:** `ValueError` when the environments do not reset themselves.
     """
-    _check_resets(env)
+    core = unwrap(env)  # custom vector environments are assumed to reset themselves
+    if isinstance(core, Vectorize) and not contains_wrapper(core.env, AbstractAutoReset):
+        raise ValueError(
+            "The environments must reset themselves when an episode ends: use "
+            "Vectorize(AutoReset(env), num_envs)."
+        )
     observation, env_state = env.reset(key)
     carry = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
@@ -185,12 +190,3 @@ def step_runner(
         env_state, timestep.observation, decision.next_carry, timestep.done, timestep.acts_next
     )
     return decision, timestep, runner
-
-
-def _check_resets(env: AbstractVectorEnv) -> None:
-    core = unwrap(env)  # custom vector environments are assumed to reset themselves
-    if isinstance(core, Vectorize) and not contains_wrapper(core.env, AbstractAutoReset):
-        raise ValueError(
-            "The environments must reset themselves when an episode ends: use "
-            "Vectorize(AutoReset(env), num_envs)."
-        )

@@ -134,7 +134,12 @@ def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
     # XLA carries these shardings through the whole update, and adds sums over the devices where a
     # mean, a moment or a gradient needs all environments.
     whole, shared = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (_AXIS,)))
-    return jax.tree.map(lambda x: _place(x, shared if _leads_with(x, num_envs) else whole), tree)
+
+    def place(x: PyTree) -> PyTree:
+        of_envs = isinstance(x, Array) and x.shape[:1] == (num_envs,)
+        return _place(x, shared if of_envs else whole)
+
+    return jax.tree.map(place, tree)
 
 
 def on_each_device(
@@ -201,7 +206,3 @@ def _place_here(x: Array, sharding: NamedSharding) -> Array:
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
     numbers = np.asarray(x)
     return jax.make_array_from_callback(numbers.shape, sharding, lambda index: numbers[index])
-
-
-def _leads_with(x: PyTree, length: int) -> bool:
-    return isinstance(x, Array) and x.shape[:1] == (length,)

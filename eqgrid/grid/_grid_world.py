@@ -134,7 +134,12 @@ class AbstractGridWorld(AbstractEnv):
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
         for paid in (reward, shaping):
-            _check_events_of(paid, self.events.names)
+            if isinstance(paid, WeightedEventReward) and paid.names != self.events.names:
+                raise ValueError(
+                    f"A reward has weights for the events {', '.join(paid.names) or 'none'}, but "
+                    f"the world has the events {', '.join(self.events.names) or 'none'}: give it "
+                    "these, in this order."
+                )
         self.action_mask, self.starts = action_mask, tuple(starts)
         check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
@@ -369,15 +374,6 @@ def _random_play(env: AbstractGridWorld, key: PRNGKeyArray, steps: int) -> World
 
     _, rest = jax.lax.scan(step, first, jax.random.split(steps_key, steps))
     return jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs]), first, rest)
-
-
-def _check_events_of(reward: AbstractReward | None, names: tuple[str, ...]) -> None:
-    """**Raises:** `ValueError` when a reward weighs other events than the world has."""
-    if isinstance(reward, WeightedEventReward) and reward.names != names:
-        raise ValueError(
-            f"A reward has weights for the events {', '.join(reward.names) or 'none'}, but the "
-            f"world has the events {', '.join(names) or 'none'}: give it these, in this order."
-        )
 
 
 def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actions:

@@ -151,7 +151,10 @@ class WeightedEventReward(AbstractReward):
             raise ValueError(
                 f"There is no event {min(unknown)!r}: the events are {', '.join(names)}."
             )
-        worth = [_as_weight(name, weights.get(name, 0.0)) for name in names]
+        worth = []
+        for name in names:
+            needs = f"The event {name!r} needs a finite weight"
+            worth.append(as_number(weights.get(name, 0.0), float, is_finite, needs))
         self.weights = jnp.asarray(worth, jnp.float32)
         self.names, self.shared = tuple(names), shared
 
@@ -160,11 +163,6 @@ class WeightedEventReward(AbstractReward):
         paid = [x.astype(jnp.float32) * w for x, w in zip(step.happened, self.weights, strict=True)]
         own = sum(paid, start=jnp.zeros(step.world.num_agents, jnp.float32))
         return jnp.broadcast_to(own.sum(), own.shape) if self.shared else own
-
-
-def _as_weight(name: str, weight: Real[ArrayLike, ""]) -> Float32[Array, ""]:
-    needs = f"The event {name!r} needs a finite weight"
-    return as_number(weight, float, is_finite, needs).astype(jnp.float32)
 
 
 class AbstractEnding(eqx.Module):

@@ -17,8 +17,6 @@ from rich.console import Console
 
 from agents import (
     MLP,
-    AbstractNetwork,
-    ActorCritic,
     PartnerTeam,
     SharedParameters,
     TrainedPolicy,
@@ -124,7 +122,9 @@ def _train(
     seeds = range(config.seed, config.seed + config.num_seeds)
     split = [jax.random.split(jax.random.key(seed)) for seed in seeds]
     untrained = [config.policy(envs, keys[0]) for keys in split]
-    networks = [_network(policy) for policy in untrained]
+    networks = [x.actor.network for x in untrained if isinstance(x.actor, SharedParameters)]
+    if len(networks) < len(untrained):
+        raise UsageError("A human model is one network for all seats: use shared parameters.")
     shown = recorded.shown(held_out=False, length=learner.length_for(networks[0]))
     held_out = recorded.shown(held_out=True)
     rows: list[list[dict[str, float]]] = [[] for _ in seeds]
@@ -162,12 +162,6 @@ def _train(
             policies[kind].append(trained_policy(trained, envs))
     epochs = {"last": [len(rows[0])] * len(untrained), "best": clones.best_epoch.tolist()}
     return _Models(policies, scores, epochs, rows, seconds)
-
-
-def _network(policy: ActorCritic) -> AbstractNetwork:
-    if not isinstance(policy.actor, SharedParameters):
-        raise UsageError("A human model is one network for all seats: use shared parameters.")
-    return policy.actor.network
 
 
 def _results(

@@ -342,8 +342,14 @@ def common_world(
     does not fit the world; `CheckpointError` when no world can be built from the settings in the
     file of the first policy, or that policy does not fit it.
     """
-    _check_same_world(policies)
     first: Any = policies[0].config.env
+    for other in policies[1:]:
+        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
+        if other.config.env.title != first.title:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
+                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
+            )
     env: Any = dataclasses.replace(first, normalize_observation=False)
     settings = dataclasses.replace(policies[0].config, env=env)
     try:
@@ -385,14 +391,3 @@ def judging_env(
     **Returns:** environments that reset themselves, and log their episodes.
     """
     return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
-
-
-def _check_same_world(policies: Sequence[SavedPolicy]) -> None:
-    first = policies[0].config.env
-    for other in policies[1:]:
-        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
-        if other.config.env.title != first.title:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
-                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
-            )

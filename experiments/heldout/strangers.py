@@ -169,7 +169,12 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
     folder = folder / layout
     flags = [flag.replace("{kitchen}", layout) for flag in (*method.flags, *study.flags)]
     page = os.path.relpath(method.page, EXPERIMENTS)
-    _keep(folder / "flags.json", [page, *method.population, *flags])
+    file, asked = folder / "flags.json", [page, *method.population, *flags]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        file.write_text(json.dumps(asked), encoding="utf-8")
+    elif json.loads(file.read_text(encoding="utf-8")) != asked:
+        sys.exit(f"error: {folder} has runs of other flags: choose another --out.")
     if method.population:
         population = folder / "population"
         _train(population, IPPO, "--env.layout", layout, *method.population)
@@ -180,15 +185,6 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
     for name, seeds in runs.items():
         _train(folder / name, method.page, "--env.layout", layout, *flags, *seeds)
     return [folder / name for name in runs]
-
-
-def _keep(file: Path, flags: Sequence[str]) -> None:
-    """Keeps the page and the flags of runs, and rejects others for the same folder."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists():
-        file.write_text(json.dumps(flags), encoding="utf-8")
-    elif json.loads(file.read_text(encoding="utf-8")) != flags:
-        sys.exit(f"error: {file.parent} has runs of other flags: choose another --out.")
 
 
 def stages(population: Path) -> list[Path]:

@@ -157,10 +157,6 @@ def _mosaic(
     return grid.reshape(height * side, width * side, *channels)
 
 
-def _bar_pixels(cell_pixels: int) -> int:
-    return max(_TEXT_PIXELS + 8, round(0.36 * cell_pixels))
-
-
 def _fit(
     text: str, size: int, room: Number
 ) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont]:
@@ -176,7 +172,7 @@ def _fit(
 
 
 def _bar(time: int, caption: str | None, cell_pixels: int, width: int) -> Image.Image:
-    height = _bar_pixels(cell_pixels)
+    height = max(_TEXT_PIXELS + 8, round(0.36 * cell_pixels))
     image = Image.new("RGB", (width, height), _BAR)
     draw = ImageDraw.Draw(image)
     margin, middle = max(4, height // 3), height / 2
