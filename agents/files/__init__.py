@@ -14,13 +14,15 @@ from ._checkpoint import (
 )
 from ._files import expand_home as expand_home, write_whole as write_whole
 from ._policy_file import (
+    BUNDLED as BUNDLED,
     POLICY_FILE as POLICY_FILE,
     describe_policy as describe_policy,
     find_policy as find_policy,
     load_policy as load_policy,
     save_policy as save_policy,
+    shipped as shipped,
+    shipped_policies as shipped_policies,
 )
-from ._shipped import BUNDLED as BUNDLED, shipped as shipped, shipped_policies as shipped_policies
 from ._trajectory_files import (
     load_trajectories as load_trajectories,
     read_table as read_table,

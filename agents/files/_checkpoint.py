@@ -291,8 +291,11 @@ def check_fit(found: dict[str, str], expected: dict[str, str], prefix: str = "")
     for name in [*expected, *found]:
         there, here = found.get(name, "nothing"), expected.get(name, "nothing")
         if there != here:
+            which = "in" if jax.config.read("jax_enable_x64") else "without"
+            mode = f" {which} JAX's 64-bit mode (jax_enable_x64)"
             raise ValueError(
-                f"at {prefix}{name} it holds {there}, but {here} is needed{_in_mode(there, here)}"
+                f"at {prefix}{name} it holds {there}, but {here} is needed"
+                f"{mode if differ_in_bits(there, here) else ''}"
             )
 
 
@@ -300,13 +303,6 @@ def differ_in_bits(there: str, here: str) -> bool:
     """Whether two descriptions of arrays differ in that one has 32 bits and the other has 64."""
     bits = re.compile(r"^(int|uint|float)(32|64)\[")
     return there != here and bits.sub(r"\1[", there) == bits.sub(r"\1[", here)
-
-
-def _in_mode(there: str, here: str) -> str:
-    """The mode of JAX that decides the number of bits, as the end of a sentence."""
-    which = "in" if jax.config.read("jax_enable_x64") else "without"
-    mode = f" {which} JAX's 64-bit mode (jax_enable_x64)"
-    return mode if differ_in_bits(there, here) else ""
 
 
 def named_leaves(tree: PyTree) -> dict[str, Any]:

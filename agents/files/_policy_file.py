@@ -1,5 +1,6 @@
 """Policy files: a safetensors file with a description of the policy. Loading runs no code of it."""
 
+import difflib
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -43,10 +44,15 @@ from ._checkpoint import (
 from ._description import FORMAT, PolicyTable, build_like, describe
 from ._files import expand_home
 from ._format_1 import FORMAT_1, upgrade
-from ._shipped import BUNDLED, shipped_policy
 
 POLICY_FILE = "policy.safetensors"
 """The name of the policy file in the folder of a run."""
+
+BUNDLED = "shipped:"
+"""The beginning of the name of a bundled policy, such as `shipped:cramped`."""
+
+_INSTALLED = Path(__file__).parents[1] / "shipped"
+_CHECKED_OUT = Path(__file__).parents[2] / "experiments"
 
 _DO_NOT_FIT = (
     *(ValueError, TypeError, ArithmeticError, AttributeError, RecursionError),
@@ -155,11 +161,14 @@ def load_policy(
             table, networks or {}, heads or {}, critic_inputs or {}, like
         )
         policy = _fill(about, data, table.parameters, policy, convert)
-        normalization = table.normalization and Normalization(
-            _checked(_fill(about, data, table.moments, moments, convert)),
-            jnp.asarray(table.normalization.epsilon),
-            jnp.asarray(math.inf if (clip := table.normalization.clip) is None else clip),
-        )
+        if (stored := table.normalization) is None:
+            return TrainedPolicy(policy, space, observation)
+        moments = _fill(about, data, table.moments, moments, convert)
+        for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
+            if one.count < 0 or (one.variance < 0).any():
+                raise ValueError("its moments have a count or a variance below 0")
+        clip = jnp.asarray(math.inf if stored.clip is None else stored.clip)
+        normalization = Normalization(moments, jnp.asarray(stored.epsilon), clip)
         return TrainedPolicy(policy, space, observation, normalization)
     except _DO_NOT_FIT as error:
         why = str(error).partition("\n")[0].rstrip(".")
@@ -182,7 +191,15 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
     **Raises:** `CheckpointError` when there is no policy in the folder, or no such bundled policy.
     """
     if str(path).startswith(BUNDLED):
-        return shipped_policy(str(path).removeprefix(BUNDLED))
+        known = shipped_policies()
+        name = str(path).removeprefix(BUNDLED)
+        if name in known:
+            return known[name]
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(BUNDLED + x for x in near)}?" if near else "."
+        raise CheckpointError(
+            f"There is no bundled policy {name!r:.60}{hint} Known are {', '.join(known)}."
+        )
     folder = Path(expand_home(str(path)))
     if not folder.is_dir():
         return folder
@@ -201,6 +218,26 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
         f"There is no policy in the folder {str(path)!r}, which would be "
         f"{' or '.join(names)}: name a file, or the folder of a run."
     )
+
+
+def shipped(name: str) -> Path:
+    """The path of a file in the folder `experiments/`, which is `agents/shipped/` in a wheel.
+
+    **Arguments:**
+
+    - `name`: its path in that folder, such as `ippo.py` or `policies/ring.safetensors`.
+
+    **Returns:** the path; the file need not exist.
+    """
+    return (_INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT) / name
+
+
+def shipped_policies() -> dict[str, Path]:
+    """The bundled policy files, by name, such as `"ring"` or `"plan-ring"`.
+
+    For example, `load_policy(shipped_policies()["ring"])` is a policy for the kitchen `ring`.
+    """
+    return {x.stem: x for x in sorted(shipped("policies").glob("*.safetensors"))}
 
 
 def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> dict[str, Any]:
@@ -256,14 +293,6 @@ def _fill(
             name = jax.tree_util.keystr(where)
             raise ValueError(f"at {begin}{name} it holds numbers that are not finite")
     return filled
-
-
-def _checked(moments: PyTree[RunningMoments]) -> PyTree[RunningMoments]:
-    """The moments. **Raises:** `ValueError` with a clause if a count or a variance is below 0."""
-    for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
-        if one.count < 0 or (one.variance < 0).any():
-            raise ValueError("its moments have a count or a variance below 0")
-    return moments
 
 
 def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:

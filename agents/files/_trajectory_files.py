@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Shaped
 
 from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
 from eqgrid.typing import PyTree
@@ -92,8 +91,13 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     )
     for name in [*stored, *arrays]:
         _check_array(str(path), name, arrays.get(name), stored.get(name))
-    read = [_as_leaf(arrays[name], leaf) for name, leaf in _named(like).items()]
-    return jax.tree.unflatten(jax.tree.structure(like), read)
+    leaves = []
+    for name, leaf in _named(like).items():
+        array = jnp.asarray(arrays[name])
+        if is_key(leaf):
+            array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
+        leaves.append(array)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
 def write_table(
@@ -179,12 +183,6 @@ def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
 def _named(tree: PyTree) -> dict[str, Any]:
     """The arrays of a tree by their names, in the order of its leaves."""
     return {name.lstrip("."): leaf for name, leaf in named_leaves(tree).items()}
-
-
-def _as_leaf(array: np.ndarray, like: Any) -> Shaped[Array, "..."]:
-    if is_key(like):
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
-    return jnp.asarray(array)
 
 
 def _check_array(path: str, name: str, found: Any, expected: Any) -> None:

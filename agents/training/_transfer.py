@@ -5,7 +5,6 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias, get_args
 
 import equinox as eqx
-from jaxtyping import Array, Shaped
 
 from eqgrid import (
     AbstractVectorEnv,
@@ -67,9 +66,8 @@ def transfer(
         )
     env_state = _with_parts(state.runner.env_state, fresh.runner.env_state, keep)
     # The first observations are normalised with the moments that were kept.
-    runner = dataclasses.replace(
-        fresh.runner, env_state=env_state, observation=_observe(env, env_state)
-    )
+    observation = eqx.filter_jit(lambda env, env_state: env.observe(env_state))(env, env_state)
+    runner = dataclasses.replace(fresh.runner, env_state=env_state, observation=observation)
     # The runner comes from `fresh`: its episodes belong to the other environments.
     names = ["updates", *(name for part in keep for name in state.kept.get(part, ()))]
     fresh = eqx.tree_at(lambda s: s.runner, fresh, runner)
@@ -79,11 +77,6 @@ def transfer(
         [getattr(state, name) for name in names],
         is_leaf=lambda x: x is None,
     )
-
-
-@eqx.filter_jit
-def _observe(env: AbstractVectorEnv, env_state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
-    return env.observe(env_state)
 
 
 def _shapes(tree: PyTree) -> PyTree:

@@ -25,7 +25,7 @@ LOOK = """
 import importlib.util, json
 import agents, eqgrid
 import experiments.mine
-from agents.files._shipped import shipped
+from agents.files import shipped
 
 tests = importlib.util.find_spec("tests")
 policy = agents.load_policy(shipped("policies/ring.safetensors"))

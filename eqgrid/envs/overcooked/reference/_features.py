@@ -99,15 +99,11 @@ class ReferenceFeatures(AbstractObservation):
             return _search(num_pots, tiles, self.nearest, bodies)
         changed = (tiles != self.tiles).any()
         search = functools.partial(_search, num_pots)
-        return batched_cond(changed, search, _look_up, tiles, self.nearest, bodies)
 
+        def look_up(_: Array, nearest: Array, bodies: Bodies) -> Int8[Array, "agents places 2"]:
+            return nearest[bodies.position[:, 0], bodies.position[:, 1], bodies.direction]
 
-def _look_up(
-    tiles: UInt8[Array, "height width"],
-    nearest: Int8[Array, "height width directions places 2"],
-    bodies: Bodies,
-) -> Int8[Array, "agents places 2"]:
-    return nearest[bodies.position[:, 0], bodies.position[:, 1], bodies.direction]
+        return batched_cond(changed, search, look_up, tiles, self.nearest, bodies)
 
 
 def _search(
