@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import io
 import itertools
 import json
@@ -204,8 +205,13 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
     **Raises:** `UsageError` when two runs of one row differ in other settings, or have equal seeds.
     """
     rows = []
-    for name in sorted({run.row for run in runs}):
-        own = sorted((run for run in runs if run.row == name), key=lambda run: run.seeds)
+    # Many rows may be in one folder, which is searched once.
+    find = functools.cache(
+        lambda folder, name: sorted(folder.glob(f"**/{name}"), key=lambda x: x.stat().st_mtime)
+    )
+    by_name = sorted(runs, key=lambda run: (run.row, run.seeds))
+    for name, group in itertools.groupby(by_name, key=lambda run: run.row):
+        own = tuple(group)
         for before, run in itertools.pairwise(own):
             differ = _difference(before.settings, run.settings)
             if differ is not None or before.seeds == run.seeds:
@@ -214,22 +220,23 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                     f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
                     "that differ only in their seeds."
                 )
-        row = Row(dict(zip(_NAMES, name, strict=True)), tuple(own), {})
-        games = _played(row, "crossplay.json") | _played(row, "partners.json")
-        people = _played(row, "partners.json", with_people=True)
-        own = {"people": people.get("people"), "regret": people.get("regret")}
-        rows.append(dataclasses.replace(row, games={**games, **own}))
+        row = Row(dict(zip(_NAMES, name, strict=True)), own, {})
+        crossplay, partners = (find(row.folder, f"{x}.json") for x in ("crossplay", "partners"))
+        games = _played(row, crossplay) | _played(row, partners)
+        people = _played(row, partners, with_people=True)
+        games |= {"people": people.get("people"), "regret": people.get("regret")}
+        rows.append(dataclasses.replace(row, games=games))
     return rows
 
 
-def _played(row: Row, name: str, *, with_people: bool = False) -> Table:
-    """The contents of the newest file of this name in the folder of the row that is about exactly
-    these runs, with proxies of people or with all other partners; empty if there is none. Games of
-    most probable actions do not count, nor those with partners that a policy knows.
+def _played(row: Row, paths: Sequence[Path], *, with_people: bool = False) -> Table:
+    """The contents of the last of these files that is about exactly the runs of the row, with
+    proxies of people or with all other partners; empty if there is none. Games of most probable
+    actions do not count, nor those with partners that a policy knows.
     """
     runs = {run.folder.resolve() for run in row.runs}
     found = {}
-    for path in sorted(row.folder.glob(f"**/{name}"), key=lambda path: path.stat().st_mtime):
+    for path in paths:
         try:
             result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
             played = {Path(policy).parent.resolve() for policy in result["policies"]}
@@ -261,6 +268,7 @@ def _difference(one: Table, other: Table) -> str | None:
 
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+_DASHES = ("-", "--", ":", "-.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -372,9 +380,10 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         for row in (row for row in rows if row.names["layout"] == layout):
             steps, scores = align_curves([run.curve for run in row.runs])
             low, high = bootstrap_interval(scores)
-            colour = _COLOURS[kinds.index(_kind(row)) % len(_COLOURS)]
+            lap, place = divmod(kinds.index(_kind(row)), len(_COLOURS))
+            colour, dashes = _COLOURS[place], _DASHES[lap % len(_DASHES)]
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-            axes.plot(steps, interquartile_mean(scores), color=colour, label=_kind(row))
+            axes.plot(steps, interquartile_mean(scores), dashes, color=colour, label=_kind(row))
             if row.optimum is not None:
                 axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
         axes.set_title(layout, loc="left")
