@@ -88,7 +88,7 @@ class RandomKitchen(AbstractStart):
     places: RandomPlaces
     full_only: bool = eqx.field(static=True)
 
-    def __init__(self, layout: Layout, full_only: bool = True):
+    def __init__(self, layout: Layout, full_only: bool):
         self.places, self.full_only = RandomPlaces(layout), full_only
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
