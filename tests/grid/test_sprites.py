@@ -13,7 +13,7 @@ from eqgrid.grid import IDLE, NOTHING, AgentLook, Look, draw_look
 
 RECORD = Path(__file__).parents[1] / "golden" / "sprites"
 CELL, COLUMNS = 24, 16
-OPEN, CLOSED = (True,) * 4, (False,) * 4
+OPEN, CLOSED = (True, True, True, True), (False, False, False, False)
 
 
 def draw_sprites(name):
