@@ -119,11 +119,11 @@ def train(
     or another length. The last block is shorter if the blocks do not divide the run.
 
     Signals are not handled: a Ctrl-C raises `KeyboardInterrupt`, as in any Python program. A
-    program that must not lose an update installs a handler that stores the signal, and returns a
-    text from `should_stop`.
+    program that must not lose an update installs a handler that stores the signal, and returns the
+    reason from `should_stop`.
 
     Many runs are trained together, in one compiled program, if `state` was made by
-    `eqx.filter_vmap` of `init_train_state`: every array then has a leading axis of the runs. The
+    `eqx.filter_vmap` of `init_train_state`: every array then has a leading `runs` axis. The
     result of each run is as in training it alone, except for rounding. `pick_run` extracts one.
 
     ```python
@@ -148,23 +148,26 @@ def train(
     - `num_updates`: the number of updates of the whole run, including those already in `state`.
     - `updates_per_block`: the number of updates between two calls of the hooks, at least 1.
     - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
-        environments of a run are sharded evenly over them, and many runs are divided evenly among
-        them; the result is as on one device, except for rounding. If the devices belong to
-        several processes, all of them call `train` with a single run: it uses the state and the
-        `measure` of process 0 (the others may pass shapes of a state), and a hook or `should_stop`
-        of any process stops all. Hooks get complete arrays.
+        environments of a run are sharded evenly over the devices, and many runs are divided evenly
+        among them. The result is as on one device, except for rounding.
     - `measure`: called after every block, before the hooks, which find its result in
         `progress.measured`; meant for evaluations.
     - `hooks`: all of them are called in order after every block, also when one stops the run.
     - `should_stop`: called again and again while the first block is compiled, and then after the
         hooks of every block; a text ends the run, and is stored as the reason. XLA cannot be
-        interrupted: it goes on in a thread, for which the interpreter waits at its end.
-    - `before`: the result of an earlier call, if this one continues its run in other environments
-        (see `transfer`); times are then counted on from it.
-    - `env_axes`: for many runs, which arrays of `env` have an axis of the runs, as the `in_axes` of
+        interrupted: the compilation continues in a thread, and Python waits for this thread when it
+        exits.
+    - `before`: the result of an earlier call, to continue its times after a change of environments
+        (see `transfer`).
+    - `env_axes`: for many runs, which arrays of `env` have a `runs` axis, as the `in_axes` of
         `eqx.filter_vmap`; none of them unless given.
     - `donate`: let every block overwrite the arrays of the state before it, including `state`. This
         saves the memory of one state; the older state can no longer be read.
+
+    **Several processes.** If the devices of `mesh` belong to several processes, each process calls
+    `train` with the same single run. The state and `measure` of process 0 are used; the others may
+    pass the shapes of a state. A hook or `should_stop` of any process stops all of them. Hooks get
+    complete arrays.
 
     **Returns:** the progress of the run at its end, with the last state.
 
@@ -179,10 +182,10 @@ def train(
     left = num_updates - progress.updates
     if left < 0:
         raise ValueError(
-            f"{progress.updates} updates are made already, but only {num_updates} asked for."
+            f"`num_updates` is {num_updates}, but the state has {progress.updates} updates already."
         )
     if updates_per_block < 1:
-        raise ValueError(f"A block needs at least 1 update, but {updates_per_block} are asked.")
+        raise ValueError(f"`updates_per_block` must be at least 1, not {updates_per_block}.")
     if mesh is not None:
         runs = num_runs(state)
         if runs is not None and spans_processes(mesh):
@@ -201,7 +204,7 @@ def train(
         mesh=mesh,
         env_axes=env_axes,
     )
-    # From here on, everything that differs between runs is an array: the block is compiled once.
+    # From here on, values that may change between calls are arrays: the block is compiled once.
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
     block, asked = _compile(settings, state, donate, should_stop)
@@ -396,7 +399,7 @@ def _place(settings: _Settings, state: S) -> tuple[_Settings, S]:
 
 
 def _if_vector(x: PyTree) -> int | None:
-    """The axis of a setting for `vmap`: that of a vector, which has an entry for each run."""
+    """The `vmap` axis of a setting: 0 for a vector with an entry for each run, else `None`."""
     return 0 if eqx.is_array(x) and x.ndim else None
 
 
@@ -494,10 +497,10 @@ def _advance(
 
     **Returns:** the next state, on the devices of the mesh, and the progress of the run.
     """
-    block_begin = time.perf_counter()
+    block_start = time.perf_counter()
     count = min(settings.length, old.num_updates - old.updates)
     state, metrics = block(settings, state, replicate(_count(count), settings.mesh))
-    # Copied to the host, which waits for the block: only now is the time that of the computation.
+    # The copy to the host waits for the block, so that the time below includes its computation.
     metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
     end = time.perf_counter()
     _check_finite(metrics, old.updates, state)  # before any hook could save the state
@@ -510,13 +513,13 @@ def _advance(
         updates=updates,
         env_steps=updates * (old.num_env_steps // old.num_updates),
         wall_seconds=end - begin,
-        train_seconds=old.train_seconds + end - block_begin,
+        train_seconds=old.train_seconds + end - block_start,
     )
 
 
 def _without_repeats(state: S) -> S:
-    """The state with a copy of every array that it has a second time, such as the parameters of a
-    target network, since an array can be donated only once.
+    """Copies arrays that occur more than once in the state, such as the parameters of a target
+    network, because an array can be donated only once.
     """
     seen = set()
 

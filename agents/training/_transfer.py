@@ -28,7 +28,7 @@ _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
     NormalizeRewardState: ("moments", "moments"),
     ShapedRewardState: ("shaping", "count"),
 }
-"""The states of wrappers that can be kept, with the part that they belong to, and the field."""
+"""For each state of a wrapper that can be kept: its part, and the field to copy."""
 
 
 def transfer(
@@ -49,12 +49,13 @@ def transfer(
 
     - `state`: the state of the run so far.
     - `fresh`: a new state in the other environments, with equal shapes of parameters.
-    - `env`: the other environments, of equal number and with the same wrappers.
-    - `keep`: the parts to keep: the parameters (those of the policy, the moments of the critic's
-        targets, and what else `kept` names in a state of one's own), the state of the optimiser,
-        the moments of `NormalizeObservation` and
-        `NormalizeReward`, and the count of `ShapedReward`, so that its schedule continues. All
-        other parts are from `fresh`.
+    - `env`: the other environments. Their number and their wrappers must be the same.
+    - `keep`: the parts to keep; all other parts are from `fresh`.
+        - `"parameters"`: the policy, the moments of the critic's targets, and the fields that the
+            class of the state lists in `kept`.
+        - `"optimizer"`: the state of the optimiser.
+        - `"moments"`: the moments of `NormalizeObservation` and `NormalizeReward`.
+        - `"shaping"`: the count of `ShapedReward`, so that its schedule continues.
 
     **Returns:** `fresh` with the kept parts, and with the number of updates of `state`.
 
@@ -75,7 +76,7 @@ def transfer(
         lambda s: [getattr(s, name) for name in names],
         fresh,
         [getattr(state, name) for name in names],
-        is_leaf=lambda x: x is None,
+        is_leaf=lambda x: x is None,  # a field that is kept may be `None`
     )
 
 
@@ -87,7 +88,7 @@ def _with_parts(old: PyTree, new: PyTree, keep: Collection[Part]) -> PyTree:
     """The state `new` of a stack of wrappers, with the parts of `old` that are kept."""
     if not (isinstance(old, AbstractWrapperState) and isinstance(new, AbstractWrapperState)):
         return new
-    # `tree_at` calls no `__init__`, which would check the shapes of one environment.
+    # `dataclasses.replace` would call `__init__`, which rejects batched shapes. `tree_at` does not.
     inner = _with_parts(old.env_state, new.env_state, keep)
     new = eqx.tree_at(lambda state: state.env_state, new, inner)
     part, name = _WRAPPERS.get(type(new), (None, ""))

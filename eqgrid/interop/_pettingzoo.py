@@ -47,13 +47,13 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         self.possible_agents = [f"agent_{i}" for i in range(world.num_agents)]
         self.agents: list[str] = []
         # Each agent has its own copy of the spaces, so that they can be seeded separately.
-        does, sees = action_space(world), observation_space(world)
-        self.action_spaces = {name: copy.deepcopy(does) for name in self.possible_agents}
+        actions, observations = action_space(world), observation_space(world)
+        self.action_spaces = {name: copy.deepcopy(actions) for name in self.possible_agents}
         self.observation_spaces: dict[str, Space] = {
-            name: copy.deepcopy(sees) for name in self.possible_agents
+            name: copy.deepcopy(observations) for name in self.possible_agents
         }
-        low = does.low if isinstance(does, gymnasium.spaces.Box) else 0
-        self._idle = np.asarray(low, does.dtype)  # for agents that are done
+        low = actions.low if isinstance(actions, gymnasium.spaces.Box) else 0
+        self._idle = np.asarray(low, actions.dtype)  # for agents that have terminated
         self._random: np.random.Generator | None = None
 
     def action_space(self, agent: str) -> Space:
@@ -96,8 +96,8 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         in the returned dicts for the last time.
 
         **Returns:** observations, rewards, terminations, truncations and infos. The info of an
-        agent has the entries of `TimeStep.info`; of entries with a row for each agent, it has
-        the agent's row.
+        agent has the entries of `TimeStep.info`. For an entry with a row for each agent, it
+        contains only the agent's row.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action that is missing or outside the action space, or for an unknown agent.
@@ -131,13 +131,13 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
             self.render()
 
     def _read(self, actions: Mapping[str, Action]) -> Shaped[np.ndarray, "agents ..."]:
-        """The actions of all agents, in order, with an arbitrary one for agents that are done."""
+        """The actions of all agents, in order; of terminated agents, the lowest one."""
         missing = [name for name in self.agents if name not in actions]
         unknown = [name for name in actions if name not in self.action_spaces]
         if missing or unknown:
             raise ValueError(
-                f"step needs an action of each of {', '.join(self.agents)}, but got those of "
-                f"{', '.join(map(str, actions)) or 'none'}."
+                f"step needs an action of each of {', '.join(self.agents)}, but got actions of "
+                f"{', '.join(map(str, actions)) or 'no agent'}."
             )
         return np.stack(
             [

@@ -1,4 +1,4 @@
-"""Wrappers of the end of an episode: AutoReset starts the next one, and TimeLimit truncates it."""
+"""Wrappers for the end of an episode: AutoReset starts the next one, and TimeLimit truncates it."""
 
 import dataclasses
 from typing import final
@@ -46,8 +46,8 @@ class AutoReset(AbstractAutoReset):
     `observation` is recomputed from the state after the reset, so under `jit` the final observation
     costs nothing if it is not used.
 
-    By default, a reset is computed in every step and selected where it is needed, as `vmap` would
-    do in any case. With `lazy`, it is computed only in steps in which an episode
+    By default, a reset is computed in every step and selected where it is needed, because `vmap`
+    computes both branches anyway. With `lazy`, it is computed only in steps in which an episode
     ends somewhere in the batch. AutoReset has no state of its own: its state is the inner state.
 
     ```python
@@ -73,7 +73,7 @@ class AutoReset(AbstractAutoReset):
         self.lazy = lazy
         self.env = check_single_env(env, "AutoReset(env)")
         if contains_wrapper(self.env, AbstractAutoReset):
-            raise ValueError("One AutoReset is enough: AutoReset(env).")
+            raise ValueError("`env` contains an AutoReset already: do not wrap it again.")
         for kind, more in ((ShapedReward, ""), (Scheduled, "where, ")):
             if contains_wrapper(self.env, kind):
                 raise ValueError(
@@ -123,7 +123,7 @@ class StepCountState(AbstractWrapperState):
 class TimeLimit(AbstractWrapper):
     """Truncates an episode after `limit` steps.
 
-    It sets `truncated` on that step, and does not change it before. A time limit belongs to the
+    It sets `truncated` on that step, and leaves it unchanged before. A time limit belongs to the
     experiment, not to the task, so the state after it still has a value (Pardo et al. 2018, "Time
     Limits in Reinforcement Learning"). If an agent terminates on the same step, both `terminated`
     and `truncated` are true; `terminated` takes precedence, and the learner does not bootstrap. If

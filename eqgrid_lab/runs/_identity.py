@@ -46,7 +46,8 @@ def digests(config: Experiment) -> dict[str, str]:
         if flag.endswith(_NAME_FILES):
             named = [value] if isinstance(value, str) else value
             mark = digest
-            if flag == "--partners.policies":  # which may be names of models of people
+            if flag == "--partners.policies":
+                # Values may be names of bundled human models, which `files` resolves to paths.
                 mark = checksum
                 named = [str(path) for path in config.partners.files(config.env.title)]
             parts = [
@@ -128,7 +129,7 @@ def _said(value: object) -> str:
 
 
 def _settings(table: Table) -> Iterator[tuple[str, Any]]:
-    """All settings, by flag; the names of those of a stage begin with its number."""
+    """All settings, by flag. The flags of a stage begin with its number, such as `stage 1: `."""
     for number, stage in enumerate(table.get("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
     yield from _flat({name: x for name, x in table.items() if name != "stage"}, "--")
@@ -144,8 +145,8 @@ def _flat(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, Any]]
 
 
 def run_digest(metadata: Mapping[str, object]) -> str | None:
-    """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
-    the run; `None` if its file has none.
+    """A checksum of the settings of the run that trained a policy; `None` if the file of the policy
+    does not store them. All checkpoints of a run have the same checksum.
 
     **Arguments:**
 

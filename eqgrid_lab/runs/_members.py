@@ -1,8 +1,8 @@
-"""The members of a run: one, several seeds, or points of a sweep, in one compiled program.
+"""Trains one run, several seeds, or the points of a sweep in one compiled program.
 
 Members differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward. Each
-has a folder of its own: `seed-3/` has the same files as a run with `--seed 3` alone, except for the
-film, which is drawn of the seed with the median return.
+has its own folder: `seed-3/` has the same files as a run with `--seed 3` alone, except for the GIF:
+only the common folder has one, which shows the seed with the median return.
 """
 
 import contextlib
@@ -80,11 +80,11 @@ class Members:
 
     **Arguments:**
 
-    - `whole`: what the runs share: the stages, the process, and the folder for common files.
+    - `whole`: the run as the user started it. Its folder contains the common files.
     - `runs`: the runs, each with its settings, its folder and its history.
     - `checkpoint`: the path of the checkpoint from which all of them resume.
-    - `state`: the state to start from; `None` for a new one. Where there are several runs, its
-        arrays have a leading axis of the runs.
+    - `state`: the state to start from; `None` for a new one. If there are several runs, its arrays
+        have a leading `runs` axis.
     """
 
     whole: Run
@@ -94,16 +94,16 @@ class Members:
 
     @property
     def alone(self) -> bool:
-        """Whether there is one run, whose arrays have no axis of runs."""
+        """Whether there is one run, whose arrays have no `runs` axis."""
         return len(self.runs) == 1
 
     @property
     def names(self) -> list[str]:
-        """The names of the runs' folders, in the folder of the whole."""
+        """The names of the runs' folders in the common folder."""
         return [run.folder.relative_to(self.whole.folder).as_posix() for run in self.runs]
 
     def in_stage(self, number: int) -> "Members":
-        """The members in the stage of an index."""
+        """These members in stage `number`, counted from 0."""
         runs = tuple(dataclasses.replace(run, number=number) for run in self.runs)
         return dataclasses.replace(
             self, whole=dataclasses.replace(self.whole, number=number), runs=runs
@@ -115,7 +115,7 @@ class Members:
         """The function that makes training states of the current stage, and its arguments."""
         number = self.whole.number
         keys = [run.keys[0] for run in self.runs]
-        # The keys of the first stage are those of a run without a curriculum.
+        # Stage 0 uses the keys unchanged, so it equals a run without a curriculum.
         keys = [jax.random.fold_in(key, number) if number else key for key in keys]
         config, env = self.whole.config, self.whole.plan.train_env
 
@@ -216,7 +216,7 @@ class Members:
         **Arguments:**
 
         - `console`: where it prints.
-        - `of_each`: the words for whose steps are meant, such as ` of each seed`.
+        - `of_each`: a suffix of the printed number of steps, such as ` of each seed`.
 
         **Raises:** `RunError` when a folder cannot be written.
         """
@@ -253,7 +253,7 @@ class Members:
         - `failures`: collects the files that cannot be written.
         - `position`: the metadata of the checkpoint that they resume from; empty for new runs.
         - `log`: a logger for the rows of all runs, in addition to the loggers of each run.
-        - `prune`: the trials of a study to which the runs belong, in turn, if it prunes any.
+        - `prune`: the Optuna trials of these runs, in order; `None` if the study does not prune.
 
         **Returns:** the runs after training, in the last stage that they reached.
 
@@ -289,10 +289,11 @@ class Members:
                     hook.save(progress)
                 trained = Trained(members, progress, evaluators, failures)
                 if done is not None and progress.updates == done.progress.updates:
-                    # Stopped before the first block of this stage, the run ends in the last one.
+                    # The run was stopped before the first block of this stage, so it ends in the
+                    # previous one.
                     stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
                     return done._replace(progress=stopped)
-                if progress.measured:  # other processes get it from the first one
+                if progress.measured:  # all processes have the rows of the first one
                     rows = [progress.measured] if self.alone else [x.rows[-1] for x in evaluators]
                 reason = members._end_of_stage(rows)
                 if reason is None or progress.stopped not in (None, reason):
@@ -334,7 +335,7 @@ class Members:
         """The hooks that write into the folders of the runs, and end them."""
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, loggers, strict=True)
-        own = [_hooks(run, logs, failures, seconds) for run, logs in each]
+        own = [_hooks_of_run(run, logs, failures, seconds) for run, logs in each]
         common = [] if self.alone else [functools.partial(forget, self.whole.folder, failures)]
         return [*common, ForEach(own, evaluators)]
 
@@ -360,7 +361,7 @@ class Members:
         ended: str | None,
         before: TrainProgress | None,
     ) -> TrainProgress:
-        """Trains one stage. No update is made if it, or the whole run, has `ended` already."""
+        """Trains one stage. Makes no updates if the stage or the run has ended already."""
         run, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
         if not is_first():
             state = self.shapes()  # the first process sends the state
@@ -412,7 +413,8 @@ class Members:
     ) -> list[Callable[[], None]]:
         """Functions that compile the evaluation, and the film of a single run.
 
-        On several devices, the shardings of trained states are not known yet.
+        There are none on several devices, because the shardings of trained states are not known
+        yet.
         """
         run = self.whole
         if run.plan.mesh is not None or not is_first():
@@ -510,6 +512,7 @@ def stack_envs(
         return env, None
     arrays = [eqx.filter(config.train_env(), eqx.is_array) for config in configs]
     leaves, tree = jax.tree.flatten(env)
+    # The array leaves of all runs, in the order of `leaves`.
     each = zip(*(jax.tree.leaves(x) for x in arrays), strict=True)
     stacked, axes = [], []
     for leaf in leaves:
@@ -521,7 +524,7 @@ def stack_envs(
 
 
 def _common_reason(reasons: Sequence[str | None]) -> str | None:
-    """The reason for which all runs end, or `None` if one of them has none."""
+    """The common reason to stop; `None` while at least one run should continue."""
     if None in reasons:
         return None
     return reasons[0] if len({*reasons}) == 1 else _ALL_HAVE_ENDED
@@ -539,11 +542,8 @@ def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> Tra
 
 @final
 class ForEach:
-    """Calls the hooks of each run with its own progress, and stops when all runs have a reason to
-    stop.
-
-    Hooks write into the folder of a run, and end it at its target, when it has stopped improving,
-    or at the end of its stage.
+    """Calls the hooks of each run with the progress of that run. Stops training once every run has
+    a reason to stop.
     """
 
     def __init__(self, hooks: Sequence[Sequence[Hook]], evaluators: Sequence[Evaluator]):
@@ -562,7 +562,7 @@ class ForEach:
             raise StopTraining(reason)
 
 
-def _hooks(
+def _hooks_of_run(
     run: Run, loggers: Sequence[Logger], failures: Failures, seconds: float
 ) -> tuple[Hook, ...]:
     """The hooks of one run in its current stage."""
@@ -619,15 +619,15 @@ class KeepState:
 class Prune:
     """Reports returns to the trials of a study, and stops when all of them are pruned.
 
-    Runs do not affect one another, so that trials that continue because of others are complete, and
-    as if they had been trained alone.
+    Runs do not affect each other, so a trial that continues only because others are not pruned has
+    the same result as alone.
     """
 
     def __init__(self, trials: Sequence["Trial"], evaluators: Sequence[Evaluator]):
         """**Arguments:**
 
         - `trials`: the trials.
-        - `evaluators`: the evaluators of the runs, the same number in turn for each trial.
+        - `evaluators`: the evaluators, grouped by trial; each trial has the same number of runs.
         """
         self.trials, self.seeds = trials, len(evaluators) // len(trials)
         self.evaluators = evaluators

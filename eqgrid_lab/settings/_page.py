@@ -16,12 +16,12 @@ from ._flags import program
 from ._policy_settings import PolicySettings
 
 SHIPPED = ("ippo", "mappo", "e3t", "body", "bc")
-"""The pages that come with eqgrid, by the names of their algorithms."""
+"""The bundled pages, by the names of their algorithms."""
 
 
 @functools.cache
 def page(algorithm: str) -> type[PolicySettings]:
-    """Loads a page that comes with eqgrid.
+    """Loads a bundled page.
 
     **Arguments:**
 
@@ -47,7 +47,7 @@ def load_page(path: Path) -> type[PolicySettings]:
     """
     if path.suffix != ".py" or not path.is_file():
         raise UsageError(f"--page {str(path)!r} is not a Python file.")
-    with folder_first(str(path.parent.resolve())):  # as if it were run
+    with folder_first(str(path.parent.resolve())):  # imports resolve as if the file were run
         return _experiment_in(path)
 
 
@@ -57,7 +57,7 @@ def _experiment_in(path: Path) -> type[PolicySettings]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses resolve annotations there
+    sys.modules[name] = module  # dataclasses look up the module there
     spec.loader.exec_module(module)
     found = [
         kind
@@ -66,14 +66,14 @@ def _experiment_in(path: Path) -> type[PolicySettings]:
     ]
     if len(found) != 1:
         raise UsageError(
-            f"The page {str(path)!r} must define one class that is an Experiment, but defines "
+            f"The page {str(path)!r} must define exactly one subclass of Experiment, but defines "
             f"{len(found)}."
         )
     return found[0]
 
 
 def file_of(experiment: type[PolicySettings]) -> Path | None:
-    """The path of the page that defines an experiment; `None` if a cell of a notebook does."""
+    """The path of the page that defines an experiment; `None` for a class from a notebook."""
     try:
         path = Path(inspect.getfile(experiment))
     except (OSError, TypeError):
@@ -91,7 +91,7 @@ def name_of(experiment: type[PolicySettings]) -> str:
 def is_shipped(experiment: type[PolicySettings]) -> bool:
     """Whether the page of an experiment is one of eqgrid's or an exact copy.
 
-    The parts of such a run can be built again without the page.
+    eqgrid can then build the parts of the run again without the user's file.
     """
     own, ours = file_of(experiment), shipped(f"{experiment.algorithm}.py")
     if own is None or experiment.algorithm not in SHIPPED:

@@ -1,4 +1,4 @@
-"""`PolicySettings`: what all pages have in common, and what a policy needs in order to be used."""
+"""`PolicySettings`: the settings that all pages share, and that a policy file stores."""
 
 import abc
 import dataclasses
@@ -19,7 +19,7 @@ from ._flags import Seed
 
 @dataclasses.dataclass(frozen=True)
 class PolicySettings(abc.ABC):
-    """The settings of a command that makes policies: their world, what they observe, and seeds.
+    """The settings of a command that makes policies: world, observations and seeds.
 
     A policy file stores them, so that the policy can be played without further flags.
     """
@@ -43,7 +43,7 @@ class PolicySettings(abc.ABC):
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        """Wraps a world so that it returns the observations of actors, without those for critics.
+        """Wraps a world so that it returns the observations of actors, without inputs of critics.
 
         **Arguments:**
 
@@ -58,15 +58,15 @@ class PolicySettings(abc.ABC):
         *,
         greedy: bool = False,
     ) -> AbstractPartner:
-        """A partner that acts by a policy with these settings, among agents with other settings.
+        """A partner that acts by a policy with these settings, in a team with other settings.
 
-        In a grid world, the others may observe something else.
+        In a grid world, its observation may differ from that of the team.
 
         **Arguments:**
 
         - `policy`: the policy.
-        - `among`: the settings of the others.
-        - `shown`: their environment, with their observations.
+        - `among`: the settings of the team.
+        - `shown`: the environment of the team, with its observations.
         - `greedy`: take the most probable actions instead of sampling them.
 
         **Raises:** `ValueError` when the policy cannot act there.
@@ -81,11 +81,11 @@ class PolicySettings(abc.ABC):
         return self.as_played(PolicyPartner(policy, greedy, env))
 
     def as_played(self, partner: PolicyPartner) -> AbstractPartner:
-        """The partner with the rules by which policies of these settings are played, if any."""
+        """Applies the rules by which policies of this algorithm are played, if it has any."""
         return partner
 
     def _own_view(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
-        """The environment with the observations of these settings; `None` if they are the same."""
+        """The environment with its own observations; `None` if the team has the same."""
         world = unwrap(shown)
         if self.observed == among.observed or not isinstance(
             world, AbstractGridWorld | RandomLayouts
@@ -94,13 +94,14 @@ class PolicySettings(abc.ABC):
         theirs: Any = among.env
         own = self.observed["observation"]
         same_game = theirs if own is None else dataclasses.replace(theirs, observation=own)
+        # Builds the world once more, only to get its observation.
         grid: Any = unwrap(same_game.build(train=False))
         grid = grid.env if isinstance(grid, RandomLayouts) else grid
         return self.observe(world.with_observation(grid.observation))
 
     @property
     def observed(self) -> Table:
-        """The settings of observations, except settings that only the script defines."""
+        """The settings that determine the observation, except settings that a page adds."""
         return {"observation": getattr(self.env, "observation", None), **self.appended}
 
     @property
@@ -124,8 +125,8 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
     **Arguments:**
 
     - `experiment`: the class that a page defines.
-    - `env`: the settings of the world, by default of the experiment's default world. Its
-        `facts` replace defaults of PPO, and of settings that the experiment has.
+    - `env`: the settings of the world, by default of the page's default world. Its `facts` override
+        defaults of the page and of PPO.
     """
     plain: Any = experiment()
     world: WorldSettings = plain.env if env is None else env

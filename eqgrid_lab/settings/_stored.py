@@ -1,4 +1,5 @@
-"""Settings as tables, in settings files (TOML) and policy files, and as dataclasses.
+"""Converts settings between dataclasses and tables, which settings files (TOML) and policy files
+store.
 
 Keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`.
 """
@@ -40,16 +41,18 @@ from ._policy_settings import PolicySettings, default_settings
 
 T = TypeVar("T")
 
-NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile")
-NOT_IN_FILE += ("sweep", "distributed")
-"""Settings that no file has, since they are of one process."""
+NOT_IN_FILE = (
+    *("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile", "sweep"),
+    "distributed",
+)
+"""Settings that are not stored, because they concern one call of the command."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs"}
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
-    """Reads a TOML file of limited size. In texts that begin with `~`, it is the home folder.
+    """Reads a TOML file of limited size. A `~` at the start of a text becomes the home folder.
 
     **Arguments:**
 
@@ -64,8 +67,8 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
     except RecursionError as error:
         raise UsageError("is nested too deeply.") from error
     except ValueError as error:
-        digits = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"is not valid TOML: {digits:.200}.") from error
+        detail = "a number has too many digits" if "digits" in str(error) else str(error)
+        raise UsageError(f"is not valid TOML: {detail:.200}.") from error
 
 
 def _at_home(value: object) -> Any:
@@ -142,7 +145,7 @@ _TYPE_NAMES: dict[Hint, str] = {
 P = TypeVar("P", bound=PolicySettings)
 TUNED = "tuned"
 PAGE = "page"
-"""The key for the name of the page that wrote a settings file, if it is not one of eqgrid's."""
+"""The key for the name of the user's own page that wrote a settings file."""
 
 
 def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
@@ -152,11 +155,11 @@ def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED)
 
     - `table`: the content of a settings file.
     - `experiment`: the class that a page defines.
-    - `named`: what the command line names.
+    - `named`: the user's worlds and networks that the command line names.
 
     **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
-    for an unknown key or a value of a wrong type, and `NotNamed`, which is one, for code of the
-    user that the command line does not name.
+    for an unknown key or a value of a wrong type, and its subclass `NotNamed` when the table refers
+    to code of the user that the command line does not name.
     """
     own = {key: x for key, x in table.items() if key not in ("algorithm", PAGE)}
     tuned = own.get("config") == TUNED
@@ -242,7 +245,7 @@ def load(
     own = experiment.algorithm
     where = f"The settings file {str(path)!r}"
     if world is not None and ":" not in world:
-        world_settings(world)  # the file is not to blame for an unknown name
+        world_settings(world)  # raises before the `try`, whose errors blame the file
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         written_by = table.get("algorithm", own)
@@ -256,7 +259,7 @@ def load(
             )
         in_file = world_name_in(table) or experiment().env.name
         replaced = world not in (None, in_file)
-        # The settings of worlds of other libraries have the same names.
+        # Settings carry over between worlds of other libraries, which share their fields.
         foreign = all(str(x).partition(":")[0] in LIBRARIES for x in (world, in_file))
         kept = table.get("env", {}) if foreign else {}
         dropped = replaced and "env" in table and not kept

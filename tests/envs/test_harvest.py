@@ -232,7 +232,7 @@ def test_a_layout_may_be_a_file_or_a_layout(tmp_path):
         ({"layout": "####\n#PA#\n# ##"}, "no border"),
         ({"observation": "features"}, "choose planes"),
         ({"regrowth": (0.0, 1.5)}, "from 0 to 1"),
-        ({"regrowth": ()}, "give probabilities"),
+        ({"regrowth": ()}, "at least one probability"),
         ({"beam_length": 0}, "length from 1 to 127"),
         ({"beam_radius": 1.5}, "`beam_radius` must be a whole number"),
         ({"cooldown": -1}, "steps from 0 to"),

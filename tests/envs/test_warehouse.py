@@ -515,8 +515,8 @@ def test_planes_know_the_kinds():
         ({"size": "..\nxy\n"}, "unknown character 'y' in row 2"),
         ({"size": "..\nxx\n"}, "no goal"),
         ({"size": "x" * 126 + "\n" + "g" * 126}, "at most 125 rows"),
-        ({"size": SMALL, "num_agents": 4}, "of the 4 shelves 4 are: set `num_requests`"),
-        ({"num_agents": 1, "difficulty": "hard"}, "At least one shelf must be requested"),
+        ({"size": SMALL, "num_agents": 4}, "must be from 1 to 3, because one shelf must stay"),
+        ({"num_agents": 1, "difficulty": "hard"}, "because one shelf must stay unrequested, not"),
         ({"num_agents": 0}, "room for 1 to 110 robots, but is given 0"),
         ({"num_agents": 111, "num_requests": 1}, "room for 1 to 110 robots"),
         ({"difficulty": "harder"}, "choose easy or normal or hard"),
@@ -534,8 +534,9 @@ def test_refuses_in_one_sentence(options, words):
 
 
 def test_bad_texts_are_layout_errors():
-    with pytest.raises(LayoutError):
-        parse_warehouse("..\nxx", 1, 1)
+    for text, words in (("..\nxx", "no goal"), ("\n", "is empty")):
+        with pytest.raises(LayoutError, match=words):
+            parse_warehouse(text, 1, 1)
     with pytest.raises(ValueError, match="odd number of columns"):
         shelf_rows(1, 2)
 

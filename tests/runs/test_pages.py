@@ -206,7 +206,7 @@ def test_what_is_no_page_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match=r"--page '.*missing.py' is not a Python file\."):
         load_page(tmp_path / "missing.py")
     (tmp_path / "none.py").write_text("x = 1\n")
-    with pytest.raises(UsageError, match=r"must define one class that is an Experiment, but .* 0"):
+    with pytest.raises(UsageError, match=r"exactly one subclass of Experiment, but .* 0"):
         load_page(tmp_path / "none.py")
 
 

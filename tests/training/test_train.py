@@ -438,14 +438,14 @@ def test_the_last_block_is_as_long_as_is_left(key, updates_per_block, blocks):
 
 def test_a_block_of_nothing_is_refused(key):
     env, state = start(key)
-    with pytest.raises(ValueError, match="at least 1 update, but 0"):
+    with pytest.raises(ValueError, match="`updates_per_block` must be at least 1, not 0"):
         train(PPO_SMALL, env, state, num_updates=6, updates_per_block=0)
 
 
 def test_a_run_cannot_have_fewer_updates_than_it_made(key):
     env, state = start(key)
     state = eqx.tree_at(lambda s: s.updates, state, jnp.asarray(8))
-    with pytest.raises(ValueError, match="8 updates are made already, but only 6 asked"):
+    with pytest.raises(ValueError, match="`num_updates` is 6, but the state has 8 updates"):
         train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
 
 

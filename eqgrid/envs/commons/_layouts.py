@@ -11,7 +11,8 @@ from ._kinds import APPLE, KINDS, LEGEND, ORCHARD, RIVER
 from ._state import with_tally
 
 NUM_AGENTS = 7
-"""The largest default number of agents in a layout without digits, as in Melting Pot."""
+"""The default number of agents in a layout without digits, as in Melting Pot. It is smaller if the
+layout has fewer starts."""
 
 ORCHARDS = {
     "open": """
@@ -45,8 +46,8 @@ ORCHARDS = {
         #############""",
 }
 """The layouts of `Harvest` by name: `"open"` is the map of Melting Pot's `commons_harvest__open`,
-in which the first two players first start between the patches; `"small"` is our own, for three
-agents.
+in which the first two starts, in reading order, lie between the patches; `"small"` is our own, for
+three agents.
 """
 
 RIVERS = {
@@ -104,7 +105,9 @@ def load_layout(
     """
     if isinstance(layout, Layout):
         if layout.kinds != KINDS:
-            raise LayoutError("The layout is of another game: parse its text with the KINDS here.")
+            raise LayoutError(
+                "The layout is of another game: parse its text with eqgrid.envs.commons.KINDS."
+            )
         if num_agents not in (None, layout.num_agents):
             raise LayoutError(
                 f"This Layout has {layout.num_agents} agents, not {num_agents}: leave out "
@@ -112,14 +115,15 @@ def load_layout(
             )
         return with_tally(layout)
     text = choose_text(layout, known)
-    marks = sum(character in AGENT_CHARACTERS for character in text)
+    num_digits = sum(character in AGENT_CHARACTERS for character in text)
     text = text.translate(_MARKS)
     rows = [row.strip() for row in text.strip().splitlines()]
     starts = [(i, j) for i, row in enumerate(rows) for j, x in enumerate(row) if x in "PQ"]
     if not starts:
         raise LayoutError("The layout has no start: mark the cells in which agents start with P.")
     most = min(len(starts), len(AGENT_CHARACTERS))
-    wanted = num_agents if num_agents is not None else marks or min(NUM_AGENTS, most)
+    default = num_digits or min(NUM_AGENTS, most)
+    wanted = default if num_agents is None else num_agents
     check_whole(num_agents=wanted)
     if not 1 <= wanted <= most:
         raise LayoutError(

@@ -21,8 +21,8 @@ _WIDEST = 8
 
 @final
 class Eat(AbstractPhase):
-    """The phase in which agents eat the apples in their cells. It fires for agents that eat, and
-    counts in the `Tally` the apples and the steps in which agents are not away.
+    """The phase in which agents eat the apples in their cells. It fires for agents that eat. The
+    `Tally` counts the eaten apples and the steps in which an agent is present.
     """
 
     def __call__(self, step: Step) -> Step:
@@ -47,14 +47,16 @@ class Regrow(AbstractPhase):
     """The phase of `Harvest` in which apples grow again in cells of the orchard without one, each
     with a probability that depends on how many apples are near.
 
-    Source: `DensityRegrow` of Melting Pot (`lua/levels/commons_harvest/components.lua`), where the
-    apples are also counted as they were before the step, and an apple that grows under an agent is
-    eaten at once; the idea is from Janssen et al. (2010) and Perolat et al. (2017).
+    As in the source, apples are counted before the step, and an apple that grows under an agent is
+    eaten at once. Source: `DensityRegrow` of Melting Pot
+    (`lua/levels/commons_harvest/components.lua`). The idea is from Janssen et al. (2010) and
+    Perolat et al. (2017).
 
     **Arguments:**
 
-    - `probabilities`: the probability per step for 0, 1, 2... apples; the last one is for more.
-    - `radius`: how far apples are counted, in cells: to a Euclidean distance of `radius`.
+    - `probabilities`: the probability per step for 0, 1, 2, ... apples nearby. The last entry also
+        applies to more apples.
+    - `radius`: the Euclidean distance, in cells, up to which apples count as nearby.
 
     **Raises:** `ValueError` when a number is out of range.
     """
@@ -66,7 +68,7 @@ class Regrow(AbstractPhase):
         check_whole(radius=radius)
         if not 1 <= radius <= _WIDEST or not len(probabilities):
             raise ValueError(
-                f"Apples grow near others: give probabilities, and a radius from 1 to {_WIDEST}."
+                f"Regrow needs at least one probability, and a radius from 1 to {_WIDEST}."
             )
         needs = "The probabilities of regrowth must be from 0 to 1"
         chances = [as_probability(x, needs).astype(jnp.float32) for x in probabilities]
@@ -241,8 +243,8 @@ def cast(
     A beam is a bundle of rays in the direction that the agent faces. The middle one begins in front
     of the agent. The others begin `1` to `radius` cells to its left and right, and are shorter by
     the same number of cells: with a length of 3 and a radius of 1, the beam covers nine cells.
-    A ray ends before a cell that cannot be entered, and in a cell in which it hits something. Where
-    a ray ends at once, the rays further out are not fired.
+    A ray ends before a cell that cannot be entered, and in a cell in which it hits something. If a
+    side ray ends in its first cell, the rays beyond it on this side are not fired.
 
     Source: `Grid::HitBeamActual` of DeepMind Lab2D, which is the engine of Melting Pot.
 
@@ -250,7 +252,7 @@ def cast(
 
     - `step`: the step.
     - `fires`: the agents that fire.
-    - `stops`: whether there is something to hit in a cell of each agent.
+    - `stops`: for one cell of each agent, whether a beam hits something in this cell.
     - `length`, `radius`: the number of cells of the middle ray, and of rays on each side.
     """
     bodies = step.world.bodies
@@ -258,6 +260,7 @@ def cast(
     right = jnp.stack([ahead[:, 1], -ahead[:, 0]], axis=1)
     lit = jnp.zeros(step.layout.tiles.shape, bool)
     shots = Shots(lit, lit, jnp.zeros(fires.shape, bool))
+    # Side rays are fired also where the middle ray ends in its first cell.
     shots, _ = _cast_ray(step, shots, fires, stops, bodies.position + ahead, ahead, length)
     for side in (-right, right):
         going = fires
@@ -270,25 +273,25 @@ def cast(
 def _cast_ray(
     step: Step,
     shots: Shots,
-    goes: Bool[Array, " agents"],
+    active: Bool[Array, " agents"],
     stops: Callable[[_Places], Bool[Array, " agents"]],
     place: _Places,
     ahead: _Places,
     length: int,
 ) -> tuple[Shots, Bool[Array, " agents"]]:
     """The shots with one more ray of each agent, and whether each ray got past its first cell."""
-    lit, hit, hits, first = shots.lit, shots.hit, shots.hits, goes
+    lit, hit, hits, passed_first = shots.lit, shots.hit, shots.hits, active
     for number in range(length):
-        goes &= step.is_free(place)
-        here = goes & stops(place)
+        active &= step.is_free(place)
+        hits_here = active & stops(place)
         row, col = place.T
-        lit = lit.at[row, col].max(goes, mode="drop")
-        hit = hit.at[row, col].max(here, mode="drop")
-        hits |= here
-        goes &= ~here
-        first = goes if number == 0 else first
+        lit = lit.at[row, col].max(active, mode="drop")
+        hit = hit.at[row, col].max(hits_here, mode="drop")
+        hits |= hits_here
+        active &= ~hits_here
+        passed_first = active if number == 0 else passed_first
         place = place + ahead
-    return Shots(lit, hit, hits), first
+    return Shots(lit, hit, hits), passed_first
 
 
 @final
@@ -320,7 +323,7 @@ class BeamSize(eqx.Module):
     def next_wait(
         self, wait: Int16[Array, " agents"], fires: Bool[Array, " agents"], world: World
     ) -> Int16[Array, " agents"]:
-        """The steps until each agent's next shot, which agents that are away do not count down."""
+        """The steps until each agent's next shot. The countdown pauses while an agent is away."""
         less = jnp.where(is_active(world), jnp.maximum(wait - 1, 0), wait).astype(jnp.int16)
         return jnp.where(fires, self.cooldown, less)
 

@@ -36,7 +36,7 @@ from ...grid import (
     prefixed,
     tile_cell,
 )
-from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_contents
+from ._contents import MAX_INGREDIENTS, RADIX, Item, Tile, item_of, soup_contents
 
 TIME_UNIT = 20
 """Steps per unit of a pot's remaining time: the default cook time."""
@@ -45,8 +45,8 @@ EPISODE_UNIT = 400
 """Steps per unit of the time that is left: the default length of an episode."""
 
 LAST_STEPS = 40
-"""The number of steps before the end that features of the time resolve more finely. While fewer are
-left, the last plane is 1.
+"""The length of the final phase of an episode, in steps. `TimeLeft` has a finer scale for it, and
+the last plane is 1 in it.
 """
 
 TIME_DIGITS = 9
@@ -87,8 +87,8 @@ class FacedSoup(AbstractFeature):
 
 @final
 class NearestOnCounters(AbstractFeature):
-    """For empty counters, and for counters with each item: whether there is one, and the offset
-    to the nearest one.
+    """For empty counters and for each item on counters: whether there is one, and the offset to the
+    nearest one.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -141,9 +141,12 @@ def _in_pots(contents: UInt8[Array, "*cells ingredients"]) -> Float32[Array, "*c
 
 @final
 class TimeLeft(AbstractFeature):
-    """The steps that are left in units of `EPISODE_UNIT`, how many of the last steps are left in
-    units of `LAST_STEPS`, at most 1, and the binary digits of the number of steps, lowest first,
-    with which a network can tell every step from the next one.
+    """The number of steps that are left, in three forms.
+
+    - `time_left`: in units of `EPISODE_UNIT`.
+    - `last_steps_left`: in units of `LAST_STEPS`, at most 1.
+    - `time_left_digit_0` and so on: its binary digits, lowest first, with which a network can tell
+        every step from the next one.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -165,8 +168,8 @@ def timed_features() -> Features:
 def kitchen_features() -> Features:
     """The feature-vector observation of Overcooked, relative to each cook.
 
-    Times are in units of `TIME_UNIT` steps, and ingredients in units of a full pot; the rest is as
-    in `Features`. `docs/features.md` and `Features.names` list all features.
+    Times are in units of `TIME_UNIT` steps, and ingredients in units of a full pot. All other units
+    are as in `Features`. `docs/features.md` and `Features.names` list all features.
 
     ```python
     from eqgrid import make
@@ -200,20 +203,21 @@ def _object(name: str, views: Views) -> np.ndarray:
 
 
 def _onions(views: Views) -> np.ndarray:
-    return _contents(views) // 4
+    return _contents(views) // RADIX
 
 
 def _tomatoes(views: Views) -> np.ndarray:
-    return _contents(views) % 4
+    return _contents(views) % RADIX
 
 
 def _contents(views: Views) -> np.ndarray:
+    # Variants count from 1, with 0 for no soup; contents count from 0.
     return np.maximum(views.variant("soup", views.there) - 1, 0)
 
 
 def _waits(views: Views) -> np.ndarray:
     """Whether the cell is a pot that has not been started."""
-    return views.is_tile("pot") & (views.timer < 0)
+    return views.is_tile("pot") & (views.timer == IDLE)
 
 
 def _in_waiting_pots(ingredient: Column, views: Views) -> np.ndarray:
@@ -266,7 +270,7 @@ def lossless_planes(radius: int | None = None) -> Planes:
     | plane | contents |
     |---|---|
     | 0, 1 | the position of the cook itself, and of the other cook |
-    | 2-5, 6-9 | the same by direction (north, south, east, west), for the cook and the other one |
+    | 2-5, 6-9 | these positions, by direction (north, south, east, west) |
     | 10-15 | pots, counters, onion, tomato and dish dispensers, serving hatches |
     | 16, 17 | onions and tomatoes in pots that have not been started |
     | 18, 19 | onions and tomatoes in all other soups, including held ones |

@@ -92,7 +92,8 @@ DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
     "classic": (Interact(RULES), Go(JointCollision()), Tick((StartWhenFull(), Cook()))),
     "interactive": (Interact((*RULES, StartCooking())), Go(JointCollision()), Tick((Cook(),))),
 }
-"""The phases of a step by dynamics, as in Overcooked-AI of 2019 and of 2020.
+"""The phases of a step for each dynamics: `classic` is Overcooked-AI of 2019, and `interactive` is
+that of 2020.
 
 If two cooks would collide, no cook moves (`JointCollision`). Source of this rule:
 `OvercookedGridworld._handle_collisions` of Overcooked-AI."""
@@ -133,9 +134,9 @@ class Overcooked(AbstractGridWorld):
         - `dynamics`: `"classic"`: a pot with three ingredients starts by itself; `"interactive"`: a
             cook with empty hands starts a pot with one to three ingredients.
         - `horizon`: the number of steps in an episode.
-        - `observation`: `"planes"` or `"features96"`, both bitwise equal to Overcooked-AI's arrays,
-            `"features"`, `"timed_features"`, which add the time that is left, or an
-            `AbstractObservation` of your own.
+        - `observation`: the name of an observation, or an `AbstractObservation` of your own.
+            `"planes"` and `"features96"` equal Overcooked-AI's arrays bit for bit.
+            `"timed_features"` are `"features"` with the time that is left.
         - `starts`: random changes to the initial state, applied in this order; none by default.
         - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
             cook that caused it.
@@ -144,7 +145,7 @@ class Overcooked(AbstractGridWorld):
         layout.
         """
         if dynamics not in DYNAMICS:
-            raise ValueError(f"There are no dynamics {dynamics!r}: choose {' or '.join(DYNAMICS)}.")
+            raise ValueError(f"`dynamics` must be {' or '.join(DYNAMICS)}, not {dynamics!r}.")
         layout = load_layout(layout)
         views = {
             "features96": lambda: ReferenceFeatures(layout),

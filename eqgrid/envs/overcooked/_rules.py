@@ -161,9 +161,9 @@ EVENT_NAMES = (
     "soup_plating",
     "soup_delivery",
 )
-"""The events that are counted for every cook. A pick-up is from a dispenser or a counter; a
-soup may also be picked up from a pot, which is then also a plating. A drop is onto a counter. A
-cooking start is by hand (`interactive` dynamics).
+"""The events that are counted for every cook. Pick-ups are from dispensers and counters. Plating a
+soup from a pot also counts as a soup pick-up. Drops are onto counters. A cooking start is by hand
+(`interactive` dynamics).
 """
 
 _ITEMS = {"onion": Item.ONION, "tomato": Item.TOMATO, "dish": Item.DISH, "soup": Item.SOUP}
@@ -216,7 +216,7 @@ def dish_is_useful(step: Step) -> Bool[Array, " agents"]:
 
 @final
 class SharedDeliveryReward(AbstractReward):
-    """The value of every soup that any cook delivers, paid to every cook."""
+    """The value of every soup that any cook delivers, as a reward for every cook."""
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         soups = step.before.bodies.held

@@ -100,21 +100,23 @@ def parse_warehouse(text: str, num_agents: int, num_requests: int) -> Layout:
         )
     if not 1 <= num_requests < len(shelves):
         raise LayoutError(
-            "At least one shelf must be requested and one must not, but of the "
-            f"{len(shelves)} shelves {num_requests} are: set `num_requests`."
+            f"`num_requests` must be from 1 to {len(shelves) - 1}, because one shelf must stay "
+            f"unrequested, not {num_requests}."
         )
     objects = np.where(tiles == Tile.RACK, Load.SHELF, Load.NOTHING).astype(np.uint8)
     objects[tuple(shelves[:num_requests].T)] = Load.REQUESTED
     start = empty_world(KINDS, tiles.shape, cells[:num_agents].astype(np.int8))
     bodies = dataclasses.replace(start.bodies, extra=jnp.zeros(num_agents, bool))
-    held_by_cells = dataclasses.replace(start.cells, object=jnp.asarray(objects))
-    start = dataclasses.replace(start, cells=held_by_cells, bodies=bodies)
+    contents = dataclasses.replace(start.cells, object=jnp.asarray(objects))
+    start = dataclasses.replace(start, cells=contents, bodies=bodies)
     goals = jnp.asarray(np.argwhere(tiles == Tile.GOAL), jnp.int8)
     return Layout(jnp.asarray(tiles), start, goals, KINDS)
 
 
 def _read(text: str) -> UInt8[np.ndarray, "height width"]:
     rows = ["".join(row.split()) for row in text.strip().splitlines()]
+    if not rows:
+        raise LayoutError("The text of the warehouse is empty: write its rows of cells.")
     if max(len(rows), *map(len, rows)) > _MAX_SIDE:
         raise LayoutError(f"A warehouse has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns.")
     for number, row in enumerate(rows, start=1):
@@ -130,7 +132,7 @@ def _read(text: str) -> UInt8[np.ndarray, "height width"]:
             )
     tiles = np.asarray([[_CHARACTERS[x] for x in row.lower()] for row in rows], np.uint8)
     if not (tiles == Tile.GOAL).any():
-        raise LayoutError("The warehouse has no goal: write a g where shelves are brought to.")
+        raise LayoutError("The warehouse has no goal: mark the delivery cells with g.")
     return tiles
 
 
@@ -148,7 +150,7 @@ class RandomCells(AbstractStart):
 
 @final
 class RandomRequests(AbstractStart):
-    """Requests shelves uniformly at random among standing ones, in place of earlier requests.
+    """Replaces all requests by shelves that are sampled uniformly from those that no robot carries.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""What is drawn of a world, as arrays of whole numbers."""
+"""The visible state of a world, as integer arrays."""
 
 from typing import NamedTuple
 
@@ -11,10 +11,9 @@ from .._world import IDLE, World
 
 
 class LookCodes(NamedTuple):
-    """The drawn parts of a world, except its tiles, which never change.
+    """The state that a picture of a world shows, except its tiles, which never change.
 
-    It is computed from NumPy arrays or in a traced program, so that pictures of a world can be made
-    where there is no Python.
+    It is computed from NumPy arrays or in a traced program, which can be exported to a web page.
 
     - `lying`: the code of the object in each cell, in row-major order.
     - `timer`: the timer of each cell.
@@ -34,7 +33,7 @@ class LookCodes(NamedTuple):
 
 
 def look_codes(layout: Layout, world: World) -> LookCodes:
-    """The drawn parts of a world, except its tiles.
+    """The state that a picture of a world shows, except its tiles.
 
     **Arguments:**
 
@@ -49,11 +48,12 @@ def look_codes(layout: Layout, world: World) -> LookCodes:
     position = bodies.position.astype(np.int32)
     # int32 first: row times columns does not fit into the int8 of positions.
     place = position[:, 0] * layout.tiles.shape[1] + position[:, 1]
-    if bodies.active is not None:  # the last picture of an episode shows all agents
-        # `Bodies.goes_on`, for arrays of NumPy, too.
+    if bodies.active is not None:
+        # Once every agent has terminated, the episode is over, and the picture shows all agents.
+        # This is `Bodies.goes_on` without `jnp`: it must also work on NumPy arrays.
         goes_on = bodies.active if bodies.away is None else bodies.active | (bodies.away > 0)
         drawn = (bodies.active | ~goes_on.any()).astype(np.int32)
-        place = (place + 1) * drawn - 1
+        place = (place + 1) * drawn - 1  # -1 where not drawn; `jnp.where` would return JAX arrays
     extra = tuple(leaf.reshape(agents, -1) for leaf in jax.tree.leaves(bodies.extra))
     return LookCodes(
         cells.object.ravel(),

@@ -48,14 +48,14 @@ def draw_maze(
 ) -> Bool[Array, "height width"]:
     """Samples a maze in which all rooms are connected.
 
-    The open doors are those of a random spanning tree (Prim's algorithm with random weights), and
-    some of the others.
+    The doors of a random spanning tree (Prim's algorithm with random weights) are open, and some
+    other doors.
 
     **Arguments:**
 
     - `key`: the source of randomness.
     - `height`, `width`: the size of the grid including its border, at least 3. With an even number,
-        the last row or column before the border is wasted.
+        the last row or column before the border stays a wall.
     - `loops`: the probability that each of the other doors is open. With 0 there is exactly one
         path between any two rooms.
 
@@ -86,6 +86,7 @@ def _spanning_tree(weight: Float32[Array, "2 rows cols"]) -> Bool[Array, "2 rows
         lightest = jnp.argmin(jnp.where(joined[None] != beyond, weight, jnp.inf))
         way, row, col = jnp.unravel_index(lightest, weight.shape)
         tree = tree.at[way, row, col].set(True)
+        # Way 0 leads south, and way 1 leads east.
         joined = joined.at[row, col].set(True).at[row + 1 - way, col + way].set(True)
         return joined, tree
 

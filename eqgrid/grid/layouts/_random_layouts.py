@@ -139,7 +139,8 @@ def _hash(layout: Layout) -> UInt32[Array, ""]:
     """A 32-bit hash of a layout's tiles, objects and initial positions."""
     parts = (layout.tiles, layout.start.cells.object, layout.start.bodies.position)
     numbers = jnp.concatenate([x.reshape(-1).astype(jnp.uint32) for x in parts])
-    # A sum with fixed odd weights, which are invertible modulo 2^32: any single change shows.
+    # A sum with fixed odd weights, which are invertible modulo 2^32: a change of any one number
+    # changes the sum.
     weights = np.random.default_rng(0).integers(2**32, size=numbers.size, dtype=np.uint32)
     number = jnp.sum((numbers + 1) * (weights | 1), dtype=jnp.uint32)
     number = (number ^ (number >> 16)) * jnp.uint32(0x7FEB352D)  # to mix the upper bits, too
@@ -169,7 +170,7 @@ def draw_layouts(layouts: AbstractGenerator, key: PRNGKeyArray, count: int) -> L
     """
     drawn, missing = [], count
     for number in itertools.count():
-        # Batches have one shape, so that one program serves any count and share of usable ones.
+        # Batches have one shape, so that `attempt` is compiled once for any `count`.
         batch, usable = _attempts(layouts, jax.random.fold_in(key, number))
         chosen = np.flatnonzero(usable)[:missing]
         drawn.append(jax.tree.map(lambda x, chosen=chosen: np.asarray(x)[chosen], batch))
@@ -294,7 +295,7 @@ class RandomLayouts(AbstractEnv):
         and number of agents.
         """
         self.env, self.layouts = env, layouts
-        # Shapes alone, so that nothing is compiled to build a world.
+        # Compares only shapes, which needs no compilation.
         drawn = eqx.filter_eval_shape(self._draw, jax.random.key(0))
         own = eqx.filter_eval_shape(lambda: self.env.layout)
         if jax.tree.structure(drawn) != jax.tree.structure(own) or _shapes(drawn) != _shapes(own):
@@ -335,7 +336,8 @@ class RandomLayouts(AbstractEnv):
         return self.env.with_layout(self.layouts(key)).layout
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PlacedWorld]:
-        # The layout has a key of its own, so that a game in it never changes which layouts come.
+        # The layout has a key of its own, so that the sequence of layouts does not depend on the
+        # world.
         layout_key, world_key = jax.random.split(key)
         layout = self._draw(layout_key)
         observation, world = self.env.with_layout(layout).reset(world_key)

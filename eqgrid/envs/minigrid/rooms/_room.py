@@ -64,7 +64,7 @@ class AbstractRoom(AbstractCheckedStart):
     @property
     @abc.abstractmethod
     def most_agents(self) -> int:
-        """The largest number of agents for which there is always room."""
+        """The largest number of agents that always fit into the room."""
 
     @property
     def see_through(self) -> bool:
@@ -100,7 +100,7 @@ class AbstractRoom(AbstractCheckedStart):
 
 
 class AbstractSquareRoom(AbstractRoom):
-    """A room with as many rows as columns."""
+    """A square room."""
 
     size: eqx.AbstractVar[int]
 
@@ -144,14 +144,12 @@ def draw_directions(key: PRNGKeyArray, count: int) -> Int8[Array, " agents"]:
 
 
 def draw_number(key: PRNGKeyArray, low: Whole, high: Whole) -> Int32[Array, ""]:
-    """A whole number from `low` to below `high`, uniformly at random."""
+    """An integer that is uniform in [low, high)."""
     return jax.random.randint(key, (), low, high, jnp.int32)
 
 
 def pick(share: Float32[Array, ""], count: Whole) -> Int32[Array, ""]:
-    """The whole number from 0 to below `count` at a share of the way. Of shares that are drawn
-    uniformly from 0 to below 1, each number has the same probability.
-    """
+    """Maps `share`, which is uniform in [0, 1), to an integer that is uniform in [0, count)."""
     count = jnp.asarray(count, jnp.int32)
     return jnp.minimum((share * count.astype(jnp.float32)).astype(jnp.int32), count - 1)
 
@@ -159,7 +157,7 @@ def pick(share: Float32[Array, ""], count: Whole) -> Int32[Array, ""]:
 def pick_two(
     shares: Float32[Array, "2"], count: Whole
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Two different whole numbers from 0 to below `count`; see `pick`."""
+    """Two different integers in [0, count); see `pick`."""
     first, second = pick(shares[0], count), pick(shares[1], count - 1)
     return first, second + (second >= first).astype(jnp.int32)
 
@@ -184,11 +182,10 @@ def draw_pose(
 
 
 def nearest_to_corner(free: Bool[Array, "height width"], count: int) -> Int8[Array, "agents 2"]:
-    """The free cells with the fewest steps to the upper left corner; of several, the upper ones
-    first.
-    """
+    """The free cells with the fewest steps to the upper left corner. Ties go to the upper cell."""
     height, width = free.shape
     row, col = np.indices((height, width))
+    # The number of steps; the row breaks ties.
     far = jnp.asarray((row + col) * height + row, jnp.int32)
     _, cells = jax.lax.top_k(jnp.where(free, -far, -(2**30)).reshape(-1), count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
@@ -201,7 +198,7 @@ def join_others(
     direction: Int8[Array, ""],
     num_agents: int,
 ) -> tuple[Int8[Array, "agents 2"], Int8[Array, " agents"]]:
-    """The poses of all agents: the first one, and others in free cells at random."""
+    """The positions and directions of all agents: `first`, then random free cells."""
     if num_agents == 1:
         return first[None], direction[None]
     cells_key, directions_key = jax.random.split(key)

@@ -87,7 +87,8 @@ class GeneratedKitchens(AbstractGenerator):
         """**Arguments:**
 
         - `height`, `width`: rows and columns of the grid, borders included.
-        - `num_agents`: the number of cooks; with two rooms they start left and right in turn.
+        - `num_agents`: the number of cooks. With two rooms, they start alternately in the left and
+            the right room.
         - `smallest`: `(rows, cols)` of the smallest kitchen. A kitchen that is smaller than the
             grid is at its upper left, with counters around it. By default all kitchens fill the
             grid.
@@ -111,21 +112,22 @@ class GeneratedKitchens(AbstractGenerator):
         self.two_rooms, self.walls = as_probability(two_rooms), as_probability(walls)
         self.fewest, self.most = jnp.asarray(np.asarray(ranges, np.int32).T)
         self.recipes = Recipes() if recipes is None else recipes
-        nobody = np.zeros((num_agents, 2), np.int8)
-        start = empty_world(KINDS, (height, width), nobody)
+        start = empty_world(KINDS, (height, width), np.zeros((num_agents, 2), np.int8))
         tiles = jnp.full((height, width), Tile.COUNTER, jnp.uint8)
+        # `attempt` reads the shapes in `example`, so a layout without stations comes first.
         self.example = Layout(tiles, start, self.recipes, KINDS)
         self.example = check_generator(
             self, "ask for larger kitchens, fewer walls or fewer stations"
         )
 
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
-        # All random numbers at once, since each further call would add a second of compile time.
+        # Samples all random numbers in one call: each further call adds about a second of compile
+        # time.
         cells = self.height * self.width
-        chance = jax.random.uniform(key, (4 * cells + 4 + len(_STATIONS),))
-        grids = chance[: 4 * cells].reshape(4, self.height, self.width)
-        of_size, of_stations = chance[4 * cells :][:4], chance[4 * cells + 4 :]
-        rooms, two = self._draw_rooms(of_size, grids[0], grids[1])
+        uniform = jax.random.uniform(key, (4 * cells + 4 + len(_STATIONS),))
+        of_cells, of_rooms, of_stations = jnp.split(uniform, (4 * cells, 4 * cells + 4))
+        grids = of_cells.reshape(4, self.height, self.width)
+        rooms, two = self._draw_rooms(of_rooms, grids[0], grids[1])
         floor = rooms.any(axis=0)
         tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.COUNTER))
         counts = _whole(of_stations, self.fewest, self.most)
@@ -145,22 +147,26 @@ class GeneratedKitchens(AbstractGenerator):
 
     def _draw_rooms(
         self,
-        chance: Float[Array, "4"],
+        uniform: Float[Array, "4"],
         of_walls: Float[Array, "height width"],
         score: Float[Array, "height width"],
     ) -> tuple[Bool[Array, "2 height width"], Bool[Array, ""]]:
-        """The floor of the left and the right room, which may be equal, and whether they differ."""
+        """The floor of the two rooms, and whether there are two. If not, both masks are equal."""
         largest = jnp.asarray([self.height, self.width], jnp.int32)
-        rows, cols = _whole(chance[:2], self.smallest, largest)
-        middle = _whole(chance[2], jnp.asarray(2), jnp.maximum(cols - 3, 2))
-        two = chance[3] < self.two_rooms
+        rows, cols = _whole(uniform[:2], self.smallest, largest)
+        middle = _whole(uniform[2], jnp.asarray(2), jnp.maximum(cols - 3, 2))
+        two = uniform[3] < self.two_rooms
         row, col = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
         inside = (row > 0) & (row < rows - 1) & (col > 0) & (col < cols - 1)
         inside &= of_walls >= self.walls
         sides = jnp.stack([inside & (col < middle), inside & (col > middle)])
         halves = jnp.where(two, sides, inside[None])
-        # A room is the floor that is connected to its cell with the best score.
-        return jax.vmap(lambda half: reach(half, jnp.stack(_best(half, score))) & half)(halves), two
+
+        def connected(half: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
+            """The floor that is connected to the cell with the best score."""
+            return reach(half, jnp.stack(_best(half, score))) & half
+
+        return jax.vmap(connected)(halves), two
 
     def _place_cooks(
         self, rooms: Bool[Array, "2 height width"], score: Float[Array, "height width"]
@@ -181,15 +187,15 @@ class GeneratedKitchens(AbstractGenerator):
         stations = jnp.asarray(_STATIONS, jnp.uint8)[:, None, None]
         counts = (layout.tiles[None] == stations).sum(axis=(-2, -1), dtype=jnp.int32)
         enough = (counts >= self.fewest).all()
-        together = ~two_rooms | ~can_deliver_alone(layout)
-        return stands & apart & enough & together & can_deliver(layout)
+        hands_over = ~two_rooms | ~can_deliver_alone(layout)
+        return stands & apart & enough & hands_over & can_deliver(layout)
 
 
 def _whole(
-    chance: Float[Array, "*shape"], low: Int32[Array, "*shape"], high: Int32[Array, "*shape"]
+    uniform: Float[Array, "*shape"], low: Int32[Array, "*shape"], high: Int32[Array, "*shape"]
 ) -> Int32[Array, "*shape"]:
     """Maps numbers from 0 to 1 to integers from `low` to `high`, both included."""
-    return low + jnp.floor(chance * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
+    return low + jnp.floor(uniform * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
 
 
 def _best(
@@ -210,8 +216,8 @@ def _check(
         raise LayoutError(f"A kitchen needs at least 1 cook, not {num_agents}.")
     if not all(3 <= low <= high <= 127 for low, high in zip(smallest, size, strict=True)):
         raise LayoutError(
-            f"A kitchen has at least 3 and at most 127 rows and columns, and the smallest one is "
-            f"not larger than the grid: {smallest} and {size} cannot be drawn."
+            f"A kitchen has at least 3 and at most 127 rows and columns, but `smallest` "
+            f"is {smallest} and the grid is {size}."
         )
     if two_rooms and smallest[1] < _FEWEST_COLS:
         raise LayoutError(
