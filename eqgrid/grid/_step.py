@@ -1,4 +1,4 @@
-"""Steps and phases: what phases pass on, and what rewards, events and endings are computed from."""
+"""Phases, and the `Step` that they update and that rewards, events and endings read."""
 
 import abc
 import dataclasses
@@ -61,8 +61,8 @@ class Step(eqx.Module):
     - `turns`: the world before each agent's turn in `Interact`, in the order of the agents.
     - `rules`, `fired`: the types of the rules so far, and for which agents each has fired.
     - `happened`: for which agents each event of the game has happened, once all phases are done.
-    - `present`: which agents were active before this phase or an earlier one; `None` in games in
-        which all agents always are.
+    - `present`: which agents were active before any phase so far; `None` if agents are always
+        active.
     """
 
     layout: Layout
@@ -81,13 +81,13 @@ class Step(eqx.Module):
         """Which agents have chosen one of these actions, or an action of one of these types, as in
         `step.chose(Stay(), Rotate)`.
 
-        **Raises:** `ValueError` for a text, or an action that the game does not have.
+        **Raises:** `ValueError` for a string, or for an action that the game does not have.
         """
         known = [action for choice in by_choice(self.actions) for action in choice]
         for action in actions:
             if not isinstance(action, type) and action not in known:
                 raise ValueError(
-                    f"Nobody can choose {action!r:.60}: the actions of the game are "
+                    f"No agent can choose {action!r:.60}: the actions of the game are "
                     f"{', '.join(map(str, known)):.300}."
                 )
         return chosen(self.actions, self.action, *actions)
@@ -98,7 +98,7 @@ class Step(eqx.Module):
 
     def is_free(self, position: Int[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
         """Whether the cells at `(row, col)` can be entered: the tile is walkable, and the object in
-        it is not solid. Agents are not regarded: see `occupied`, and `free_cells` for the whole
+        it is not solid. Agents are ignored: see `occupied` for them, and `free_cells` for the whole
         grid. Cells outside the grid are not free.
         """
         kinds, cells = self.layout.kinds, self.world.cells
@@ -111,9 +111,8 @@ class Step(eqx.Module):
 
     @property
     def took_part(self) -> Bool[Array, " agents"] | None:
-        """Which agents take part in this step: agents that were active before it, and agents that
-        have come back in it, even if they have left again. `None` in games in which all agents
-        always do.
+        """Which agents have been active at any time in this step, including agents that came back
+        or left during it. `None` if agents are always active.
         """
         before, now = self.before.bodies.active, self.world.bodies.active
         if before is None or now is None:
@@ -123,8 +122,8 @@ class Step(eqx.Module):
     def by(self, *rules: type) -> Bool[Array, " agents"]:
         """For which agents a rule of one of these types has fired.
 
-        It is false for agents that take no part in the step, as for events: an agent that has
-        terminated may still stand where a rule fires. `fired` contains the rules of all agents.
+        It is false for agents that do not take part in the step, since a terminated agent may still
+        stand where a rule fires. `fired` does not exclude these agents.
         """
         # Selected by type when traced, so that unused rules cost nothing.
         columns = [
@@ -170,8 +169,8 @@ class Step(eqx.Module):
 
 
 class AbstractPhase(eqx.Module):
-    r"""A part of a step, such as interactions one agent after the other, movement, or joint
-    actions. A game has a tuple of phases, in the order in which they are applied.
+    r"""A part of a step, such as movement, interactions of one agent at a time, or joint actions. A
+    game has a tuple of phases, in the order in which they are applied.
 
     ```python
     from typing import final
@@ -216,13 +215,14 @@ def run_phases(phases: tuple[AbstractPhase, ...], step: Step) -> Step:
     """Applies all phases in order, each with its own key."""
     key = step.key
     for number, phase in enumerate(phases):
-        # Folded in and not split, so that XLA can remove the key of a phase that draws nothing.
+        # `fold_in` instead of `split`, so that XLA can remove the key of a phase that is
+        # deterministic.
         key_here = jax.random.fold_in(key, number)
         after = phase(dataclasses.replace(step, key=key_here, present=step.took_part))
         if not isinstance(after, Step):
             raise ValueError(
                 f"The phase {type(phase).__name__} must return a Step, as step.then(world) does, "
-                f"and no {type(after).__name__}."
+                f"not {type(after).__name__}."
             )
         step = after
     return step

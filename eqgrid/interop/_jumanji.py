@@ -144,16 +144,16 @@ def from_jumanji(
     reward or discount applies to every agent. Several choices of one agent, such as the rotation
     and the column in Tetris, become one `Discrete` action, in the order of
     `numpy.ravel_multi_index`. An agent terminates where the discount is 0; an episode that ends
-    with another discount is truncated, so the following steps still have a value.
+    with another discount is truncated, so its last value is bootstrapped.
 
     **Arguments:**
 
-    - `env`: such as `jumanji.make("RobotWarehouse-v0")`. Each call of `jumanji.make` returns
-        another environment, which is compiled again.
+    - `env`: such as `jumanji.make("RobotWarehouse-v0")`. Reuse one object: each call of
+        `jumanji.make` returns a new one, which JAX compiles again.
     - `observe`: a function from an observation of jumanji to the observations of the agents: one
-        array, or a PyTree of arrays. With several agents, each array must lead with them. By
-        default it returns `agents_view` or, for one agent, the only array except `action_mask` and
-        `step_count`.
+        array, or a PyTree of arrays. With several agents, each array needs a leading axis of
+        agents. By default it returns `agents_view` or, for one agent, the only array except
+        `action_mask` and `step_count`.
     - `mask`: whether observations are `Masked` with jumanji's `action_mask`, where it has one.
 
     **Raises:** `ValueError` when there is no default for the observation, or when the action space

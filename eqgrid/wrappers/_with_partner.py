@@ -1,7 +1,7 @@
-"""Wrappers that replace the actions of one agent by a partner's, and that design partners.
+"""Wrappers that replace one agent's actions by a partner's, and that design such partners.
 
-`DesignPartners` selects the partners from which the learner can learn most, by the variance of
-returns.
+`DesignPartners` keeps the partners with the highest variance of returns, from which the learner can
+learn most.
 """
 
 import dataclasses
@@ -32,7 +32,9 @@ from ._episode_ends import AbstractAutoReset
 from ._nesting import Vectorize, check_single_env, check_vector_env, contains_wrapper, iter_wrappers
 
 REPLACED = "replaced"
-"""The key in `info` of a boolean per agent: whether a partner's action replaced its own."""
+"""The key in `info` of a boolean per agent: whether a partner's action replaced the agent's own
+action.
+"""
 TAKEN = "taken"
 """The key in `info` of the actions that all agents took, including the partner's."""
 
@@ -224,19 +226,19 @@ class DesignPartnersState(AbstractWrapperState):
 
 @final
 class DesignPartners(AbstractVectorWrapper):
-    """Keeps those partners whose episodes vary most in their return, and replaces the others.
+    """Keeps the partners with the highest variance of returns, and replaces the others.
 
     A design is a noise level and a distribution of random actions: the partner is the learner's own
-    policy with this share of its actions replaced. Each design has an equal share of the
-    environments. When all designs have had `episodes` episodes, a generation ends: the half with
-    the highest variance of the return stays, and the other half is sampled again, with a level that
-    is uniform from 0 to 1; ties are broken at random. Where the return varies, it depends on the
-    actions of the learner, which can then improve; with a partner that always or never lets the
-    team succeed, it cannot. Episodes should be about equally long, since unfinished episodes do not
-    count when a generation ends.
+    policy, with some of its actions replaced by random ones. The noise level is the probability of
+    a replacement. Each design has an equal share of the environments. When all designs have had
+    `episodes` episodes, a generation ends: the half with the highest variance of returns stays, and
+    the other half is sampled again. Levels are uniform from 0 to 1, and ties are broken at random.
+    If the return varies, the learner can influence it, and so can improve. With a partner with
+    which the team always or never succeeds, it cannot. Episodes should be about equally long, since
+    unfinished episodes do not count when a generation ends.
 
     This is the curriculum of Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised
-    Partner Design Enables Robust Ad-hoc Teamwork"), with a selection by halves of our own.
+    Partner Design Enables Robust Ad-hoc Teamwork"), except that eqgrid selects by halves.
 
     ```python
     from eqgrid import AutoReset, DesignPartners, LogEpisodes, Vectorize, WithPartner, make
@@ -273,7 +275,7 @@ class DesignPartners(AbstractVectorWrapper):
         self.num_designs = as_count(num_designs, "DesignPartners needs designs")
         self.episodes = as_count(episodes, "DesignPartners needs episodes")
         if self.episodes < 2:
-            raise ValueError("DesignPartners needs at least 2 episodes, to see a variance.")
+            raise ValueError("DesignPartners needs at least 2 episodes to estimate a variance.")
         if self.num_designs % 2 or self.num_envs % self.num_designs:
             raise ValueError(
                 "DesignPartners needs an even number of designs that divides the environments, but "
@@ -356,7 +358,7 @@ class DesignPartners(AbstractVectorWrapper):
         bias: Float[Array, "designs actions"],
         where: Bool[Array, " envs"],
     ) -> PyTree:
-        """Gives the environments in which an episode begins the partners of their designs."""
+        """Assigns the current designs to the environments in which an episode begins."""
         own = self.num_envs // self.num_designs
         old = _with_partner(env_state)
         assert old.bias is not None

@@ -1,4 +1,4 @@
-"""What all command lines share: the clock, the cache, streams, signals, errors and exit codes."""
+"""Shared parts of command lines: the clock, the cache, streams, signals, errors and exit codes."""
 
 import contextlib
 import gc
@@ -62,7 +62,9 @@ _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(sign
 
 
 class Stopped(Exception):
-    """Raised after a signal, where the program can safely end; the message is the signal's name."""
+    """Raised at the next point where the program can safely end after a signal. Its message is the
+    name of the signal.
+    """
 
 
 @final
@@ -114,7 +116,7 @@ class Process:
             os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
             if not os.environ.get("EQGRID_TRACEBACK"):
                 sys.excepthook = lambda _, error, __: print_error(unforeseen(error), 1)
-            gc.freeze()  # imported modules live until the end: spare the collector
+            gc.freeze()  # imported modules are never freed: the collector need not scan them
         # Standard streams may be closed. The next opened file would get the number of such a
         # stream, and output would go to it.
         for number in range(3):
@@ -173,7 +175,7 @@ class Process:
             raise Stopped(signal.Signals(self.first).name)
 
     def stop_reason(self) -> str | None:
-        """The reason for which to stop, such as `interrupted`; `None` if no signal has arrived."""
+        """The reason to stop, such as `interrupted`; `None` if no signal has arrived."""
         first = self.first  # a handler can change it at any time, so it is read only once
         return None if first is None else _REASONS[signal.Signals(first).name]
 
@@ -265,7 +267,7 @@ def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -
 
     - `run`: the program.
     - `process`: the process, with the signals it has received.
-    - `memory`: the flags that decide how much memory the program needs, for an error message.
+    - `memory`: the flags to lower when memory runs out, for the error message.
 
     **Returns:** the exit code: what the program returns, or 0 if it returns `None`; 1 if it failed,
     2 for wrong arguments, 130 after a Ctrl-C, and 128 plus its number after another signal.
@@ -316,7 +318,7 @@ def _exit_at_once(code: int) -> None:
             stream.flush()
     settings: Any = jax.config
     if settings.jax_compilation_cache_dir is not None:
-        # With the lock of the cache, so that no thread ends in the middle of a write.
+        # Hold the lock of the cache, so that no thread is killed in the middle of a write.
         lock = FileLock(Path(settings.jax_compilation_cache_dir, ".lockfile"))
         with contextlib.suppress(OSError, Timeout):
             lock.acquire(timeout=2)
@@ -324,7 +326,7 @@ def _exit_at_once(code: int) -> None:
 
 
 def _in_main_thread() -> bool:
-    """Whether signals can be handled here."""
+    """Whether this is the main thread: Python allows signal handlers only there."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -361,7 +363,9 @@ class _Output:
         return getattr(self._stream, name)
 
     def _silence(self) -> None:
-        """Redirects a stream of the operating system; others discard each output alone."""
+        """Redirects the stream to the null device if it has a file descriptor. For other streams,
+        `write` discards each failed output.
+        """
         with contextlib.suppress(OSError, AttributeError):
             number = self._stream.fileno()
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)

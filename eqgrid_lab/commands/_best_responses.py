@@ -1,4 +1,4 @@
-"""Best responses to held-out partners, exact or trained with PPO: their returns are references."""
+"""Best responses to held-out partners, exact or trained with PPO, as reference returns."""
 
 import dataclasses
 import hashlib
@@ -25,8 +25,9 @@ _EPISODES = 128
 
 
 class _Entry(TypedDict):
-    """The returns of the best response to a partner in each seat, and a digest of the partner; the
-    steps and the seed of its training, or, if it is exact, the counters that cooks could use.
+    """The returns of a best response in each of its seats, and a hash of the partner. A trained
+    best response also has the steps and the seed of its training, an exact one the counters that
+    cooks could use.
     """
 
     returns: Annotated[list[float], Meta(min_length=2, max_length=2)]
@@ -74,8 +75,8 @@ class BestResponses:
         )
 
     def returns(self, partner: HeldOut) -> list[float] | None:
-        """The return of the best response to a partner, by the seat of the best response; `None` if
-        it is not known, or if the partner's description or policy has changed since.
+        """The returns of the best response to a partner in each of its seats. `None` if they are
+        unknown, or if the partner's description or policy has changed since they were stored.
         """
         entry = self._entry(partner)
         return None if entry is None else entry["returns"]
@@ -130,9 +131,9 @@ def _digest(text: str) -> str:
 
 
 def training_settings(config: PolicySettings, steps: int) -> Experiment:
-    """The settings that best responses are trained with: the world and the observations of
-    `config`, and the defaults of the settings that concern training alone. Observations are
-    normalised if that is the default of the world.
+    """The settings for training best responses: the world and the observations of `config`, with
+    default values for settings that only matter in training. Observations are normalised if that is
+    the default of the world.
     """
     env: Any = config.env.as_judged()
     own = type(config)().env  # a custom page may have a world of its own

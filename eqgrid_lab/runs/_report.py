@@ -114,7 +114,7 @@ def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> Non
 
     - `path`: the file.
     - `trials`: the trials of the study that have ended.
-    - `metric`: what they were ranked by, the name of a column.
+    - `metric`: the column by which the trials are ranked.
 
     **Raises:** `OSError` when the file cannot be written.
     """
@@ -133,8 +133,8 @@ def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> Non
 
 
 def print_points(console: Console, trials: Sequence["FrozenTrial"], metric: str) -> None:
-    """Prints the points of a sweep, best first. The value of several seeds is their mean, with the
-    bootstrap interval of the interquartile mean.
+    """Prints the points of a sweep, best first. The value of a point is the mean of its seeds, with
+    a 95 % bootstrap interval.
 
     **Arguments:**
 
@@ -163,7 +163,9 @@ def _ranked(trials: Sequence["FrozenTrial"]) -> list["FrozenTrial"]:
 
 
 def _value(trial: "FrozenTrial") -> float | None:
-    """The value of a trial; for a pruned trial, it is only the last report."""
+    """The value of a complete trial, else `None`: Optuna's value of a pruned trial is only its last
+    report.
+    """
     return trial.value if trial.state.name == "COMPLETE" else None
 
 
@@ -175,7 +177,7 @@ def _text(trial: "FrozenTrial") -> str:
     values = np.asarray(trial.user_attrs["values"])
     if len(values) == 1:
         return return_text(value)
-    low, high = bootstrap_interval(values)
+    low, high = bootstrap_interval(values, np.mean)
     middle, interval = with_interval(value, float(low), float(high))
     return f"{middle} ({interval})"
 

@@ -93,9 +93,10 @@ _MOST_THRESHOLDS = 1000
 
 
 def median_seed(results: Sequence[Table]) -> int:
-    """The index of the run with the median return; of two in the middle, that with the lower one.
+    """The index of the run with the median return; the lower of the two middle runs if their number
+    is even.
 
-    Models of people are chosen by this rule alone, without exceptions.
+    Human models are always selected by this rule.
 
     **Arguments:**
 
@@ -106,16 +107,16 @@ def median_seed(results: Sequence[Table]) -> int:
 
 
 def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, dict[str, float]]:
-    """Finds when an evaluation first reached each return threshold.
+    """Finds the first evaluation that reached each return threshold.
 
     **Arguments:**
 
     - `evaluations`: the rows of all evaluations.
-    - `step`: the distance between thresholds, which are its multiples. It is enlarged where there
-        would be more than 1,000 of them.
+    - `step`: the distance between thresholds, which are its multiples. It is enlarged if there
+        would be more than 1,000 thresholds.
 
-    **Returns:** for each threshold that was reached, the environment steps and the seconds of wall
-    clock after which it was.
+    **Returns:** for each reached threshold, the environment steps and the wall-clock seconds until
+    that evaluation.
     """
     means = [x["eval_return_mean"] for x in evaluations if math.isfinite(x["eval_return_mean"])]
     best = max(means, default=0.0)
@@ -238,7 +239,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
 
 
 def what_is_kept(folder: Path) -> str:
-    """Describes which checkpoints remain of a run whose loss became non-finite."""
+    """A sentence that tells whether a run whose loss became non-finite has checkpoints."""
     if any((folder / "checkpoints").glob("*.safetensors")):
         return f"The checkpoints in {str(folder)!r} are from before this update."
     return "There was no checkpoint yet, so nothing is kept."

@@ -1,8 +1,8 @@
 """The table of worlds of the command lines.
 
-The worlds of `eqgrid.make` are on the command lines, too: the parameters of their constructors
-become flags, with their types, defaults, and descriptions in the docstring. The table has what
-cannot be read from them.
+Command lines offer every world of `eqgrid.make`. The parameters of its constructor become flags,
+with types and defaults from the signature and help from the docstring. This table contains the
+remaining facts.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ Settings: TypeAlias = Any
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class World:
-    """What cannot be read from the constructor of a world.
+    """Facts about a world that its constructor does not contain.
 
-    In the functions below, `settings` are the `WorldSettings` of a run. `None` stands for what is
-    read from a world after it has been built, as for worlds of the user.
+    In the functions below, `settings` are the `WorldSettings` of a run. A field that is `None` is
+    read from the world after it has been built, as for custom worlds.
 
     **Arguments:**
 
@@ -37,8 +37,8 @@ class World:
         is one. Its parameters become `--env.generated.*`.
     - `starts`: returns the argument `starts` of the constructor for a share of random starts. Such
         a world has the setting `random_starts`.
-    - `title`: returns a short description, after which runs are named, given the settings.
-    - `rules`: returns sentences for people, given the settings: what to do, and what pays.
+    - `title`: returns a short description, which becomes part of run names, given the settings.
+    - `rules`: returns instructions for human players, given the settings: the task and its rewards.
     - `optimum`: returns the best known return, given the settings.
     - `threshold`: the distance between the return thresholds in `result.json`.
     - `totals`: returns further entries of `info` to sum over evaluation episodes, given the world.
@@ -70,12 +70,12 @@ class World:
 
     @property
     def is_stated(self) -> bool:
-        """Whether nothing has to be read from a world after it has been built."""
+        """Whether all facts are known before the world is built."""
         return self.shaped is not None
 
 
 def _ours(**facts: Any) -> World:
-    """A world about which nothing has to be read, so that `--help` does not build it."""
+    """The facts of a bundled world, all given, so that `--help` need not build it."""
     return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
 
 
@@ -150,7 +150,7 @@ _FACTS: dict[str, World] = {
         rules=lambda settings: (
             "Turn and drive under a requested shelf, load it, and drive it to a goal. Then bring "
             "it back to an empty place.",
-            "Each delivery pays 1.",
+            "Each delivery scores 1.",
         ),
         threshold=1,
         slow_resets=True,
@@ -193,7 +193,8 @@ _FACTS: dict[str, World] = {
             "Success scores between 0.1 and 1, and earlier success scores more.",
         ),
         images={"planes", "symbolic"},
-        # In other rooms, some episode of a batch ends in nearly every step, and nothing is saved.
+        # In other rooms, episodes are so short that some environment resets in nearly every step,
+        # so that laziness saves nothing.
         slow_resets={"doorkey", "unlock", "keycorridor", "multiroom"},
         run={"total_steps": 2_000_000},
     ),

@@ -296,5 +296,5 @@ def test_what_cannot_be_counted_is_one_sentence(plan):
         with pytest.raises(ValueError, match="needs stuck_steps of at least 1, not -1"):
             behaviour(game, env, stuck_steps=-1)
         nothing = jax.tree.map(lambda x: x[:0], game)
-        with pytest.raises(ValueError, match="at least one game, and a step in each"):
+        with pytest.raises(ValueError, match="at least one game, and at least one step"):
             behaviour(nothing, env)

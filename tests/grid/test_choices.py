@@ -134,7 +134,7 @@ def test_actions_of_another_shape_are_refused(actions, shape, words):
 
 
 def test_words_that_nobody_can_say_cannot_be_heard():
-    with pytest.raises(ValueError, match="give the world `Say` actions"):
+    with pytest.raises(ValueError, match="in this world: give it `Say` actions"):
         world_of(WALK, Features((Heard(WORDS),))).reset(jax.random.key(0))
 
 
@@ -155,8 +155,8 @@ class Careless(AbstractPhase):
 @pytest.mark.parametrize(
     ("phase", "says"),
     [
-        (Misspelt("wave"), "Nobody can choose 'wave': the actions of the game are Move"),
-        (Misspelt(Use("wav")), r"Nobody can choose Use\(name='wav'\): the actions of"),
+        (Misspelt("wave"), "No agent can choose 'wave': the actions of the game are Move"),
+        (Misspelt(Use("wav")), r"No agent can choose Use\(name='wav'\): the actions of"),
         (Careless(), "The phase Careless must return a Step, as step.then"),
     ],
 )

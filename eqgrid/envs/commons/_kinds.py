@@ -95,9 +95,8 @@ KINDS = Kinds(
     ),
     overlay=Overlay(_beams, draw_beam),
 )
-"""Agents start, and come back, in the cells of the tile `start`. Apples grow on the `orchard`, and
-pollution appears in the `river`; `water` stays clean. The characters are as in the maps of
-Melting Pot.
+"""Agents start and come back on `start` cells. Apples grow on the `orchard`, and pollution appears
+in the `river`; `water` stays clean. The characters are as in the maps of Melting Pot.
 """
 
 LEGEND = {"A": "B*", "F": "H%"}

@@ -50,8 +50,8 @@ class Foraging(AbstractGridWorld):
     agents next to food that load it in the same step collect it if the sum of their levels is at
     least the level of the food.
 
-    Every agent has six actions: stay, go north, south, west or east, load; any other number means
-    stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
+    Every agent has six actions: stay, go north, south, west or east, and load. Any other number
+    means stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
     defaults are as in the environments of lbforaging 2.0.0; see `from_id`.
 
     ```python
@@ -90,8 +90,8 @@ class Foraging(AbstractGridWorld):
         - `min_agent_level`: the lowest level of an agent.
         - `max_agent_level`: the highest level of an agent.
         - `min_food_level`: the lowest level of food.
-        - `max_food_level`: the highest level of food; by default what the three weakest agents (or
-            all, if there are fewer) can load together.
+        - `max_food_level`: the highest level of food. By default it is the sum of the levels of the
+            three weakest agents, or of all if there are fewer.
         - `sight`: the range of sight in cells; the whole field by default.
         - `observation`: `"vector"`, positions and levels of food and agents (`VectorView`),
             `"grid"`, an image (`GridView`), or an `AbstractObservation`.
@@ -146,7 +146,7 @@ def from_id(name: str, **options: Any) -> AbstractGridWorld:
     - `name`: such as `"Foraging-2s-8x8-2p-2f-coop-v3"` or `"Foraging-grid-8x8-2p-2f-v3"`. The first
         and the last part, `Foraging-` and `-v3`, may be omitted: `"8x8-2p-2f-coop"`. As in
         lbforaging, `2s` is the range of sight, `8x8` the size, `2p` the number of agents, `2f` the
-        number of food, `ind` food of level 1 and `pen` a penalty of 0.1.
+        number of food items, `ind` limits food to level 1, and `pen` is a penalty of 0.1.
     - `options`: other options of `Foraging`, which take precedence over the name.
 
     **Raises:** `ValueError` when the name does not have this form.

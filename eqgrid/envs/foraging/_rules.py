@@ -1,4 +1,4 @@
-"""Moves without swaps, and loading of food by as many agents as it needs."""
+"""The collision rule of lbforaging, and joint loading of food."""
 
 import dataclasses
 from typing import final
@@ -28,8 +28,8 @@ class LoneClaim(AbstractCollision):
     """An agent moves into a cell if no other agent claims it; if several agents claim a cell, all
     of them stay where they are. An agent that does not want to move claims its own cell.
 
-    So two agents may swap cells. And with three or more, an agent may enter the cell of another one
-    that wanted to leave but could not: then both are in one cell until one of them leaves.
+    Two agents may therefore swap cells. With three or more agents, an agent may enter the cell of
+    an agent whose move failed; both then share the cell until one of them leaves.
 
     Source: `ForagingEnv.step` of lbforaging.
     """
@@ -126,7 +126,8 @@ class LoadEvents(AbstractEvents):
 
 @final
 class LoadReward(AbstractReward):
-    """Shares the level of loaded food among the agents that load it, in proportion to theirs.
+    """Divides the level of loaded food among the agents that load it, in proportion to their
+    levels.
 
     Source: the end of `ForagingEnv.step` of lbforaging.
 

@@ -21,22 +21,22 @@ _EMPTY, _AGENTS = 1, MAX_LEVEL + 1  # codes of cells in a window: food in betwee
 class VectorView(AbstractObservation):
     """The positions and levels of food and agents as a vector: `agents numbers`, as float32.
 
-    First come the `(row, col, level)` of all observed food in row-major order, then of the
-    agent itself and of the other observed agents in their order. Entries that are not observed are
-    left out, and the end of the food and of the agents is padded with `(-1, -1, 0)`.
+    It lists `(row, col, level)` of each observed food in row-major order, then of the agent itself,
+    then of the other observed agents by index. The list of food and the list of agents are each
+    padded with `(-1, -1, 0)` at the end.
 
-    Rows and columns are counted from the first one that the agent can observe: if the agent is at
-    most `sight` cells away from the upper (left) edge, they are the rows (columns) of the field.
+    Rows and columns are relative to the upper left corner of the visible window, clipped to the
+    field: row 0 is `max(0, row - sight)` of the agent.
 
-    Source: `_make_obs` and `_make_gym_obs` of lbforaging. As there, food is observed up to `sight`
-    rows and columns away, but other agents up to row and column `2 * sight`, counted as above: near
-    the upper or left edge of the field, they are observed from further away.
+    Source: `_make_obs` and `_make_gym_obs` of lbforaging. As in lbforaging, food is observed up to
+    `sight` rows and columns away. Other agents are observed up to relative row and column
+    `2 * sight`, so near the upper or left edge an agent sees other agents further away than food.
 
     **Arguments:**
 
-    - `num_food`: the largest number of foods.
+    - `num_food`: the maximum number of food items.
     - `sight`: the range of sight in cells.
-    - `levels`: whether the levels of agents are observed; without them, agents are `(row, col)`.
+    - `levels`: whether the levels of agents are observed; if not, an agent's entry is `(row, col)`.
 
     **Raises:** `ValueError` when `sight` is not positive.
     """
@@ -136,15 +136,15 @@ def _observed_first(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> In
 class GridView(AbstractObservation):
     """A window of the field centred on the agent: `agents rows cols 3`, as uint8.
 
-    Its planes are the levels of agents, the levels of food, and the free cells of the field, in
-    which there is neither. If several agents are in one cell, the last one counts.
+    Its planes are the levels of agents, the levels of food, and the empty cells of the field. If
+    several agents are in one cell, the last one counts.
 
-    Source: `_make_gym_obs` of lbforaging, whose arrays are float32 and lead with the planes.
+    Source: `_make_gym_obs` of lbforaging, whose arrays are float32 and channels-first.
 
     **Arguments:**
 
     - `sight`: the range of sight in cells: the window has `2 * sight + 1` rows and columns.
-    - `levels`: whether the levels of agents are observed; without them, agents are 1.
+    - `levels`: whether the levels of agents are observed; if not, every agent is a 1.
 
     **Raises:** `ValueError` when `sight` is not positive.
     """

@@ -18,7 +18,7 @@ games of people, who took 6.7 steps in a second.
 """
 
 RETURN_STEPS, RETURN_OF_SOUP = 400, 20.0
-"""The unit of the return: per 400 steps, with 20 for a soup."""
+"""Returns are reported per 400 steps, with 20 for each soup."""
 
 _OF_ANOTHER = (
     "The games do not follow the rules of this kitchen: give behaviour the layout and the dynamics "
@@ -34,19 +34,18 @@ class Behaviour(eqx.Module):
 
     - `steps`: the number of steps of the game.
     - `actions`: how often each of the `ACTIONS` was taken; any other number counts as a stay.
-    - `useless`: interact actions after which no event of `EVENT_NAMES` has happened to the cook,
-        which means that no rule fired.
-    - `walks`: moves with which the cook has changed its position.
-    - `collisions`: moves to a cell that can be entered, with which the cook has not changed its
-        position because of `JointCollision`: another cook stays in that cell or enters it in the
-        same step, or the two would swap cells. (With more than two cooks, cooks that are only held
-        up by a collision of others are counted, too.)
-    - `turns`, `bumps`: moves to a cell that cannot be entered, such as a counter or a pot, with
-        which the cook turned, and with which it did nothing, since it already faced that cell.
-    - `stuck`: steps before which the cook has been in the same position and direction for at least
-        `stuck_steps` steps in a row, this one included, whatever its actions were.
+    - `useless`: interact actions without effect: no rule fired, so the step has no event of
+        `EVENT_NAMES` for the cook.
+    - `walks`: moves that changed the position of the cook.
+    - `collisions`: moves to a walkable cell that `JointCollision` prevented: another cook stayed in
+        that cell or entered it, or the two would have swapped cells. With more than two cooks, a
+        collision between other cooks can also be the cause.
+    - `turns`, `bumps`: moves to a cell that is not walkable, such as a counter or a pot. In
+        `turns`, the cook turned to face it; in `bumps`, it already faced it, so nothing changed.
+    - `stuck`: steps in which the cook has had the same position and direction for at least
+        `stuck_steps` steps, including this one.
     - `longest_stuck`: the largest number of steps in a row with the same position and direction.
-    - `cells`: the number of different cells in which the cook has been before a step.
+    - `cells`: the number of different cells that the cook visited, not counting its last position.
     - `soups`: the soups that the cook delivered.
     - `mean_gap`, `median_gap`: the mean and the median number of steps from a delivery to the next
         one, by any cook; NaN in games with fewer than two soups.
@@ -67,7 +66,8 @@ class Behaviour(eqx.Module):
     median_gap: Float[np.ndarray, " games"]
 
     def numbers(self, cook: int | None = None) -> dict[str, Float[np.ndarray, " games"]]:
-        """Statistics that do not depend on the number of games, and mostly not on their length.
+        """Statistics of each game as rates and shares, so that games of different length can be
+        compared.
 
         **Arguments:**
 
@@ -75,12 +75,12 @@ class Behaviour(eqx.Module):
 
         **Returns:** a number for each game by name, NaN where the divisor is 0:
 
-        - `return`: of the soups that were delivered, 20 for each, per 400 steps.
+        - `return`: 20 per delivered soup, scaled to 400 steps.
         - `stay`, `interact`, `north`, `south`, `east`, `west`: shares of the steps.
         - `useless`: the share of the interact actions without effect.
         - `collisions`, `turns`, `bumps`: shares of the moves.
         - `stuck`: the share of the steps; `longest_stuck`: the largest number of steps.
-        - `walks`: the number of cells that a cook walks per step.
+        - `walks`: the share of steps in which a cook changes its cell.
         - `cells`: the number of different cells in which a cook has been.
         - `soup_share`: the share of the soups that this cook delivered; for all cooks, the
             largest share of a cook.
@@ -136,8 +136,7 @@ def behaviour(
         `record_episodes`.
     - `env`: the kitchen that they were played in, `Overcooked(...)`, in any wrappers; its
         observation, horizon and starts have no effect.
-    - `steps`: the number of steps of each game, from the first on, that are counted; all by
-        default.
+    - `steps`: count only this number of steps at the beginning of each game; all by default.
     - `stuck_steps`: the number of steps after which a cook is stuck.
 
     **Raises:** `ValueError` when the world is not a kitchen, there is no game, a number of steps is
@@ -150,8 +149,8 @@ def behaviour(
     length = np.asarray(trajectories.length, np.int64)
     world, action = trajectories.state, trajectories.action
     if steps is not None:
-        first = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length) < steps
-        world, action = jax.tree.map(lambda x: x[first], (world, action))
+        index = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+        world, action = jax.tree.map(lambda x: x[index < steps], (world, action))
         length = np.minimum(length, steps)
     start = np.cumsum(length) - length
     after, events, enters = _play_again(kitchen, world, action)
@@ -204,7 +203,7 @@ def _check(
     if found != (kitchen.shape, (kitchen.num_agents,)):
         raise ValueError(_OF_ANOTHER)
     if len(trajectories.length) == 0 or np.asarray(trajectories.length).min() < 1:
-        raise ValueError("behaviour needs at least one game, and a step in each, but has none.")
+        raise ValueError("behaviour needs at least one game, and at least one step in each game.")
     for name, number in (("steps", steps), ("stuck_steps", stuck_steps)):
         if number is not None and number < 1:
             raise ValueError(f"behaviour needs {name} of at least 1, not {number}.")
@@ -214,8 +213,8 @@ def _check(
 def _play_again(
     env: AbstractGridWorld, worlds: World, actions: Int[Array, "steps agents"]
 ) -> tuple[World, Int[Array, "steps agents events"], Bool[Array, "steps agents"]]:
-    """The state after each step, its events, and which cooks chose to move to a cell that can be
-    entered, as in `Go`.
+    """The state after each step, its events, and whether the cell that each cook faces after the
+    step was walkable before it.
     """
 
     def step(
@@ -223,8 +222,8 @@ def _play_again(
     ) -> tuple[World, Int[Array, "agents events"], Bool[Array, " agents"]]:
         timestep, after = env.step(jax.random.key(0), world, action)
         row, col = (world.bodies.position + direction_delta(after.bodies.direction)).T
-        here = (env.layout.tiles[row, col], world.cells.object[row, col])
-        return after, timestep.info["events"], is_free(env.layout.kinds, *here)
+        faced = (env.layout.tiles[row, col], world.cells.object[row, col])
+        return after, timestep.info["events"], is_free(env.layout.kinds, *faced)
 
     return jax.vmap(step)(worlds, actions)
 

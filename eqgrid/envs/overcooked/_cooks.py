@@ -20,7 +20,7 @@ from .layouts import load_layout
 
 @final
 class HandsOff(AbstractPartner):
-    """Another partner that stays where it is instead of using some cells.
+    """A wrapper of a partner that replaces its interactions with certain cells by `stay`.
 
     **Arguments:**
 
@@ -75,11 +75,11 @@ class CookMemory(eqx.Module):
 class ScriptedCook(AbstractPartner):
     """A scripted partner that goes to the nearest station for its role along a shortest path.
 
-    It cooks soups of three onions, in the kitchen that it was built for, with both dynamics. If it
-    holds an item that it cannot use, or cannot bring to its place itself, it puts the item on a
-    counter that another cook can reach, if there is one. It fetches only what other cooks are not
-    about to bring. If another cook blocks its path, it goes around it, or makes a random move, so
-    that two scripted cooks do not wait for each other for ever.
+    It cooks soups of three onions, with the `classic` and the `interactive` dynamics. It works only
+    in the kitchen for which it was built. It puts an item that it cannot use or deliver on a
+    counter that another cook can reach, if there is one. It does not fetch an item that another
+    cook is already bringing. If another cook blocks its path, it goes around it, or makes a random
+    move, so that two scripted cooks do not wait for each other for ever.
 
     ```python
     import jax
@@ -290,8 +290,8 @@ def _look(
     taken_from = counter & reaches_pots  # other cooks may have put items there to hand them over
 
     def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:
-        """The number of items that other cooks bring, and the numbers of other cooks that could
-        fetch one: before this cook, and in total.
+        """The number of these items that other cooks already bring, and the number of other cooks
+        that could fetch one: those closer to it than this cook, and all.
         """
         held = item_of(bodies.held)
         count = (others & (held == item)).sum() + jnp.where(

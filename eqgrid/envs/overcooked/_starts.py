@@ -81,10 +81,12 @@ class RandomHeld(AbstractStart):
 
 @final
 class RandomPots(AbstractStart):
-    """Fills each pot with 1 to 3 ingredients, and starts it, each with some probability.
+    """Fills each pot with 1 to 3 ingredients with some probability, and starts each filled pot with
+    the same probability.
 
-    As in `get_random_start_state_fn` of Overcooked-AI, except that ingredients are sampled from
-    the ingredients of the kitchen, and that the remaining time of a started soup is uniform.
+    This follows `get_random_start_state_fn` of Overcooked-AI, with two differences: only
+    ingredients that the kitchen dispenses are sampled, and the remaining time of a started soup is
+    uniform.
 
     **Arguments:**
 
@@ -123,8 +125,8 @@ class RandomCounters(AbstractStart):
     """Puts an item with some probability on each empty counter between two floor cells: an
     ingredient that the kitchen dispenses (75%), or a dish.
 
-    Cooks can hand items over on such counters. With items there from the start, cooks learn to take
-    them even before any cook has learned to put them there.
+    Cooks can hand items over on such counters. If items already lie there, a cook can learn to pick
+    them up before another cook has learned to put them down.
 
     **Arguments:**
 
@@ -152,8 +154,8 @@ class RandomCounters(AbstractStart):
 def random_starts(
     probability: Real[ArrayLike, ""], *, full_only: bool = True, counters: Real[ArrayLike, ""] = 0
 ) -> tuple[AbstractStart, ...]:
-    """Random initial positions, directions, held items and pots and, optionally, items on counters,
-    all in the same episodes.
+    """Initializers for random positions, directions, held items, pots and, optionally, items on
+    counters. Each episode has either all of them or none.
 
     Half of the held items are soups, so that cooks learn early that deliveries are rewarded.
 

@@ -1,7 +1,7 @@
 """Interactions of rescuers with rubble, doors, keys and victims, joint lifting, and rewards.
 
-The rules are eqgrid's own. At most one of the interactions of one rescuer fires in a turn; several
-rescuers lift a victim together in one step.
+The rules are eqgrid's own. In a turn, at most one interaction of a rescuer fires. Lifting is a
+phase of its own, since it takes several rescuers.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from ...grid import (
 from ._kinds import DOORS, KEY_OF_DOOR, Role, Thing, Tile, is_key, victims_left
 
 PICKUP = Use("pickup")
-"""Picks up an object, puts down the held one, or brings a held victim out of an exit."""
+"""Picks up an object, puts down the held object, or carries a held victim out through an exit."""
 
 TOGGLE = Use("toggle")
 """Clears rubble, opens a door, or heals a victim."""
@@ -59,7 +59,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class CarryOut(AbstractInteraction):
-    """Brings a carried victim out of an exit, and so rescues it."""
+    """Rescues a held victim by carrying it out through an exit."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = turn.uses(PICKUP) & (turn.tile == Tile.EXIT)
@@ -81,7 +81,7 @@ class Clear(AbstractInteraction):
 
 @final
 class Open(AbstractInteraction):
-    """Opens a door permanently, with the held key of its colour. The key is not used up."""
+    """Opens a door permanently if the agent holds the key of its colour. The key is not used up."""
 
     def __call__(self, turn: Turn) -> Outcome:
         lying = turn.cell.object
@@ -102,8 +102,8 @@ class Heal(AbstractInteraction):
 
 @final
 class Lift(AbstractPhase):
-    """The phase in which red victims are rescued: two or more rescuers with empty hands that face
-    the same red victim, and use any `Use` action in the same step, lift it out of the site.
+    """The phase in which red victims are rescued. Two or more rescuers with empty hands lift a red
+    victim out of the site if they all face it and use any `Use` action in the same step.
 
     The rule is eqgrid's own.
     """
@@ -117,7 +117,8 @@ class Lift(AbstractPhase):
         meets = (target[:, None] == target[None, :]).all(axis=-1) & lifts[None, :]
         others = ~np.eye(step.world.num_agents, dtype=bool)
         fired = lifts & (meets & others).any(axis=1)
-        # `min` decides between several writes if another agent faces the same cell.
+        # Several agents may write to one cell. With `min`, NOTHING (0) wins, and 255 changes
+        # nothing.
         left = jnp.where(fired, jnp.uint8(Thing.NOTHING), jnp.uint8(255))
         objects = objects.at[row, col].min(left)
         cells = dataclasses.replace(step.world.cells, object=objects)
@@ -179,7 +180,7 @@ def _faces_red(world: World) -> Bool[Array, " agents"]:
 
 @final
 class SharedRescueReward(AbstractReward):
-    """1 for every victim that any rescuer has rescued in this step, paid to every rescuer."""
+    """Every rescuer gets a reward of 1 for each victim that is rescued in this step."""
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         rescued = victims_left(step.before) - victims_left(step.world)

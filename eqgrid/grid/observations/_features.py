@@ -52,8 +52,8 @@ class Features(AbstractObservation):
     **Arguments:**
 
     - `parts`: the parts that are concatenated to the vector, in this order.
-    - `radius`: the range of sight in cells, as in a square window of `2 * radius + 1` cells with
-        the agent in its middle: see `Sight.within`. By default it is the whole grid.
+    - `radius`: the range of sight in cells: the agent sees a square window with `2 * radius + 1`
+        cells per side, centred on it. See `Sight.within`. By default it is the whole grid.
 
     **Raises:** `ValueError` when the radius is below 1.
     """
@@ -241,7 +241,7 @@ class FacedAgent(AbstractFeature):
 
 @final
 class NearestTiles(AbstractFeature):
-    """For each of some kinds of tiles: whether there is one, and the offset to the nearest one.
+    """For each given kind of tile: whether it exists, and the offset to the nearest one.
 
     ```python
     import jax
@@ -369,7 +369,7 @@ class Heard(AbstractFeature):
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         bodies = sight.bodies
         if bodies.said is None:
-            raise ValueError("Nobody says anything: give the world `Say` actions.")
+            raise ValueError("Agents cannot say anything in this world: give it `Say` actions.")
         words = one_hot(bodies.said[1:].astype(jnp.int32) - 1, len(self.words))
         if bodies.active is not None:
             words = jnp.where(bodies.active[1:, None], words, 0.0)
@@ -387,5 +387,5 @@ class OwnAway(AbstractFeature):
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         if sight.bodies.away is None:
-            raise ValueError("Nobody is ever away: give the world a phase `ComeBack`.")
+            raise ValueError("Agents are never away in this world: give it the phase `ComeBack`.")
         return sight.bodies.away[:1].astype(jnp.float32) / STEPS_UNIT

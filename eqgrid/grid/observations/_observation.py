@@ -38,7 +38,7 @@ def choose_observation(
     observation: str | AbstractObservation,
     choices: Mapping[str, Callable[[], AbstractObservation]],
 ) -> AbstractObservation:
-    """The observation that the user of a world has asked for.
+    """Returns the observation with this name, or the given observation itself.
 
     ```python
     from eqgrid.grid import Planes, choose_observation
@@ -67,8 +67,8 @@ class PerAgent(AbstractObservation):
     """A different observation for each agent, padded with zeros to one shape.
 
     A shorter axis of an observation is padded at its end: further features of a vector, or further
-    rows, columns and planes of an image. `NormalizeObservation` has one mean and variance for each
-    number, which agents with different observations then share: normalise features yourself.
+    rows, columns and planes of an image. Do not combine it with `NormalizeObservation`, which has
+    one mean and variance per number for all agents: normalise features yourself.
 
     **Arguments:**
 

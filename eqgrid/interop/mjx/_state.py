@@ -30,7 +30,9 @@ MjData: TypeAlias = Any
 """The data of the C simulator, `mujoco.MjData`."""
 
 Renderer: TypeAlias = Literal["auto", "opengl", "side"]
-"""How to draw: with OpenGL, as a flat side view with Pillow, or with OpenGL where it works."""
+"""How to draw: `opengl` renders in 3D, `side` draws a flat side view with Pillow, and `auto` uses
+OpenGL where it works.
+"""
 
 
 @final

@@ -37,15 +37,15 @@ class ReferenceFeatures(AbstractObservation):
     | 6 | `(col, row)` to the nearest dispenser of onions, tomatoes, dishes; 0 if it holds one |
     | 2, 2 | zeros; onions and tomatoes in the held soup |
     | 2, 2 | `(col, row)` to the nearest serving hatch; zeros |
-    | 10 per pot | see below; zeros if there is no further pot that can be reached |
+    | 10 per pot | see below; zeros if fewer pots can be reached |
     | 4 | whether there is no floor to the north, south, east, west |
 
-    The features of a pot, nearest first, are: whether it exists, is empty, is full or started, is
-    cooking, is ready; its onions, its tomatoes, the steps until it is ready; and `(col, row)` to
-    it.
+    Pots are sorted by distance. The features of a pot are whether it exists, is empty, is full or
+    started, is cooking, and is ready; its onions and tomatoes; the steps until it is ready; and the
+    `(col, row)` offset to it.
 
-    "Nearest" is by the number of moves and turns until the cook faces the tile, as if there were no
-    other cooks; ties go to the first cell in row-major order. The features of something that cannot
+    "Nearest" means the fewest moves and turns until the cook faces the tile, ignoring
+    other cooks. Ties go to the first cell in row-major order. The features of something that cannot
     be reached are 0. The zeros in the table stand for items on counters: the reference's default
     planner (`NO_COUNTERS_PARAMS`) finds no path to a counter, and policies were trained with these
     zeros.
@@ -140,7 +140,8 @@ def _nearest(
     first = jnp.full(tiles.shape, FAR, jnp.int16).at[position[0], position[1]].set(0)
     costs = _costs(spread(floor, first, jnp.ones((), jnp.int16))).astype(jnp.int32)
     number = jnp.arange(height * width, dtype=jnp.int32).reshape(1, height, width)
-    order = costs * (height * width) + number  # all differ, and of equal costs the first cell wins
+    # The number of the cell makes all values different, and breaks ties: the first cell wins.
+    order = costs * (height * width) + number
     nowhere = np.int32(FAR * height * width)
     found = []
     for tile, count in (*((source, 1) for source in _SOURCES), (Tile.POT, num_pots)):
@@ -179,7 +180,7 @@ def _costs(steps: Int16[Array, "height width"]) -> Int16[Array, "directions heig
 def _shift(
     steps: Int16[Array, "height width"], step: Int32[np.ndarray, "2"]
 ) -> Int16[Array, "height width"]:
-    """For each cell, the value of the cell one `step` before it."""
+    """For each cell, the value at that cell minus `step`."""
     height, width = steps.shape
     wide = jnp.pad(steps, 2, constant_values=FAR)
     row, col = (2 - step).tolist()
