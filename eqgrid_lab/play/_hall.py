@@ -52,6 +52,8 @@ class Hall:
         self._opening = 0
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
+        self._wishes: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._next: dict[str, asyncio.Task[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(
@@ -84,6 +86,25 @@ class Hall:
         finally:
             self._opening -= 1
 
+    async def again(self, name: str) -> str:
+        """Opens a game with the same layout and seats, once for all people of a game.
+
+        **Arguments:**
+
+        - `name`: the game that is over.
+
+        **Returns:** and **Raises:** as `open`.
+        """
+        if name not in self._next:
+            self._next[name] = asyncio.create_task(self.open(*self._wishes[name]))
+        try:
+            found = await asyncio.shield(self._next[name])
+        except (UsageError, OSError):
+            self._next.pop(name, None)
+            raise
+        self.sessions[name].invite()
+        return found
+
     async def _open(
         self, layout: str, seats: Sequence[str], people: Sequence[str], terms: Terms
     ) -> str:
@@ -104,6 +125,7 @@ class Hall:
         game = LiveGame(program, seed, journal)
         session = Session(place, names, game, self.tiles, Clock(self._rate), terms)
         self.sessions[name] = session
+        self._wishes[name] = (layout, tuple(seats))
         self._forget()
         task = asyncio.create_task(self._play(name, session))
         self._tasks.add(task)
@@ -171,4 +193,5 @@ class Hall:
     def _forget(self) -> None:
         over = [name for name, session in self.sessions.items() if session.over.is_set()]
         for name in over[: max(0, len(over) - _KEPT)]:
-            del self.sessions[name]
+            del self.sessions[name], self._wishes[name]
+            self._next.pop(name, None)

@@ -184,6 +184,12 @@ class LiveGame:
         return np.asarray(self._now.returns).tolist()
 
     @property
+    def acted(self) -> list[bool]:
+        """Whether each agent did anything but stay in the last step."""
+        differs = np.asarray(self._now.action) != self._nobody
+        return differs.reshape(len(self.hands), -1).any(axis=1).tolist()
+
+    @property
     def finished(self) -> bool:
         """Whether the episode has ended."""
         return bool(self._now.finished)

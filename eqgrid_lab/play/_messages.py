@@ -4,6 +4,7 @@ Each message has a `type`; unknown fields raise an error.
 """
 
 import base64
+import io
 import threading
 from collections.abc import AsyncIterable, Sequence
 from itertools import islice
@@ -12,8 +13,11 @@ from typing import Annotated, TypeAlias, TypeVar, final
 import msgspec
 import numpy as np
 from msgspec import Meta
+from PIL import Image
 
 from eqgrid.grid import (
+    IDLE,
+    NOTHING,
     Actions,
     Direction,
     Forward,
@@ -29,7 +33,8 @@ from eqgrid.grid import (
     Use,
     World,
     by_choice,
-    look_png,
+    draw_look,
+    draw_over_look,
     looks,
 )
 from eqgrid.typing import PyTree
@@ -209,19 +214,22 @@ class Frame(ToPage, frozen=True, tag="frame"):
     """What a page shows.
 
     - `step`: the number of steps that were played.
-    - `cells`: pairs of a cell, in row-major order, and the number of its new picture.
+    - `cells`: pairs of a cell, in row-major order, and the number of its new picture, without the
+        agent in it.
     - `pictures`: PNGs in base64 by their number, of pictures that the page does not have yet.
     - `scores`: the return of each agent so far.
-    - `places`: the cell of each agent.
+    - `agents`: the cell, the direction and the picture of each agent; -1 for those not drawn.
     - `held`: what each agent holds.
+    - `acted`: whether each agent did anything but stay in the last step; empty if there was none.
     """
 
     step: int
     cells: list[tuple[int, int]]
     pictures: dict[int, str]
     scores: list[float]
-    places: list[int]
+    agents: list[tuple[int, int, int]]
     held: list[str]
+    acted: list[bool] = []
 
 
 @final
@@ -229,10 +237,14 @@ class Status(ToPage, frozen=True, tag="status"):
     """How a game stands: `preparing`, `waiting` for somebody, `playing`, `paused` or `over`.
 
     - `text`: a sentence for people.
+    - `missing`: whether a person has not come yet.
+    - `ends_in`: the seconds after which a game ends that waits for a person who has left.
     """
 
     status: str
     text: str
+    missing: bool = False
+    ends_in: float | None = None
 
 
 @final
@@ -294,14 +306,16 @@ def to_text(message: ToPage) -> str:
 
 CELL_PIXELS = 128
 """The side of a cell in pixels; pages show it smaller."""
+_FLOOR = Look(0, NOTHING, IDLE, 0, 0, (True, True, True, True), 0.5, None)
+"""A look under an agent, of which its picture shows nothing."""
 
 
 @final
 class TileSheet:
-    """The pictures of all cells that were shown so far, by their numbers.
+    """The pictures of all cells and agents that were shown so far, by their numbers.
 
     The picture of a cell depends on little (its `Look`), so each is drawn and sent once, and a
-    world is a list of numbers.
+    world is a list of numbers. Agents have pictures of their own, so that a page can move them.
     """
 
     def __init__(self) -> None:
@@ -309,15 +323,24 @@ class TileSheet:
         self._files: list[str] = []
         self._drawing = threading.Lock()  # recorded games are drawn next to live ones
 
-    def numbers(self, layout: Layout, world: World) -> list[int]:
-        """The number of the picture of each cell of a world, in row-major order."""
+    def numbers(self, layout: Layout, world: World) -> tuple[list[int], list[tuple[int, int, int]]]:
+        """The number of the picture of each cell of a world, in row-major order, and the agents, as
+        in `Frame`.
+        """
         kinds = layout.kinds
         # By identity, since the hash of kinds goes through all of them.
         _, known = self._of_kinds.setdefault(id(kinds), (kinds, {}))
-        return [
-            known[look] if look in known else self._draw(kinds, look, known)
-            for look in looks(layout, world)
-        ]
+        cells: list[int] = []
+        agents = [(-1, -1, -1)] * len(world.bodies.position)
+        for place, look in enumerate(looks(layout, world)):
+            bare = look
+            if (agent := look.agent) is not None:
+                bare = look._replace(agent=None, mark=0)
+                over = _FLOOR._replace(agent=agent, mark=look.mark)
+                number = known[over] if over in known else self._draw(kinds, over, known)
+                agents[agent.number - 1] = (place, agent.direction, number)
+            cells.append(known[bare] if bare in known else self._draw(kinds, bare, known))
+        return cells, agents
 
     def picture(self, number: int) -> str:
         """The picture with this number, as a PNG in base64."""
@@ -326,8 +349,10 @@ class TileSheet:
     def _draw(self, kinds: Kinds, look: Look, known: dict[Look, int]) -> int:
         with self._drawing:
             if look not in known:
-                picture = look_png(kinds, look, CELL_PIXELS)
-                self._files.append(base64.b64encode(picture).decode())
+                draw = draw_look if look.agent is None else draw_over_look
+                file = io.BytesIO()
+                Image.fromarray(draw(kinds, look, CELL_PIXELS)).save(file, "PNG")
+                self._files.append(base64.b64encode(file.getvalue()).decode())
                 known[look] = len(self._files) - 1
             return known[look]
 
@@ -344,15 +369,21 @@ class Screen:
         """The part of a whole frame that the page does not show yet, and from now on does."""
         before = self._cells or [-1] * len(frame.cells)
         cells = [(i, new) for i, new in frame.cells if new != before[i]]
-        unknown = {new for _, new in cells} - self._pictures
+        shown = {new for _, new in cells} | {picture for *_, picture in frame.agents} - {-1}
+        unknown = shown - self._pictures
         self._pictures |= unknown
         self._cells = [number for _, number in frame.cells]
         pictures = {number: tiles.picture(number) for number in sorted(unknown)}
-        return Frame(frame.step, cells, pictures, frame.scores, frame.places, frame.held)
+        return msgspec.structs.replace(frame, cells=cells, pictures=pictures)
 
 
 def whole_frame(
-    layout: Layout, state: PyTree, step: int, scores: Sequence[float], tiles: TileSheet
+    layout: Layout,
+    state: PyTree,
+    step: int,
+    scores: Sequence[float],
+    tiles: TileSheet,
+    acted: Sequence[bool] = (),
 ) -> Frame:
     """The whole frame of a state, without pictures.
 
@@ -363,13 +394,13 @@ def whole_frame(
     - `step`: the number of steps before it.
     - `scores`: the return of each agent before it.
     - `tiles`: the pictures of cells.
+    - `acted`: whether each agent did anything in the last step.
     """
     if isinstance(state, PlacedWorld):
         layout, state = state.layout, state.world
     assert isinstance(state, World)
-    cells = list(enumerate(tiles.numbers(layout, state)))
-    width = layout.tiles.shape[1]
-    places = [row * width + col for row, col in np.asarray(state.bodies.position).tolist()]
+    cells, agents = tiles.numbers(layout, state)
     found = [layout.kinds.read(code) for code in np.asarray(state.bodies.held).tolist()]
     held = ["" if x is None else x[0].name.replace("_", " ") for x in found]
-    return Frame(step, cells, {}, [round(x, 4) for x in scores], places, held)
+    rounded = [round(x, 4) for x in scores]
+    return Frame(step, list(enumerate(cells)), {}, rounded, agents, held, list(acted))

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, final
 
+from ..worlds import kitchen_layout
 from ._journal import EventLine
 from ._live_game import LiveGame
 from ._menu import Place
@@ -168,10 +169,11 @@ class Session:
         self._tiles, self._clock, self._terms, self._now = tiles, clock, terms, now
         self._pages: list[Page] = []
         self._compiled, self._changed = False, asyncio.Event()
+        self._waited = [0.0, 0.0, 0.0]
         self._begun: set[int] = set()
         self._known: set[int] = set()
         self._paused: int | None = None
-        self._left = False
+        self._left, self._again = False, False
         self.left: tuple[int, ...] = ()
         self._started: float | None = None
         self._noted: dict[int, str] | None = None
@@ -289,6 +291,11 @@ class Session:
             self._left, self.left = True, tuple(sorted(seats))
         self._changed.set()
 
+    def invite(self) -> None:
+        """Tells the people of a game that is over that there is a next one."""
+        self._again = True
+        self._tell()
+
     async def run(self) -> None:
         """Plays the game to its end.
 
@@ -330,18 +337,27 @@ class Session:
 
     async def _wait(self) -> None:
         """Waits until the game can continue, or ends it when nobody comes back."""
-        waited = [0.0, 0.0, 0.0]  # for each of the reasons in `Terms.patience`
         while self._halted() and not self._ended():
             self._note_pauses()
             self._changed.clear()
-            lost = self._lost()
-            reason = 2 if not lost else 0 if self._people() <= self._known else 1
-            since, left = self._now(), self._terms.patience[reason] - waited[reason]
+            reason, since = self._reason(), self._now()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(_GLANCE, max(0.0, left)))
-            waited[reason] += self._now() - since
-            if waited[reason] >= self._terms.patience[reason] and self._halted():
-                self.leave(lost or self._waited_for())
+                await asyncio.wait_for(
+                    self._changed.wait(), min(_GLANCE, max(0.0, self._patience()))
+                )
+            self._waited[reason] += self._now() - since
+            if self._waited[reason] >= self._terms.patience[reason] and self._halted():
+                self.leave(self._lost() or self._waited_for())
+        self._waited = [0.0, 0.0, 0.0]
+
+    def _reason(self) -> int:
+        """Why the game waits, as an index of `Terms.patience`."""
+        return 2 if not self._lost() else 0 if self._people() <= self._known else 1
+
+    def _patience(self) -> float:
+        """The seconds that the game still waits for this reason."""
+        reason = self._reason()
+        return self._terms.patience[reason] - self._waited[reason]
 
     def _note_pauses(self) -> None:
         """Writes down since when the game waits for a person, and since when no longer, and tells
@@ -415,27 +431,42 @@ class Session:
         if self.over.is_set():
             ended = "The game is over" if self.finished else "The game has ended early"
             score = score_in_words(self.game.scores, seat)
-            return Status("over", self._problem or f"{ended}, with a score of {score}.")
+            together = self._again and len(self._people()) > 1
+            more = " The other person plays again." if together else ""
+            return Status("over", self._problem or f"{ended}, with a score of {score}.{more}")
         if not self._compiled:
-            return Status("preparing", "The game is being prepared, which takes some seconds.")
+            is_kitchen = kitchen_layout(self.place.world) is not None
+            return Status("preparing", f"Loading the {'kitchen' if is_kitchen else 'world'}.")
         if self._paused is not None:
-            return Status("paused", "Paused.")
+            return Status("paused", "Paused. Press P to continue.")
         why = self._waited_for()
         if why.get(seat) == "silent":
             return Status("waiting", _UNHEARD)
-        if seat in why:
-            again = "begin" if self._started is None else "continue"
-            return Status("waiting", f"Press any of your keys or buttons to {again}.")
-        return Status("waiting", self._missing()) if why else Status("playing", "")
+        if not why:
+            return Status("playing", "")
+        began, lost = self._started is not None, self._lost()
+        missing = not self._people() <= self._known
+        if seat not in why:
+            left = self._patience() if began and lost else None
+            return Status("waiting", self._waiting(), missing, left)
+        here = "" if began or lost or len(self._people()) == 1 else self._here()
+        verb = "continue" if began else "begin"
+        return Status("waiting", f"{here}Press any of your keys or buttons to {verb}.", missing)
 
-    def _missing(self) -> str:
+    def _waiting(self) -> str:
         """Why the game waits for others, in a sentence."""
-        several = len(self._waited_for()) > 1
-        other = "your partner" if not self._terms.free else "the other person"
-        others = "the others" if several else other
-        if self._started is not None and self._lost():
-            return f"The connection to {others} was lost. The game is paused until it is back."
-        return f"Waiting for {others}."
+        lost = self._lost()
+        if self._started is not None and lost:
+            who = "Your partner has" if len(lost) == 1 else "Your partners have"
+            return f"{who} lost the connection."
+        if self._started is None and not lost:
+            return f"{self._here()}The game begins when everyone has pressed a key."
+        other = "the other person" if self._terms.free else "your partner"
+        return f"Waiting for {'the others' if len(self._people()) > 2 else other}."
+
+    def _here(self) -> str:
+        one = "The other person is" if self._terms.free else "Your partner is"
+        return f"{'All people are' if len(self._people()) > 2 else one} here. "
 
     def _opening(self, seat: int) -> Opening:
         height, width = self.place.grid.shape
@@ -458,7 +489,7 @@ class Session:
     def _frame(self) -> Frame:
         game = self.game
         layout = self.place.drawn_layout
-        return whole_frame(layout, game.state, game.steps, game.scores, self._tiles)
+        return whole_frame(layout, game.state, game.steps, game.scores, self._tiles, game.acted)
 
 
 def score_in_words(scores: Sequence[float], seat: int) -> str:

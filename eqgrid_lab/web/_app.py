@@ -110,6 +110,7 @@ def build_app(
             Route("/api/menu", _in_words(_menu)),
             Route("/api/layouts/{number:int}", _in_words(_layout)),
             Route("/api/games", _in_words(_open), methods=["POST"]),
+            Route("/api/games/{game}/again", _in_words(_again), methods=["POST"]),
             Route("/api/games/{game}/film.gif", _in_words(_film)),
             Route("/api/games/{game}/scenes", _in_words(_scenes)),
             Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
@@ -235,16 +236,25 @@ async def _open(hall: Hall, request: Request) -> Response:
     return JSONResponse({"game": name, **tokens}, 201)
 
 
+async def _again(hall: Hall, request: Request) -> Response:
+    """The next game with the same seats, and the token of the seat that asks for it."""
+    _, seat = _over(hall, request)
+    if seat == WATCHER:
+        raise UsageError("Only people who have played can play again.")
+    name = await hall.again(request.path_params["game"])
+    return JSONResponse({"game": name, "token": hall.sessions[name].tokens[seat]})
+
+
 async def _film(hall: Hall, request: Request) -> Response:
     """The film of a game that is over, with the score of the person who asks for it."""
     session, path = _finished(hall, request)
-    seat = session.seat_of(request.query_params["token"])
+    _, seat = _over(hall, request)
 
     def film() -> bytes:
         recording = read_journal(path)
         episode, last = replay(session.place, recording)
         reward = recording.reward
-        own = reward.mean(axis=1) if seat is None or seat == WATCHER else reward[:, seat]
+        own = reward.mean(axis=1) if seat == WATCHER else reward[:, seat]
         states = with_last(episode.state, last)
         draw = session.place.settings.env.draw
         return draw(session.place.world, states, running_return(own))
@@ -311,15 +321,24 @@ def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
 
     **Raises:** `UsageError` when there is no such game for this token, or it is still running.
     """
-    name = request.path_params["game"]
-    session = hall.sessions.get(name)
-    if session is None or session.seat_of(request.query_params.get("token", "")) is None:
+    session, _ = _over(hall, request)
+    if not session.game.steps:
+        raise UsageError("This game has no steps.")
+    return session, hall.folder / f"{request.path_params['game']}{SUFFIX}"
+
+
+def _over(hall: Hall, request: Request) -> tuple[Session, int]:
+    """A game that is over, and the seat of the token that a request has for it.
+
+    **Raises:** `UsageError` when there is no such game for this token, or it is still running.
+    """
+    session = hall.sessions.get(request.path_params["game"])
+    seat = None if session is None else session.seat_of(request.query_params.get("token", ""))
+    if session is None or seat is None:
         raise UsageError("There is no such game, or it is not yours.")
     if not session.over.is_set():
         raise UsageError("The game is not over yet.")
-    if not session.game.steps:
-        raise UsageError("This game has no steps.")
-    return session, hall.folder / f"{name}{SUFFIX}"
+    return session, seat
 
 
 def _layout_of(hall: Hall, number: int) -> str:

@@ -2,6 +2,9 @@
 
 import contextlib
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 from browser import chromium as chromium, running, screenshot
@@ -129,6 +132,17 @@ def test_two_people_play_in_two_browsers(visit):
     for opened in (one, two):
         opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
     assert one.inner_text("#result") == two.inner_text("#result")
+    assert not one.is_visible("#pause")
+    assert not one.is_visible("#leave")
+    one.click("#again")
+    one.wait_for_selector("text=Press any of your keys")
+    two.wait_for_selector("text=The other person plays again.")
+    two.click("#again")
+    one.wait_for_selector("text=The other person is here.")
+    for opened in (one, two):
+        opened.wait_for_selector("text=Press any of your keys")
+        opened.keyboard.press("ArrowLeft")
+    until(one, lambda: not one.inner_text("#status"))
 
 
 def test_a_reload_comes_back_into_the_game(visit, tmp_path):
@@ -202,7 +216,8 @@ def test_a_silent_network_is_noticed_by_the_page_and_by_the_server(visit, tmp_pa
     network.silent = True
     one.wait_for_selector("text=Nothing is coming from the server.")
     one.wait_for_selector("text=The connection was lost. Trying again.")
-    two.wait_for_selector("text=The connection to the other person was lost.")
+    two.wait_for_selector("text=Your partner has lost the connection.")
+    assert re.fullmatch(r"The game ends in (60|5\d) s\.", two.inner_text("#aside"))
     screenshot(two, "silent-partner")
     left = seconds_left(two)
     one.keyboard.up("ArrowDown")
@@ -457,7 +472,7 @@ def test_two_people_of_a_study_wait_for_each_other(visit, tmp_path):
     for each in (one, two):
         each.wait_for_selector("text=Press any of your keys")
     one.keyboard.press("ArrowLeft")
-    one.wait_for_selector("text=Waiting for your partner.")
+    one.wait_for_selector("text=Your partner is here. The game begins when")
     two.keyboard.press("ArrowLeft")
     for each in (one, two):
         each.wait_for_selector("#go-on:not([disabled])", timeout=30_000)
@@ -541,3 +556,105 @@ def test_questions_may_have_the_names_of_what_forms_can_do(visit, tmp_path):
         field.fill("yes")
     opened.click("text=Continue")
     opened.wait_for_selector("text=Well.")
+
+
+REWARDS = """async () => {
+  const { rewardsIn } = await import("/page/board.js");
+  const agents = [[6, 1, 0], [8, 2, 0]]; // on a board of five columns
+  const before = { scores: [0, 0], held: ["soup", "onion"], agents };
+  const cells = (scores, ...held) => (
+    rewardsIn(before, { scores, held, agents }, 5).map((x) => [x.place, x.gain]));
+  return [cells([20, 20], "", ""), cells([0, 1], "soup", "onion"), cells([-0.01, -0.01], "", "")];
+}"""
+"""The cells and rewards of a shared soup, an own apple and a penalty of each step."""
+
+GLIDE = """async () => {
+  const { Board } = await import("/page/board.js");
+  const board = new Board(document.createElement("canvas"));
+  board.clear(3, 3);
+  for (const place of [0, 1]) board.show({ pictures: {}, cells: [], agents: [[place, 2, 0]] });
+  const column = (time) => board.position(0, board.moved + time)[0];
+  return [column(0), column(60), column(120)];
+}"""
+"""The column of an agent that walks from the first to the second one, every 60 milliseconds."""
+
+OWN = """() => {
+  const canvas = document.getElementById("world");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const isOwn = (i) => Math.hypot(data[i] - 255, data[i + 1] - 212, data[i + 2] - 59) < 8;
+  return Array.from({ length: data.length / 4 }, (_, i) => 4 * i).filter(isOwn).length;
+}"""
+"""The pixels in the colour of one's own mark."""
+
+
+def test_rewards_steps_and_the_own_agent_are_shown_where_they_are(visit):
+    opened = visit()
+    hatch = [[11, 20]]
+    assert opened.evaluate(REWARDS) == [hatch, [[8, 1]], []]
+    assert opened.evaluate(GLIDE) == pytest.approx([0, 0.5, 1])
+    still = visit(address=opened.url, reduced_motion="reduce")
+    assert still.evaluate(GLIDE) == [1, 1, 1]
+    start(opened)
+    named = opened.evaluate(OWN)
+    opened.keyboard.press("ArrowLeft")
+    until(opened, lambda: not opened.inner_text("#status"))
+    until(opened, lambda: 1000 < opened.evaluate(OWN) < 0.8 * named)  # the ring stays, "you" goes
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The source of axe-core, which looks for what people with disabilities cannot use."""
+    if (npm := shutil.which("npm")) is None:
+        pytest.skip("axe-core needs npm: apt-get install npm")
+    folder = tmp_path_factory.mktemp("axe")
+    command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), "axe-core@4"]
+    if subprocess.run(command, capture_output=True, check=False, timeout=120).returncode:
+        pytest.skip("npm cannot install axe-core here: check the network")
+    return Path(folder, "node_modules/axe-core/axe.min.js").read_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_reports_nothing_serious(visit, axe, scheme, tmp_path):
+    def check(opened, name):
+        opened.wait_for_timeout(100)
+        screenshot(opened, f"axe-{scheme}-{name}")
+        opened.evaluate(axe)
+        found = opened.evaluate("axe.run().then((x) => x.violations)")
+        serious = [x for x in found if x["impact"] in ("serious", "critical")]
+        assert not [(name, x["id"], x["nodes"][0]["html"]) for x in serious]
+
+    small = {"viewport": {"width": 320, "height": 568}, "has_touch": True, "color_scheme": scheme}
+    opened = visit(**small)
+    opened.wait_for_selector("#start:not([disabled])")
+    check(opened, "menu")
+    opened.focus("#layouts :checked")
+    opened.keyboard.press("ArrowRight")
+    until(opened, lambda: opened.is_checked("#layouts label:nth-child(2) input"))
+    opened.wait_for_selector("#start:not([disabled])")
+    opened.select_option("#partner", value="person")
+    opened.click("#start")
+    opened.wait_for_selector("#invite:not([hidden])")
+    check(opened, "invitation")
+    opened.goto(opened.url.split("#")[0])
+    start(opened)
+    check(opened, "begin")
+    opened.keyboard.press("ArrowLeft")
+    until(opened, lambda: not opened.inner_text("#status"))
+    for button in opened.query_selector_all("#buttons button"):
+        box = button.bounding_box()
+        assert box["y"] + box["height"] <= 568
+        assert box["x"] + box["width"] <= 320
+    check(opened, "game")
+    opened.click("#leave")
+    opened.wait_for_selector("#over:not([hidden])")
+    check(opened, "over")
+    opened.click("#look")
+    until(opened, lambda: " of " in opened.inner_text("#watch-step"))
+    check(opened, "watch")
+    (tmp_path / "plan.toml").write_text(STUDY)
+    person = visit(plan=read_plan(tmp_path / "plan.toml"), **small)
+    person.wait_for_selector("text=Your answers are kept.")
+    check(person, "consent")
+    admin = visit(address=f"{person.url}admin#secret", **small)
+    until(admin, lambda: "people" in admin.inner_text("#summary"))
+    check(admin, "admin")

@@ -125,7 +125,9 @@ def test_the_menu_has_layouts_partners_and_pictures(serve):
         assert found["notes"][1] == "A soup of 3 onions pays 20."
         assert len(found["frame"]["cells"]) == found["height"] * found["width"] == 25
         numbers = {number for _, number in found["frame"]["cells"]}
-        assert {int(x) for x in found["frame"]["pictures"]} == numbers
+        agents = found["frame"]["agents"]
+        assert len({place for place, *_ in agents}) == found["seats"]
+        assert {int(x) for x in found["frame"]["pictures"]} == numbers | {x for *_, x in agents}
 
 
 def test_a_game_is_played_written_and_filmed(serve, tmp_path):
@@ -419,9 +421,8 @@ def test_a_connection_that_is_dead_pauses_the_game(tmp_path, monkeypatch, again)
         async with two_people(tmp_path) as (session, one, two):
             assert (await status_of(two, "playing"))["text"] == ""
             told = await status_of(two, "lost")
-            assert told["text"] == (
-                "The connection to the other person was lost. The game is paused until it is back."
-            )
+            assert told["text"] == "Your partner has lost the connection."
+            assert 55 < told["ends_in"] <= 60
             assert await status_of(one, "has not heard from this page")
             steps = session.game.steps
             await asyncio.sleep(0.2)
@@ -461,7 +462,7 @@ def test_a_person_who_is_silent_for_too_long_has_left(tmp_path, monkeypatch):
     async def play():
         terms = Terms(free=False, patience=(0.3, 60.0, 60.0))
         async with two_people(tmp_path, terms) as (session, _, two):
-            assert "connection to your partner was lost" in (await status_of(two, "lost"))["text"]
+            assert "Your partner has lost" in (await status_of(two, "lost"))["text"]
             assert "early" in (await status_of(two, "over"))["text"]
             return session
 

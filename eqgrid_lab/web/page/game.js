@@ -1,7 +1,7 @@
 // A game: its connection, what is shown of it in place of the element `table`, and the keys. The server, or in a
 // page without one `local.js`, has the clock and the rules.
 
-import { $, Board, element, scoresOf } from "./board.js";
+import { $, Board, element, facedBy, rewardsIn, scoresOf, setting } from "./board.js";
 import { listenToGamepads } from "./gamepad.js";
 
 const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
@@ -10,24 +10,37 @@ const PING = 2000; // how often the server is asked for an answer, in millisecon
 const LOST = 1000; // after how many milliseconds without a frame, or without this answer, something is wrong
 const OPENING = 5000; // how long a connection may take to open
 const LOOK = 250;
+const SLOW = 300; // the latency from which the page names it
+const NAMED = 3000; // how long one's own agent is named after the first step
+const ANNOUNCED = [10, 5, 4, 3, 2, 1]; // the seconds left that are read to people who do not see them
+const PITCHES = { reward: 880, hands: 440, nothing: 150 };
+const LASTING = ["over", "replaced", "refused"]; // a page in one of these states stays in it
 
 $("table").outerHTML = `
   <header>
-    <div><small>Score</small><output id="score">0</output></div>
-    <div id="mean-score" hidden><small>Mean of all</small><output id="mean"></output></div>
-    <div><small id="time-name">Time left</small><output id="time"></output></div>
-    <div><small>You hold</small><output id="held"></output></div>
+    <div><small>Score</small><b id="score">0</b></div>
+    <div id="mean-score" hidden><small>Mean of all</small><b id="mean"></b></div>
+    <div><small id="time-name">Time left</small><b id="time"></b></div>
+    <div><small>You hold</small><b id="held"></b></div>
     <nav>
-      <button id="pause" type="button">Pause</button>
-      <button id="leave" type="button">End game</button>
+      <button id="pause" type="button" hidden>Pause</button>
+      <button id="leave" type="button" hidden>End game</button>
+      <button id="sound" type="button" aria-label="Sound">♪</button>
+      <button id="help" type="button" aria-label="Rules and keys" aria-controls="help-text">?</button>
     </nav>
   </header>
   <p id="note"></p>
   <p id="status" role="status"></p>
-  <div id="stage"><canvas id="world" role="img" aria-label="The game"></canvas></div>
+  <p id="aside"></p>
+  <div id="stage">
+    <canvas id="world" role="img" aria-label="The game"></canvas>
+    <section id="help-text" hidden>
+      <ul id="rules"></ul>
+      <p id="hint"></p>
+    </section>
+  </div>
   <ul id="seats"></ul>
-  <p id="hint"></p>
-  <ul id="rules"></ul>`;
+  <p id="said" role="status"></p>`;
 const board = new Board($("world"));
 let socket = null;
 let here = null; // the game and the token in the address
@@ -41,6 +54,10 @@ let looked = 0; // when this page last looked whether one is missing
 let worried = false; // whether it has told that one is
 let said = null; // the last status
 let latency = null; // of the last ping, in milliseconds
+let ends = null; // when a game ends that waits for somebody
+let frame = null; // the last one
+let stuck = false; // whether one's last action had no effect
+let audio = null;
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
 let onRefused = () => {}; // and when there is no such game
@@ -62,12 +79,13 @@ export function leaveSocket() {
 
 export function enter(game, token, hooks = {}) {
   const same = here && !hooks.socket && here.game === game && here.token === token;
-  if (same && !["over", "refused", "replaced"].includes(status)) return;
+  if (same && !LASTING.includes(status)) return;
   leaveSocket();
   here = { game, token, socket: hooks.socket || webSocket };
   attempts = 0;
   status = "";
-  said = null;
+  said = frame = ends = latency = null;
+  hideControls();
   onOver = hooks.onOver || (() => {});
   onStatus = hooks.onStatus || (() => {});
   onRefused = hooks.onRefused || (() => {});
@@ -89,7 +107,7 @@ function connect() {
   socket.onopen = () => send({ type: "join", token });
   socket.onmessage = (event) => receive(typeof event.data === "string" ? JSON.parse(event.data) : event.data);
   socket.onclose = () => {
-    if (here && !["over", "replaced", "refused"].includes(status)) connectAgain();
+    if (here && !LASTING.includes(status)) connectAgain();
   };
 }
 
@@ -98,7 +116,7 @@ function connectAgain() {
   worried = false;
   attempts += 1;
   $("status").textContent = "The connection was lost. Trying again.";
-  $("stage").style.opacity = 0.6;
+  $("world").style.opacity = 0.6;
   const mine = here;
   setTimeout(() => here === mine && !socket && connect(), Math.min(5000, 300 * attempts));
 }
@@ -115,13 +133,14 @@ setInterval(() => {
   if (now - looked > 2 * LOST) heard = now; // the page itself stood still; what came is not read yet
   looked = now;
   const remote = here && here.socket === webSocket; // a game within the page cannot be lost
-  if (!remote || !socket || ["over", "replaced", "refused"].includes(status)) return;
+  showAside();
+  if (!remote || !socket || LASTING.includes(status)) return;
   const silent = now - heard - patience();
   if (silent > LOST) connectAgain();
   else if (silent > 0 && joined && !worried) {
     worried = true;
     $("status").textContent = "Nothing is coming from the server. If this lasts, the page connects again.";
-    $("stage").style.opacity = 0.6;
+    $("world").style.opacity = 0.6;
   }
 }, LOOK);
 
@@ -144,8 +163,22 @@ function receive(message) {
     if (!joined) status = "refused"; // there is nothing to come back to
     if (!joined) opening = null;
     $("status").textContent = message.text;
-    if (!joined) onRefused(message.text);
+    if (joined) return;
+    hideControls();
+    onRefused(message.text);
   }
+}
+
+function showAside() {
+  // What may change each second, so that it must not be read aloud each time.
+  const left = ends === null ? null : Math.max(0, Math.ceil((ends - performance.now()) / 1000));
+  const slow = latency > SLOW && status === "playing" ? `Your connection is slow (${(latency / 1000).toFixed(1)} s).` : "";
+  $("aside").textContent = left === null ? slow : `The game ends in ${left} s.`;
+}
+
+function hideControls() {
+  for (const id of ["pause", "leave"]) $(id).hidden = true;
+  $("buttons").classList.remove("has-controls");
 }
 
 function open(message) {
@@ -155,7 +188,7 @@ function open(message) {
   board.images = new Map();
   const seats = message.seats.map((name, i) => {
     const entry = element("li");
-    const colour = element("span");
+    const colour = element("span", undefined, i === message.seat ? { class: "own" } : {});
     colour.style.background = message.colours[i];
     entry.append(colour, `${i + 1}: ${i === message.seat ? "you" : name}`);
     return entry;
@@ -169,33 +202,85 @@ function open(message) {
   const words = message.controls.filter((x) => x.keys.length).map((x) => `${nameOf(x.keys[0])} ${x.name}`);
   $("hint").textContent = plays ? words.join(" · ") : "";
   makeButtons(message.controls);
+  board.own = message.seat;
+  board.named = plays;
+  showHelp(plays && !setting("played"));
 }
 
-function showFrame(frame) {
-  board.own = opening.seat >= 0 ? frame.places[opening.seat] : null;
-  board.show(frame);
-  steps = frame.step;
-  const [own, mean] = scoresOf(frame.scores, opening.seat);
+function showHelp(on) {
+  $("help-text").hidden = !on;
+  $("help").setAttribute("aria-expanded", on);
+}
+
+function showFrame(next) {
+  const before = frame;
+  frame = next;
+  const changed = new Set(next.cells.map(([place]) => place));
+  board.show(next);
+  const says = before && next.step === before.step + 1 ? react(before, changed) : [];
+  steps = next.step;
+  const [own, mean] = scoresOf(next.scores, opening.seat);
   $("score").textContent = own;
   $("mean").textContent = mean;
   $("mean-score").hidden = mean === null;
-  const left = opening.horizon === null ? null : (opening.horizon - frame.step) / opening.ticks_per_second;
-  $("time").textContent = left === null ? frame.step : `${Math.max(0, Math.ceil(left))} s`;
+  const left = opening.horizon === null ? null : Math.max(0, Math.ceil((opening.horizon - frame.step) / opening.ticks_per_second));
+  const time = left === null ? String(frame.step) : `${left} s`;
+  if (time !== $("time").textContent && ANNOUNCED.includes(left) && status === "playing") says.push(`${left} seconds left.`);
+  if (says.length) $("said").textContent = says.join(" "); // for people who do not see the board
+  $("time").textContent = time;
   $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
+}
+
+function react(before, changed) {
+  // Shows what the last step did: rewards, objects, and an action of one's own without an effect. Returns it in words.
+  const seat = opening.seat;
+  const rewards = rewardsIn(before, frame, opening.width);
+  board.celebrate(rewards);
+  const says = rewards.length ? [`Score: ${scoresOf(frame.scores, seat)[0]}.`] : [];
+  if (seat < 0) return says;
+  const own = frame.agents[seat];
+  const worked = frame.held[seat] !== before.held[seat];
+  if (worked) says.push(`You hold ${frame.held[seat] || "nothing"}.`);
+  const idle = String(own) === String(before.agents[seat]) && !changed.has(facedBy(own, opening.width)) && !rewards.length;
+  const first = frame.acted[seat] && idle && !stuck;
+  stuck = frame.acted[seat] && idle;
+  if (first) board.shake();
+  if (rewards.length || worked || first) beep(rewards.length ? "reward" : worked ? "hands" : "nothing");
+  return says;
+}
+
+function beep(name) {
+  if (setting("sound") !== "on") return;
+  audio = audio || new AudioContext();
+  const [tone, volume, now] = [audio.createOscillator(), audio.createGain(), audio.currentTime];
+  tone.frequency.value = PITCHES[name];
+  volume.gain.setValueAtTime(0.1, now);
+  volume.gain.exponentialRampToValueAtTime(0.001, now + 0.15);
+  tone.connect(volume).connect(audio.destination);
+  tone.start(now);
+  tone.stop(now + 0.15);
 }
 
 function showStatus(message) {
   status = message.status;
   said = message;
   $("status").textContent = message.text;
+  ends = message.ends_in == null ? null : performance.now() + 1000 * message.ends_in;
+  showAside();
+  if (status === "playing") begin();
   $("pause").textContent = status === "paused" ? "Resume" : "Pause";
-  onStatus(status);
+  onStatus(message);
   const over = status === "over";
-  $("stage").style.opacity = status === "playing" || over ? 1 : 0.6;
-  if (!over) return;
-  for (const id of ["pause", "leave"]) $(id).hidden = true;
-  $("buttons").classList.remove("has-controls");
-  onOver(message.text, here, opening.seat, steps);
+  $("world").style.opacity = status === "playing" || over || !frame?.step ? 1 : 0.6; // a game that has not begun is looked at
+  if (LASTING.includes(status)) hideControls();
+  if (over) onOver(message.text, here, opening.seat, steps);
+}
+
+function begin() {
+  setting("played", "yes");
+  showHelp(false);
+  const mine = opening;
+  setTimeout(() => { board.named = board.named && opening !== mine; board.draw(); }, NAMED);
 }
 
 setInterval(() => {
@@ -274,5 +359,12 @@ function makeButtons(controls) {
   $("buttons").classList.toggle("has-controls", controls.length > 0);
 }
 
+$("sound").setAttribute("aria-pressed", setting("sound") === "on");
+$("sound").onclick = (event) => {
+  event.target.blur();
+  $("sound").setAttribute("aria-pressed", setting("sound", setting("sound") === "on" ? "off" : "on") === "on");
+  beep("hands");
+};
+$("help").onclick = (event) => { event.target.blur(); showHelp($("help-text").hidden); };
 $("leave").onclick = () => send({ type: "leave" });
 $("pause").onclick = (event) => { event.target.blur(); send({ type: "pause", on: status !== "paused" }); };

@@ -178,10 +178,10 @@ export class LocalGame {
   }
 
   show(shown, pictures = {}) {
-    const { sheet, names } = this.facts;
-    const { places, cells } = drawn(sheet, shown);
+    const { sheet, names, idle } = this.facts;
     const held = shown.held.map((code) => names[code]);
-    this.post({ type: "frame", step: this.steps, cells, pictures, scores: this.scores, places, held });
+    const acted = this.steps ? this.lines.at(-1).action.map((own) => String(own) !== String(idle)) : [];
+    this.post({ type: "frame", step: this.steps, ...drawn(sheet, shown), pictures, scores: this.scores, held, acted });
   }
 
   tell() {
@@ -190,9 +190,9 @@ export class LocalGame {
     const ended = finished ? "The game is over" : "The game has ended early";
     let [status, text] = ["playing", ""];
     if (over) [status, text] = ["over", `${ended}, with a score of ${score}.`];
-    else if (paused) [status, text] = ["paused", "Paused."];
+    else if (paused) [status, text] = ["paused", "Paused. Press P to continue."];
     else if (!begun) [status, text] = ["waiting", "Press any of your keys or buttons to begin."];
-    else if (!this.world) [status, text] = ["preparing", "The game begins in a moment."];
+    else if (!this.world) [status, text] = ["preparing", "Loading the kitchen."];
     this.post({ type: "status", status, text });
   }
 
@@ -214,15 +214,14 @@ function numbersOf(state) {
 }
 
 export function drawn(sheet, shown) {
-  // The pictures of each cell, from the lowest to the uppermost.
+  // The pictures of each cell, from the lowest to the uppermost, and of each agent.
   const cells = sheet.tiles.map((kind, place) => {
     const known = sheet.looks[kind];
     return [place, [...known[shown.lying[place] + sheet.codes * (shown.timer[place] + 1)]]];
   });
-  const standing = new Map(shown.place.map((place, agent) => [place, agent]));
-  for (const [place, agent] of standing) {
-    const code = shown.direction[agent] + 4 * (shown.held[agent] + sheet.codes * shown.extra[agent]);
-    if (place >= 0) cells[place][1].push(sheet.agents[agent][code]);
-  }
-  return { cells, places: shown.place };
+  const agents = shown.place.map((place, agent) => {
+    const direction = shown.direction[agent];
+    return [place, direction, sheet.agents[agent][direction + 4 * (shown.held[agent] + sheet.codes * shown.extra[agent])]];
+  });
+  return { cells, agents };
 }

@@ -21,9 +21,10 @@ async function showMenu() {
   try {
     const menu = await ask("api/menu");
     $("layouts").replaceChildren(...menu.layouts.map((title, number) => {
-      const button = element("button", title, { type: "button", role: "radio" });
-      button.onclick = () => choose(number);
-      return button;
+      const [label, radio] = [element("label"), element("input", undefined, { type: "radio", name: "layout" })];
+      radio.onchange = () => choose(number);
+      label.append(radio, title);
+      return label;
     }));
     $("layouts").hidden = menu.layouts.length < 2;
     await Promise.all([choose(Math.min(chosen.layout, menu.layouts.length - 1)), showShelf()]);
@@ -34,7 +35,7 @@ async function showMenu() {
 
 async function choose(number) {
   chosen.layout = number;
-  [...$("layouts").children].forEach((button, i) => button.setAttribute("aria-checked", i === number));
+  [...$("layouts").children].forEach((label, i) => { label.firstChild.checked = i === number; });
   $("start").disabled = true;
   $("sorry").textContent = "";
   try {
@@ -64,7 +65,8 @@ async function choose(number) {
 function takeSeat() {
   // Marks the chosen seat, and asks who has each of the others.
   chosen.seat = Number($("seat").value);
-  preview.own = chosen.seat >= 0 ? offered.frame.places[chosen.seat] : null;
+  preview.own = chosen.seat;
+  preview.named = true;
   preview.draw();
   const others = Array.from({ length: offered.seats }, (_, i) => i).filter((i) => i !== chosen.seat);
   const single = others.length === 1 && chosen.seat >= 0;
@@ -96,6 +98,15 @@ async function start() {
   } catch (error) {
     show("menu");
     $("sorry").textContent = error.message;
+  }
+}
+
+async function again({ game, token }) {
+  try {
+    const next = await ask(`api/games/${encodeURIComponent(game)}/again?token=${encodeURIComponent(token)}`, {});
+    location.hash = `/${next.game}/${next.token}`;
+  } catch (error) {
+    $("status").textContent = error.message;
   }
 }
 
@@ -162,6 +173,7 @@ function go(step) {
   if (!tape) return;
   at = Math.max(0, Math.min(step, tape.frames.length - 1));
   watched.cells = tape.cells[at];
+  watched.agents = tape.frames[at].agents;
   watched.draw();
   $("slider").value = at;
   $("watch-step").textContent = `${at} of ${tape.frames.length - 1}`;
@@ -259,7 +271,7 @@ function play(game, token) {
   const links = JSON.parse(sessionStorage.getItem(`invite-${game}`) || "[]");
   $("links").replaceChildren(...links.map(invitation));
   enter(game, token, {
-    onStatus: (status) => { $("invite").hidden = !(status === "waiting" && links.length); },
+    onStatus: (message) => { $("invite").hidden = !(message.missing && links.length); },
     onOver: (text, here, seat, steps) => {
       $("over").hidden = false;
       for (const id of ["look", "film", "record"]) $(id).hidden = !steps;
@@ -269,7 +281,8 @@ function play(game, token) {
         $(id).href = `api/games/${encodeURIComponent(here.game)}/${file}?token=${encodeURIComponent(here.token)}`;
       }
       $("look").href = `#/again/${here.game}/${here.token}`;
-      $("again").hidden = offered === null || seat < 0;
+      $("again").hidden = seat < 0;
+      $("again").onclick = () => again(here);
     },
   });
 }
@@ -285,7 +298,6 @@ function follow() {
 
 $("seat").onchange = takeSeat;
 $("start").onclick = start;
-$("again").onclick = start;
 $("back").onclick = () => { location.hash = ""; };
 const menuButton = element("button", "Menu", { type: "button" });
 menuButton.onclick = () => { location.hash = ""; };

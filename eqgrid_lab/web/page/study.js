@@ -107,7 +107,7 @@ const STAGES = {
     if (document.hidden) document.title = "Your game begins";
     enter(found.game, found.token, {
       onOver: (text) => offer("Continue", text),
-      onStatus: (status) => status === "replaced" && offer("Go on here", $("status").textContent),
+      onStatus: ({ status, text }) => status === "replaced" && offer("Go on here", text),
       onRefused: () => next(),
     });
   },
