@@ -1,14 +1,16 @@
 """Journals: live games on disk, a line for every step, written as it is played.
 
 The first line has the world, the people and partners in its seats, and the seed of all randomness.
-Every further line has the actions of one step, or an event between two steps. The seed and the
-actions determine the game: `replay` plays it again, bit for bit, with the program that trains, and
-`write_recording` writes it as a table of episodes.
+Every further line has the actions of one step, or an event between two steps, and ends with a
+checksum of all lines up to it, which shows changes. The seed and the actions determine the game:
+`replay` plays it again, bit for bit, with the program that trains, and `write_recording` writes it
+as a table of episodes.
 """
 
 import contextlib
 import os
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias, final
@@ -40,7 +42,10 @@ from ._menu import Place
 
 SUFFIX = ".jsonl"
 _LARGEST = 2**28
-_FORMAT = 2
+_FORMAT = 3
+_CHECKED = 3
+"""The first format whose lines have checksums."""
+_CHECK = b',"check"'
 _BEGINNING = re.compile(rb'(?=\{"(?:action|event|end)":)')
 """Where a line after the first one begins."""
 _IN_A_NUMBER = (b".", b"-", b"+", b"e", b"E")
@@ -153,7 +158,7 @@ class Journal:
         """
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-        self._file, self._size = os.open(path, flags, 0o644), 0
+        self._file, self._size, self._check = os.open(path, flags, 0o644), 0, 0
         try:
             self._write(header)
         except OSError:
@@ -179,8 +184,11 @@ class Journal:
 
     def _write(self, line: msgspec.Struct) -> None:
         """Appends a line. If it cannot be written, as on a full disk, no part of it stays."""
-        content = msgspec.json.encode(line) + b"\n"
-        written = 0
+        content = msgspec.json.encode(line)
+        check, written = zlib.crc32(content, self._check), 0
+        if self._size:  # the first line has none
+            content = content[:-1] + _CHECK + b":%d}" % check
+        content += b"\n"
         try:
             while written < len(content):
                 written += os.write(self._file, content[written:])
@@ -189,6 +197,7 @@ class Journal:
                 os.ftruncate(self._file, self._size)
             raise
         self._size += len(content)
+        self._check = check
 
 
 @final
@@ -222,10 +231,13 @@ def read_journal(path: Path) -> Recording:
     """
     first, *lines = read_regular_file(path, _LARGEST).split(b"\n")
     try:
-        if msgspec.json.decode(first, type=_Version).format > _FORMAT:
+        version = msgspec.json.decode(first, type=_Version).format
+        if version > _FORMAT:
             raise UsageError(f"The journal {str(path)!r} {NEWER}.")
         header = msgspec.json.decode(first, type=Header)
-        found = _read_lines(lines[:-1])  # what follows the last line break is not a complete line
+        check = zlib.crc32(first) if version >= _CHECKED else None
+        # What follows the last line break is not a complete line.
+        found = _read_lines(lines[:-1], check)
         last = [line for line in found[-1:] if isinstance(line, EndLine)]
         steps = [line for line in found if isinstance(line, StepLine)]
         events = tuple(line for line in found if isinstance(line, EventLine))
@@ -243,9 +255,14 @@ def read_journal(path: Path) -> Recording:
     return Recording(path, header, action, reward, time, events, end, left)
 
 
-def _read_lines(lines: Sequence[bytes]) -> list[_Line]:
+def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
     """The lines up to the first one that was cut, and the last one if it is the end of a game that
     was left. A line that was cut may be joined to the line after it.
+
+    **Arguments:**
+
+    - `lines`: all lines but the first one.
+    - `check`: the checksum of the first line; `None` if lines have no checksums.
 
     **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged otherwise.
     """
@@ -253,21 +270,33 @@ def _read_lines(lines: Sequence[bytes]) -> list[_Line]:
     found: list[_Line] = []
     for part in parts:
         try:
-            found.append(_read_line(part))
+            line, content, own = _read_line(part)
+            if check is not None:
+                check = zlib.crc32(content, check)
+                if own != check:
+                    raise ValueError(f"line {len(found) + 2} or a line before it was changed")
+            found.append(line)
         except msgspec.DecodeError as error:
             if "truncated" not in str(error) and part[-1:] not in _IN_A_NUMBER:
                 raise
             with contextlib.suppress(msgspec.DecodeError):
-                last = _read_line(parts[-1])
+                last, *_ = _read_line(parts[-1])
                 if isinstance(last, EndLine) and last.end != "finished":
                     found.append(last)
             break
     return found
 
 
-def _read_line(line: bytes) -> _Line:
+def _read_line(line: bytes) -> tuple[_Line, bytes, int | None]:
+    """A line, its content without the checksum, and the checksum."""
     types = {b'{"ev': EventLine, b'{"en': EndLine}
-    return msgspec.json.decode(line, type=types.get(line[:4], StepLine))
+    before, mark, rest = line.rpartition(_CHECK)
+    if mark and not rest.endswith(b"}"):
+        raise msgspec.DecodeError("the checksum is truncated")
+    has_check = rest[1:-1].isdigit()
+    content = before + b"}" if has_check else line
+    found = msgspec.json.decode(content, type=types.get(line[:4], StepLine))
+    return found, content, int(rest[1:-1]) if has_check else None
 
 
 def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:

@@ -48,6 +48,7 @@ class Recorded:
         arrays with a leading time axis.
     - `action`: the action of each agent in each step.
     - `reward`: the reward of each agent for it.
+    - `started`: when it began, as in `Header`; empty if it is not known.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Recorded:
     states: PyTree
     action: Int[np.ndarray, "steps agents ..."]
     reward: Float[np.ndarray, "steps agents"]
+    started: str = ""
 
     @property
     def scores(self) -> list[float]:
@@ -95,7 +97,8 @@ def read_recorded(
     - `menu`: the menu, in whose first kitchen the games of `people` are.
     - `named`: what the command line names, of the code of the user.
 
-    **Returns:** the games that have a step; how many have none is printed on standard error.
+    **Returns:** the games that have a step, the newest first; how many have none is printed on
+    standard error.
 
     **Raises:** `UsageError` when a file cannot be read, or no game has a step, and `OSError`.
     """
@@ -117,7 +120,7 @@ def read_recorded(
         if not found:
             raise UsageError(f"There is nothing to watch except {says}.")
         print(says, file=sys.stderr)
-    return found
+    return sorted(found, key=lambda game: game.started, reverse=True)
 
 
 def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
@@ -150,7 +153,8 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
     episode, last = replay(place, recording)
     seats = tuple(seat.name for seat in recording.header.seats)
     states = jax.tree.map(np.asarray, with_last(episode.state, last))
-    return Recorded(name, place, seats, states, recording.action, recording.reward)
+    started = recording.header.started
+    return Recorded(name, place, seats, states, recording.action, recording.reward, started)
 
 
 def _of_people(game: HumanGame) -> Recorded:

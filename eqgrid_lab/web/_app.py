@@ -271,7 +271,14 @@ async def _record(hall: Hall, request: Request) -> Response:
 async def _recordings(hall: Hall, _: Request) -> Response:
     """The games to watch."""
     games = [
-        {"name": x.name, "title": x.place.title, "seats": x.seats, "scores": x.scores}
+        {
+            "name": x.name,
+            "title": x.place.title,
+            "seats": x.seats,
+            "scores": x.scores,
+            "steps": len(x.action),
+            "started": x.started,
+        }
         for x in hall.recorded
     ]
     return JSONResponse({"games": games})

@@ -1,16 +1,19 @@
 """People at the page, with keys, fingers and lost connections, in a real browser."""
 
 import contextlib
+import dataclasses
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser import chromium as chromium, running, screenshot
+from test_watch import write_journal
 
 from eqgrid_lab import Kitchen
-from eqgrid_lab.play import Hall, Menu, read_journal
+from eqgrid_lab.play import Hall, Menu, read_journal, read_recorded
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.study import Course, People, _course, read_plan
 from eqgrid_lab.worlds import world_settings
@@ -33,9 +36,9 @@ def visit(chromium, tmp_path, kitchen):
         if not re.search(r"40[01] \((Bad Request|Unauthorized)", said):  # the page says what it is
             problems.append(said)
 
-    def visit(menu=kitchen, rate=12, address=None, plan=None, **options):
+    def visit(menu=kitchen, rate=12, address=None, plan=None, recorded=(), **options):
         if address is None:
-            hall = Hall(menu, tmp_path, ticks_per_second=rate, most_games=4)
+            hall = Hall(menu, tmp_path, ticks_per_second=rate, most_games=4, recorded=recorded)
             course = None if plan is None else Course(plan, People(tmp_path), hall)
             server = running(hall, course)
             address = server.__enter__()
@@ -368,6 +371,30 @@ def test_a_game_is_looked_at_step_by_step(visit):
     until(opened, lambda: opened.inner_text("#watch-step") == "80 of 80")
     opened.click("#close")
     opened.wait_for_selector("#start:not([disabled])")
+
+
+def test_recorded_games_are_listed_with_the_newest_first(visit, kitchen, tmp_path):
+    rng = np.random.default_rng(0)
+    walk = {"steps": 60, "presses": lambda _: rng.integers(4, size=2).tolist()}
+    write_journal(tmp_path / "a.jsonl", {"name": "goals", "horizon": 60}, seed=0, **walk)
+    (game,) = read_recorded([str(tmp_path / "a.jsonl")], kitchen)
+    days = [f"2026-01-{day:02}T12:00:00+00:00" for day in range(25, 0, -1)]
+    games = [dataclasses.replace(game, started=day) for day in days]
+    opened = visit(recorded=games)
+    opened.wait_for_selector("#recordings:not([hidden])")
+    rows = [x.inner_text().split("\t") for x in opened.query_selector_all("#shelf tr")[1:]]
+    assert len(rows) == 20
+    assert all(row[2] == "60" for row in rows)
+    assert (rows[0][1][:6], rows[-1][1][:5]) == ("Jan 25", "Jan 6")
+    screenshot(opened, "recordings")
+    opened.click("#older")
+    assert len(opened.query_selector_all("#shelf tr")) == 6
+    opened.click("#shelf a >> nth=0")
+    until(opened, lambda: opened.inner_text("#watch-step") == "0 of 60")
+    steps = np.flatnonzero(game.reward.any(axis=1)) + 1
+    named = ", ".join(f"step {step}" for step in steps)
+    assert opened.get_attribute("#strip", "aria-label") == f"Rewards: {named}"
+    screenshot(opened, "watch-strip")
 
 
 STUDY = """

@@ -1,20 +1,19 @@
 """Live games: what people press, journals, and their replay."""
 
 import contextlib
-import json
 import os
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from eqgrid_lab import Kitchen
-from agents import read_table
 from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
-from eqgrid.envs.overcooked.people import games_from_table
+from eqgrid.envs.overcooked.people import read_games
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import (
     Hands,
@@ -145,8 +144,10 @@ def test_a_kitchens_games_are_tables_that_human_games_are_read_from(tmp_path):
     presses = [(0, 3), (0, 5), None, (0, 0), (0, 2)] * 6
     place, game = play_live(WORLDS["kitchen"], tmp_path, presses)
     recording = read_journal(tmp_path / "game.jsonl")
-    path = write_recording(place, recording, "game", tmp_path)
-    (found,) = games_from_table(read_table(path))
+    for name in ("game", "other"):
+        write_recording(place, recording, name, tmp_path)
+    found, other = read_games(tmp_path)
+    assert (found.trial, other.trial) == ("game", "other")
     assert found.kitchen == "ring"
     assert found.human == (True, False)
     np.testing.assert_array_equal(np.asarray(found.action), recording.action)
@@ -170,18 +171,17 @@ def test_of_a_killed_program_all_steps_are_left(tmp_path):
     for step in range(3):
         journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
     whole = path.read_bytes()
+    journal.close("left")
+    assert read_journal(path).end == "left"
     for cut in range(whole.index(b"\n") + 1, len(whole) + 1):
         path.write_bytes(whole[:cut])
         assert len(read_journal(path).action) == whole[:cut].count(b"\n") - 1
         assert read_journal(path).end is None
-    journal.close("left")
-    path.write_bytes(whole + b'{"end":"left"}\n')
-    assert read_journal(path).end == "left"
 
 
 def test_a_journal_of_a_newer_format_is_refused_in_a_sentence(tmp_path):
     path = tmp_path / "game.jsonl"
-    path.write_bytes(b'{"format": 3, "something": "new"}\n')
+    path.write_bytes(b'{"format": 4, "something": "new"}\n')
     with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
         read_journal(path)
 
@@ -235,7 +235,7 @@ def test_a_game_whose_first_line_cannot_be_written_leaves_no_file(tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05}'
+STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"check":123456}'
 
 
 @pytest.mark.parametrize(
@@ -252,9 +252,11 @@ STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05}'
 def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
     path = tmp_path / "game.jsonl"
     seats = (SeatRecord("a", True), SeatRecord("b", False))
-    Journal(path, Header({}, "ring", 0, seats, 5.0, ""))
-    whole = path.read_bytes() + STEP + b"\n" + STEP + b"\n"
-    event = b'{"event":"paused","seat":0,"why":"silent","time":1.5}'
+    journal = Journal(path, Header({}, "ring", 0, seats, 5.0, ""))
+    for _ in range(2):
+        journal.step(StepLine([1, 4], [0.0, 20.5], 1.25e-05))
+    whole = path.read_bytes()
+    event = b'{"event":"paused","seat":0,"why":"silent","time":1.5,"check":123456}'
     for line in (STEP, event):
         for cut in range(1, len(line)):
             path.write_bytes(whole + line[:cut] + after)
@@ -285,10 +287,31 @@ def test_a_damaged_line_is_named_with_its_file(tmp_path, line):
 
 def test_a_game_of_other_rules_is_refused(tmp_path):
     place, _ = play_live(WORLDS["goals"], tmp_path, [None] * 30)
-    path = tmp_path / "game.jsonl"
-    first, second, *rest = path.read_text().splitlines()
-    line = json.loads(second)
-    line["reward"][0] += 1.0
-    path.write_text("\n".join([first, json.dumps(line), *rest, ""]))
+    recording = read_journal(tmp_path / "game.jsonl")
+    other = msgspec.structs.replace(recording, reward=recording.reward + 1)
     with pytest.raises(UsageError, match=r"game\.jsonl' does not replay"):
-        replay(place, read_journal(path))
+        replay(place, other)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"seed":3', b'"seed":1'),
+        (b'"action":[3,', b'"action":[2,'),
+        (b'"end":"finished"', b'"end":"left"'),
+        (b'"time":0.0,', b'"time":0.5,'),
+    ],
+)
+def test_an_edited_recording_is_refused(tmp_path, old, new):
+    presses = [(0, 3), (0, 5), None, (0, 0), (0, 2)] * 6
+    play_live(WORLDS["kitchen"], tmp_path, presses)
+    path = tmp_path / "game.jsonl"
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+    with pytest.raises(UsageError, match=r"line \d+ or a line before it was changed"):
+        read_journal(path)
+    first, _, *rest = content.splitlines(keepends=True)
+    path.write_bytes(b"".join([first, *rest]))  # without its first step
+    with pytest.raises(UsageError, match="line 2 or a line before it was changed"):
+        read_journal(path)

@@ -1,26 +1,11 @@
 // The page of who runs a study: who is where, and which games go on.
 
-import { $, ask, element } from "./board.js";
+import { $, ask, element, table } from "./board.js";
 import { enter, leaveSocket } from "./game.js";
 
 const token = location.hash.slice(1);
 let stopped = false;
 const call = (path, body) => ask(path, body, { "X-Token": token });
-
-function table(id, names, rows) {
-  const head = element("tr");
-  head.append(...names.map((name) => element("th", name)));
-  const body = rows.map((row) => {
-    const line = element("tr");
-    line.append(...row.map((cell) => {
-      const made = element("td", cell instanceof Node ? undefined : String(cell ?? ""));
-      if (cell instanceof Node) made.append(cell);
-      return made;
-    }));
-    return line;
-  });
-  $(id).replaceChildren(head, ...body);
-}
 
 function watch(game) {
   const made = element("button", "Watch", { type: "button" });

@@ -35,6 +35,21 @@ export function setting(name, value) {
   }
 }
 
+export function table(id, names, rows) {
+  const head = element("tr");
+  head.append(...names.map((name) => element("th", name)));
+  const body = rows.map((row) => {
+    const line = element("tr");
+    line.append(...row.map((cell) => {
+      const made = element("td", cell instanceof Node ? undefined : String(cell ?? ""));
+      if (cell instanceof Node) made.append(cell);
+      return made;
+    }));
+    return line;
+  });
+  $(id).replaceChildren(head, ...body);
+}
+
 const short = (score) => String(Number(score.toFixed(2)));
 
 export function scoresOf(scores, seat = -1) {

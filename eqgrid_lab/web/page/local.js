@@ -203,9 +203,25 @@ export class LocalGame {
       i === this.seat ? { name: "person", human: true } : { name: partner, human: false, sha256 }
     ));
     const started = new Date(performance.timeOrigin + (this.began ?? 0)).toISOString().replace(/\..*/, "+00:00");
-    const first = { ...header, seed: this.seed, seats: who, started, eqgrid: version };
-    return [first, ...this.lines].map((line) => `${JSON.stringify(line)}\n`).join("");
+    const first = JSON.stringify({ ...header, seed: this.seed, seats: who, started, eqgrid: version });
+    let check = checksum(first, 0);
+    const lines = this.lines.map((line) => {
+      const text = JSON.stringify(line);
+      check = checksum(text, check);
+      return `${text.slice(0, -1)},"check":${check}}\n`;
+    });
+    return [`${first}\n`, ...lines].join("");
   }
+}
+
+function checksum(text, before) {
+  // CRC-32 of a text that continues another one.
+  let check = ~before;
+  for (const byte of new TextEncoder().encode(text)) {
+    check ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) check = (check >>> 1) ^ (check & 1 ? 0xedb88320 : 0);
+  }
+  return ~check >>> 0;
 }
 
 function numbersOf(state) {

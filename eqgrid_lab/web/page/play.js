@@ -1,6 +1,6 @@
 // The page of free play: a menu, games, and recorded games to look at.
 
-import { $, Board, ask, element, scoresOf } from "./board.js";
+import { $, Board, ask, element, rewardsIn, scoresOf, table } from "./board.js";
 import { enter, leaveSocket, nameOf } from "./game.js";
 
 // ---- Menu -----------------------------------------------------------------------------------
@@ -115,23 +115,35 @@ const address = (game, token) => `${location.origin}${location.pathname}#/${game
 // ---- Recorded games -------------------------------------------------------------------------
 
 const watched = new Board($("watched"));
+const PER_PAGE = 20;
+let games = []; // that can be looked at
+let shelf = 0; // the page of their list
 let tape = null; // the game that is looked at, with all its pictures
 let at = 0;
 let running = 0;
 let request = 0; // of the game or the thoughts that were asked for last
 
 async function showShelf() {
-  const { games } = await ask("api/recordings");
+  games = (await ask("api/recordings")).games;
   $("recordings").hidden = !games.length;
-  $("shelf").replaceChildren(...games.map((game, number) => {
+  turn(0);
+}
+
+function turn(step) {
+  // Shows a page of recorded games, the newest ones first.
+  const pages = Math.ceil(games.length / PER_PAGE);
+  shelf = Math.max(0, Math.min(shelf + step, pages - 1));
+  $("pages").hidden = pages < 2;
+  $("page-of").textContent = `Page ${shelf + 1} of ${pages}`;
+  $("newer").disabled = shelf === 0;
+  $("older").disabled = shelf === pages - 1;
+  const first = shelf * PER_PAGE;
+  table("shelf", ["game", "date", "steps", "score", "agents"], games.slice(first, first + PER_PAGE).map((game, i) => {
     const own = game.scores.map((_, seat) => scoresOf(game.scores, seat));
-    const names = game.seats.map((name, i) => (own[i][1] === null ? name : `${name} (${own[i][0]})`));
-    const link = element("a", `${game.title}: ${names.join(" and ")}, score ${scoresOf(game.scores)[0]}`, {
-      href: `#/watch/${number}`,
-    });
-    const entry = element("li");
-    entry.append(link);
-    return entry;
+    const names = game.seats.map((name, seat) => (own[seat][1] === null ? name : `${name} (${own[seat][0]})`));
+    const date = game.started && new Date(game.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    const link = element("a", game.title, { href: `#/watch/${first + i}` });
+    return [link, date, game.steps, scoresOf(game.scores)[0], names.join(", ")];
   }));
 }
 
@@ -162,6 +174,7 @@ async function watch(path, query) {
     tape.cells.push([...cells]);
   }
   $("slider").max = found.frames.length - 1;
+  mark(found);
   const names = found.policies.map((name, i) => element("option", name, { value: i }));
   $("mind").replaceChildren(element("option", "choose a policy", { value: "" }), ...names);
   for (const id of ["mind", "mind-label"]) $(id).hidden = !names.length;
@@ -169,12 +182,25 @@ async function watch(path, query) {
   $("slider").focus();
 }
 
+function mark({ frames, width }) {
+  // Marks the rewards of a game under the slider.
+  const events = frames.flatMap((frame, i) => (i ? rewardsIn(frames[i - 1], frame, width).map((x) => [i, x.gain]) : []));
+  $("strip").setAttribute("aria-label", `Rewards: ${events.map(([step]) => `step ${step}`).join(", ") || "none"}`);
+  $("strip").replaceChildren(...events.map(([step, gain]) => {
+    const sign = element("span", undefined, { title: `${gain > 0 ? "+" : ""}${gain} at step ${step}` });
+    sign.classList.toggle("loss", gain < 0);
+    sign.style.left = `${(100 * step) / Math.max(1, frames.length - 1)}%`;
+    return sign;
+  }));
+}
+
 function go(step) {
   if (!tape) return;
+  const before = at;
   at = Math.max(0, Math.min(step, tape.frames.length - 1));
   watched.cells = tape.cells[at];
-  watched.agents = tape.frames[at].agents;
-  watched.draw();
+  watched.show({ ...tape.frames[at], cells: [], pictures: {} });
+  if (before === at - 1) watched.celebrate(rewardsIn(tape.frames[before], tape.frames[at], tape.width));
   $("slider").value = at;
   $("watch-step").textContent = `${at} of ${tape.frames.length - 1}`;
   $("watch-score").textContent = scoresOf(tape.frames[at].scores)[0];
@@ -241,6 +267,8 @@ function run() {
 
 $("slider").oninput = () => go(Number($("slider").value));
 $("run").onclick = () => tape && run();
+$("newer").onclick = () => turn(-1);
+$("older").onclick = () => turn(1);
 $("mind").onchange = think;
 $("close").onclick = () => { location.hash = ""; };
 

@@ -240,12 +240,19 @@ def installed_file(split: Split) -> Path:
 
 
 def read_file(path: str | Path) -> Table:
-    """The columns of a table in a file, in the format that its suffix names.
+    """The columns of a table in a file, in the format that its suffix names. The table of a folder
+    has the rows of all its Parquet files.
 
     **Raises:** `ValueError` for another suffix, or when the file cannot be read; and `ImportError`
     for a Parquet file without pyarrow.
     """
     path = Path(path)
+    if path.is_dir():
+        tables = [read_file(file) for file in sorted(path.glob("*.parquet"))]
+        if not tables:
+            raise ValueError(f"The folder {str(path)!r:.200} has no .parquet file: name another.")
+        shared = set(tables[0]).intersection(*tables)
+        return {name: [x for table in tables for x in table[name]] for name in shared}
     if path.suffix not in _SUFFIXES:
         raise ValueError(
             f"The file {str(path)!r:.200} must end in {', '.join(_SUFFIXES)}: rename it."

@@ -117,7 +117,7 @@ def read_games(
     **Arguments:**
 
     - `path`: a file that ends in `.csv`, `.json`, `.parquet` (which needs pyarrow), `.pickle` or
-        `.pkl`; no code of a pickle is run.
+        `.pkl`, of which no code is run; or a folder of `.parquet` files, as eqgrid-play writes.
     - `kitchen`: the name of one kitchen; the games in all others are then not read.
     - `layouts`: further kitchens, by their `layout_name` in the file.
 
