@@ -13,7 +13,13 @@ from ._journal import (
     write_recording as write_recording,
 )
 from ._live_game import Hands as Hands, LiveGame as LiveGame, Program as Program
-from ._menu import PERSON as PERSON, Menu as Menu, Offer as Offer, Place as Place
+from ._menu import (
+    PERSON as PERSON,
+    Menu as Menu,
+    Offer as Offer,
+    Place as Place,
+    offer_of as offer_of,
+)
 from ._messages import (
     Hold as Hold,
     Join as Join,

@@ -181,8 +181,7 @@ class Menu:
         found = []
         for saved in self._policies:
             try:
-                check_same_game(saved.name, saved.config.env, "the game", place.settings.env)
-                found.append(_offer(saved, saved.name, place))
+                found.append(offer_of(saved, place))
             except (UsageError, ValueError) as error:
                 if strict:
                     says = f"{saved.name!r} cannot act in {place.title}: {error}"
@@ -225,6 +224,15 @@ def place_in(settings: PolicySettings) -> Place:
             f"People cannot play in the world {env.name!r:.60}, which is not a grid world."
         )
     return place
+
+
+def offer_of(saved: SavedPolicy, place: Place) -> Offer:
+    """A policy as a partner in a world.
+
+    **Raises:** `UsageError` and `ValueError` when it cannot act there.
+    """
+    check_same_game(saved.name, saved.config.env, "the game", place.settings.env)
+    return _offer(saved, saved.name, place)
 
 
 def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:

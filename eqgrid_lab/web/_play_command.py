@@ -17,7 +17,7 @@ import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from agents import checksum
+from agents import CheckpointError, checksum
 
 from ..base import (
     Named,
@@ -35,6 +35,7 @@ from ..play import (
     Hall,
     Menu,
     find_recorded,
+    offer_of,
     place_of,
     read_journal,
     read_recorded,
@@ -67,7 +68,8 @@ class Config:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners."""
+    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners. Of a folder
+    with several of them, those that can act in the world of --env.name are offered."""
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
@@ -132,12 +134,17 @@ def run(args: Sequence[str], process: Process) -> None:
     plan = None if config.study is None else read_plan(config.study)
     checkpoint = None if config.which == "policy" else config.which
     named = Named(worlds=(config.env.name,), networks=config.network)
-    policies = [read_policy(path, checkpoint, named=named) for path in config.policies]
-    if plan is not None and config.study is not None:
-        policies += plan_policies(plan, config.study.parent)
     with as_usage_error():
         config.env.check()
-    menu = Menu(settings_to_play(config.env), policies, delay=config.delay, noise=config.noise)
+    settings = settings_to_play(config.env)
+    policies = [
+        saved
+        for path in config.policies
+        for saved in _policies(path, Menu(settings), checkpoint, named)
+    ]
+    if plan is not None and config.study is not None:
+        policies += plan_policies(plan, config.study.parent)
+    menu = Menu(settings, policies, delay=config.delay, noise=config.noise)
     menu.offers(menu.layouts[0])  # what cannot be played is rejected before anything is started
     if plan is not None:
         check_plan(plan, menu, config.most_games)
@@ -173,6 +180,35 @@ def run(args: Sequence[str], process: Process) -> None:
         process.begin()  # from now on, a Ctrl-C ends the games, and then the server
         serve(hall, listening, sorted(names), course, admin)
         console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
+
+
+def _policies(
+    path: Path, menu: Menu, checkpoint: Literal["best", "last"] | None, named: Named
+) -> list[SavedPolicy]:
+    """The policy of a run or a file; or of a folder of runs and files, the policies that can act in
+    the world of a menu.
+
+    **Raises:** as `read_policy`, and `UsageError` if none of them can act there.
+    """
+    try:
+        return [read_policy(path, checkpoint, named=named)]
+    except CheckpointError:
+        inside: list[SavedPolicy] = []
+        for file in sorted(path.iterdir()) if path.is_dir() else ():
+            with contextlib.suppress(CheckpointError, UsageError):
+                inside.append(read_policy(file, checkpoint, named=named))
+        if not inside:
+            raise
+    place, found = menu.place(menu.layouts[0]), []
+    for saved in inside:
+        with contextlib.suppress(UsageError, ValueError):
+            offer_of(saved, place)
+            found.append(saved)
+    if not found:
+        raise UsageError(
+            f"No policy in the folder {str(path)!r} can act in {place.title}: name another folder."
+        )
+    return found
 
 
 def _only_data(config: Config) -> bool:

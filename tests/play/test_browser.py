@@ -341,12 +341,18 @@ def test_every_seat_has_a_partner_of_its_own(visit):
     opened = visit(Menu(default_settings(page("ippo"), world)), rate=30)
     opened.wait_for_selector("#start:not([disabled])")
     names = opened.inner_text("#partner").split("\n")
-    labels = opened.query_selector_all("#partners label")
+    opened.select_option("#partner", label=names[1])  # for all places
+    opened.click("text=Choose each partner")
+    labels = opened.query_selector_all("#partners details label")
     assert [x.inner_text() for x in labels] == ["At place 2", "At place 3"]
-    opened.select_option("#partner-2", label=names[1])
+    chosen = [x.input_value() for x in opened.query_selector_all("#partners details select")]
+    assert chosen == [opened.input_value("#partner")] * 2
+    opened.select_option("#partner-2", label=names[0])
     opened.select_option("#seat", label="2")
-    labels = opened.query_selector_all("#partners label")
+    opened.click("text=Choose each partner")
+    labels = opened.query_selector_all("#partners details label")
     assert [x.inner_text() for x in labels] == ["At place 1", "At place 3"]
+    opened.select_option("#partner-2", label=names[0])
     opened.click("#start")
     opened.wait_for_selector("text=Press any of your keys")
     seats = opened.inner_text("#seats").split("\n")

@@ -1,6 +1,7 @@
 """The command line of `play.py`: what it refuses, and how its server ends."""
 
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -52,6 +53,25 @@ def test_a_policy_of_another_world_is_refused(tmp_path):
     policy = ROOT / "experiments" / "policies" / "ring.safetensors"
     with pytest.raises(UsageError, match="cannot act in room"):
         run([str(policy), "--env.name", "goals", "--out", str(tmp_path / "games")])
+
+
+def test_a_folder_offers_the_policies_that_can_act_in_the_world(tmp_path, monkeypatch):
+    served, folder = [], tmp_path / "policies"
+    monkeypatch.setattr(_play, "_server", lambda: lambda *args: served.append(args))
+    (folder / "run").mkdir(parents=True)
+    for name, to in (("ring", "run/policy"), ("cramped", "second"), ("biped", "third")):
+        source = ROOT / "experiments" / "policies" / f"{name}.safetensors"
+        shutil.copy(source, folder / f"{to}.safetensors")
+    (folder / "notes.txt").write_text("")
+    flags = [str(folder), "--no-browser", "--port", "0"]
+    run([*flags, "--env.name", "overcooked", "--out", str(tmp_path / "games")])
+    names = {x.name for x in served[0][0].menu.offers("cramped").values()}
+    assert {x for x in names if str(folder) in x} == {
+        str(folder / "run"),
+        str(folder / "second.safetensors"),
+    }
+    with pytest.raises(UsageError, match=r"No policy in the folder .* can act in room"):
+        run([*flags, "--env.name", "goals", "--out", str(tmp_path / "other")])
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):

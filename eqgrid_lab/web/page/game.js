@@ -18,7 +18,7 @@ const LASTING = ["over", "replaced", "refused"]; // a page in one of these state
 
 $("table").outerHTML = `
   <header>
-    <div><small>Score</small><b id="score">0</b></div>
+    <div><small id="score-name">Score</small><b id="score">0</b></div>
     <div id="mean-score" hidden><small>Mean of all</small><b id="mean"></b></div>
     <div><small id="time-name">Time left</small><b id="time"></b></div>
     <div><small>You hold</small><b id="held"></b></div>
@@ -223,6 +223,7 @@ function showFrame(next) {
   $("score").textContent = own;
   $("mean").textContent = mean;
   $("mean-score").hidden = mean === null;
+  $("score-name").textContent = mean === null || opening.seat < 0 ? "Score" : "Your score";
   const left = opening.horizon === null ? null : Math.max(0, Math.ceil((opening.horizon - frame.step) / opening.ticks_per_second));
   const time = left === null ? String(frame.step) : `${left} s`;
   if (time !== $("time").textContent && ANNOUNCED.includes(left) && status === "playing") says.push(`${left} seconds left.`);

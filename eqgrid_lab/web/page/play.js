@@ -70,19 +70,29 @@ function takeSeat() {
   preview.draw();
   const others = Array.from({ length: offered.seats }, (_, i) => i).filter((i) => i !== chosen.seat);
   const single = others.length === 1 && chosen.seat >= 0;
-  $("partners").replaceChildren(...others.flatMap((seat, i) => choosePartner(seat, i ? `partner-${i + 1}` : "partner",
-    single ? "Your partner" : `At place ${seat + 1}`)));
+  const own = others.map((seat, i) => choosePartner([seat], `partner-${i + 2}`, `At place ${seat + 1}`));
+  if (own.length < 2) {
+    return $("partners").replaceChildren(...choosePartner(others, "partner", single ? "Your partner" : "Partner"));
+  }
+  // One choice for all places, or one for each of them.
+  const each = element("details");
+  each.append(element("summary", "Choose each partner"), ...own.flat());
+  return $("partners").replaceChildren(...choosePartner(others, "partner", "All partners"), each);
 }
 
-function choosePartner(seat, id, text) {
+function choosePartner(seats, id, text) {
   const options = offered.offers.map((offer) => element("option", offer.name, { value: offer.key }));
   if (offered.seats > 1) options.push(element("option", "another person, by a link", { value: "person" }));
-  const select = element("select", undefined, { id });
+  const select = element("select", undefined, { id, class: "partner" });
   select.replaceChildren(...options);
-  const before = chosen.partners[seat] ?? chosen.partners.find((x) => x);
+  const before = chosen.partners[seats[0]] ?? chosen.partners.find((x) => x);
   if (options.some((x) => x.value === before)) select.value = before;
-  chosen.partners[seat] = select.value;
-  select.onchange = () => { chosen.partners[seat] = select.value; };
+  const has = (value) => options.some((x) => x.value === value);
+  for (const seat of seats.filter((x) => !has(chosen.partners[x]))) chosen.partners[seat] = select.value;
+  select.onchange = () => {
+    for (const seat of seats) chosen.partners[seat] = select.value;
+    if (seats.length > 1) takeSeat();
+  };
   return [element("label", text, { for: id }), select];
 }
 
