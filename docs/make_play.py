@@ -95,7 +95,7 @@ if __name__ == "__main__":
         browser = tool.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        opened = browser.new_page(viewport=SIZE)
+        opened = browser.new_page(viewport=SIZE, reduced_motion="reduce")
         opened.goto(address)
         begin(opened)
         frames = record(opened, next(iter(hall.sessions.values())))

@@ -39,12 +39,20 @@ class Hands:
         - `idle`: for each choice, the action of somebody who presses nothing.
         """
         self._idle = tuple(idle)
-        self._pressed: list[deque[int]] = [deque(maxlen=_MOST_WAITING) for _ in idle]
+        self._pressed: list[deque[tuple[int, int]]] = [deque(maxlen=_MOST_WAITING) for _ in idle]
         self._held: list[int | None] = [None] * len(self._idle)
+        self.taken = 0
+        """The number of the last press that was taken."""
 
-    def press(self, choice: int, action: int) -> None:
-        """Takes an action in the next step, or in the one after it if another press waits."""
-        self._pressed[choice].append(action)
+    def press(self, choice: int, action: int, number: int = 0) -> None:
+        """Takes an action in the next step, or in the one after it if another press waits.
+
+        **Arguments:**
+
+        - `choice`, `action`: as in `Control`.
+        - `number`: the number of the press, of those of a page.
+        """
+        self._pressed[choice].append((action, number))
 
     def hold(self, choice: int, action: int | None) -> None:
         """Takes an action in all steps without a press, until it is released with `None`."""
@@ -58,10 +66,14 @@ class Hands:
 
     def take(self) -> list[int]:
         """The action of each choice in the next step."""
-        return [
-            waiting.popleft() if waiting else idle if held is None else held
-            for waiting, held, idle in zip(self._pressed, self._held, self._idle, strict=True)
-        ]
+        actions: list[int] = []
+        for waiting, held, idle in zip(self._pressed, self._held, self._idle, strict=True):
+            action = idle if held is None else held
+            if waiting:
+                action, number = waiting.popleft()
+                self.taken = max(self.taken, number)
+            actions.append(action)
+        return actions
 
 
 class _Played(NamedTuple):

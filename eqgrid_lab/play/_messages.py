@@ -135,10 +135,15 @@ class Join(_FromPage, frozen=True, tag="join"):
 
 @final
 class Press(_FromPage, frozen=True, tag="press"):
-    """A key or button was pressed."""
+    """A key or button was pressed.
+
+    - `choice`, `action`: as in `Control`.
+    - `number`: counts the presses of a page; `Frame.taken` returns it.
+    """
 
     choice: _Index
     action: _Index
+    number: Annotated[int, Meta(ge=0, lt=2**31)] = 0
 
 
 @final
@@ -221,6 +226,10 @@ class Frame(ToPage, frozen=True, tag="frame"):
     - `agents`: the cell, the direction and the picture of each agent; -1 for those not drawn.
     - `held`: what each agent holds.
     - `acted`: whether each agent did anything but stay in the last step; empty if there was none.
+    - `turned`: the pictures of the page's agent by its direction, and in a whole frame of each
+        person's agent, with which a page shows a turn before the server does.
+    - `floors`: which of the new pictures are free floor.
+    - `taken`: the number of the last `Press` of the page that a step has taken.
     """
 
     step: int
@@ -230,6 +239,9 @@ class Frame(ToPage, frozen=True, tag="frame"):
     agents: list[tuple[int, int, int]]
     held: list[str]
     acted: list[bool] = []
+    turned: dict[int, list[int]] = {}
+    floors: list[int] = []
+    taken: int = 0
 
 
 @final
@@ -321,26 +333,35 @@ class TileSheet:
     def __init__(self) -> None:
         self._of_kinds: dict[int, tuple[Kinds, dict[Look, int]]] = {}
         self._files: list[str] = []
+        self.floors: set[int] = set()
         self._drawing = threading.Lock()  # recorded games are drawn next to live ones
 
-    def numbers(self, layout: Layout, world: World) -> tuple[list[int], list[tuple[int, int, int]]]:
-        """The number of the picture of each cell of a world, in row-major order, and the agents, as
-        in `Frame`.
+    def numbers(
+        self, layout: Layout, world: World, people: Sequence[int] = ()
+    ) -> tuple[list[int], list[tuple[int, int, int]], dict[int, list[int]]]:
+        """The number of the picture of each cell of a world, in row-major order, and the agents and
+        turned agents of people, as in `Frame`.
         """
-        kinds = layout.kinds
-        # By identity, since the hash of kinds goes through all of them.
-        _, known = self._of_kinds.setdefault(id(kinds), (kinds, {}))
         cells: list[int] = []
         agents = [(-1, -1, -1)] * len(world.bodies.position)
+        turned: dict[int, list[int]] = {}
+        # By identity, since the hash of kinds goes through all of them.
+        _, known = self._of_kinds.setdefault(id(layout.kinds), (layout.kinds, {}))
+
+        def number(look: Look) -> int:
+            return known[look] if look in known else self._draw(layout.kinds, look, known)
+
         for place, look in enumerate(looks(layout, world)):
-            bare = look
-            if (agent := look.agent) is not None:
-                bare = look._replace(agent=None, mark=0)
-                over = _FLOOR._replace(agent=agent, mark=look.mark)
-                number = known[over] if over in known else self._draw(kinds, over, known)
-                agents[agent.number - 1] = (place, agent.direction, number)
-            cells.append(known[bare] if bare in known else self._draw(kinds, bare, known))
-        return cells, agents
+            if (agent := look.agent) is None:
+                cells.append(number(look))
+                continue
+            seat, over = agent.number - 1, _FLOOR._replace(agent=agent, mark=look.mark)
+            agents[seat] = (place, agent.direction, number(over))
+            cells.append(number(look._replace(agent=None, mark=0)))
+            if seat in people:
+                sides = [agent._replace(direction=int(side)) for side in Direction]
+                turned[seat] = [number(over._replace(agent=side)) for side in sides]
+        return cells, agents, turned
 
     def picture(self, number: int) -> str:
         """The picture with this number, as a PNG in base64."""
@@ -354,6 +375,8 @@ class TileSheet:
                 Image.fromarray(draw(kinds, look, CELL_PIXELS)).save(file, "PNG")
                 self._files.append(base64.b64encode(file.getvalue()).decode())
                 known[look] = len(self._files) - 1
+                if look == _FLOOR._replace(shade=look.shade, open_sides=look.open_sides):
+                    self.floors.add(known[look])
             return known[look]
 
 
@@ -365,16 +388,30 @@ class Screen:
         self._cells: list[int] = []
         self._pictures: set[int] = set()
 
-    def update(self, frame: Frame, tiles: TileSheet) -> Frame:
-        """The part of a whole frame that the page does not show yet, and from now on does."""
+    def update(
+        self, frame: Frame, tiles: TileSheet, seat: int | None = None, taken: int = 0
+    ) -> Frame:
+        """The part of a whole frame that the page does not show yet, and from now on does.
+
+        **Arguments:**
+
+        - `frame`: the frame.
+        - `tiles`: the pictures.
+        - `seat`: the seat of the page, if a person plays in it.
+        - `taken`: as in `Frame`.
+        """
         before = self._cells or [-1] * len(frame.cells)
         cells = [(i, new) for i, new in frame.cells if new != before[i]]
-        shown = {new for _, new in cells} | {picture for *_, picture in frame.agents} - {-1}
-        unknown = shown - self._pictures
+        turned = {x: own for x, own in frame.turned.items() if x == seat}
+        shown = {new for _, new in cells} | {picture for *_, picture in frame.agents}
+        unknown = shown.union(*turned.values()) - {-1} - self._pictures
         self._pictures |= unknown
         self._cells = [number for _, number in frame.cells]
         pictures = {number: tiles.picture(number) for number in sorted(unknown)}
-        return msgspec.structs.replace(frame, cells=cells, pictures=pictures)
+        floors = sorted(unknown & tiles.floors)
+        return msgspec.structs.replace(
+            frame, cells=cells, pictures=pictures, turned=turned, floors=floors, taken=taken
+        )
 
 
 def whole_frame(
@@ -384,6 +421,7 @@ def whole_frame(
     scores: Sequence[float],
     tiles: TileSheet,
     acted: Sequence[bool] = (),
+    people: Sequence[int] = (),
 ) -> Frame:
     """The whole frame of a state, without pictures.
 
@@ -395,12 +433,13 @@ def whole_frame(
     - `scores`: the return of each agent before it.
     - `tiles`: the pictures of cells.
     - `acted`: whether each agent did anything in the last step.
+    - `people`: the seats of the people who play.
     """
     if isinstance(state, PlacedWorld):
         layout, state = state.layout, state.world
     assert isinstance(state, World)
-    cells, agents = tiles.numbers(layout, state)
+    cells, agents, turned = tiles.numbers(layout, state, people)
     found = [layout.kinds.read(code) for code in np.asarray(state.bodies.held).tolist()]
     held = ["" if x is None else x[0].name.replace("_", " ") for x in found]
     rounded = [round(x, 4) for x in scores]
-    return Frame(step, list(enumerate(cells)), {}, rounded, agents, held, list(acted))
+    return Frame(step, list(enumerate(cells)), {}, rounded, agents, held, list(acted), turned)

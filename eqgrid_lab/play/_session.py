@@ -198,7 +198,7 @@ class Session:
         self._known.add(seat)
         self._pages.append(page)
         page.post(self._opening(seat))
-        page.post(page.screen.update(self._frame(), self._tiles))
+        self._show(page, self._frame())
         self._changed.set()
         self._tell()
         return page
@@ -236,7 +236,7 @@ class Session:
             elif isinstance(message, Hold):
                 hands.hold(message.choice, message.action)
             else:
-                hands.press(message.choice, message.action)
+                hands.press(message.choice, message.action, message.number)
                 if page.seat not in self._begun:
                     self._begun.add(page.seat)
                     self._changed.set()
@@ -330,7 +330,7 @@ class Session:
                 self.game.step(self._now() - self._started)
                 frame = self._frame()
                 for page in list(self._pages):
-                    if not page.post(page.screen.update(frame, self._tiles)):
+                    if not self._show(page, frame):
                         self.disconnect(page)  # it is too slow; it may connect again
                 if self._ended():
                     break
@@ -489,7 +489,16 @@ class Session:
     def _frame(self) -> Frame:
         game = self.game
         layout = self.place.drawn_layout
-        return whole_frame(layout, game.state, game.steps, game.scores, self._tiles, game.acted)
+        people = sorted(self._people())
+        return whole_frame(
+            layout, game.state, game.steps, game.scores, self._tiles, game.acted, people
+        )
+
+    def _show(self, page: Page, frame: Frame) -> bool:
+        """Posts what a page does not show yet. **Returns:** as `Page.post`."""
+        hands = None if page.seat == WATCHER else self.game.hands[page.seat]
+        taken = 0 if hands is None else hands.taken
+        return page.post(page.screen.update(frame, self._tiles, page.seat, taken))
 
 
 def score_in_words(scores: Sequence[float], seat: int) -> str:

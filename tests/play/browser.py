@@ -2,6 +2,8 @@
 
 import contextlib
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -34,6 +36,19 @@ def running(hall: Hall, course: Course | None = None) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextlib.contextmanager
+def delayed(address: str, trip: float) -> Iterator[str]:
+    """The address of a proxy of a server, with this round trip in seconds."""
+    proxy, port = Path(__file__).with_name("slow_proxy.py"), address.strip("/").split(":")[-1]
+    command = [sys.executable, str(proxy), port, str(trip)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/"
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import chromium as chromium, running, screenshot
+from browser import chromium as chromium, delayed, running, screenshot
 from test_watch import write_journal
 
 from eqgrid_lab import Kitchen
@@ -606,7 +606,7 @@ GLIDE = """async () => {
   const board = new Board(document.createElement("canvas"));
   board.clear(3, 3);
   for (const place of [0, 1]) board.show({ pictures: {}, cells: [], agents: [[place, 2, 0]] });
-  const column = (time) => board.position(0, board.moved + time)[0];
+  const column = (time) => board.position(0, board.moved[0] + time)[0];
   return [column(0), column(60), column(120)];
 }"""
 """The column of an agent that walks from the first to the second one, every 60 milliseconds."""
@@ -632,6 +632,44 @@ def test_rewards_steps_and_the_own_agent_are_shown_where_they_are(visit):
     opened.keyboard.press("ArrowLeft")
     until(opened, lambda: not opened.inner_text("#status"))
     until(opened, lambda: 1000 < opened.evaluate(OWN) < 0.8 * named)  # the ring stays, "you" goes
+
+
+RINGS = """
+globalThis.keys = [];
+globalThis.rings = [];
+addEventListener("keydown", () => keys.push(performance.now()), true);
+const arc = CanvasRenderingContext2D.prototype.arc;
+CanvasRenderingContext2D.prototype.arc = function (x, y, ...more) {
+  const last = rings.at(-1);
+  if (!last || last[1] !== x || last[2] !== y) rings.push([performance.now(), x, y]);
+  return arc.call(this, x, y, ...more);
+};
+"""
+"""Keeps when keys went down, and when and where the ring of one's own agent was drawn."""
+
+
+@pytest.mark.parametrize(("trip", "most"), [(0, 0.12), (0.1, 0.15), (0.3, 0.2)])
+def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
+    opened = visit(Menu(default_settings(page("ippo"), Kitchen(layout="forced", horizon=400))), 6)
+    with delayed(opened.url, trip) as address:
+        opened.add_init_script(RINGS)
+        opened.goto(address)
+        start(opened)
+        opened.keyboard.press("ArrowUp")
+        until(opened, lambda: not opened.inner_text("#status"))
+        opened.wait_for_timeout(1200)
+        delays = []
+        for number in range(10):
+            opened.evaluate("() => { keys.length = 0; rings.splice(0, rings.length - 1); }")
+            opened.keyboard.press(["ArrowDown", "ArrowUp"][number % 2])
+            opened.wait_for_timeout(700 + 37 * number)
+            (key,), rings = opened.evaluate("[keys, rings]")
+            rows = [x[2] for x in rings]
+            half = next(x[0] for x in rings if abs(x[2] - rows[0]) >= 0.5)  # of the way
+            delays.append((half - key) / 1000)
+            assert max(rows) - min(rows) <= 1  # no step is taken back
+        print(f"round trip {trip} s: from the key to the picture {np.median(delays):.3f} s")
+        assert np.median(delays) <= most
 
 
 @pytest.fixture(scope="module")

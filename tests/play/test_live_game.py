@@ -72,8 +72,10 @@ def play_live(env, folder, presses, seed=3, partner="partner-0"):
 def test_a_press_counts_once_and_a_key_that_is_down_in_every_step():
     hands = Hands([4])
     assert [hands.take() for _ in range(2)] == [[4], [4]]
-    hands.press(0, 1)
+    hands.press(0, 1, number=7)
+    assert hands.taken == 0
     assert [hands.take() for _ in range(2)] == [[1], [4]]
+    assert hands.taken == 7  # which a page compares with its own presses
     hands.press(0, 2)
     hands.hold(0, 2)
     assert [hands.take() for _ in range(3)] == [[2], [2], [2]]

@@ -216,7 +216,7 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
             for place, number in frame["cells"]:
                 cells[place] = number
             state = jax.tree.map(lambda x, step=step: x[step], recorded[0].states)
-            numbers, agents = hall.tiles.numbers(recorded[0].place.grid.layout, state)
+            numbers, agents, _ = hall.tiles.numbers(recorded[0].place.grid.layout, state)
             assert (cells, [tuple(x) for x in frame["agents"]]) == (numbers, agents)
             assert set(cells) <= pictures
         assert found["actions"] == [["up", "down", "right", "left", "stay", "interact"]]

@@ -66,7 +66,7 @@ export function scoreInWords(scores, seat) {
 
 const GLIDE = 120; // how long an agent takes from a cell to the next one, in milliseconds
 const RISE = 1000; // how long a reward is shown
-const STEPS = (width) => [-width, width, 1, -1]; // to the cell that an agent faces, by its direction
+export const STEPS = (width) => [-width, width, 1, -1]; // to the cell that an agent faces, by its direction
 
 export const facedBy = ([place, direction], width) => place + STEPS(width)[direction];
 
@@ -97,7 +97,8 @@ export class Board {
   clear(height, width) {
     Object.assign(this, { height, width, agents: [], before: [], effects: [], own: -1, named: false });
     this.cells = new Array(height * width).fill(-1);
-    this.moved = this.shaken = -Infinity;
+    this.moved = [];
+    this.shaken = -Infinity;
   }
 
   add(pictures) {
@@ -116,9 +117,17 @@ export class Board {
   show(frame) {
     this.add(frame.pictures);
     for (const [place, number] of frame.cells) this.cells[place] = number;
-    this.before = this.agents.map(([place]) => place);
-    this.agents = frame.agents;
-    this.moved = performance.now();
+    this.move(frame.agents);
+  }
+
+  move(agents) {
+    agents.forEach(([place], i) => {
+      const old = this.agents[i]?.[0] ?? -1;
+      if (old === place) return;
+      this.before[i] = old;
+      this.moved[i] = performance.now();
+    });
+    this.agents = agents;
     this.draw();
   }
 
@@ -139,7 +148,7 @@ export class Board {
     const at = (cell) => [cell % this.width, Math.floor(cell / this.width)];
     const [[x, y], [oldX, oldY]] = [at(place), at(from)];
     if (this.still.matches) return [x, y];
-    const rest = from < 0 || Math.abs(x - oldX) + Math.abs(y - oldY) > 1 ? 0 : Math.max(0, 1 - (now - this.moved) / GLIDE);
+    const rest = from < 0 || Math.abs(x - oldX) + Math.abs(y - oldY) > 1 ? 0 : Math.max(0, 1 - (now - this.moved[agent]) / GLIDE);
     const shaking = agent === this.own ? Math.max(0, 1 - (now - this.shaken) / (2 * GLIDE)) : 0;
     return [x + (oldX - x) * rest + 0.06 * shaking * Math.sin(20 * shaking), y + (oldY - y) * rest];
   }
@@ -175,10 +184,15 @@ export class Board {
     if (this.named && shown.includes(this.own)) this.name(pen, ...this.position(this.own, now));
     this.effects = this.effects.filter((x) => now - x.begun < RISE);
     for (const effect of this.effects) this.reward(pen, effect, now);
-    const lasts = Math.max(this.moved + GLIDE, this.shaken + 2 * GLIDE, ...this.effects.map((x) => x.begun + RISE));
+    const lasts = Math.max(...this.moved.map((x) => x + GLIDE), this.shaken + 2 * GLIDE, ...this.effects.map((x) => x.begun + RISE));
     if (now < lasts && !this.waits) {
       this.waits = requestAnimationFrame(() => { this.waits = 0; this.draw(); });
     }
+  }
+
+  inCells(cells, pixels) {
+    // A height in cells, of at least so many pixels of the page.
+    return Math.max(cells, pixels * this.height / this.canvas.getBoundingClientRect().height);
   }
 
   ring(pen, x, y) {
@@ -195,14 +209,15 @@ export class Board {
   name(pen, x, y) {
     // Names one's own agent, on the side where no other agent stands.
     const above = this.agents.some(([place]) => place === this.agents[this.own][0] - this.width) || y < 0.3;
-    this.write(pen, "you", x + 0.5, above ? y + 1.08 : y - 0.08, 0.25, OWN, "#23272f");
+    const height = this.inCells(0.25, 14);
+    this.write(pen, "you", x + 0.5, above ? y + 0.95 + height / 2 : y + 0.05 - height / 2, height, OWN, "#23272f");
   }
 
   reward(pen, { place, gain, begun }, now) {
     const [x, y] = [place % this.width, Math.floor(place / this.width)];
     const rise = this.still.matches ? 0.5 : (now - begun) / RISE;
     const text = `${gain > 0 ? "+" : "−"}${short(Math.abs(gain))}`;
-    this.write(pen, text, x + 0.5, Math.max(0.25, y + 0.3 - 0.5 * rise), 0.4, gain > 0 ? "#ffffff" : "#ffd0cb", "#23272f");
+    this.write(pen, text, x + 0.5, Math.max(0.25, y + 0.3 - 0.5 * rise), this.inCells(0.4, 16), gain > 0 ? "#ffffff" : "#ffd0cb", "#23272f");
   }
 
   write(pen, text, x, y, height, ground, colour) {

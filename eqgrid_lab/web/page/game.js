@@ -1,7 +1,7 @@
 // A game: its connection, what is shown of it in place of the element `table`, and the keys. The server, or in a
 // page without one `local.js`, has the clock and the rules.
 
-import { $, Board, element, facedBy, rewardsIn, scoresOf, setting } from "./board.js";
+import { $, Board, element, facedBy, rewardsIn, scoresOf, setting, STEPS } from "./board.js";
 import { listenToGamepads } from "./gamepad.js";
 
 const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
@@ -13,6 +13,8 @@ const LOOK = 250;
 const SLOW = 300; // the latency from which the page names it
 const NAMED = 3000; // how long one's own agent is named after the first step
 const ANNOUNCED = [10, 5, 4, 3, 2, 1]; // the seconds left that are read to people who do not see them
+const MOVES = ["up", "down", "right", "left"]; // in the order of directions
+const PATIENCE = 1000; // how long a press is shown before a frame contains it
 const PITCHES = { reward: 880, hands: 440, nothing: 150 };
 const LASTING = ["over", "replaced", "refused"]; // a page in one of these states stays in it
 
@@ -58,6 +60,9 @@ let ends = null; // when a game ends that waits for somebody
 let frame = null; // the last one
 let stuck = false; // whether one's last action had no effect
 let audio = null;
+let floors = new Set(); // the pictures of free floor
+let presses = 0; // of this page
+let pending = []; // presses that no frame contains yet
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
 let onRefused = () => {}; // and when there is no such game
@@ -186,6 +191,8 @@ function open(message) {
   joined = true;
   board.clear(message.height, message.width);
   board.images = new Map();
+  floors = new Set();
+  pending = [];
   const seats = message.seats.map((name, i) => {
     const entry = element("li");
     const colour = element("span", undefined, i === message.seat ? { class: "own" } : {});
@@ -216,7 +223,10 @@ function showFrame(next) {
   const before = frame;
   frame = next;
   const changed = new Set(next.cells.map(([place]) => place));
-  board.show(next);
+  for (const number of next.floors ?? []) floors.add(number);
+  presses = Math.max(presses, next.taken ?? 0); // after a reload
+  pending = pending.filter((x) => x.number > next.taken && performance.now() - x.time < PATIENCE);
+  board.show({ ...next, agents: predicted() });
   const says = before && next.step === before.step + 1 ? react(before, changed) : [];
   steps = next.step;
   const [own, mean] = scoresOf(next.scores, opening.seat);
@@ -230,6 +240,23 @@ function showFrame(next) {
   if (says.length) $("said").textContent = says.join(" "); // for people who do not see the board
   $("time").textContent = time;
   $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
+}
+
+function predicted() {
+  // The agents after the first press that no frame contains yet: one's own agent turns, and walks onto a free floor
+  // that no other agent can reach in the same step. The next frame corrects it.
+  const [seat, { agents, turned }] = [opening.seat, frame];
+  const side = pending.length ? pending[0].side : -1;
+  if (side < 0 || !turned?.[seat] || agents[seat][0] < 0) return agents;
+  const { width, cells } = board;
+  const [place] = agents[seat];
+  const target = place + STEPS(width)[side];
+  const far = (other) => Math.abs(other % width - target % width)
+    + Math.abs(Math.floor(other / width) - Math.floor(target / width)) > 1;
+  const near = Math.abs(target % width - place % width) <= 1; // and not in the row after it
+  const isFree = near && floors.has(cells[target]) && agents.every(([other], i) => i === seat || other < 0 || far(other));
+  const own = [isFree ? target : place, side, turned[seat][side]];
+  return agents.map((agent, i) => (i === seat ? own : agent));
 }
 
 function react(before, changed) {
@@ -265,6 +292,7 @@ function beep(name) {
 function showStatus(message) {
   status = message.status;
   said = message;
+  if (status !== "playing") pending = [];
   $("status").textContent = message.text;
   ends = message.ends_in == null ? null : performance.now() + 1000 * message.ends_in;
   showAside();
@@ -298,7 +326,13 @@ export function nameOf(key) {
 function press(key, control) {
   if (down.has(key)) return;
   down.set(key, control);
-  send({ type: "press", choice: control.choice, action: control.action });
+  const number = ++presses;
+  send({ type: "press", choice: control.choice, action: control.action, number });
+  if (status === "playing" && frame) {
+    const side = control.repeats ? MOVES.indexOf(control.name) : -1;
+    pending.push({ number, side, time: performance.now() });
+    board.move(predicted());
+  }
   if (control.repeats) send({ type: "hold", choice: control.choice, action: control.action });
 }
 
