@@ -632,6 +632,13 @@ def test_rewards_steps_and_the_own_agent_are_shown_where_they_are(visit):
     opened.keyboard.press("ArrowLeft")
     until(opened, lambda: not opened.inner_text("#status"))
     until(opened, lambda: 1000 < opened.evaluate(OWN) < 0.8 * named)  # the ring stays, "you" goes
+    assert opened.get_attribute("#sound", "aria-pressed") == "false"
+    opened.click("#sound")
+    opened.reload()
+    opened.wait_for_selector("#sound[aria-pressed=true]")
+    assert not opened.is_visible("#help-text")  # which is for the first game
+    opened.click("#help")
+    assert "A soup of 3 onions pays 20." in opened.inner_text("#help-text")
 
 
 RINGS = """
@@ -668,6 +675,8 @@ def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
             half = next(x[0] for x in rings if abs(x[2] - rows[0]) >= 0.5)  # of the way
             delays.append((half - key) / 1000)
             assert max(rows) - min(rows) <= 1  # no step is taken back
+        slow = r"Your connection is slow \(0\.\d s\)\." if trip == 0.3 else ""
+        until(opened, lambda: re.fullmatch(slow, opened.inner_text("#aside")))
         print(f"round trip {trip} s: from the key to the picture {np.median(delays):.3f} s")
         assert np.median(delays) <= most
 
