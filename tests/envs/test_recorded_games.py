@@ -308,9 +308,8 @@ def test_a_file_that_cannot_be_read_is_one_sentence(name, tmp_path):
 def test_a_file_that_is_none_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="cannot be read: No such file"):
         read_games(tmp_path / "no.csv")
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(ValueError, match="it is no file, but a folder"):
-        read_games(tmp_path / "folder.csv")
+    with pytest.raises(ValueError, match=r"The folder '.*' has no \.parquet file"):
+        read_games(tmp_path)
 
 
 # Pickles.
