@@ -4,6 +4,7 @@ import runpy
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from agents.files import shipped
@@ -29,6 +30,10 @@ COMMANDS = {
         "strangers": "Train a method, and evaluate it with all held-out partners.",
         "report": "Put many runs into one table and one plot.",
         "human-games": "Describe recorded games of people, and replay policies in them.",
+    },
+    "Jobs": {
+        "submit": "Start many runs as jobs of Slurm or of this machine.",
+        "status": "Print which runs wait, run, failed or finished.",
     },
     "Play": {
         "play": "Play in the browser, or run a study.",
@@ -62,8 +67,16 @@ SCRIPTS = {
 
 
 def eqgrid() -> None:
-    """Lists all commands, or copies a script to a new file: `eqgrid new ippo my_ippo.py`."""
-    run_command(_list_or_copy, "nothing was written")
+    """Lists all commands, runs one of them, as in `eqgrid report runs`, or copies a script to a new
+    file: `eqgrid new ippo my_ippo.py`.
+    """
+    commands = entry_points(group="console_scripts")
+    name = f"eqgrid-{sys.argv[1]}" if len(sys.argv) > 1 else ""
+    if name not in commands.names:
+        run_command(_list_or_copy, "nothing was written")
+    else:
+        sys.argv[:2] = sys.orig_argv[:2] = [name]
+        commands[name].load()()
 
 
 def _list_or_copy(args: Sequence[str]) -> None:

@@ -1,4 +1,6 @@
-"""The commands that evaluate policies: in episodes, in cross-play, with partners, and reports."""
+"""The commands that evaluate policies: in episodes, in cross-play, with partners, and reports;
+and the commands that start and watch jobs.
+"""
 
 from ._best_responses import BestResponses as BestResponses, training_settings as training_settings
 from ._crossplay import crossplay_command as crossplay_command
@@ -31,3 +33,5 @@ from ._policies import (
     short_names as short_names,
 )
 from ._report import find_runs as find_runs, report_command as report_command
+from ._status import status_command as status_command
+from ._submit import submit_command as submit_command

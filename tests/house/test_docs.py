@@ -27,7 +27,15 @@ from policies import kick_start, plan_policy, pqn_vdn, search_policy
 import agents
 import eqgrid.grid
 from eqgrid_lab.base import Process
-from eqgrid_lab.commands import _crossplay, _evaluation, _human_games, _partners, _report
+from eqgrid_lab.commands import (
+    _crossplay,
+    _evaluation,
+    _human_games,
+    _partners,
+    _report,
+    _status,
+    _submit,
+)
 from eqgrid_lab.settings import page, parse
 from eqgrid_lab.static import _export_page
 from eqgrid_lab.web import _play_command as _play
@@ -222,7 +230,7 @@ def test_flags_exist(capsys, monkeypatch):
     helps = []
     programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
-    plans = (optimum, best_response, plan_policy, search_policy)
+    plans = (optimum, best_response, plan_policy, search_policy, _status, _submit)
     for command in (*programs, *plans, *benchmarks):
         with pytest.raises(SystemExit):
             command.run(["--help"])

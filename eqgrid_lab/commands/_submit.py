@@ -1,0 +1,322 @@
+"""The command `eqgrid-submit`: starts the runs of a study as jobs, with submitit.
+
+A job is a process of submitit, which starts the command of a run. Before the time limit and at a
+preemption, both receive a SIGTERM: the run saves, and submitit queues the job again. The job then
+resumes the run.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Literal, final
+
+import msgspec
+import psutil
+import tyro
+from msgspec import Meta
+
+from agents import write_whole
+
+from ..base import SETTINGS_FILE, SWEEP_FILE, RunError, UsageError, run_command
+from ..folders import locked, made_folder, names_in, results_console, writing_into
+from ..settings import read_flags
+from ._status import (
+    Submission,
+    check_finished,
+    exit_code_file,
+    is_finished,
+    live_jobs,
+    log_file,
+    print_rows,
+    read_submission,
+    rows_of,
+    wait_for,
+)
+
+if TYPE_CHECKING:
+    from submitit.helpers import DelayedSubmission
+
+_STOPPED = (143, 130, 129, -15, -2, -1)
+"""The exit codes of runs that a signal has stopped."""
+_WRONG_SETTINGS = 2
+_MINUTES = {"m": 1, "h": 60, "d": 60 * 24}
+_NO_LIMIT = 60 * 24 * 3650
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Starts the runs of a study as jobs of Slurm or of this machine.
+
+    Put the command of a run after --: eqgrid-submit --out DIR -- eqgrid-ippo --env.layout ring
+    """
+
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the study. The same command line continues unfinished runs of the same folder."""
+    executor: Literal["slurm", "local", "debug"] = "slurm"
+    """Start jobs with Slurm, in the background of this machine, or one by one in this process."""
+    array: Annotated[str | None, tyro.conf.arg(metavar="FIRST:END")] = None
+    """Start a run for each index from FIRST to END - 1. The index replaces {index} in the command,
+    and is the --seed of a command without {index}."""
+    at_once: Annotated[int | None, Meta(ge=1)] = None
+    """Jobs that run at the same time; by default 1 with local, and no limit with slurm."""
+    time: str = "4h"
+    """Time limit of a job of Slurm, such as 30m, 4h or 2d. A job that reaches it saves, and is
+    queued again."""
+    gpus: Annotated[int, Meta(ge=0)] = 0
+    """GPUs of each job."""
+    slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """A further option of sbatch, such as --slurm partition=long; give it again for another."""
+    retries: Annotated[int, Meta(ge=0)] = 0
+    """Restarts of a run that fails, except for wrong settings."""
+    wait: bool = False
+    """Wait until all jobs have ended; the exit code is 1 unless all runs finished."""
+
+
+@final
+@dataclasses.dataclass
+class Job:
+    """Trains some runs of a study, one after another. submitit stores it as a file.
+
+    **Arguments:**
+
+    - `study`: the folder of the study.
+    - `submission`: its submission, whose numbers of jobs are not used.
+    - `retries`: how often each run may still be restarted after a failure.
+    """
+
+    study: Path
+    submission: Submission
+    retries: dict[str, int]
+    pid: int | None = None
+
+    def __call__(self, names: Sequence[str]) -> None:
+        """Trains these runs. The process ends with the exit code of the first run that fails."""
+        if code := next(filter(None, [self.train(name) for name in names]), 0):
+            sys.exit(abs(code))
+
+    def checkpoint(self, names: Sequence[str]) -> "DelayedSubmission | None":
+        """Stops the current run after a SIGTERM.
+
+        **Returns:** the job that continues it, or `None` if Slurm has already queued this job again
+        or cancelled it.
+        """
+        # The handler of a signal interrupts `Popen.wait`, which may hold the lock of `Popen`.
+        if self.pid is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(self.pid)
+                for seconds in (60, None):  # a second signal skips evaluations and pictures
+                    with contextlib.suppress(psutil.TimeoutExpired):
+                        process.terminate()
+                        process.wait(seconds)
+        self.pid = None
+        if number := os.environ.get("SLURM_JOB_ID") if self._in_slurm else None:
+            command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T"]
+            state = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+            if state.strip() != "RUNNING":
+                return None
+        return submitit("submitit.helpers").DelayedSubmission(self, names)
+
+    @property
+    def _in_slurm(self) -> bool:
+        return self.submission.executor == "slurm"
+
+    def train(self, name: str) -> int:
+        """Trains a run until it ends, with restarts. **Returns:** its last exit code."""
+        code, folder = 0, self.submission.run_folder(self.study, name)
+        file = exit_code_file(self.study, name)
+        if not file.exists() and (self.submission.shared or not is_finished(folder)):
+            code = self._run_once(name, folder)
+            while code not in (0, _WRONG_SETTINGS, *_STOPPED) and self.retries[name] > 0:
+                self.retries[name] -= 1
+                code = self._run_once(name, folder)
+        elif file.exists():
+            return int(file.read_text())
+        if code in _STOPPED:
+            time.sleep(5)  # this process also receives the signal, perhaps a moment later
+        else:
+            write_whole(file, str(code).encode())
+        return code
+
+    def _run_once(self, name: str, folder: Path) -> int:
+        # The process of a host that has failed may hold the lock for some time.
+        with contextlib.suppress(UsageError), locked(folder, seconds=180):
+            pass
+        index = name.rpartition("-")[2]
+        words = [word.replace("{index}", index) for word in self.submission.command]
+        checkpoints = [folder / f"checkpoints/{x}.safetensors" for x in ("last", "seeds")]
+        if any(path.exists() for path in checkpoints):
+            words += ["--resume", str(folder)]
+        else:
+            words += ["--out", str(folder)]
+            if (folder / SETTINGS_FILE).exists() and not (folder / SWEEP_FILE).exists():
+                words.append("--overwrite")  # the run was killed before its first checkpoint
+        with log_file(self.study, name).open("ab") as log:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+            self.pid = process.pid
+            code, self.pid = process.wait(), None
+        return code
+
+
+def submitit(module: str) -> ModuleType:
+    """Imports submitit, or a module of it, on first use.
+
+    **Raises:** `UsageError` when it is not installed.
+    """
+    os.environ["SUBMITIT_PREEMPT_SIGNAL"] = "TERM"  # also in the jobs, which inherit it
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError("This command needs submitit: pip install 'eqgrid[cluster]'.") from error
+
+
+def submit_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "jobs that were started continue")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** `UsageError` when a flag is wrong or the folder has other content, and `RunError`
+    when Slurm does not accept the jobs or, with `--wait`, a run did not finish.
+    """
+    args = list(args)
+    end = args.index("--") if "--" in args else len(args)
+    config, command = read_flags(Config(), args[:end], "submit"), args[end + 1 :]
+    new = planned(config, command)
+    submitit("submitit")
+    assert config.out is not None
+    with made_folder(config.out.name, config.out) as study, writing_into(study):
+        if read_submission(study) is None and names_in(study) - {"jobs"}:
+            raise UsageError(
+                f"The folder {str(study)!r} exists and is not empty: choose another --out."
+            )
+        (study / "jobs").mkdir(exist_ok=True)
+        with locked(study / "jobs"):
+            submission = _submit(config, study, new, read_submission(study))
+    if config.wait:
+        wait_for(study, submission)
+    rows = rows_of(study, submission)
+    print_rows(rows)
+    results_console().print(f"eqgrid-status {study} shows the runs", highlight=False)
+    if config.wait:
+        check_finished(rows)
+
+
+def planned(config: Config, command: Sequence[str]) -> Submission:
+    """The submission that a command line describes, without numbers of jobs.
+
+    **Raises:** `UsageError` when a flag is wrong.
+    """
+    if config.out is None:
+        raise UsageError("Name the folder of the study with --out.")
+    if not command or shutil.which(command[0]) is None:
+        what = f"There is no program {command[0]!r}" if command else "There is no command"
+        raise UsageError(f"{what}: add it after --, such as -- eqgrid-ippo --env.layout cramped.")
+    flags = {word.partition("=")[0] for word in command}
+    if taken := flags & {"--out", "--resume", "--overwrite"}:
+        raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
+    if not re.fullmatch(r"\d{1,5}[mhd]", config.time):
+        raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
+    if wrong := next((x for x in config.slurm if not re.fullmatch(r"[\w-]+(=.+)?", x)), None):
+        raise UsageError(f"--slurm must be an option such as partition=long, but is {wrong!r}.")
+    shared, names, words = "--sweep" in flags, ["run"], list(command)
+    has_index = any("{index}" in word for word in command)
+    if config.array is not None:
+        found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", config.array)
+        first, end = map(int, found.groups()) if found else (0, 0)
+        if not 0 < end - first <= 100_000:
+            raise UsageError(f"--array must be FIRST:END, such as 0:50, but is {config.array!r}.")
+        if "--seed" in flags and not (has_index or shared):
+            raise UsageError("Leave out --seed in the command, or add --seed {index}.")
+        kind = "job" if shared else "index" if has_index else "seed"
+        names = [f"{kind}-{index}" for index in range(first, end)]
+        words += ["--seed", "{index}"] if kind == "seed" else []
+    elif has_index:
+        raise UsageError("{index} in the command needs --array, such as --array 0:50.")
+    if config.executor == "slurm" and shutil.which("srun") is None:
+        raise UsageError(
+            "There is no Slurm on this host: call this command on a host of the cluster, or add "
+            "--executor local."
+        )
+    return Submission(config.executor, tuple(words), dict.fromkeys(names, ""), shared)
+
+
+def _submit(config: Config, study: Path, new: Submission, old: Submission | None) -> Submission:
+    """Starts a job for each run that is not finished.
+
+    **Returns:** the submission, with the numbers of the jobs.
+    """
+    known = {} if old is None else old.jobs
+    if old is not None:
+        if (old.command, old.shared) != (new.command, new.shared):
+            raise UsageError(
+                f"The folder {str(study)!r} has the runs of another command: choose another --out."
+            )
+        if live_jobs(old).keys() & old.jobs.values():
+            raise UsageError(
+                f"Jobs of {str(study)!r} still wait or run: wait for them with eqgrid-status "
+                f"{study} --wait, or cancel them with --cancel."
+            )
+    names = []
+    for name in new.jobs:
+        file = exit_code_file(study, name)
+        if not (file.exists() and file.read_text() == "0"):
+            file.unlink(missing_ok=True)
+            names.append(name)
+    job = Job(study, new, dict.fromkeys(names, config.retries))
+    started = _start(config, study / "jobs", job, names) if names else {}
+    submission = msgspec.structs.replace(new, jobs={**known, **started})
+    write_whole(study / "jobs" / "submission.json", msgspec.json.encode(submission))
+    return submission
+
+
+def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict[str, str]:
+    """Starts jobs for these runs. **Returns:** the number of the job of each run."""
+    module = submitit("submitit")
+    if config.executor == "debug":
+        with contextlib.suppress(SystemExit):
+            job(names)
+        return dict.fromkeys(names, "debug")
+    minutes = int(config.time[:-1]) * _MINUTES[config.time[-1]]
+    if config.executor == "local":
+        executor = module.LocalExecutor(folder, max_num_timeout=1000)
+        workers, jobs = min(config.at_once or 1, len(names)), {}
+        for i in range(workers):
+            gpus = [i * config.gpus + x for x in range(config.gpus)]
+            executor.update_parameters(
+                timeout_min=_NO_LIMIT, gpus_per_node=config.gpus, visible_gpus=gpus
+            )
+            own = names[i::workers]
+            jobs |= dict.fromkeys(own, executor.submit(job, own).job_id)
+        return jobs
+    parts = (option.partition("=") for option in config.slurm)
+    options = {name: value or True for name, _, value in parts}
+    try:
+        executor = module.SlurmExecutor(folder, max_num_timeout=1000)
+        executor.update_parameters(
+            job_name=job.study.name,
+            time=minutes,
+            signal_delay_s=min(300, minutes * 15),
+            array_parallelism=config.at_once or len(names),
+            additional_parameters={"requeue": True, **options},
+            **({"gpus_per_node": config.gpus} if config.gpus else {}),
+        )
+        with contextlib.redirect_stderr(io.StringIO()):  # to which submitit repeats the error
+            started = executor.map_array(job, [[name] for name in names])
+    except RuntimeError as error:
+        says = str(error).strip().rpartition("error: ")[2]
+        raise RunError(f"Slurm did not accept the jobs: {says}.") from error
+    return {name: x.job_id for name, x in zip(names, started, strict=True)}

@@ -1,0 +1,137 @@
+"""`eqgrid-submit` on a real Slurm: disturbed runs equal undisturbed runs bit for bit."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_lines import call
+from run_files import SMALL, check_equal, rows
+
+ROOT = Path(__file__).parents[2]
+SLOW = str(ROOT / "tests" / "slow_run.py")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def study(slurm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, value in slurm.env.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / "study"
+
+
+def eqgrid(command: str, *args: object) -> subprocess.CompletedProcess[str]:
+    words = f"from eqgrid_lab.commands import {command}_command; {command}_command()"
+    return subprocess.run(
+        [sys.executable, "-c", words, *map(str, args)], capture_output=True, text=True
+    )
+
+
+def submit(study: Path, *flags: str, command: tuple[str, ...] = SMALL) -> None:
+    flags = ("--out", "study", *flags)
+    done = eqgrid("submit", *flags, "--", sys.executable, SLOW, *command)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def saved(run: Path) -> bool:
+    return (run / "checkpoints" / "last.safetensors").exists()
+
+
+def check_undisturbed(study: Path, seeds: range) -> None:
+    for seed in seeds:
+        assert call(*SMALL, "--seed", seed, "--out", f"whole-{seed}") == 0
+        check_equal(study / f"seed-{seed}", Path(f"whole-{seed}"))
+
+
+def log(study: Path, name: str) -> str:
+    return (study / "jobs" / f"{name}.log").read_text()
+
+
+def test_a_killed_node_and_a_preemption_change_no_result(slurm, study, monkeypatch):
+    monkeypatch.setenv("SECONDS_OF_REST", "3")
+    submit(study, "--array", "0:6", "--at-once", "4")
+
+    # Two runs are on each node. The other node loses its power.
+    slurm.until(lambda: sum(saved(study / f"seed-{seed}") for seed in range(4)) == 4)
+    placed = slurm.call("squeue", "-h", "-r", "-t", "R", "-o", "%K %N").split()
+    lost = {seed for seed, node in zip(placed[::2], placed[1::2], strict=True) if node == "other"}
+    assert len(lost) == 2
+    slurm.kill_node("other")
+    slurm.until(lambda: "down" in slurm.call("sinfo", "-h", "-n", "other", "-o", "%T"))
+
+    # A job of higher priority takes the first node.
+    slurm.until(lambda: "RUNNING" in slurm.call("squeue", "-h", "-p", "low", "-o", "%T"))
+    urgent = ("sbatch", "-p", "high", "--exclusive", "--wait", "-o", "/dev/null", "--wrap", "true")
+    slurm.call(*urgent)
+    slurm.start_node("other")
+    requeued = re.findall(r"Restarts=([1-9])", slurm.call("scontrol", "show", "jobs"))
+    assert len(requeued) >= 3
+
+    slurm.until(lambda: len([*study.glob("jobs/*.exit")]) == 6)
+    waited = eqgrid("status", "study", "--wait")
+    assert (waited.returncode, waited.stderr) == (0, "")
+    assert "6 finished" in waited.stdout
+    check_undisturbed(study, range(6))
+
+
+def test_a_run_continues_after_its_time_limit(slurm, study, monkeypatch):
+    monkeypatch.setenv("SECONDS_OF_REST", "15")
+    submit(study, "--array", "0:1", "--time", "1m")
+    slurm.until(
+        lambda: "terminated after" in log(study, "seed-0") if saved(study / "seed-0") else 0
+    )
+    assert "1 running" in eqgrid("status", "study").stdout
+    slurm.until(lambda: (study / "jobs" / "seed-0.exit").exists())
+    check_undisturbed(study, range(1))
+
+
+def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(slurm, study):
+    small = (*SMALL[:-2], "--total-steps", "256", "--width", "{index}")
+    submit(study, "--array", "0:2", "--retries", "3", command=small)
+    again = eqgrid("submit", "--out", "study", "--array", "0:2", "--", sys.executable, SLOW, *small)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert re.fullmatch("error: Jobs of 'study' still wait or run: .*\n", again.stderr)
+    waited = eqgrid("status", "study", "--wait")
+    assert (waited.returncode, waited.stderr) == (
+        1,
+        "error: These did not finish: 1 runs, the first of which is 'study/index-0'.\n",
+    )
+    sentence = "--width must be at least 1 and at most 65536, but is 0."
+    assert f"study/index-0: {sentence}" in waited.stdout
+    assert log(study, "index-0") == f"error: {sentence}\n"  # no retries
+
+    rejected = eqgrid("submit", "--out", "new", "--slurm", "partition=none", "--", "true")
+    assert (rejected.returncode, rejected.stdout) == (1, "")
+    sentence = "Slurm did not accept the jobs: Batch job submission failed: Invalid partition name"
+    assert rejected.stderr == f"error: {sentence} specified.\n"
+
+
+def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study, monkeypatch):
+    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.S)
+    small = " ".join((*SMALL[:-2], "--total-steps", "1280"))
+    for old, new in (
+        ("--nodes=2", "--nodes=1"),
+        ("--ntasks-per-node=4", "--ntasks-per-node=2"),
+        ("#SBATCH --gpus-per-node=4\n", ""),
+        ("--env.layout circuit --num-envs 4096 --total-steps 4000000000", small),
+        ("python experiments/ippo.py", f"{sys.executable} {SLOW}"),
+    ):
+        assert old in script
+        script = script.replace(old, new)
+    Path("job.sh").write_text(script)
+    monkeypatch.setenv("SECONDS_OF_REST", "3")
+    job = slurm.call(
+        "sbatch", "--parsable", "-o", "job.log", "-w", slurm.nodes[0], "job.sh"
+    ).strip()
+    run = Path("runs/circuit")
+    slurm.until(lambda: saved(run))
+    slurm.call("scancel", "--signal=TERM", job)  # as before the time limit
+    slurm.until(lambda: "Restarts=1" in slurm.call("scontrol", "show", "job", job))
+    slurm.until(lambda: "COMPLETED" in slurm.call("scontrol", "show", "job", job))
+    said = Path("job.log").read_text()
+    assert "terminated after" in said
+    assert [row["env_steps"] for row in rows(run)] == [str(256 * x) for x in range(1, 6)]

@@ -1,0 +1,162 @@
+"""`eqgrid-submit` and `eqgrid-status` on this machine; `tests/cluster` has a real Slurm."""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import submitit  # noqa: F401  (its log keeps the standard output of the import)
+from command_lines import call, hear
+from run_files import SMALL, check_equal
+
+from eqgrid_lab.commands import status_command, submit_command
+from eqgrid_lab.folders import locked
+
+COMMAND = ("--", sys.executable, "program.py")
+PROGRAM = """
+import pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+folder.mkdir(parents=True, exist_ok=True)
+with (folder / "calls").open("a") as file:
+    print(*sys.argv[1:], file=file)
+code = {"0": 0, "1": 1, "2": 2}[sys.argv[-3]]
+sys.exit(code if code != 1 or len((folder / "calls").read_text().splitlines()) < 3 else 0)
+"""
+"""Its exit code is its seed; code 1 becomes 0 at the third call in a folder."""
+
+
+@pytest.fixture(autouse=True)
+def program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text(PROGRAM)
+
+
+def calls(run: str) -> list[str]:
+    return (Path("study") / run / "calls").read_text().splitlines()
+
+
+def test_retries_are_for_failures_and_not_for_wrong_settings(capsys):
+    flags = ("--executor", "debug", "--out", "study", "--array", "0:3", "--wait")
+    code, said = hear(capsys, submit_command, *flags, "--retries", 1, *COMMAND)
+    assert (code, said) == (
+        1,
+        "error: These did not finish: 2 runs, the first of which is 'study/seed-1'.\n",
+    )
+    assert [len(calls(f"seed-{seed}")) for seed in range(3)] == [1, 2, 1]
+    assert calls("seed-0") == ["--seed 0 --out study/seed-0"]
+
+    # The same command starts again what has not finished.
+    hear(capsys, submit_command, *flags, *COMMAND)
+    assert [len(calls(f"seed-{seed}")) for seed in range(3)] == [1, 3, 2]
+    code, said = hear(capsys, status_command, "study")
+    assert (code, "2 finished, 1 failed" in said) == (0, True)
+
+
+def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
+    index = ("--layout", "{index}.txt", "--width", "0")
+    hear(
+        capsys,
+        submit_command,
+        "--executor",
+        "debug",
+        "--out",
+        "a",
+        "--array",
+        "4:5",
+        *COMMAND,
+        *index,
+    )
+    assert Path("a/index-4/calls").read_text() == "--layout 4.txt --width 0 --out a/index-4\n"
+    sweep = ("--sweep", "rates.toml", "0")
+    hear(
+        capsys,
+        submit_command,
+        "--executor",
+        "debug",
+        "--out",
+        "b",
+        "--array",
+        "0:2",
+        *COMMAND,
+        *sweep,
+    )
+    assert Path("b/calls").read_text() == "--sweep rates.toml 0 --out b\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (COMMAND, "Name the folder of the study with --out."),
+        (("--out", "study"), "There is no command: add it after --, such as"),
+        (("--out", "study", "--", "no-such-program"), "There is no program 'no-such-program': add"),
+        (("--out", "study", *COMMAND, "--out=x"), "Leave out --out in the command"),
+        (("--out", "study", "--array", "5", *COMMAND), "--array must be FIRST:END, such as 0:50,"),
+        (
+            ("--out", "study", "--array", "3:3", *COMMAND),
+            "--array must be FIRST:END, such as 0:50,",
+        ),
+        (("--out", "study", "--array", "0:2", *COMMAND, "--seed", "1"), "Leave out --seed in the"),
+        (("--out", "study", *COMMAND, "{index}"), "{index} in the command needs --array"),
+        (("--out", "study", "--time", "4", *COMMAND), "--time must be a time such as 30m, 4h or"),
+        (("--out", "study", "--slurm", "a b", *COMMAND), "--slurm must be an option such as"),
+        (
+            ("--executor", "debug", "--out", "program.py/study", *COMMAND),
+            "cannot be written: Not a directory.",
+        ),
+        (("--executor", "debug", "--out", ".", *COMMAND), "The folder '.' exists and is not empty"),
+        (("--out", "study", *COMMAND), "There is no Slurm on this host: call this command on a"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(flags, sentence, capsys, monkeypatch):
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "srun" else which(name))
+    code, said = hear(capsys, submit_command, *flags)
+    assert (code, said.count("\n")) == (2 - ("written" in sentence), 1)
+    assert sentence in said
+    assert [path.name for path in Path().iterdir()] == ["program.py"]
+
+
+def test_a_study_that_is_locked_or_of_another_command_stays(capsys, monkeypatch):
+    flags = ("--executor", "debug", "--out", "study", "--array", "0:1")
+    hear(capsys, submit_command, *flags, *COMMAND)
+    code, said = hear(capsys, submit_command, *flags, *COMMAND, "--width", "8")
+    assert (code, "has the runs of another command" in said) == (2, True)
+    with locked(Path("study/jobs")):
+        code, said = hear(capsys, submit_command, *flags, *COMMAND)
+    assert (code, "Another process is writing to the folder" in said) == (2, True)
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    code, said = hear(capsys, submit_command, *flags, *COMMAND)
+    assert (code, "pip install 'eqgrid[cluster]'" in said) == (2, True)
+    assert calls("seed-0") == ["--seed 0 --out study/seed-0"]
+
+
+def test_status_of_a_folder_without_runs_is_an_error(capsys):
+    assert hear(capsys, status_command) == (2, "error: Name the folders of runs; see --help.\n")
+    assert hear(capsys, status_command, ".") == (2, "error: There are no runs in '.'.\n")
+
+
+@pytest.mark.slow
+def test_local_jobs_are_cancelled_and_continue_to_the_same_result(capsys, monkeypatch):
+    script = str(Path(__file__).parents[1] / "slow_run.py")
+    words = "from eqgrid_lab.commands import submit_command; submit_command()"
+    command = [sys.executable, "-c", words, "--executor", "local", "--out", "study"]
+    command += ["--array", "0:3", "--at-once", "2", "--", sys.executable, script, *SMALL]
+    monkeypatch.setenv("SECONDS_OF_REST", "5")
+    with Path("said").open("w") as said:
+        assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
+    while not Path("study/seed-0/checkpoints/last.safetensors").exists():
+        time.sleep(0.2)
+    code, shown = hear(capsys, status_command, "study", "--cancel")
+    assert (code, "stopped" in shown) == (0, True)
+    assert "terminated after" in Path("study/jobs/seed-0.log").read_text()
+
+    monkeypatch.setenv("SECONDS_OF_REST", "0")
+    with Path("said").open("w") as said:
+        assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
+    code, shown = hear(capsys, status_command, "study", "--wait")
+    assert (code, "3 finished" in shown) == (0, True)
+    for seed in range(3):
+        assert call(*SMALL, "--seed", seed, "--out", f"whole-{seed}") == 0
+        check_equal(Path(f"study/seed-{seed}"), Path(f"whole-{seed}"))

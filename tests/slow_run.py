@@ -1,0 +1,25 @@
+"""`ippo.py`, which rests after each block, so that a test has time to disturb it.
+
+The environment says how long: `SECONDS_OF_REST=1.5`.
+"""
+
+import os
+import time
+
+from eqgrid_lab.base import Process
+from eqgrid_lab.settings import page
+
+process = Process.listen()
+
+from eqgrid_lab.runs import _members, run_command_line  # noqa: E402
+
+
+def train_slowly(*args, hooks, **kwargs):
+    def rest(_) -> None:
+        time.sleep(float(os.environ.get("SECONDS_OF_REST", "0")))
+
+    return train(*args, hooks=[*hooks, rest], **kwargs)
+
+
+train, _members.train = _members.train, train_slowly
+process.finish(run_command_line(page("ippo"), process))
