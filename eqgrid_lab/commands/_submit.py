@@ -12,6 +12,7 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,7 +22,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, final
 
 import msgspec
-import psutil
 import tyro
 from msgspec import Meta
 
@@ -97,50 +97,60 @@ class Job:
     study: Path
     submission: Submission
     retries: dict[str, int]
-    pid: int | None = None
+    stopped: bool = False
+    process: "subprocess.Popen[bytes] | None" = None
 
     def __call__(self, names: Sequence[str]) -> None:
-        """Trains these runs. The process ends with the exit code of the first run that fails."""
-        if code := next(filter(None, [self.train(name) for name in names]), 0):
+        """Trains these runs. The process ends with the exit code of the first run that fails.
+
+        After a SIGTERM, the run saves, and then submitit calls `checkpoint` and queues the job
+        again.
+        """
+        in_submitit = self.submission.executor != "debug"
+        queue_again, self.stopped = signal.getsignal(signal.SIGTERM), False
+        if in_submitit:
+            for number in (signal.SIGTERM, signal.SIGALRM):
+                signal.signal(number, self._stop)
+        codes = [self.train(name) for name in names]
+        if in_submitit:
+            # Slurm sends further signals while submitit queues the job again.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.alarm(0)
+        if self.stopped and callable(queue_again):
+            queue_again(signal.SIGTERM, None)
+        if code := next(filter(None, codes), 0):
             sys.exit(abs(code))
 
-    def checkpoint(self, names: Sequence[str]) -> "DelayedSubmission | None":
-        """Stops the current run after a SIGTERM.
+    def _stop(self, *_: object) -> None:
+        """Stops the current run. After a minute, a second signal skips its pictures."""
+        self.stopped = True
+        if self.process is not None:
+            self.process.terminate()
+            signal.alarm(60)
 
-        **Returns:** the job that continues it, or `None` if Slurm has already queued this job again
-        or cancelled it.
+    def checkpoint(self, names: Sequence[str]) -> "DelayedSubmission | None":
+        """Returns the job that continues this one, or `None` if Slurm has already cancelled it or
+        queued it again.
         """
-        # The handler of a signal interrupts `Popen.wait`, which may hold the lock of `Popen`.
-        if self.pid is not None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(self.pid)
-                for seconds in (60, None):  # a second signal skips evaluations and pictures
-                    with contextlib.suppress(psutil.TimeoutExpired):
-                        process.terminate()
-                        process.wait(seconds)
-        self.pid = None
-        if number := os.environ.get("SLURM_JOB_ID") if self._in_slurm else None:
-            command = ["squeue", "--noheader", f"--jobs={number}", "--format=%T"]
+        if self.submission.executor == "slurm":
+            job = os.environ["SLURM_JOB_ID"]
+            command = ["squeue", "--noheader", f"--jobs={job}", "--format=%T"]
             state = subprocess.run(command, capture_output=True, text=True, check=False).stdout
             if state.strip() != "RUNNING":
                 return None
         return submitit("submitit.helpers").DelayedSubmission(self, names)
 
-    @property
-    def _in_slurm(self) -> bool:
-        return self.submission.executor == "slurm"
-
     def train(self, name: str) -> int:
         """Trains a run until it ends, with restarts. **Returns:** its last exit code."""
-        code, folder = 0, self.submission.run_folder(self.study, name)
-        file = exit_code_file(self.study, name)
-        if not file.exists() and (self.submission.shared or not is_finished(folder)):
-            code = self._run_once(name, folder)
-            while code not in (0, _WRONG_SETTINGS, *_STOPPED) and self.retries[name] > 0:
-                self.retries[name] -= 1
-                code = self._run_once(name, folder)
-        elif file.exists():
+        code, file = 0, exit_code_file(self.study, name)
+        folder = self.submission.run_folder(self.study, name)
+        if file.exists():
             return int(file.read_text())
+        if self.submission.shared or not is_finished(folder):
+            code = self._run_once(name, folder)
+        while code not in (0, _WRONG_SETTINGS, *_STOPPED) and self.retries[name] > 0:
+            self.retries[name] -= 1
+            code = self._run_once(name, folder)
         if code in _STOPPED:
             time.sleep(5)  # this process also receives the signal, perhaps a moment later
         else:
@@ -151,6 +161,8 @@ class Job:
         # The process of a host that has failed may hold the lock for some time.
         with contextlib.suppress(UsageError), locked(folder, seconds=180):
             pass
+        if self.stopped:
+            return _STOPPED[0]
         index = name.rpartition("-")[2]
         words = [word.replace("{index}", index) for word in self.submission.command]
         checkpoints = [folder / f"checkpoints/{x}.safetensors" for x in ("last", "seeds")]
@@ -161,11 +173,10 @@ class Job:
             if (folder / SETTINGS_FILE).exists() and not (folder / SWEEP_FILE).exists():
                 words.append("--overwrite")  # the run was killed before its first checkpoint
         with log_file(self.study, name).open("ab") as log:
-            process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-            self.pid = process.pid
-            code, self.pid = process.wait(), None
+            code, self.process = self.process.wait(), None
         return code
 
 

@@ -140,9 +140,9 @@ def test_status_of_a_folder_without_runs_is_an_error(capsys):
 @pytest.mark.slow
 def test_local_jobs_are_cancelled_and_continue_to_the_same_result(capsys, monkeypatch):
     script = str(Path(__file__).parents[1] / "slow_run.py")
-    words = "from eqgrid_lab.commands import submit_command; submit_command()"
-    command = [sys.executable, "-c", words, "--executor", "local", "--out", "study"]
-    command += ["--array", "0:3", "--at-once", "2", "--", sys.executable, script, *SMALL]
+    command = [str(Path(sys.executable).with_name("eqgrid")), "submit", "--out", "study"]
+    command += ["--executor", "local", "--array", "0:3", "--at-once", "2"]
+    command += ["--", sys.executable, script, *SMALL]
     monkeypatch.setenv("SECONDS_OF_REST", "5")
     with Path("said").open("w") as said:
         assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
