@@ -27,7 +27,7 @@ from ..show import path_text, print_table
 
 POLL_SECONDS = 10
 """The time between two looks of `--wait` at the jobs."""
-_NO_LOG = "its job ended before it began: was it cancelled, or can its host not write here?"
+_NO_LOG = "Its job ended before the run began. Can all hosts write to this folder?"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Submission(msgspec.Struct, frozen=True):
     - `executor`: the executor that starts the jobs.
     - `command`: the command of the jobs, with `{index}`.
     - `jobs`: the number of the job of each run, by the run's name.
-    - `shared`: whether all jobs write to the folder of the study, as the jobs of a sweep do.
+    - `shared`: whether all jobs write to one folder, as the jobs of a sweep do.
     """
 
     executor: str
@@ -61,7 +61,7 @@ class Submission(msgspec.Struct, frozen=True):
 
     def run_folder(self, study: Path, name: str) -> Path:
         """The folder of a run."""
-        return study if self.shared else study / name
+        return study / ("sweep" if self.shared else name)
 
 
 def read_submission(study: Path) -> Submission | None:
@@ -113,7 +113,8 @@ def cancel(submission: Submission) -> None:
     """Cancels all jobs of a submission; their runs receive a SIGTERM, and save."""
     live = live_jobs(submission).keys() & submission.jobs.values()
     if submission.executor == "slurm":
-        subprocess.run(["scancel", *sorted(live)], check=False)
+        if live:
+            subprocess.run(["scancel", *sorted(live)], check=False)
         return
     tasks: list[psutil.Process] = []
     for job in live:
@@ -163,8 +164,7 @@ def rows_of(study: Path, submission: Submission) -> list[Row]:
         if state == "failed":
             errors = [line for line in lines if line.startswith("error: ")]
             error = (errors or lines or [f"exit code {code.read_text()}"])[-1]
-        row = Row(submission.run_folder(study, name), state, error.removeprefix("error: "))
-        rows.append(row)
+        rows.append(Row(study / name, state, error.removeprefix("error: ")))
     return rows
 
 
@@ -212,7 +212,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     console.print(", ".join(f"{n} {state}" for state, n in counts.items()), highlight=False)
 
 
-def wait_for(study: Path, submission: Submission) -> None:
+def wait_for(submission: Submission) -> None:
     """Waits until no job of a submission waits or runs."""
     while live_jobs(submission).keys() & submission.jobs.values():
         time.sleep(POLL_SECONDS)
@@ -252,7 +252,7 @@ def run(args: Sequence[str]) -> None:
         if config.cancel:
             cancel(submission)
         if config.wait or config.cancel:
-            wait_for(path, submission)
+            wait_for(submission)
         rows += rows_of(path, submission)
     print_rows(rows)
     if config.wait:

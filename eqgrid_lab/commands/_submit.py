@@ -27,7 +27,7 @@ from msgspec import Meta
 
 from agents import write_whole
 
-from ..base import SETTINGS_FILE, SWEEP_FILE, RunError, UsageError, run_command
+from ..base import SETTINGS_FILE, RunError, UsageError, run_command
 from ..folders import locked, made_folder, names_in, results_console, writing_into
 from ..settings import read_flags
 from ._status import (
@@ -166,11 +166,11 @@ class Job:
         index = name.rpartition("-")[2]
         words = [word.replace("{index}", index) for word in self.submission.command]
         checkpoints = [folder / f"checkpoints/{x}.safetensors" for x in ("last", "seeds")]
-        if any(path.exists() for path in checkpoints):
+        if any(path.exists() for path in checkpoints) and not self.submission.shared:
             words += ["--resume", str(folder)]
-        else:
+        else:  # a sweep continues with the same command
             words += ["--out", str(folder)]
-            if (folder / SETTINGS_FILE).exists() and not (folder / SWEEP_FILE).exists():
+            if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
                 words.append("--overwrite")  # the run was killed before its first checkpoint
         with log_file(self.study, name).open("ab") as log:
             self.process = subprocess.Popen(
@@ -218,7 +218,7 @@ def run(args: Sequence[str]) -> None:
         with locked(study / "jobs"):
             submission = _submit(config, study, new, read_submission(study))
     if config.wait:
-        wait_for(study, submission)
+        wait_for(submission)
     rows = rows_of(study, submission)
     print_rows(rows)
     results_console().print(f"eqgrid-status {study} shows the runs", highlight=False)
@@ -239,7 +239,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     flags = {word.partition("=")[0] for word in command}
     if taken := flags & {"--out", "--resume", "--overwrite"}:
         raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
-    if not re.fullmatch(r"\d{1,5}[mhd]", config.time):
+    if not re.fullmatch(r"[1-9]\d{0,4}[mhd]", config.time):
         raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
     if wrong := next((x for x in config.slurm if not re.fullmatch(r"[\w-]+(=.+)?", x)), None):
         raise UsageError(f"--slurm must be an option such as partition=long, but is {wrong!r}.")

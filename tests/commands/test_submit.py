@@ -82,7 +82,7 @@ def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
         *COMMAND,
         *sweep,
     )
-    assert Path("b/calls").read_text() == "--sweep rates.toml 0 --out b\n" * 2
+    assert Path("b/sweep/calls").read_text() == "--sweep rates.toml 0 --out b/sweep\n" * 2
 
 
 @pytest.mark.parametrize(
