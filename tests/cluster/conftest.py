@@ -121,7 +121,7 @@ class Slurm:
 def slurm(tmp_path_factory) -> Iterator[Slurm]:
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
-        pytest.skip(f"Slurm is not installed: {', '.join(missing)} is missing")
+        pytest.skip(f"Slurm is not installed (no {', '.join(missing)})")
     cluster = Slurm(tmp_path_factory.mktemp("slurm"))
     try:
         cluster.start()
