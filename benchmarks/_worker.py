@@ -33,9 +33,8 @@ class Worker:
         """
         self.library, self.python = library, python
         self.name = NAMES.get(library, library)
-        self.env = os.environ | {
+        self.env = os.environ | {  # jax rejects both names of the fraction together
             "XLA_CLIENT_MEM_FRACTION": f"{share:.2f}",
-            "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{share:.2f}",  # its name in older versions of jax
             "JAX_ENABLE_COMPILATION_CACHE": "false",
         }
         self._start()

@@ -130,7 +130,7 @@ def measure(config: Config, console: Console, save: Callable[[Rows], None]) -> R
         cases = list(itertools.product(config.worlds, config.modes, config.num_envs))
         for world, mode, num_envs in track(cases, "measuring", console=console, transient=True):
             able = [x for x in workers if x.library in ("eqgrid", *TASKS[world].peers)]
-            measured = measure_case(config, able, _specify(config, world), mode, num_envs)
+            measured = measure_case(config, able, specify(config, world), mode, num_envs)
             for library, numbers in measured.items():
                 case = {"world": world, "library": library, "mode": mode, "num_envs": num_envs}
                 rows.append(case | numbers)
@@ -158,8 +158,10 @@ def _compare(worker: Worker, first: Worker, console: Console) -> None:
         )
 
 
-def _specify(config: Config, world: str) -> dict[str, Any]:
-    """The world and its options, as the argument of `build` in `baselines/with_*.py`."""
+def specify(config: Config, world: str) -> dict[str, Any]:
+    """**Returns:** the world and its options, as the argument of `build` in
+    `baselines/with_*.py`.
+    """
     task = TASKS[world]
     if world == "overcooked":
         names = ("layout", "observation", "random_starts")

@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from gpu_compiler import compile_for_gpu
 
 Step = Callable[[Any, jax.Array, Any, jax.Array], tuple[Any, Any, Any]]
 """`(params, keys, states, actions) -> (observations, rewards, states)`; the arrays of all but
@@ -61,6 +62,26 @@ def _sum_each(x: jax.Array) -> jax.Array:
     """The sum of each environment's observation."""
     wide = jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32
     return x.sum(axis=tuple(range(1, x.ndim)), dtype=wide)
+
+
+def compile_rollout(
+    library: Any,
+    spec: dict[str, Any],
+    mode: str,
+    num_envs: int,
+    num_steps: int,
+    target: str,
+    folder: str,
+) -> None:
+    """Compiles the rollout that a `Stopwatch` would run, but for a GPU that need not be there."""
+    params, reset, step = library.build(spec, num_envs)
+    key_type = jax.random.key(0).dtype
+    states = jax.eval_shape(reset, params, jax.ShapeDtypeStruct((num_envs,), key_type))
+    actions = jax.ShapeDtypeStruct((num_steps, num_envs, spec["num_agents"]), jnp.int32)
+    shapes = (params, states, jax.ShapeDtypeStruct((num_steps,), key_type), actions)
+    program = partial(rollout, step, mode)
+    memory = jax.eval_shape(program, *shapes, None)[1]
+    compile_for_gpu(program, (*shapes, memory), target, folder, donate=(1, 4))
 
 
 class Stopwatch:
@@ -131,7 +152,9 @@ def _device() -> str:
 
 
 def serve(library: str, requests: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Answers requests, which are lines of JSON: `start` compiles a rollout, `run` times it."""
+    """Answers requests, which are lines of JSON: `start` compiles a rollout, `run` times it, and
+    `compile` compiles it for a GPU that need not be there.
+    """
     module = importlib.import_module(f"with_{library}")
     yield {"device": _device(), "jax": jax.__version__}
     watch: Any = None
@@ -142,6 +165,9 @@ def serve(library: str, requests: Iterable[str]) -> Iterator[dict[str, Any]]:
                 watch = None  # frees the memory of the last one
                 watch = Stopwatch(module, **request["what"])
                 answer = watch.report
+            elif request["do"] == "compile":
+                compile_rollout(module, **request["what"])
+                answer = {}
             else:
                 answer = {"seconds": watch.run()}
         except Exception as error:  # such as out of memory; the next case may succeed

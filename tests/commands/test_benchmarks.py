@@ -127,7 +127,7 @@ def test_a_mixed_batch_has_all_kitchens(baselines, key):
 def test_every_task_is_a_world_as_it_is_described(baselines, throughput, key, name):
     _, library = baselines
     task = throughput.TASKS[name]
-    spec = throughput._specify(throughput.Config(), name)
+    spec = throughput.specify(throughput.Config(), name)
     params, reset, step = library.build(spec, 2)
     states = reset(params, jax.random.split(key, 2))
     actions = jnp.zeros((2, task.num_agents), jnp.int32)
@@ -197,6 +197,8 @@ ONE = ["--num-envs", "1", "--modes", "dynamics"]
         ("learning_speed", ["--peers", "python"], 2, "--peers and --jaxmarl go together"),
         ("learning_speed", ["--repeats", "0"], 2, "must be at least 1"),
         ("accelerator", ["--seeds", "0"], 2, "--seeds must be at least 1"),
+        ("gpu_programs", ["--gpu", "tpu"], 2, "--gpu"),
+        ("gpu_programs", ["--before", "no.json"], 2, "'no.json' has no numbers of an earlier run"),
         ("accelerator", ["--num-envs"], 2, "--num-envs must not be empty"),
         ("accelerator", ["--copy-gib", "nan"], 2, "--copy-gib must be a finite number, but is nan"),
     ],
