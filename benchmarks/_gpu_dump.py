@@ -120,7 +120,8 @@ class Program:
         self.names = {int(number): name for name, number in found}
         kernels = (x.read_text(encoding="utf-8") for x in folder.glob("*.ptx"))
         self.lengths = dict(x for kernel in kernels for x in _read_kernels(kernel))
-        (sequence,) = folder.glob("*thunk_sequence_after_thunk_passes.txt")
+        # The second of two files, which XLA writes only for programs with CUDA graphs, is the last.
+        *_, sequence = sorted(folder.glob("*thunk_sequence*.txt"), key=lambda x: len(x.name))
         self.thunks = _read_thunks(sequence.read_text(encoding="utf-8"))
 
     def read(self) -> Loop:

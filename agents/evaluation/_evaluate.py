@@ -33,6 +33,11 @@ Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
 _MAX_STEPS = 100_000
 """The default limit of `evaluate`, which is static in the compiled program."""
 
+_STEPS_PER_CHECK = 10
+"""The number of steps after which an evaluation checks whether all episodes have ended. On a GPU,
+each check makes the host wait, and on a CPU, steps after the last end cost time.
+"""
+
 
 @final
 class Evaluation(eqx.Module):
@@ -166,9 +171,12 @@ def _play(
     def unfinished(state: _EvalState) -> Bool[Array, ""]:
         return ~state.result.finished.all() & (state.steps < max_steps)
 
-    step = functools.partial(_step, policy, env, greedy)
+    def some_steps(state: _EvalState) -> _EvalState:
+        return jax.lax.fori_loop(0, _STEPS_PER_CHECK, lambda _, x: step(x), state)
+
+    step = functools.partial(_step, policy, env, greedy, max_steps)
     start = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), nothing)
-    return jax.lax.while_loop(unfinished, step, start)
+    return jax.lax.while_loop(unfinished, some_steps, start)
 
 
 def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes ..."]]:
@@ -178,7 +186,9 @@ def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes .
     return jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), one)
 
 
-def _step(policy: Players, env: AbstractVectorEnv, greedy: bool, state: _EvalState) -> _EvalState:
+def _step(
+    policy: Players, env: AbstractVectorEnv, greedy: bool, max_steps: int, state: _EvalState
+) -> _EvalState:
     keys = jax.random.split(state.key, 3)
     _, timestep, runner = step_episodes(policy, env, state.runner, keys[1:], greedy)
     if "episode_return" not in timestep.info:
@@ -186,7 +196,10 @@ def _step(policy: Players, env: AbstractVectorEnv, greedy: bool, state: _EvalSta
             "evaluate needs the returns of episodes: put LogEpisodes around the environment, "
             "Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
         )
-    return _EvalState(runner, keys[0], state.steps + 1, _with_ended(state.result, timestep))
+    # Steps after the last one that counts change no result; see `_STEPS_PER_CHECK`.
+    counts = state.steps < max_steps
+    result = _with_ended(state.result, timestep, counts)
+    return _EvalState(runner, keys[0], state.steps + 1, result)
 
 
 def step_episodes(
@@ -224,9 +237,9 @@ def step_episodes(
     return action, timestep, runner
 
 
-def _with_ended(result: Evaluation, timestep: TimeStep) -> Evaluation:
-    """Adds the results of the first episodes of environments that ended in this step."""
-    first = timestep.done & ~result.finished
+def _with_ended(result: Evaluation, timestep: TimeStep, counts: Bool[Array, ""]) -> Evaluation:
+    """Adds the results of the first episodes that ended in this step, if the step counts."""
+    first = timestep.done & ~result.finished & counts
     ended = Evaluation(
         episode_return=timestep.info["episode_return"],
         episode_length=timestep.info["episode_length"],

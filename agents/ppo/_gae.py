@@ -68,7 +68,7 @@ def gae(
     decay = jnp.where(ended, 0.0, gamma * gae_lambda)
     # Several steps per iteration, since the body is too small to hide the cost of the loop.
     _, advantage = jax.lax.scan(
-        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=4
+        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=8
     )
     return advantage
 
