@@ -258,40 +258,44 @@ def cast(
     bodies = step.world.bodies
     ahead = direction_delta(bodies.direction)
     right = jnp.stack([ahead[:, 1], -ahead[:, 0]], axis=1)
-    lit = jnp.zeros(step.layout.tiles.shape, bool)
-    shots = Shots(lit, lit, jnp.zeros(fires.shape, bool))
+    # Of each cell: 1 where a beam crosses it, 2 where a beam hits something in it.
+    beams = jnp.zeros(step.layout.tiles.shape, jnp.uint8)
     # Side rays are fired also where the middle ray ends in its first cell.
-    shots, _ = _cast_ray(step, shots, fires, stops, bodies.position + ahead, ahead, length)
+    begin = bodies.position + ahead
+    beams, hits, _ = _cast_ray(step, beams, fires, stops, begin, ahead, length)
     for side in (-right, right):
         going = fires
         for out in range(1, min(radius, length) + 1):
             begin = bodies.position + np.int8(out) * side
-            shots, going = _cast_ray(step, shots, going, stops, begin, ahead, length - out + 1)
-    return shots
+            ray = _cast_ray(step, beams, going, stops, begin, ahead, length - out + 1)
+            beams, hits_of_ray, going = ray
+            hits |= hits_of_ray
+    return Shots(beams > 0, beams > 1, hits)
 
 
 def _cast_ray(
     step: Step,
-    shots: Shots,
+    beams: UInt8[Array, "height width"],
     active: Bool[Array, " agents"],
     stops: Callable[[_Places], Bool[Array, " agents"]],
     place: _Places,
     ahead: _Places,
     length: int,
-) -> tuple[Shots, Bool[Array, " agents"]]:
-    """The shots with one more ray of each agent, and whether each ray got past its first cell."""
-    lit, hit, hits, passed_first = shots.lit, shots.hit, shots.hits, active
+) -> tuple[UInt8[Array, "height width"], Bool[Array, " agents"], Bool[Array, " agents"]]:
+    """The beams with one more ray of each agent, whether each ray hits something, and whether it
+    gets past its first cell.
+    """
+    hits, passed_first = jnp.zeros_like(active), active
     for number in range(length):
         active &= step.is_free(place)
         hits_here = active & stops(place)
-        row, col = place.T
-        lit = lit.at[row, col].max(active, mode="drop")
-        hit = hit.at[row, col].max(hits_here, mode="drop")
+        value = active.astype(jnp.uint8) + hits_here.astype(jnp.uint8)
+        beams = beams.at[place[:, 0], place[:, 1]].max(value, mode="drop")
         hits |= hits_here
         active &= ~hits_here
         passed_first = active if number == 0 else passed_first
         place = place + ahead
-    return Shots(lit, hit, hits), passed_first
+    return beams, hits, passed_first
 
 
 @final
