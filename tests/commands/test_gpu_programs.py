@@ -111,11 +111,13 @@ def test_without_the_plugin_one_sentence_names_it(monkeypatch):
 )
 def test_steps_and_rollouts_launch_little_and_never_wait(tmp_path):
     command = [sys.executable, SCRIPT, "--num-envs", "2048", "--out", tmp_path / "out"]
-    command += ["--parts", "step", "rollout"]
+    command += ["--parts", "step", "rollout", "evaluation"]
     subprocess.run(command, check=True, capture_output=True)
     programs = json.loads((tmp_path / "out" / "gpu_programs.json").read_text())["programs"]
-    step, rollout = programs.values()
+    step, rollout, evaluation = programs.values()
     for rows, limit in ((step, 24), (rollout, 60)):
         assert rows[1]["nodes"] <= limit
         assert rows[1]["outside"] == 0
         assert sum(row["waits"] for row in rows) == 0
+    assert [row["waits"] for row in evaluation] == [0, 1, 0]  # before each block of steps
+    assert evaluation[2]["times"] == 10
