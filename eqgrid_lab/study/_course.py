@@ -3,11 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import datetime
 import random
+import re
 import sqlite3
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import final
 from urllib.parse import quote
 
@@ -15,7 +18,9 @@ from ..base import UsageError
 from ..play import PERSON, Hall, Session, Terms
 from ._people import People, Person
 from ._plan import (
+    FIELD,
     Consent,
+    Ending,
     Games,
     Plan,
     PlannedGame,
@@ -102,6 +107,14 @@ class WaitingRoom:
 
 FULL = "All places are taken. Please come back in a few minutes."
 STOPPED = "The study has been stopped. Thank you for your interest."
+_ENDINGS = {
+    "finished": "You have reached the end. Thank you for taking part!",
+    "declined": "You do not take part. Nothing more is to be done.",
+    "failed": "The study ends here for you, since the first game was not passed.",
+    "left": "You have stopped taking part. Thank you for your time.",
+    "expired": "The time for this study is over. Thank you for your time.",
+    "stopped": STOPPED,
+}
 _ABSENT = 90.0
 """After how many seconds without a word a person gives up the place in the study."""
 _ALONE = (60.0, 60.0, 600.0)
@@ -147,8 +160,12 @@ class Course:
             with self.people.together():
                 self.people.set_fact("stopped", "yes" if on else None)
                 self.people.note(None, "stopped" if on else "goes on")
+                if not on:
+                    self.people.let_stopped_go_on()
 
-    def join(self, id: str | None, token: str) -> Person:
+    def join(
+        self, id: str | None, token: str, parameters: Mapping[str, str] = MappingProxyType({})
+    ) -> Person:
         """Adds a person, unless one with this token is there already.
 
         **Raises:** `UsageError` when there is no place.
@@ -163,7 +180,8 @@ class Course:
         id = (id or "").strip() or None
         before = id is not None and self.people.known(id)
         with self.people.together():
-            person = self.people.join(id, token)
+            kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
+            person = self.people.join(id, token, kept)
             self.people.note(person.person, "joined", "a repeated id" if before else "")
             self.people.seen(person.person)
         return person
@@ -186,9 +204,16 @@ class Course:
         """
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return self._end(person)
+        if (outcome := self._why_not(person)) is not None:
+            self._finish(person, outcome)
+            return self._end(person._replace(outcome=outcome))
         self.people.seen(person.person)
         stage = self.plan.stage[person.stage]
-        at = {"at": self.place(person), "progress": person.stage / len(self.plan.stage)}
+        done = 0.0
+        if isinstance(stage, Games):
+            done = (person.game + person.asked / 2) / len(stage.game)
+        progress = (person.stage + done) / len(self.plan.stage)
+        at = {"at": self.place(person), "progress": progress}
         if isinstance(stage, Consent):
             return {**at, "kind": "consent", **_texts(stage), "agree": stage.agree}
         if isinstance(stage, Reading):
@@ -196,9 +221,12 @@ class Course:
         if isinstance(stage, Questions):
             return {**at, "kind": "questions", "title": stage.title, **_asked(stage.question)}
         if isinstance(stage, Games) and person.asked:
-            return {**at, "kind": "questions", "title": "", **_asked(stage.after)}
-        if self.stopped and person.person not in self._playing:
-            raise UsageError(STOPPED)
+            return {
+                **at,
+                "kind": "questions",
+                "title": _number(person, stage),
+                **_asked(stage.after),
+            }
         return {**at, **await self._game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
@@ -239,6 +267,17 @@ class Course:
             else:
                 self._next_stage(person)
         return None
+
+    def leave(self, person: Person) -> None:
+        """Ends the study for a person who stops taking part, and the game of this person."""
+        if person.outcome is not None or person.stage >= len(self.plan.stage):
+            return
+        with self.people.together():
+            self._finish(person, "left")
+        if person.person in self._playing:
+            file, token = self._playing[person.person]
+            session = self.hall.sessions[file]
+            session.leave([session.tokens.index(token)])
 
     def order(self, person: int, stage: int) -> list[int]:
         """The order in which a person plays the games of a stage.
@@ -284,7 +323,7 @@ class Course:
             return {"kind": "waiting", "text": self.plan.waiting}
         file, token = self._playing[me]
         tutorial = isinstance(stage, Tutorial)
-        note = stage.text if tutorial else ""
+        note = stage.text if tutorial else _number(person, stage)
         again = tutorial and self.people.num_played(me, person.stage, 0) > 0
         return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
 
@@ -429,7 +468,9 @@ class Course:
                 self.people.end_game(file, scores, steps, outcome, latencies, left)
                 for number, seat in seats.items():
                     person = self.people.get(number)
-                    if person is not None and outcome in ("finished", "left"):
+                    if person is None or person.outcome is not None:
+                        continue
+                    if outcome in ("finished", "left"):
                         self._after_game(person, scores[seat], outcome)
         except sqlite3.Error as error:
             if not again:
@@ -465,20 +506,40 @@ class Course:
         if person.stage + 1 >= len(self.plan.stage):
             self._finish(person, "finished")
 
+    def _why_not(self, person: Person) -> str | None:
+        """The outcome of a person who cannot continue: no time is left, or no new game begins."""
+        if person.person in self._playing or person.person in self._opening:
+            return None
+        now = datetime.datetime.now(datetime.UTC)
+        minutes = (now - datetime.datetime.fromisoformat(person.started)).total_seconds() / 60
+        if 0 < self.plan.most_minutes < minutes:
+            return "expired"
+        plays = isinstance(self.plan.stage[person.stage], Games | Tutorial) and not person.asked
+        return "stopped" if plays and self.stopped else None
+
     def _finish(self, person: Person, outcome: str) -> None:
+        self._room.leave(person.person)
         self.people.end(person.person, outcome)
         self.people.note(person.person, outcome)
 
     def _end(self, person: Person) -> dict[str, object]:
         outcome = person.outcome or "finished"
-        found: dict[str, object] = {"kind": "end", "outcome": outcome}
+        ending = self.plan.ending.get(outcome, Ending())
         if outcome == "finished":
-            address = self.plan.redirect.replace("{id}", quote(person.id or "", safe=""))
-            found |= {
-                "code": self.plan.code,
-                "redirect": address.replace("{code}", quote(self.plan.code, safe="")),
-            }
-        return found
+            ending = Ending(code=self.plan.code, redirect=self.plan.redirect)
+        fields = {**person.parameters, "id": person.id or "", "code": ending.code}
+        text = ending.text or _ENDINGS[outcome]
+        redirect = re.sub(
+            FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
+        )
+        found = {"text": text, "code": ending.code, "redirect": redirect}
+        return {"kind": "end", "outcome": outcome, **found}
+
+
+def _number(person: Person, stage: Games) -> str:
+    """Which of several games a person plays."""
+    games = len(stage.game)
+    return f"Game {person.game + 1} of {games}" if games > 1 else ""
 
 
 def _texts(stage: Consent | Reading) -> dict[str, object]:

@@ -23,7 +23,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TYPES = {"INTEGER": "int64", "REAL": "float64", "TEXT": "string"}
 """The types of Parquet for those of SQLite."""
 _UNFINISHED = "not finished"
-_OUTCOMES = ("finished", "failed", _UNFINISHED, "declined")
+_OUTCOMES = ("finished", "failed", "left", "expired", "stopped", _UNFINISHED, "declined")
 
 
 def export(people: People, folder: Path) -> list[Path]:

@@ -52,6 +52,7 @@ CREATE TABLE IF NOT EXISTS turns (
 """
 _ADDED = (
     ("people", "same_as", "INTEGER"),
+    ("people", "parameters", "TEXT"),
     ("games", "mean_score", "REAL"),
     ("games", "left_by", "TEXT"),
 )
@@ -69,10 +70,12 @@ DICTIONARY = {
         "id": "the id in the address that the person opened, if any",
         "same_as": "the number of the first person with this id, if the id is repeated, for "
         "example in another browser",
+        "parameters": "other parameters of the address that the plan names, as JSON",
         "started": "when the person arrived (UTC)",
         "finished": "when the person reached the end or left (UTC)",
         "stage": "the stage at which the person is, from 0",
-        "outcome": "`finished`, `declined`, `failed` (the tutorial), or empty",
+        "outcome": "`finished`, `declined`, `failed` (the tutorial), `left` (stopped taking part), "
+        "`expired` (no time left), `stopped` (with the study), or empty",
         "seen": "when the page of the person last contacted the server (UTC)",
     },
     "answers": {
@@ -131,6 +134,8 @@ class Person(NamedTuple):
     - `game`: how many games of this stage come before the next one.
     - `asked`: whether the questions after this game come next.
     - `outcome`: how the study ended for the person, if it did.
+    - `started`: when the person arrived, in UTC.
+    - `parameters`: other parameters of the address that the plan names.
     """
 
     person: int
@@ -139,6 +144,8 @@ class Person(NamedTuple):
     game: int
     asked: bool
     outcome: str | None
+    started: str
+    parameters: dict[str, str]
 
 
 @final
@@ -201,12 +208,12 @@ class People:
         if value is not None:
             self._data.execute("INSERT INTO facts VALUES (?, ?)", (name, value))
 
-    def join(self, id: str | None, token: str) -> Person:
+    def join(self, id: str | None, token: str, parameters: Mapping[str, str] = {}) -> Person:
         """Adds a person, who comes back by a token."""
         same = self._data.execute("SELECT min(person) FROM people WHERE id = ?", (id,)).fetchone()
-        row = (id, _digest(token), utc_now(), utc_now(), *same)
-        names = "id, token, started, seen, same_as"
-        self._data.execute(f"INSERT INTO people ({names}) VALUES (?, ?, ?, ?, ?)", row)
+        row = (id, _digest(token), utc_now(), utc_now(), *same, json.dumps(parameters))
+        names = "id, token, started, seen, same_as, parameters"
+        self._data.execute(f"INSERT INTO people ({names}) VALUES (?, ?, ?, ?, ?, ?)", row)
         found = self.find(token)
         assert found is not None
         return found
@@ -244,6 +251,11 @@ class People:
         self._heard.pop(person, None)
         row = (outcome, utc_now(), person)
         self._data.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
+
+    def let_stopped_go_on(self) -> None:
+        """Lets people continue who could not, since the study was stopped."""
+        query = "UPDATE people SET outcome = NULL, finished = NULL WHERE outcome = 'stopped'"
+        self._data.execute(query)
 
     def answer(self, person: int, stage: int, game: int, answers: Mapping[str, Cell]) -> None:
         """Notes answers; later ones replace earlier ones to the same questions."""
@@ -375,12 +387,14 @@ class People:
         return heard
 
     def _one(self, where: str, values: Sequence[Cell]) -> Person | None:
-        query = f"SELECT person, id, stage, game, asked, outcome FROM people WHERE {where}"
+        names = "person, id, stage, game, asked, outcome, started, parameters"
+        query = f"SELECT {names} FROM people WHERE {where}"
         row = self._data.execute(query, values).fetchone()
         if row is None:
             return None
-        person, id, stage, game, asked, outcome = row
-        return Person(person, id, stage, game, bool(asked), outcome)
+        person, id, stage, game, asked, outcome, started, text = row
+        parameters = json.loads(text or "{}")
+        return Person(person, id, stage, game, bool(asked), outcome, started, parameters)
 
 
 def _digest(token: str) -> str:

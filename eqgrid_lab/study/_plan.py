@@ -1,6 +1,7 @@
 """The plan of a study: a TOML file with its stages, from the consent to the last question."""
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, final
@@ -16,7 +17,12 @@ from ..settings import read_toml
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
 _Text = Annotated[str, Meta(min_length=1, max_length=20_000)]
 _Line = Annotated[str, Meta(min_length=1, max_length=500)]
+FIELD = r"\{(.*?)\}"
+"""What stands in a link for the id, the code or a parameter."""
+_Outcome = Annotated[str, Meta(pattern="^(declined|failed|left|expired|stopped)$")]
 _LARGEST_PLAN = 2**20
+_LONGEST_ANSWER = 5000
+"""The number of letters; pages count them, too."""
 
 
 def is_blank(answer: str | int | None) -> bool:
@@ -60,7 +66,9 @@ class Question(_Part, frozen=True):
         elif self.kind == "choice":
             fits = answer in self.options
         else:
-            fits = isinstance(answer, str) and len(answer) <= 5000
+            fits = isinstance(answer, str)
+            if len(str(answer)) > _LONGEST_ANSWER:
+                return f"Please shorten your answer to {_LONGEST_ANSWER} letters."
         return None if fits else f"The answer to {self.name!r} is not one of the options."
 
 
@@ -140,6 +148,19 @@ Stage: TypeAlias = Consent | Reading | Questions | Tutorial | Games
 
 
 @final
+class Ending(_Part, frozen=True):
+    """The last page of people who do not reach the end of a study.
+
+    - `text`: its text; by default, a sentence.
+    - `code`, `redirect`: as in `Plan`.
+    """
+
+    text: str = ""
+    code: str = ""
+    redirect: str = ""
+
+
+@final
 class Plan(_Part, frozen=True):
     """A study.
 
@@ -147,12 +168,16 @@ class Plan(_Part, frozen=True):
     - `stage`: its stages, in order.
     - `seed`: the seed of drawn orders and seats.
     - `code`: the code that a person gets at the end.
-    - `redirect`: an address that a person is led to at the end, in which `{id}` stands for the id
-        and `{code}` for the code.
+    - `redirect`: an address that a person is led to at the end, in which `{id}` stands for the id,
+        `{code}` for the code, and the name of a parameter for its value.
+    - `ending`: the last pages of people who decline, fail the tutorial, stop taking part (`left`),
+        have no time left (`expired`), or cannot play since the study is `stopped`.
     - `id_parameter`: the parameter of the address that has the person's id, such as `PROLIFIC_PID`.
+    - `parameters`: other parameters of the address that are stored, such as `SESSION_ID`.
     - `patience`: for how many seconds a person waits for another one.
     - `waiting`: what is said to those who wait.
     - `most_people`: how many may take part at the same time.
+    - `most_minutes`: after how many minutes a person begins nothing more; 0 for any time.
     """
 
     title: _Line
@@ -160,10 +185,13 @@ class Plan(_Part, frozen=True):
     seed: int = 0
     code: str = ""
     redirect: str = ""
+    ending: dict[_Outcome, Ending] = {}
     id_parameter: str = "id"
+    parameters: Annotated[tuple[_Name, ...], Meta(max_length=20)] = ()
     patience: Annotated[float, Meta(ge=1, le=3600)] = 60.0
     waiting: _Text = "Your partner is on the way. Please keep this page open."
     most_people: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    most_minutes: Annotated[float, Meta(ge=0)] = 0.0
 
     def games(self) -> Iterator[PlannedGame]:
         """All games of the plan."""
@@ -207,8 +235,16 @@ def read_plan(path: Path) -> Plan:
                 f"{where} pairs people in {game.layout!r}, where seats are random: leave out "
                 "`seat`."
             )
-    if plan.redirect and not plan.redirect.startswith(("https://", "http://")):
-        raise UsageError(f"{where} needs a `redirect` that begins with https://.")
+    known = ("id", "code", *plan.parameters)
+    for address in (plan.redirect, *(ending.redirect for ending in plan.ending.values())):
+        if address and not address.startswith(("https://", "http://")):
+            raise UsageError(f"{where} needs a `redirect` that begins with https://.")
+        for field in re.findall(FIELD, address):
+            if field not in known:
+                raise UsageError(
+                    f"{where} has {{{field}}} in a `redirect`; known are {', '.join(known)}. Name "
+                    "further parameters of the address in `parameters`."
+                )
     return plan
 
 

@@ -19,17 +19,19 @@ _LARGEST_BODY = 2**22  # as many long answers as a stage may have
 _LONGEST_ID = 200
 _UNKNOWN = "This page is not part of the study: open the address of the study again."
 _Name = Annotated[str, Meta(max_length=40)]
-_Text = Annotated[str, Meta(max_length=5000)]
+_Parameter = Annotated[str, Meta(max_length=200)]
 
 
 @final
 class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody comes, with the id in the address, if any, and the token of the page, by which it
-    comes back: a page that never got the answer asks again, and is the same person.
+    """Somebody comes, with the id and other parameters in the address, if any, and the token of the
+    page, by which it comes back: a page that never got the answer asks again, and is the same
+    person.
     """
 
     token: Annotated[str, Meta(min_length=32, max_length=64)]
     id: str | None = None
+    parameters: Annotated[dict[_Name, _Parameter], Meta(max_length=20)] = {}
 
 
 @final
@@ -37,7 +39,7 @@ class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answers at a place, which is named so that no answer counts twice; see `Course.place`."""
 
     at: _Name
-    answers: Annotated[dict[_Name, _Text | int | None], Meta(max_length=200)]
+    answers: Annotated[dict[_Name, str | int | None], Meta(max_length=200)]
 
 
 @final
@@ -67,8 +69,8 @@ def study_routes(
 
     async def facts(_: Hall, __: Request) -> Response:
         plan, study = course.plan, course.people.fact("study")
-        known = {"title": plan.title, "study": study, "id_parameter": plan.id_parameter}
-        return JSONResponse(known)
+        known = {"id_parameter": plan.id_parameter, "parameters": plan.parameters}
+        return JSONResponse({"title": plan.title, "study": study, **known})
 
     async def join(_: Hall, request: Request) -> Response:
         given = read_json(await _body(request), Decoder(_Join))
@@ -77,7 +79,8 @@ def study_routes(
                 f"The id in the address is longer than {_LONGEST_ID} characters: open the address "
                 "that was given to you."
             )
-        return JSONResponse({"person": course.join(given.id, given.token).person}, 201)
+        person = course.join(given.id, given.token, given.parameters)
+        return JSONResponse({"person": person.person}, 201)
 
     async def now(person: Person, request: Request) -> Response:
         """What the page of a person shows; somebody who waits is told later, with `?wait`."""
@@ -93,6 +96,10 @@ def study_routes(
             problem = course.answer(person, given.answers)
             if problem is not None:
                 raise UsageError(problem)
+        return JSONResponse({})
+
+    async def leave(person: Person, _: Request) -> Response:
+        course.leave(person)
         return JSONResponse({})
 
     async def here(person: Person, _: Request) -> Response:
@@ -117,6 +124,7 @@ def study_routes(
         Route("/api/study/now", in_words(_for_person(course, now))),
         Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
         Route("/api/study/here", in_words(_for_person(course, here)), methods=["POST"]),
+        Route("/api/study/leave", in_words(_for_person(course, leave)), methods=["POST"]),
         Route("/api/admin", in_words(overview)),
         Route("/api/admin/stop", in_words(stop), methods=["POST"]),
     ]

@@ -92,10 +92,11 @@ def join(course, id=None):
 class Participant:
     """Somebody who takes part by the routes of a server."""
 
-    def __init__(self, client, id=None):
+    def __init__(self, client, id=None, **parameters):
         self.client = client
         token = secrets.token_hex(24)
-        answer = client.post("/api/study/join", content=json.dumps({"id": id, "token": token}))
+        body = json.dumps({"id": id, "token": token, "parameters": parameters})
+        answer = client.post("/api/study/join", content=body)
         assert answer.status_code == 201, answer.text
         self.headers = {"x-token": token}
 

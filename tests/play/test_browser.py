@@ -462,13 +462,18 @@ def test_a_whole_study_to_the_completion_code(visit, tmp_path):
     opened.wait_for_selector("text=fluently")
     screenshot(opened, "study-questions")
     opened.click("text=Continue")
-    opened.wait_for_selector("text=Please answer all questions.")
+    opened.wait_for_selector("text=Please answer the marked questions.")
+    assert opened.locator("fieldset.wrong :focus").count() == 1
     opened.check("input[value='6']")
     opened.reload()
     opened.wait_for_selector("text=fluently")
     opened.check("input[value='6']")
     opened.click("text=Continue")
     opened.check("input[value='second']")
+    opened.fill("textarea", "x" * 5001)
+    opened.wait_for_selector("text=5001 of 5000 letters")
+    opened.click("text=Continue")
+    opened.wait_for_selector("text=Please shorten the marked answers")
     opened.fill("textarea", "<b>Nothing</b> & more")
     screenshot(opened, "study-last")
     opened.click("text=Continue")
@@ -511,6 +516,22 @@ def test_two_people_of_a_study_wait_for_each_other(visit, tmp_path):
         each.wait_for_selector("#go-on:not([disabled])", timeout=30_000)
         each.click("#go-on")
         each.wait_for_selector("text=Thank you for taking part!")
+
+
+def test_a_person_stops_in_a_game(visit, tmp_path):
+    (tmp_path / "plan.toml").write_text(STUDY)
+    opened = visit(plan=read_plan(tmp_path / "plan.toml"), viewport={"width": 320, "height": 568})
+    opened.wait_for_selector("text=I agree")
+    assert not opened.is_visible("#stop")
+    opened.click("text=I agree")
+    opened.wait_for_selector("text=Press any of your keys")
+    screenshot(opened, "study-stop")
+    opened.once("dialog", lambda asks: asks.dismiss())
+    opened.click("#stop")
+    opened.once("dialog", lambda asks: asks.accept())
+    opened.click("#stop")
+    opened.wait_for_selector("text=You have stopped taking part.")
+    assert not opened.is_visible("#stop")
 
 
 def test_windows_of_one_browser_are_one_person(visit, tmp_path):

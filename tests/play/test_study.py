@@ -148,7 +148,7 @@ def test_who_declines_is_asked_nothing_more(menu, tmp_path):
     with client_of(course) as client:
         person = Participant(client)
         person.answer(agree="no")
-        assert person.now() == {"study": "Small", "kind": "end", "outcome": "declined"}
+        assert person.now()["outcome"] == "declined"
         assert person.answer_at("0.0.0", agree="yes").status_code == 200
         assert person.now()["outcome"] == "declined"
 
@@ -295,8 +295,9 @@ def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
         assert client.post("/api/admin/stop", content=on, headers=admin).status_code == 200
         assert "stopped" in client.post("/api/study/join", content=JOIN).json()["text"]
         person.answer(agree="yes")
-        answer = client.get("/api/study/now", headers=person.headers)
-        assert "stopped" in answer.json()["text"]
+        assert person.now()["outcome"] == "stopped"
+        client.post("/api/admin/stop", content='{"on": false}', headers=admin)
+        assert person.until("game")
 
 
 def test_people_of_a_study_choose_no_games(menu, tmp_path):
@@ -359,6 +360,8 @@ def test_the_data_survive_a_crash(menu, tmp_path):
         ('right = "b"', 'right = "c"', "not one of its possible answers"),
         ('options = ["a", "b"]', 'options = ["a"]', "two `options`"),
         ("https://", "javascript:", "https://"),
+        ("{id}", "{ID}", r"\{ID\} in a `redirect`; known are id, code"),
+        ('code = "C0DE"', "ending.gone = {}", "ending"),
         ('name = "fluent"', 'name = "1; DROP"', "fluent|DROP|name"),
         ("[[stage]]", "[[stage", "TOML"),
         ('name = "remarks"', 'name = "attentive"', "twice at the same stage"),
@@ -477,6 +480,43 @@ game = {layout = "ring", partner = "a program for all tasks"}
     assert game["outcome"] == "finished"
     assert game["score"] == 20
     assert game["steps"] < 400
+
+
+WAYS_OUT = """
+parameters = ["STUDY_ID"]
+[ending.left]
+code = "LEFT"
+redirect = "https://example.org/left?who={id}&study={STUDY_ID}&code={code}"
+[ending.expired]
+text = "Too late."
+"""
+
+
+def test_people_stop_in_the_middle_of_a_game_and_get_a_link_of_their_own(menu, tmp_path):
+    course = course_of(menu, tmp_path, SMALL.replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1))
+    with client_of(course) as client:
+        person = Participant(client, "abc", STUDY_ID="7 x", OTHER="1")
+        person.answer(agree="yes")
+        found = person.until("game")
+        assert found["note"] == "Game 1 of 2"
+        assert found["progress"] == pytest.approx(1 / 3)
+        for _ in range(2):
+            client.post("/api/study/leave", content="{}", headers=person.headers)
+        end = person.now()
+        assert (end["outcome"], end["code"]) == ("left", "LEFT")
+        assert end["redirect"] == "https://example.org/left?who=abc&study=7%20x&code=LEFT"
+        until(lambda: not course.players(found["game"]))
+        assert person.now()["outcome"] == "left"
+    assert json.loads(rows_of(course, "people")[0]["parameters"]) == {"STUDY_ID": "7 x"}
+
+
+def test_after_its_time_the_study_ends_for_a_person(menu, tmp_path):
+    plan = f"most_minutes = 0.001\n{SMALL}".replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1)
+    course = course_of(menu, tmp_path, plan)
+    with client_of(course) as client:
+        person = Participant(client)
+        time.sleep(0.07)
+        assert (person.now()["outcome"], person.now()["text"]) == ("expired", "Too late.")
 
 
 def test_a_game_without_a_step_begins_anew(menu, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ const HERE = 20000; // how often the server is told that somebody is still there
 const ANSWER = 30; // after how many seconds without an answer the connection counts as lost
 const AGAIN = 5000; // after how many milliseconds the page tries again by itself
 const CALM = 700; // for how long a key that was meant for a game does not press a button
+const LONGEST = 5000; // the letters of an answer
 
 let token = null; // by which the server knows this browser
 let at = ""; // the place in the study, which answers name
@@ -80,10 +81,9 @@ async function look(wait) {
     return failed(error, next);
   }
   document.title = study = found.study;
-  if (found.kind !== "end") {
-    at = found.at;
-    $("progress").value = found.progress;
-  }
+  at = found.at;
+  $("progress").value = found.progress ?? 1;
+  $("stop").hidden = ["consent", "end"].includes(found.kind);
   STAGES[found.kind](found);
 }
 
@@ -94,7 +94,7 @@ const STAGES = {
   ]),
   text: (found) => present(found.title, paragraphs(found.text), [button("Continue", () => answer({}), true)]),
   questions: (found) => present(found.title, found.questions.map(ask_one), [
-    button("Continue", () => answer(read(found.questions)), true),
+    button("Continue", () => check(found.questions), true),
   ]),
   waiting: (found) => {
     present("One moment", paragraphs(found.text), []);
@@ -112,10 +112,7 @@ const STAGES = {
     });
   },
   end: (found) => {
-    $("progress").value = 1;
-    if (found.outcome === "declined") return present("Thank you", [element("p", "You do not take part. Nothing more is to be done.")], []);
-    if (found.outcome === "failed") return present("Thank you", [element("p", "The study ends here for you, since the first game was not passed.")], []);
-    const said = [element("p", "You have reached the end. Thank you for taking part!")];
+    const said = paragraphs(found.text);
     if (found.code) said.push(element("p", "Your code:"), element("output", found.code, { id: "code" }));
     const links = found.redirect ? [element("a", "Continue", { href: found.redirect, class: "strong", id: "redirect" })] : [];
     return present("Thank you", said, links);
@@ -136,7 +133,10 @@ function ask_one(question) {
   const part = element("fieldset");
   part.append(element("legend", question.text + (question.optional ? " (optional)" : "")));
   if (question.kind === "text") {
-    part.append(element("textarea", undefined, { name: question.name, rows: 4, maxlength: 5000, "aria-label": question.text }));
+    const field = element("textarea", undefined, { name: question.name, rows: 4, "aria-label": question.text });
+    const count = element("small");
+    field.oninput = () => { count.textContent = `${[...field.value].length} of ${LONGEST} letters`; };
+    part.append(field, count);
     return part;
   }
   const scale = question.kind === "scale";
@@ -151,6 +151,22 @@ function ask_one(question) {
   if (scale) row.append(element("span", question.high));
   part.append(row);
   return part;
+}
+
+async function check(questions) {
+  // Sends the answers, or shows the first question whose answer is missing or too long.
+  const given = read(questions);
+  const parts = [...$("content").children];
+  const wrong = questions.map(({ name, optional }) => {
+    if (given[name] === null) return optional ? "" : "Please answer the marked questions.";
+    return [...String(given[name])].length > LONGEST ? `Please shorten the marked answers to ${LONGEST} letters.` : "";
+  });
+  parts.forEach((part, i) => part.classList.toggle("wrong", Boolean(wrong[i])));
+  const first = wrong.findIndex(Boolean);
+  if (first < 0) return answer(given);
+  $("problem").textContent = wrong[first];
+  parts[first].scrollIntoView({ block: "center" });
+  parts[first].querySelector("input, textarea").focus({ preventScroll: true });
 }
 
 function read(questions) {
@@ -174,10 +190,13 @@ async function start() {
   clearTimeout(retry);
   try {
     const facts = await ask("api/study");
-    const id = new URLSearchParams(location.search).get(facts.id_parameter) || "";
+    const address = new URLSearchParams(location.search);
+    const id = address.get(facts.id_parameter) || "";
+    const kept = facts.parameters.filter((name) => address.has(name));
+    const parameters = Object.fromEntries(kept.map((name) => [name, address.get(name)]));
     const own = () => ownToken(facts.study, id);
     token = navigator.locks ? await navigator.locks.request("study", own) : own();
-    await ask("api/study/join", { id, token });
+    await ask("api/study/join", { id, token, parameters });
   } catch (error) {
     leaveSocket();
     return failed(error, start);
@@ -189,4 +208,9 @@ setInterval(() => token && call("api/study/here", {}).catch(() => {}), HERE);
 document.addEventListener("visibilitychange", () => { document.title = study; });
 $("form").onsubmit = (event) => event.preventDefault();
 $("go-on").onclick = () => next();
+$("stop").onclick = async (event) => {
+  event.target.blur(); // so that keys are those of the game again
+  if (!window.confirm("Stop taking part? You cannot come back. Your answers so far are kept.")) return;
+  await call("api/study/leave", {}).then(() => next(), (error) => failed(error, next));
+};
 start();
