@@ -107,6 +107,22 @@ def study_routes(
             course.people.seen(person.person)
         return JSONResponse({})
 
+    return [
+        Route("/", page("study.html")),
+        Route("/api/study", in_words(facts)),
+        Route("/api/study/join", in_words(join), methods=["POST"]),
+        Route("/api/study/now", in_words(_for_person(course, now))),
+        Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
+        Route("/api/study/here", in_words(_for_person(course, here)), methods=["POST"]),
+        Route("/api/study/leave", in_words(_for_person(course, leave)), methods=["POST"]),
+        Route("/admin", page("admin.html")),
+        *_admin_routes(course, admin, in_words),
+    ]
+
+
+def _admin_routes(
+    course: Course, admin: str, in_words: Callable[[Answer], Endpoint]
+) -> list[Route]:
     async def overview(_: Hall, request: Request) -> Response:
         _check_admin(request, admin)
         return JSONResponse(_overview(course))
@@ -117,14 +133,6 @@ def study_routes(
         return JSONResponse({})
 
     return [
-        Route("/", page("study.html")),
-        Route("/admin", page("admin.html")),
-        Route("/api/study", in_words(facts)),
-        Route("/api/study/join", in_words(join), methods=["POST"]),
-        Route("/api/study/now", in_words(_for_person(course, now))),
-        Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
-        Route("/api/study/here", in_words(_for_person(course, here)), methods=["POST"]),
-        Route("/api/study/leave", in_words(_for_person(course, leave)), methods=["POST"]),
         Route("/api/admin", in_words(overview)),
         Route("/api/admin/stop", in_words(stop), methods=["POST"]),
     ]
