@@ -1,5 +1,6 @@
 """Games between people and policies: seats, clocks, journals and recordings."""
 
+from ._conduct import Conduct as Conduct, KeyPress as KeyPress
 from ._hall import Hall as Hall
 from ._journal import (
     SUFFIX as SUFFIX,

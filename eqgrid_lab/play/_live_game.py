@@ -22,6 +22,7 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
+from ._conduct import Conduct, KeyPress
 from ._journal import EventLine, Journal, StepLine
 
 _MOST_WAITING = 2
@@ -31,7 +32,7 @@ the last presses to count, but not to wait for them for a second."""
 
 @final
 class Hands:
-    """What a person presses between two steps."""
+    """What a person presses between two steps, and the `conduct` of this person."""
 
     def __init__(self, idle: Sequence[int]):
         """**Arguments:**
@@ -39,20 +40,23 @@ class Hands:
         - `idle`: for each choice, the action of somebody who presses nothing.
         """
         self._idle = tuple(idle)
-        self._pressed: list[deque[tuple[int, int]]] = [deque(maxlen=_MOST_WAITING) for _ in idle]
+        self._pressed: list[deque[tuple[int, int, KeyPress | None]]]
+        self._pressed = [deque(maxlen=_MOST_WAITING) for _ in idle]
         self._held: list[int | None] = [None] * len(self._idle)
         self.taken = 0
         """The number of the last press that was taken."""
+        self.conduct = Conduct()
 
-    def press(self, choice: int, action: int, number: int = 0) -> None:
+    def press(self, choice: int, action: int, number: int = 0, key: KeyPress | None = None) -> None:
         """Takes an action in the next step, or in the one after it if another press waits.
 
         **Arguments:**
 
         - `choice`, `action`: as in `Control`.
         - `number`: the number of the press, of those of a page.
+        - `key`: its key, if keys are recorded, which gets the number of the step.
         """
-        self._pressed[choice].append((action, number))
+        self._pressed[choice].append((action, number, key))
 
     def hold(self, choice: int, action: int | None) -> None:
         """Takes an action in all steps without a press, until it is released with `None`."""
@@ -64,16 +68,18 @@ class Hands:
             waiting.clear()
             self._held[choice] = None
 
-    def take(self) -> list[int]:
-        """The action of each choice in the next step."""
-        actions: list[int] = []
-        for waiting, held, idle in zip(self._pressed, self._held, self._idle, strict=True):
-            action = idle if held is None else held
+    def take(self, step: int = 1) -> list[int]:
+        """The action of each choice in the next step, which has this number."""
+        held = zip(self._idle, self._held, strict=True)
+        taken = [idle if action is None else action for idle, action in held]
+        for choice, waiting in enumerate(self._pressed):
             if waiting:
-                action, number = waiting.popleft()
+                taken[choice], number, key = waiting.popleft()
                 self.taken = max(self.taken, number)
-            actions.append(action)
-        return actions
+                if key is not None:
+                    key.step = step
+        self.conduct.step(tuple(taken) != self._idle)
+        return taken
 
 
 class _Played(NamedTuple):
@@ -220,7 +226,7 @@ class LiveGame:
         pressed = self._nobody.copy()
         for seat, hands in enumerate(self.hands):
             if hands is not None:
-                pressed[seat] = np.reshape(hands.take(), pressed[seat].shape)
+                pressed[seat] = np.reshape(hands.take(self.steps + 1), pressed[seat].shape)
         self._now = self._program.step(self._now.state, pressed)
         self.steps += 1
         if self._journal is not None:

@@ -120,6 +120,8 @@ LARGEST_MESSAGE = 1024
 """The largest message of a page, in bytes."""
 _Token = Annotated[str, Meta(max_length=64)]
 _Index = Annotated[int, Meta(ge=0, le=255)]
+_Key = Annotated[str, Meta(max_length=40)]
+_Time = Annotated[float, Meta(ge=0, le=1e14)]
 
 
 class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
@@ -139,11 +141,15 @@ class Press(_FromPage, frozen=True, tag="press"):
 
     - `choice`, `action`: as in `Control`.
     - `number`: counts the presses of a page; `Frame.taken` returns it.
+    - `key`: as in `KeyPress`; empty where key presses are not recorded.
+    - `time`: when, by the clock of the page, in milliseconds since 1970 (UTC).
     """
 
     choice: _Index
     action: _Index
     number: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    key: _Key = ""
+    time: _Time = 0.0
 
 
 @final
@@ -152,6 +158,21 @@ class Hold(_FromPage, frozen=True, tag="hold"):
 
     choice: _Index
     action: _Index | None
+
+
+@final
+class Key(_FromPage, frozen=True, tag="key"):
+    """A key was pressed that does nothing; see `Press`."""
+
+    key: _Key
+    time: _Time
+
+
+@final
+class Hidden(_FromPage, frozen=True, tag="hidden"):
+    """The page is hidden, as by another tab, or no longer."""
+
+    on: bool
 
 
 @final
@@ -178,7 +199,7 @@ class Ping(_FromPage, frozen=True, tag="ping"):
     latency: Annotated[float, Meta(ge=0, le=1e6)] | None = None
 
 
-FromPage: TypeAlias = Join | Press | Hold | Pause | Leave | Ping
+FromPage: TypeAlias = Join | Press | Hold | Key | Hidden | Pause | Leave | Ping
 
 
 class ToPage(msgspec.Struct, frozen=True, tag_field="type"):
@@ -199,6 +220,7 @@ class Opening(ToPage, frozen=True, tag="opening"):
     - `ticks_per_second`: the rate of the clock.
     - `notes`: what pays, in words.
     - `holds`: whether agents can hold something.
+    - `keys`: whether the page tells the server all keys, with its time.
     """
 
     title: str
@@ -212,6 +234,7 @@ class Opening(ToPage, frozen=True, tag="opening"):
     ticks_per_second: float
     notes: list[str]
     holds: bool
+    keys: bool = False
 
 
 @final

@@ -9,13 +9,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import NamedTuple, final
 
 from ..worlds import kitchen_layout
+from ._conduct import Conduct, KeyPress
 from ._journal import EventLine
 from ._live_game import LiveGame
 from ._menu import Place
 from ._messages import (
     Frame,
     FromPage,
+    Hidden,
     Hold,
+    Key,
     Leave,
     Opening,
     Pause,
@@ -121,11 +124,13 @@ class Terms(NamedTuple):
     - `patience`: for how many seconds the game waits for people who have left, for people who were
         not there yet, and for people who are there and do nothing.
     - `goal`: the score with which the game is over; `None` to play to the end of the episode.
+    - `keys`: whether key presses are recorded with the times of the page.
     """
 
     free: bool = True
     patience: tuple[float, float, float] = (60.0, 600.0, 1800.0)
     goal: float | None = None
+    keys: bool = False
 
 
 FREE = Terms()
@@ -166,6 +171,7 @@ class Session:
         self.watch_token = secrets.token_urlsafe(16)
         self._latencies: dict[int, list[float]] = {}
         self.over = asyncio.Event()
+        self.period = clock.period
         self._tiles, self._clock, self._terms, self._now = tiles, clock, terms, now
         self._pages: list[Page] = []
         self._compiled, self._changed = False, asyncio.Event()
@@ -177,6 +183,7 @@ class Session:
         self.left: tuple[int, ...] = ()
         self._started: float | None = None
         self._noted: dict[int, str] | None = None
+        self._since: dict[int, float | None] = {}
         self._problem = ""
 
     def seat_of(self, token: str) -> int | None:
@@ -193,8 +200,10 @@ class Session:
         """
         for other in [x for x in self._pages if x.seat == seat != WATCHER]:
             other.post(Status("replaced", "This game continues in another window."))
-            self.disconnect(other)
+            self.disconnect(other, "replaced")
         page = Page(seat, self._now())
+        if seat != WATCHER and (hands := self.game.hands[seat]) is not None:
+            hands.conduct.connect()
         self._known.add(seat)
         self._pages.append(page)
         page.post(self._opening(seat))
@@ -203,8 +212,8 @@ class Session:
         self._tell()
         return page
 
-    def disconnect(self, page: Page) -> None:
-        """Forgets a page, and ends its connection."""
+    def disconnect(self, page: Page, why: str = "lost") -> None:
+        """Forgets a page, and ends its connection; for `why`, see `Conduct.absent`."""
         if page not in self._pages:
             return
         self._pages.remove(page)
@@ -212,6 +221,8 @@ class Session:
         hands = None if page.seat == WATCHER else self.game.hands[page.seat]
         if hands is not None:
             hands.release()
+            if not self.over.is_set():
+                hands.conduct.disconnect(why, self._now())
         self._begun.discard(page.seat)
         self._changed.set()
 
@@ -226,8 +237,12 @@ class Session:
         """Does what a page asks for. A watcher cannot change anything."""
         if page.seat == WATCHER or page not in self._pages:
             return
-        hands = self.game.hands[page.seat]
+        hands, key = self.game.hands[page.seat], None
         assert hands is not None
+        if isinstance(message, Hidden):
+            hands.conduct.hide(message.on, self._now())
+        elif isinstance(message, Key) or (isinstance(message, Press) and message.key):
+            key = hands.conduct.press(KeyPress(message.key, message.time, self._time()))
         if isinstance(message, Press | Hold):
             if not self._exists(message):
                 page.post(Refusal("There is no such action."))
@@ -236,13 +251,13 @@ class Session:
             elif isinstance(message, Hold):
                 hands.hold(message.choice, message.action)
             else:
-                hands.press(message.choice, message.action, message.number)
+                hands.press(message.choice, message.action, message.number, key)
                 if page.seat not in self._begun:
                     self._begun.add(page.seat)
                     self._changed.set()
                     self._tell()
         elif isinstance(message, Leave) and self._terms.free:
-            self.leave([page.seat])
+            self.leave([page.seat], "ended")
         elif isinstance(message, Pause) and self._terms.free:
             self._paused = page.seat if message.on else None
             for own in self.game.hands:
@@ -264,6 +279,12 @@ class Session:
             for seat in sorted(self._people())
         }
 
+    def conduct(self, seat: int) -> Conduct:
+        """What the person in a seat did, until now."""
+        hands = self.game.hands[seat]
+        assert hands is not None
+        return hands.conduct
+
     @property
     def finished(self) -> bool:
         """Whether the game has been played to its end: the episode's end, or the goal, which all
@@ -280,15 +301,21 @@ class Session:
         """Whether it was stopped, since it could not be recorded."""
         return bool(self._problem)
 
-    def leave(self, seats: Iterable[int] = ()) -> None:
+    def leave(self, seats: Iterable[int] = (), how: str = "") -> None:
         """Ends the game before its last step.
 
         **Arguments:**
 
         - `seats`: the seats of the people who leave it, or do not come.
+        - `how`: how they leave; by default, as their pages are.
         """
         if not self._ended():
             self._left, self.left = True, tuple(sorted(seats))
+            for seat in self.left:
+                if (hands := self.game.hands[seat]) is not None:
+                    own = hands.conduct
+                    why = how or own.absent or self._waited_for().get(seat, "")
+                    own.left = (why, self._since.get(seat, self._time()))
         self._changed.set()
 
     def invite(self) -> None:
@@ -310,6 +337,8 @@ class Session:
             raise
         finally:
             self.over.set()
+            for seat in self._people():
+                self.conduct(seat).hide(False, self._now())
             try:
                 self.game.close("finished" if self.finished else "left", self.left)
             finally:
@@ -370,15 +399,20 @@ class Session:
         for seat in sorted(now.keys() - before.keys()):
             if now[seat] != "idle" and (hands := self.game.hands[seat]) is not None:
                 hands.release()
+            self._since[seat] = self._time()
             self._note("paused", seat, now[seat])
         for seat in sorted(before.keys() - now.keys()):
+            self._since.pop(seat)
             self._note("resumed", seat, before[seat])
         self._tell()
 
     def _note(self, event: str, seat: int, why: str) -> None:
-        if self._started is not None:
-            why = "away" if why == "idle" else why
-            self.game.note(EventLine(event, seat, why, round(self._now() - self._started, 4)))
+        if (time := self._time()) is not None:
+            self.game.note(EventLine(event, seat, "away" if why == "idle" else why, time))
+
+    def _time(self) -> float | None:
+        """The seconds since the game began."""
+        return None if self._started is None else round(self._now() - self._started, 4)
 
     def _ended(self) -> bool:
         return self.finished or self._left
@@ -484,6 +518,7 @@ class Session:
             ticks_per_second=round(1 / self._clock.period, 3),
             notes=list(env.how_to_play(self.place.world)),
             holds=any(kind.carryable for kind in self.place.grid.layout.kinds.objects),
+            keys=self._terms.keys and seat != WATCHER,
         )
 
     def _frame(self) -> Frame:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from ..base import UsageError
 from ..play import PERSON, Hall, Session, Terms
-from ._people import People, Person
+from ._people import Cell, People, Person
 from ._plan import (
     FIELD,
     Consent,
@@ -75,8 +75,9 @@ class WaitingRoom:
             own.called.set()
 
     def waited(self, person: int) -> float:
-        """For how many seconds a person has waited."""
-        return self._now() - self._waiting[person].since
+        """For how many seconds a person has waited; 0 for a person who does not wait."""
+        own = self._waiting.get(person)
+        return 0.0 if own is None else self._now() - own.since
 
     def others(self, stage: int, busy: Collection[int]) -> list[int]:
         """The people with whom a person could play, of whom the first one waited longest.
@@ -277,7 +278,7 @@ class Course:
         if person.person in self._playing:
             file, token = self._playing[person.person]
             session = self.hall.sessions[file]
-            session.leave([session.tokens.index(token)])
+            session.leave([session.tokens.index(token)], "left")
 
     def order(self, person: int, stage: int) -> list[int]:
         """The order in which a person plays the games of a stage.
@@ -387,9 +388,12 @@ class Course:
         stage, planned = self.plan.stage[at], self._planned(at, number)
         own, seats = self._seats(people, planned, number, partner)
         names = [f"person {who}" for _, who in sorted(zip(own, numbers, strict=True))]
+        waited = [self._room.waited(who) for who in numbers]
+        before = self.plan.stage[:at]
+        keys = any(isinstance(stage, Consent) and stage.keys for stage in before)
         goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
         patience = _ALONE if len(people) == 1 else _TOGETHER
-        terms = Terms(free=False, patience=patience, goal=goal)
+        terms = Terms(free=False, patience=patience, goal=goal, keys=keys)
         self._opening |= {*numbers}
         try:
             file = await self.hall.open(planned.layout, seats, names, terms)
@@ -399,12 +403,12 @@ class Course:
         game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
         try:
             with self.people.together():
-                for seat, person in zip(own, people, strict=True):
+                for seat, person, seconds in zip(own, people, waited, strict=True):
                     me = person.person
                     attempt = self.people.num_played(me, at, number)
                     who = {"person": me, "stage": at, "game": person.game, "seat": seat}
                     where = {"layout": planned.layout, "file": file, "attempt": attempt}
-                    self.people.begin_game(who | game | where)
+                    self.people.begin_game({**who, **game, **where, "waited_s": seconds})
         except sqlite3.Error:
             session.leave()  # nobody knows of it
             raise
@@ -462,10 +466,12 @@ class Course:
         could be written; the first time that they cannot, it says so.
         """
         scores, steps = session.game.scores, session.game.steps
-        latencies, left = session.latencies(), session.left
+        conducts = {seat: session.conduct(seat) for seat in seats.values()}
+        rows = {seat: _in_columns(session, seat) for seat in conducts}
+        keys = {seat: own.keys for seat, own in conducts.items()}
         try:
             with self.people.together():
-                self.people.end_game(file, scores, steps, outcome, latencies, left)
+                self.people.end_game(file, scores, steps, outcome, rows, keys)
                 for number, seat in seats.items():
                     person = self.people.get(number)
                     if person is None or person.outcome is not None:
@@ -540,6 +546,24 @@ def _number(person: Person, stage: Games) -> str:
     """Which of several games a person plays."""
     games = len(stage.game)
     return f"Game {person.game + 1} of {games}" if games > 1 else ""
+
+
+def _in_columns(session: Session, seat: int) -> dict[str, Cell]:
+    """What a person did in a game, by the columns of the table."""
+    own = session.conduct(seat)
+    left = [x for other in session.left if (x := session.conduct(other).left) is not None]
+    return {
+        "left_by": ", ".join(map(str, session.left)) or None,
+        "left_how": ", ".join(how for how, _ in left) or None,
+        "left_s": min((at for _, at in left if at is not None), default=None),
+        "latency_ms": session.latencies()[seat],
+        "actions": own.actions,
+        "longest_idle_s": round(own.longest_idle * session.period, 3),
+        "disconnections": own.disconnections,
+        "reloads": own.reloads,
+        "hidden": own.hidden,
+        "hidden_s": round(own.hidden_s, 3),
+    }
 
 
 def _texts(stage: Consent | Reading) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """The folder of a study: its plan, its settings, and its data in one SQLite file."""
 
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import json
@@ -11,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, final
 
 from rich.console import Console
@@ -19,6 +21,7 @@ from agents import write_whole
 
 from ..base import UsageError
 from ..folders import locked, open_results, results_console, write_json
+from ..play import KeyPress
 
 Cell: TypeAlias = str | int | float | None
 """A value in a table of SQLite."""
@@ -49,12 +52,24 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS turns (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
     turn INTEGER NOT NULL, UNIQUE (person, stage));
+CREATE TABLE IF NOT EXISTS keys (
+    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, file TEXT NOT NULL,
+    key TEXT NOT NULL, page_ms REAL NOT NULL, server_s REAL, step INTEGER);
 """
 _ADDED = (
     ("people", "same_as", "INTEGER"),
     ("people", "parameters", "TEXT"),
     ("games", "mean_score", "REAL"),
     ("games", "left_by", "TEXT"),
+    ("games", "left_how", "TEXT"),
+    ("games", "left_s", "REAL"),
+    ("games", "waited_s", "REAL"),
+    ("games", "actions", "INTEGER"),
+    ("games", "longest_idle_s", "REAL"),
+    ("games", "disconnections", "INTEGER"),
+    ("games", "reloads", "INTEGER"),
+    ("games", "hidden", "INTEGER"),
+    ("games", "hidden_s", "REAL"),
 )
 """Columns that the data of studies that were begun earlier may lack."""
 _NUMBER = "CAST(person AS TEXT)"
@@ -106,8 +121,26 @@ DICTIONARY = {
         "killed",
         "left_by": "the seats of the people who left it before its end, or did not come, such as "
         "`0` or `0, 1`",
+        "left_how": "how they left it: `left` the study, `closed` the page, `lost` the connection, "
+        "`silent` connection, `idle`, or `absent` from the beginning",
+        "left_s": "when the first of them left, in seconds since the game began; empty before it",
+        "waited_s": "for how many seconds the person waited for another one before the game",
+        "actions": "the number of steps in which the person did something",
+        "longest_idle_s": "the longest time in which the person did nothing, in seconds",
+        "disconnections": "how often the connection was lost",
+        "reloads": "how often the person closed or reloaded the page, and came back",
+        "hidden": "how often the page was hidden, as by another tab",
+        "hidden_s": "for how many seconds it was hidden",
         "latency_ms": "the median time of a message to the server and back, in milliseconds",
         "at": "when the game began (UTC)",
+    },
+    "keys": {
+        "person": "number of the person",
+        "file": "the game, as in `games`",
+        "key": "the key, as `KeyboardEvent.code` of browsers names it, or the button of the page",
+        "page_ms": "when it was pressed by the clock of the page, in milliseconds since 1970 (UTC)",
+        "server_s": "when the server heard of it, in seconds since the game began",
+        "step": "the number of the step, from 1, in which it counted; empty if it did not count",
     },
     "events": {
         "person": "number of the person, if it is of one",
@@ -275,8 +308,8 @@ class People:
         scores: Sequence[float],
         steps: int,
         outcome: str,
-        latency: dict[int, float | None],
-        left: Sequence[int] = (),
+        conduct: Mapping[int, Mapping[str, Cell]],
+        keys: Mapping[int, Sequence[KeyPress]] = MappingProxyType({}),
     ) -> None:
         """Notes how a game ended.
 
@@ -286,16 +319,22 @@ class People:
         - `scores`: the return of each agent.
         - `steps`: the number of steps that were played.
         - `outcome`: why it ended.
-        - `latency`: the latency of the person in each seat, in milliseconds.
-        - `left`: the seats of the people who left.
+        - `conduct`: further columns of the person in each seat.
+        - `keys`: the key presses of the person in each seat.
         """
-        ended = (statistics.fmean(scores), steps, outcome, ", ".join(map(str, left)) or None)
-        for seat, own in latency.items():
-            self._data.execute(
-                "UPDATE games SET score = ?, mean_score = ?, steps = ?, outcome = ?, left_by = ?, "
-                "latency_ms = ? WHERE file = ? AND seat = ?",
-                (scores[seat], *ended, own, file, seat),
+        ended = {"mean_score": statistics.fmean(scores), "steps": steps, "outcome": outcome}
+        for seat, own in conduct.items():
+            row = {"score": scores[seat], **ended, **own}
+            names = ", ".join(f"{name} = ?" for name in row)
+            where = (file, seat)
+            query = f"UPDATE games SET {names} WHERE file = ? AND seat = ?"
+            self._data.execute(query, (*row.values(), *where))
+            query = (
+                "INSERT INTO keys SELECT person, file, ?, ?, ?, ? FROM games "
+                "WHERE file = ? AND seat = ?"
             )
+            pressed = [(*dataclasses.astuple(key), *where) for key in keys.get(seat, ())]
+            self._data.executemany(query, pressed)
 
     def turn(self, person: int, stage: int, others: Collection[int] = ()) -> int:
         """The turn of a person at a stage, from 0, which is the next free one when first asked for.

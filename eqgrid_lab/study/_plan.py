@@ -93,11 +93,15 @@ class PlannedGame(_Part, frozen=True):
 
 @final
 class Consent(_Part, frozen=True, tag="consent", tag_field="kind"):
-    """A text that a person agrees to, or leaves."""
+    """A text that a person agrees to, or leaves.
+
+    - `keys`: whether key presses are then recorded with the times of the page.
+    """
 
     text: _Text
     title: str = "Consent"
     agree: str = "I agree"
+    keys: bool = False
 
 
 @final

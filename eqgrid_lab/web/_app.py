@@ -61,6 +61,8 @@ PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
 _MESSAGES_PER_SECOND = 60.0
 _MOST_REFUSALS = 50
+_CLOSED = (1000, 1001)
+"""The codes with which a browser closes connections of a page that is closed or reloaded."""
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -362,12 +364,13 @@ async def _socket(socket: WebSocket) -> None:
     if session is None or page is None:
         return
     writer = asyncio.create_task(_write(socket, page))
+    why = "lost"
     try:
-        await _read(socket, session, page)
+        why = await _read(socket, session, page)
     except (WebSocketDisconnect, RuntimeError):
         pass
     finally:
-        session.disconnect(page)
+        session.disconnect(page, why)
         await writer
 
 
@@ -395,15 +398,17 @@ async def _write(socket: WebSocket, page: Page) -> None:
         await socket.close()
 
 
-async def _read(socket: WebSocket, session: Session, page: Page) -> None:
+async def _read(socket: WebSocket, session: Session, page: Page) -> str:
     """Reads messages until the connection ends. Invalid messages are answered with a sentence, and
     clients that send too much, or too many invalid messages, are disconnected.
+
+    **Returns:** why it ended; see `Conduct.absent`.
     """
     refusals, allowance, before = 0, _MESSAGES_PER_SECOND, time.monotonic()
     while refusals < _MOST_REFUSALS:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
-            return
+            return "closed" if message.get("code") in _CLOSED else "lost"
         session.hear(page)
         now = time.monotonic()
         allowance = min(_MESSAGES_PER_SECOND, allowance + (now - before) * _MESSAGES_PER_SECOND) - 1
@@ -422,6 +427,7 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> None:
                 session.measured(page, found.latency)
         else:
             session.receive(page, found)
+    return "lost"
 
 
 _LARGEST_FRAME = 4096

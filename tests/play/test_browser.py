@@ -15,7 +15,7 @@ from test_watch import write_journal
 from eqgrid_lab import Kitchen
 from eqgrid_lab.play import Hall, Menu, read_journal, read_recorded
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.study import Course, People, _course, read_plan
+from eqgrid_lab.study import Course, People, _course, open_people, read_plan
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
@@ -519,19 +519,29 @@ def test_two_people_of_a_study_wait_for_each_other(visit, tmp_path):
 
 
 def test_a_person_stops_in_a_game(visit, tmp_path):
-    (tmp_path / "plan.toml").write_text(STUDY)
+    plan = STUDY.replace('kind = "consent"', 'kind = "consent"\nkeys = true')
+    (tmp_path / "plan.toml").write_text(plan)
     opened = visit(plan=read_plan(tmp_path / "plan.toml"), viewport={"width": 320, "height": 568})
     opened.wait_for_selector("text=I agree")
     assert not opened.is_visible("#stop")
     opened.click("text=I agree")
     opened.wait_for_selector("text=Press any of your keys")
     screenshot(opened, "study-stop")
+    opened.keyboard.press("KeyQ")
+    opened.keyboard.press("ArrowLeft")
+    until(opened, lambda: seconds_left(opened) < 6)
+    opened.reload()
+    opened.wait_for_selector("text=Press any of your keys")
     opened.once("dialog", lambda asks: asks.dismiss())
     opened.click("#stop")
     opened.once("dialog", lambda asks: asks.accept())
     opened.click("#stop")
     opened.wait_for_selector("text=You have stopped taking part.")
     assert not opened.is_visible("#stop")
+    with open_people(tmp_path) as people:
+        [game], keys = people.rows("games"), people.rows("keys")
+    assert (game["left_how"], game["reloads"], game["actions"]) == ("left", 1, 1)
+    assert [(x["key"], x["step"]) for x in keys] == [("KeyQ", None), ("ArrowLeft", 1)]
 
 
 def test_windows_of_one_browser_are_one_person(visit, tmp_path):

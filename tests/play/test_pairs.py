@@ -150,7 +150,7 @@ def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_
     course.people.begin_game(
         row | {"name": "together", "layout": "ring", "partner": NOBODY, "file": "x"}
     )
-    course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: None})
+    course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: {}})
     assert course.order(second, 0) == course.order(third, 0) == [1, 0]
 
 
@@ -185,6 +185,7 @@ def test_who_left_a_game_of_two_is_stored(menu, tmp_path, monkeypatch):
     one, two = rows_of(course, "games")
     assert (one["outcome"], two["outcome"]) == ("left", "left")
     assert one["left_by"] == two["left_by"] == str(two["seat"])
+    assert (one["left_how"], one["left_s"]) == ("closed", two["left_s"])
     assert read_journal(tmp_path / f"{one['file']}.jsonl").left == (two["seat"],)
 
 
@@ -197,7 +198,7 @@ def test_a_fixed_order_is_kept(menu, tmp_path):
     course.people.begin_game(
         row | {"name": "first", "layout": "ring", "partner": "person", "file": "x"}
     )
-    course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: None})
+    course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: {}})
     course.people.move(1, 0, 1)
     found = [asyncio.run(course.show(course.people.get(x.person))) for x in (ahead, behind)]
     assert [x["kind"] for x in found] == ["waiting", "waiting"]

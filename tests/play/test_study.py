@@ -510,6 +510,42 @@ def test_people_stop_in_the_middle_of_a_game_and_get_a_link_of_their_own(menu, t
     assert json.loads(rows_of(course, "people")[0]["parameters"]) == {"STUDY_ID": "7 x"}
 
 
+def test_what_people_did_in_a_game_is_stored(tmp_path):
+    plan = SMALL.replace('text = "May we?"', 'text = "May we record keys?"\nkeys = true')
+    course = course_of(Menu(kitchen(horizon=400)), tmp_path, plan)
+    with client_of(course) as client:
+        person = Participant(client)
+        person.answer(agree="yes")
+        found = person.until("game")
+        for visit in range(2):
+            with client.websocket_connect(f"/api/games/{found['game']}") as socket:
+                socket.send_json({"type": "join", "token": found["token"]})
+                assert socket.receive_json()["keys"]
+                while socket.receive_json().get("status") != "waiting":
+                    pass
+                socket.send_json({"type": "hidden", "on": True})
+                socket.send_json({"type": "key", "key": "KeyQ", "time": 5.0})
+                up = {"type": "press", "choice": 0, "action": 0, "key": "ArrowUp"}
+                for time_of_page in (6.0, 7.0, 8.0):  # of which two can wait for their steps
+                    socket.send_json({**up, "time": time_of_page})
+                while socket.receive_json().get("step", 0) < 40 * (visit + 1):
+                    pass
+        client.post("/api/study/leave", content="{}", headers=person.headers)
+        until(lambda: not course.players(found["game"]))
+    [game] = rows_of(course, "games")
+    assert (game["outcome"], game["left_how"], game["actions"]) == ("left", "left", 4)
+    assert (game["reloads"], game["disconnections"], game["hidden"]) == (1, 0, 2)
+    assert game["left_by"] == str(game["seat"])
+    assert game["hidden_s"] > 0.5
+    assert 0.5 < game["longest_idle_s"] < game["left_s"]
+    keys = [(x["key"], x["page_ms"], x["step"]) for x in rows_of(course, "keys")]
+    once = [("KeyQ", 5.0, None), ("ArrowUp", 6.0, None), ("ArrowUp", 7.0, 1), ("ArrowUp", 8.0, 2)]
+    assert keys[:4] == once
+    assert [(key, step is None) for key, _, step in keys[4:]] == [
+        (x, s is None) for x, _, s in once
+    ]
+
+
 def test_after_its_time_the_study_ends_for_a_person(menu, tmp_path):
     plan = f"most_minutes = 0.001\n{SMALL}".replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1)
     course = course_of(menu, tmp_path, plan)
@@ -625,7 +661,7 @@ def test_the_report_tells_fallbacks_and_games_apart(menu, tmp_path):
         people.begin_game(where | who | {"name": "together", "partner": partner})
         people.answer(person.person, 1, 0, {"fluent": number + 1, "why": "très bien"})
     for file, score in (("f0", 100.0), ("f2", 20.0), ("f3", 40.0)):
-        people.end_game(file, [score] * 2, 8, "finished", {0: None, 1: None})
+        people.end_game(file, [score] * 2, 8, "finished", {0: {}, 1: {}})
     said = io.StringIO()
     report(people, Console(width=200, file=said))
     text = said.getvalue()
@@ -668,7 +704,7 @@ def test_a_game_of_two_stages_is_reported_for_each(tmp_path):
             file = f"{stage}-{number}"
             person = people.join(file, file * 16).person
             begin(people, person, file, stage=stage)
-            people.end_game(file, [score, score], 8, "finished", {0: None})
+            people.end_game(file, [score, score], 8, "finished", {0: {}})
     text = report_of(people)
     assert re.search(rf"1 +ring +mine +{NOBODY} +2 +0\.0", text)
     assert re.search(rf"3 +ring +mine +{NOBODY} +2 +100\.0", text)
@@ -679,7 +715,7 @@ def test_own_scores_are_stored_and_reported_first(tmp_path):
     for number in range(2):
         person = people.join(None, f"{number}" * 32).person
         begin(people, person, f"f{number}")
-        people.end_game(f"f{number}", [3.0, 37.0], 8, "finished", {0: None})
+        people.end_game(f"f{number}", [3.0, 37.0], 8, "finished", {0: {}})
     columns, rows = people.table("games")
     found = [dict(zip(columns, row, strict=True)) for row in rows]
     assert [(x["score"], x["mean_score"]) for x in found] == [(3.0, 20.0)] * 2
@@ -696,7 +732,7 @@ def test_orders_are_reported(tmp_path):
             planned = (number % 2 + game) % 2
             where = {"game": game, "number": planned, "name": f"game-{planned}"}
             begin(people, person, f"f{number}-{game}", **where)
-            people.end_game(f"f{number}-{game}", [0.0, 0.0], 8, "finished", {0: None})
+            people.end_game(f"f{number}-{game}", [0.0, 0.0], 8, "finished", {0: {}})
     text = report_of(people)
     assert re.search(r"1 +game-0 +3 *\n", text)
     assert re.search(r"1 +game-1 +2 *\n", text)
@@ -710,7 +746,7 @@ def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
     assert [x["same_as"] for x in rows_of(course, "people")] == [None, None, 1, None, None]
     for person, score in ((1, 20.0), (2, 60.0), (3, 40.0)):
         begin(people, person, f"f{person}")
-        people.end_game(f"f{person}", [score] * 2, 8, "finished", {0: None})
+        people.end_game(f"f{person}", [score] * 2, 8, "finished", {0: {}})
         people.answer(person, 1, 0, {"fluent": person})
     people.end(1, "declined")
     people.end(3, "finished")

@@ -212,6 +212,7 @@ function open(message) {
   board.own = message.seat;
   board.named = plays;
   showHelp(plays && !setting("played"));
+  if (document.hidden) send({ type: "hidden", on: true });
 }
 
 function showHelp(on) {
@@ -323,11 +324,14 @@ export function nameOf(key) {
 
 // ---- Keys and buttons -----------------------------------------------------------------------
 
+const pageTime = () => performance.timeOrigin + performance.now();
+
 function press(key, control) {
   if (down.has(key)) return;
   down.set(key, control);
   const number = ++presses;
-  send({ type: "press", choice: control.choice, action: control.action, number });
+  const raw = opening.keys ? { key, time: pageTime() } : {};
+  send({ type: "press", choice: control.choice, action: control.action, number, ...raw });
   if (status === "playing" && frame) {
     const side = control.repeats ? MOVES.indexOf(control.name) : -1;
     pending.push({ number, side, time: performance.now() });
@@ -355,6 +359,7 @@ function keyDown(code, again) {
     if (!again) press(code, control);
     return true;
   }
+  if (opening.keys && !again) send({ type: "key", key: code.slice(0, 40), time: pageTime() });
   if (["KeyP", "Escape"].includes(code) && opening.seat >= 0 && status !== "over") {
     send({ type: "pause", on: status !== "paused" });
   }
@@ -372,6 +377,7 @@ window.addEventListener("keydown", (event) => {
 window.addEventListener("keyup", (event) => release(event.code));
 listenToGamepads((code) => listens() && keyDown(code, false), release);
 window.addEventListener("blur", releaseAll);
+document.addEventListener("visibilitychange", () => opening && send({ type: "hidden", on: document.hidden }));
 
 function makeButtons(controls) {
   const [pad, others] = [element("div", undefined, { id: "pad" }), element("div", undefined, { id: "others" })];
