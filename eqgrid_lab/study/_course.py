@@ -107,6 +107,7 @@ class WaitingRoom:
 
 
 FULL = "All places are taken. Please come back in a few minutes."
+NO_ID = "The address of this page lacks your id. Please open the address that was given to you."
 STOPPED = "The study has been stopped. Thank you for your interest."
 _ENDINGS = {
     "finished": "You have reached the end. Thank you for taking part!",
@@ -169,17 +170,24 @@ class Course:
     ) -> Person:
         """Adds a person, unless one with this token is there already.
 
-        **Raises:** `UsageError` when there is no place.
+        **Raises:** `UsageError` when there is no place, or no id with `id_once`.
         """
         if (known := self.people.find(token)) is not None:
             return known
+        id = (id or "").strip() or None
+        before = self.people.first(id)
+        if self.plan.id_once and id is None:
+            raise UsageError(NO_ID)
+        if self.plan.id_once and before is not None:
+            with self.people.together():
+                self.people.add_token(before.person, token)
+                self.people.note(before.person, "came back", "in another browser")
+            return before
         if self.stopped:
             raise UsageError(STOPPED)
         present = self.people.present(_ABSENT) | self._playing.keys()
         if len(present) >= self.plan.most_people:
             raise UsageError(FULL)
-        id = (id or "").strip() or None
-        before = id is not None and self.people.known(id)
         with self.people.together():
             kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
             person = self.people.join(id, token, kept)
@@ -283,8 +291,9 @@ class Course:
     def order(self, person: int, stage: int) -> list[int]:
         """The order in which a person plays the games of a stage.
 
-        People who decline or fail a tutorial have no order, so that those who play are spread over
-        all of them. Where people play with each other, two who come together have the same order.
+        People who decline or fail a tutorial have no order, and orders of people who leave are
+        given again, so that those who play are spread over all of them. Where people play with each
+        other, two who come together have the same order.
         Still, a person may play a game earlier that another one waits for.
         """
         games = self.plan.stage[stage]
@@ -293,12 +302,13 @@ class Course:
         assert isinstance(games, Games)
         numbers = list(range(len(games.game)))
         pairs = any(game.partner == PERSON for game in games.game)
-        present = self.people.present(_ABSENT) | self._playing.keys() if pairs else ()
+        present = self.people.present(_ABSENT) | self._playing.keys()
         if games.order == "counterbalanced":
-            first = self.people.turn(person, stage, present) % len(numbers)
+            turn = self.people.turn(person, stage, present, len(numbers), pairs=pairs)
+            first = turn % len(numbers)
             return numbers[first:] + numbers[:first]
         if games.order == "drawn":
-            drawn = self.people.turn(person, stage, present) if pairs else person
+            drawn = self.people.turn(person, stage, present, 1, pairs=True) if pairs else person
             random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(numbers)
         return numbers
 

@@ -73,7 +73,7 @@ def forget(people: People, folder: Path, id: str) -> int:
     """
     is_number = id.isascii() and id.isdecimal() and len(id) < 19 and str(int(id)) == id
     number = int(id) if is_number else 0
-    if not people.known(id) and people.get(number) is None:
+    if people.first(id) is None and people.get(number) is None:
         raise UsageError(f"The study has no person with the id or number {id!r:.100}.")
     with locked(folder):
         names = [folder / file for file in people.files(id)]
@@ -100,17 +100,9 @@ def report(people: People, console: Console) -> None:
         again = len(everybody) - sum(ends.values())
         console.print(f"browsers with a repeated id: {again}; see `same_as` in `people`")
     _print_games(console, [x for x in games if x["outcome"] == "finished"])
-    # With which game people began, at each stage with several games.
     played = [x for x in games if x["outcome"] in ("finished", "left")]
-    several = {x["stage"] for x in played if x["number"] > 0}
-    starts = {(x["stage"], x["number"], x["name"], x["who"]) for x in played if x["game"] == 0}
-    began = [key[:3] for key in sorted(starts) if key[0] in several]
-    rows = [
-        [str(stage), Text(name), str(began.count((stage, number, name)))]
-        for stage, number, name in dict.fromkeys(began)
-    ]
-    if rows:
-        print_table(console, ("stage", "first game", "people"), rows)
+    _print_orders(console, played)
+    _print_waits(console, played)
     waits = [x["latency_ms"] for x in games if x["latency_ms"] is not None]
     if waits:
         low, high = np.percentile(waits, [50, 95])
@@ -163,6 +155,34 @@ def _print_games(console: Console, games: Sequence[Row]) -> None:
     titles = ("stage", "layout", "game", "partner", "people", "mean return", "95% interval")
     if rows:
         print_table(console, (*titles, "of all agents") if apart else titles, rows)
+
+
+def _print_orders(console: Console, played: Sequence[Row]) -> None:
+    """The orders in which people played, at each stage with several games."""
+    several = {x["stage"] for x in played if x["number"] > 0}
+    orders: dict[tuple[int, int], dict[int, str]] = {}
+    for x in sorted(played, key=lambda x: x["game"]):
+        orders.setdefault((x["stage"], x["who"]), {}).setdefault(x["game"], x["name"])
+    found = [(stage, ", ".join(own.values())) for (stage, _), own in orders.items()]
+    rows = [
+        [str(stage), Text(order), str(found.count((stage, order)))]
+        for stage, order in sorted(set(found))
+        if stage in several
+    ]
+    if rows:
+        print_table(console, ("stage", "games in order", "people"), rows)
+
+
+def _print_waits(console: Console, played: Sequence[Row]) -> None:
+    """How long people waited for another person, and whether one came."""
+    met = [x for x in played if x["partner"] == PERSON]
+    alone = [x for x in played if x["partner"] != PERSON and x["waited_s"]]
+    waits = [x["waited_s"] or 0.0 for x in (*met, *alone)]
+    if waits:
+        console.print(
+            f"{len(met)} games with another person, {len(alone)} for whom nobody came; waiting: "
+            f"median {np.median(waits):.0f} s, at most {max(waits):.0f} s"
+        )
 
 
 def _print_answers(console: Console, answers: Sequence[Row], games: Sequence[Row]) -> None:

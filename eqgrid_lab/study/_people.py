@@ -52,6 +52,8 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS turns (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
     turn INTEGER NOT NULL, UNIQUE (person, stage));
+CREATE TABLE IF NOT EXISTS tokens (
+    token TEXT PRIMARY KEY, person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE);
 CREATE TABLE IF NOT EXISTS keys (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, file TEXT NOT NULL,
     key TEXT NOT NULL, page_ms REAL NOT NULL, server_s REAL, step INTEGER);
@@ -253,15 +255,21 @@ class People:
 
     def find(self, token: str) -> Person | None:
         """The person with a token."""
-        return self._one("token = ?", (_digest(token),))
+        own = (_digest(token),)
+        where = "person = (SELECT person FROM tokens WHERE token = ?)"
+        return self._one("token = ?", own) or self._one(where, own)
+
+    def add_token(self, person: int, token: str) -> None:
+        """Lets a person come back by another token, too."""
+        self._data.execute("INSERT INTO tokens VALUES (?, ?)", (_digest(token), person))
 
     def get(self, person: int) -> Person | None:
         """The person with a number."""
         return self._one("person = ?", (person,))
 
-    def known(self, id: str) -> bool:
-        """Whether somebody came with this id before."""
-        return self._one("id = ?", (id,)) is not None
+    def first(self, id: str | None) -> Person | None:
+        """The first person who came with this id, if any."""
+        return self._one("id = ? ORDER BY person", (id,))
 
     def present(self, seconds: float) -> set[int]:
         """The people who are in the study, and were heard of in the last seconds."""
@@ -336,29 +344,40 @@ class People:
             pressed = [(*dataclasses.astuple(key), *where) for key in keys.get(seat, ())]
             self._data.executemany(query, pressed)
 
-    def turn(self, person: int, stage: int, others: Collection[int] = ()) -> int:
-        """The turn of a person at a stage, from 0, which is the next free one when first asked for.
+    def turn(
+        self, person: int, stage: int, present: Collection[int], orders: int, *, pairs: bool
+    ) -> int:
+        """The turn of a person at a stage, from 0. The remainder of its division by `orders` is the
+        order in which the person plays.
+
+        A new turn has the order that fewest people have who passed the stage, or are still there.
 
         **Arguments:**
 
         - `person`: the number of the person.
         - `stage`: the stage.
-        - `others`: people who can share a turn. The last of them shares it with this person, unless
-            it is shared already, or this other person has played a game of the stage or left it.
+        - `present`: the people who are in the study.
+        - `orders`: the number of orders.
+        - `pairs`: whether two people who come together share a turn: this person gets the last turn
+            if only one person has it, who is present and has not played a game of the stage.
         """
         query = "SELECT turn FROM turns WHERE person = ? AND stage = ?"
         known = self._data.execute(query, (person, stage)).fetchone()
         if known is not None:
             return known[0]
         query = (
-            "SELECT turn, count(*), min(person) FROM turns WHERE stage = ? GROUP BY turn "
-            "ORDER BY turn DESC LIMIT 1"
+            "SELECT turn, person, people.stage FROM turns JOIN people USING (person) "
+            "WHERE turns.stage = ? ORDER BY turn"
         )
-        last, number, other = self._data.execute(query, (stage,)).fetchone() or (-1, 0, 0)
-        turn = last + 1
-        now = self.get(other) if number == 1 and other in others else None
-        if now is not None and now.stage == stage and not self.played(now.person, stage):
+        rows = self._data.execute(query, (stage,)).fetchall()
+        last = rows[-1][0] if rows else -1
+        alone = [(who, at) for turn, who, at in rows if turn == last]
+        (other, at), *more = alone or [(0, -1)]
+        if pairs and not more and at == stage and other in present and not self.played(other, at):
             turn = last
+        else:
+            taken = [turn % orders for turn, who, at in rows if at > stage or who in present]
+            turn = min(range(last + 1, last + 1 + orders), key=lambda x: taken.count(x % orders))
         self._data.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
         return turn
 
@@ -414,7 +433,7 @@ class People:
 
     def _numbers(self, id: str) -> str:
         """The query for the people with an id, or for the person with this number."""
-        return f"SELECT person FROM people WHERE {'id' if self.known(id) else _NUMBER} = ?"
+        return f"SELECT person FROM people WHERE {'id' if self.first(id) else _NUMBER} = ?"
 
     def _heard_before(self) -> dict[int, float]:
         """The people who have not reached the end, and the times when they were last heard of."""

@@ -137,7 +137,8 @@ class Games(_Part, frozen=True, tag="games", tag_field="kind"):
     """Games, in an order of their own for each person.
 
     - `order`: `"counterbalanced"`: each person who begins the stage begins one game later than the
-        one before (a cyclic Latin square); `"drawn"`: by the seed of the study and the person;
+        one before (a cyclic Latin square), unless another beginning has become less frequent, since
+        people have left; `"drawn"`: by the seed of the study and the person;
         `"fixed"`: as listed. Where people play with each other, two who come together have the same
         order.
     - `after`: questions after each game.
@@ -177,6 +178,8 @@ class Plan(_Part, frozen=True):
     - `ending`: the last pages of people who decline, fail the tutorial, stop taking part (`left`),
         have no time left (`expired`), or cannot play since the study is `stopped`.
     - `id_parameter`: the parameter of the address that has the person's id, such as `PROLIFIC_PID`.
+    - `id_once`: whether an id is necessary, takes part once, and returns to its place from any
+        browser.
     - `parameters`: other parameters of the address that are stored, such as `SESSION_ID`.
     - `patience`: for how many seconds a person waits for another one.
     - `waiting`: what is said to those who wait.
@@ -191,6 +194,7 @@ class Plan(_Part, frozen=True):
     redirect: str = ""
     ending: dict[_Outcome, Ending] = {}
     id_parameter: str = "id"
+    id_once: bool = False
     parameters: Annotated[tuple[_Name, ...], Meta(max_length=20)] = ()
     patience: Annotated[float, Meta(ge=1, le=3600)] = 60.0
     waiting: _Text = "Your partner is on the way. Please keep this page open."
@@ -228,11 +232,16 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"{where} cannot be used: {error}.") from error
     for questions in plan.questions():
         _check_questions(where, questions)
+    _check_names(where, plan)
     for game in plan.games():
         if game.partner == PERSON and game.fallback in ("", PERSON):
             raise UsageError(
                 f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
                 "a person for whom no other person arrives."
+            )
+        if game.partner == PERSON and plan.most_people < 2:
+            raise UsageError(
+                f"{where} pairs people in {game.layout!r}, and needs a `most_people` above 1."
             )
         if game.partner == PERSON and game.seat != "drawn":
             raise UsageError(
@@ -306,6 +315,19 @@ def _check_game(game: PlannedGame, menu: Menu) -> None:
     if game.seat != "drawn" and game.seat >= agents:
         seats = f"{game.layout!r} has {agents} seats, from 0"
         raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")
+
+
+def _check_names(where: str, plan: Plan) -> None:
+    """Checks that games of a stage differ in the data."""
+    for stage in plan.stage:
+        games = stage.game if isinstance(stage, Games) else ()
+        names = [(game.name or game.partner, game.layout) for game in games]
+        for name, layout in names:
+            if names.count((name, layout)) > 1:
+                raise UsageError(
+                    f"{where} has two games {name!r} in {layout!r} at a stage: give each a `name` "
+                    "of its own."
+                )
 
 
 def _check_questions(where: str, questions: Sequence[Question]) -> None:

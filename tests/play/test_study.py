@@ -143,6 +143,34 @@ def test_who_declines_uses_up_no_order(menu, tmp_path):
     assert orders == [[0, 1], [1, 0], [0, 1], [1, 0]]
 
 
+def test_orders_of_people_who_leave_are_given_again(menu, tmp_path):
+    """Of ten people, those who begin with the first game leave in the first half."""
+    course = course_of(menu, tmp_path, SMALL)
+    stay = []
+    for number in range(10):
+        person = join(course)
+        course.answer(person, {"agree": "yes"})
+        order = course.order(person.person, 1)
+        if number < 5 and order == [0, 1]:
+            course.leave(course.people.get(person.person))
+        else:
+            stay.append(order)
+    assert abs(stay.count([0, 1]) - stay.count([1, 0])) <= 1
+
+
+def test_an_id_takes_part_once_from_any_browser(menu, tmp_path):
+    course = course_of(menu, tmp_path, "most_people = 1\nid_once = true\n" + SMALL)
+    with client_of(course) as client:
+        first = Participant(client, "abc")
+        first.answer(agree="yes")
+        again = Participant(client, "abc")
+        assert again.until("game")["game"] == first.until("game")["game"]
+        client.post("/api/study/leave", content="{}", headers=first.headers)
+        assert Participant(client, "abc").now()["outcome"] == again.now()["outcome"] == "left"
+        assert "lacks your id" in client.post("/api/study/join", content=JOIN).json()["text"]
+    assert [x["id"] for x in rows_of(course, "people")] == ["abc"]
+
+
 def test_who_declines_is_asked_nothing_more(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
@@ -360,6 +388,11 @@ def test_the_data_survive_a_crash(menu, tmp_path):
         ('right = "b"', 'right = "c"', "not one of its possible answers"),
         ('options = ["a", "b"]', 'options = ["a"]', "two `options`"),
         ("https://", "javascript:", "https://"),
+        (
+            'name = "program"\nseat = 1',
+            f'[[stage.game]]\nlayout = "ring"\npartner = "{NOBODY}"\nname = "nobody"',
+            "two games 'nobody'",
+        ),
         ("{id}", "{ID}", r"\{ID\} in a `redirect`; known are id, code"),
         ('code = "C0DE"', "ending.gone = {}", "ending"),
         ('name = "fluent"', 'name = "1; DROP"', "fluent|DROP|name"),
@@ -620,7 +653,7 @@ def test_nobody_is_forgotten_while_the_study_goes_on(menu, tmp_path):
     join(course, "abc")
     with locked(tmp_path), pytest.raises(UsageError, match="Another process"):
         forget(course.people, tmp_path, "abc")
-    assert course.people.known("abc")
+    assert course.people.first("abc")
 
 
 def test_spreadsheets_get_no_formulas(menu, tmp_path):
@@ -734,8 +767,8 @@ def test_orders_are_reported(tmp_path):
             begin(people, person, f"f{number}-{game}", **where)
             people.end_game(f"f{number}-{game}", [0.0, 0.0], 8, "finished", {0: {}})
     text = report_of(people)
-    assert re.search(r"1 +game-0 +3 *\n", text)
-    assert re.search(r"1 +game-1 +2 *\n", text)
+    assert re.search(r"1 +game-0, game-1 +3 *\n", text)
+    assert re.search(r"1 +game-1, game-0 +2 *\n", text)
 
 
 def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
@@ -774,7 +807,7 @@ def test_data_of_a_study_that_was_begun_earlier_can_be_used(tmp_path):
     assert people.join("abc", "b" * 32).person == 2
     assert [row[2] for row in people.table("people")[1]] == [None, 1]
     assert people.types("games")["left_by"] == "TEXT"
-    assert people.turn(2, 0) == 0
+    assert people.turn(2, 0, (), 1, pairs=True) == 0
     assert "1 people" in report_of(people)
 
 
@@ -838,7 +871,7 @@ def test_rows_are_forgotten_after_their_files(menu, tmp_path, monkeypatch):
             forget(course.people, tmp_path, "abc")
     assert forget(course.people, tmp_path, "abc") == 1
     assert not (tmp_path / "1-ring.npz").exists()
-    assert not course.people.known("abc")
+    assert course.people.first("abc") is None
 
 
 def test_who_joins_twice_with_a_token_is_one_person(menu, tmp_path):
