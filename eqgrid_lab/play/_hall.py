@@ -4,7 +4,7 @@ import asyncio
 import datetime
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import final
@@ -34,6 +34,7 @@ class Hall:
     - `ticks_per_second`: the rate of their clocks.
     - `most_games`: the largest number of games at the same time.
     - `recorded`: games to watch.
+    - `sleep`: how clocks wait for some seconds.
     """
 
     def __init__(
@@ -44,11 +45,12 @@ class Hall:
         ticks_per_second: float,
         most_games: int,
         recorded: Sequence[Recorded] = (),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ):
         self.menu, self.folder, self.recorded = menu, folder, tuple(recorded)
         self.sessions: dict[str, Session] = {}
         self.tiles = TileSheet()
-        self._rate, self.most_games = ticks_per_second, most_games
+        self.ticks_per_second, self.most_games, self._sleep = ticks_per_second, most_games, sleep
         self._opening = 0
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
@@ -123,7 +125,8 @@ class Hall:
         header = self._header(place, found, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
-        session = Session(place, names, game, self.tiles, Clock(self._rate), terms)
+        clock = Clock(self.ticks_per_second, sleep=self._sleep)
+        session = Session(place, names, game, self.tiles, clock, terms)
         self.sessions[name] = session
         self._wishes[name] = (layout, tuple(seats))
         self._forget()
@@ -182,7 +185,7 @@ class Hall:
             layout=place.title,
             seed=seed,
             seats=seats,
-            ticks_per_second=self._rate,
+            ticks_per_second=self.ticks_per_second,
             started=now,
             eqgrid=version("eqgrid"),
             delay=self.menu.delay,

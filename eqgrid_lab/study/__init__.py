@@ -12,8 +12,10 @@ from ._people import (
     people_in as people_in,
 )
 from ._plan import (
+    Plan as Plan,
     Question as Question,
     check_plan as check_plan,
     plan_policies as plan_policies,
     read_plan as read_plan,
 )
+from ._trial import try_plan as try_plan

@@ -141,11 +141,14 @@ class Course:
     - `plan`: the plan, which `check_plan` has accepted.
     - `people`: the data.
     - `hall`: the games.
+    - `now`: the time in seconds since any moment, for people who wait.
     """
 
-    def __init__(self, plan: Plan, people: People, hall: Hall):
+    def __init__(
+        self, plan: Plan, people: People, hall: Hall, now: Callable[[], float] = time.monotonic
+    ):
         self.plan, self.people, self.hall = plan, people, hall
-        self._room = WaitingRoom()
+        self._room = WaitingRoom(now)
         self._closing = False
         self._playing: dict[int, tuple[str, str]] = {}
         self._opening: set[int] = set()

@@ -1,5 +1,6 @@
 """The command `play.py`: people play with policies, in the browser."""
 
+import asyncio
 import contextlib
 import dataclasses
 import importlib
@@ -46,6 +47,7 @@ from ..settings import read_flags, to_table
 from ..show import print_paths
 from ..study import (
     Course,
+    Plan,
     check_plan,
     export,
     forget,
@@ -55,6 +57,7 @@ from ..study import (
     plan_policies,
     read_plan,
     report,
+    try_plan,
 )
 from ..worlds import Kitchen, WorldSettings
 
@@ -99,6 +102,9 @@ class Config:
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Run the study in this plan, instead of letting people choose games. With the --out of an
     existing study, continue it."""
+    trial: Annotated[bool, tyro.conf.arg(name="try")] = False
+    """Only let bots walk through the plan of --study at full speed, alone and in pairs; print
+    stages, orders, pairings, waits and duration, and write the export."""
     report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -148,6 +154,9 @@ def run(args: Sequence[str], process: Process) -> None:
     menu.offers(menu.layouts[0])  # what cannot be played is rejected before anything is started
     if plan is not None:
         check_plan(plan, menu, config.most_games)
+    if config.trial:
+        _try(config, menu, plan)
+        return
     recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
     with (
         contextlib.closing(_listen(config.host, config.port)) as listening,
@@ -255,6 +264,23 @@ def _open_folder(
         "noise": config.noise,
     }
     return open_study(config.study, settings, config.out)
+
+
+def _try(config: Config, menu: Menu, plan: Plan | None) -> None:
+    """Lets bots walk through a plan. **Raises:** `UsageError` when there is none."""
+    if plan is None:
+        raise UsageError("--try needs the plan of a study: add --study FILE.toml.")
+    keep_compiled_programs()
+    with open_results("try", config.out) as (folder, console), people_in(folder) as people:
+        hall = Hall(
+            menu,
+            folder,
+            ticks_per_second=config.ticks_per_second,
+            most_games=config.most_games,
+            sleep=lambda _: asyncio.sleep(0),
+        )
+        try_plan(plan, people, hall, console)
+        print_paths(console, export(people, folder))
 
 
 def _finish(folder: Path, named: Named) -> None:

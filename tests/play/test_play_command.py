@@ -39,6 +39,7 @@ SEAT = SeatRecord("somebody", True)
         (["--delay", "-1"], "--delay must be"),
         (["--ticks-per-second", "0"], "--ticks-per-second must be"),
         (["--keys"], "--keys"),
+        (["--try"], "add --study FILE.toml"),
         (["--hosts", "https://example.org"], "is not a host name"),
         (["--env.name", "nothing"], "Unknown world 'nothing'"),
     ],
@@ -151,6 +152,45 @@ def test_a_study_goes_on_with_what_it_was_begun_with(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="cannot be read"):
         run(flags)
     assert len(served) == 2
+
+
+TRIAL = """
+title = "Trial"
+redirect = "https://example.org/{code}?session={SESSION}"
+parameters = ["SESSION"]
+[[stage]]
+kind = "consent"
+text = "Do you agree?"
+[[stage]]
+kind = "games"
+[[stage.game]]
+layout = "ring"
+partner = "person"
+fallback = "nobody: it stays where it is"
+name = "together"
+[[stage.game]]
+layout = "ring"
+partner = "nobody: it stays where it is"
+name = "alone"
+[[stage]]
+kind = "questions"
+question = [{ name = "fluent", text = "Was it fluent?" }]
+"""
+
+
+def test_bots_try_a_plan(tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(TRIAL)
+    flags = ["--study", str(tmp_path / "plan.toml"), "--try", "--env.horizon", "12"]
+    run([*flags, "--out", str(tmp_path / "out")])
+    said = capsys.readouterr().out
+    assert re.search(r"alone +3 +2 +1\.2 to 1\.2\n", said)  # a minute of waiting, and 24 steps
+    assert re.search(r"in pairs +5 +4 +0\.2 to 0\.2\n", said)
+    assert re.search(r"1 +alone, together +3 *\n1 +together, alone +3 *\n", said)
+    assert "4 games with another person, 2 for whom nobody came; waiting: median 0 s, " in said
+    assert "finished: code -, link https://example.org/?session=bot" in said
+    games = read_table(tmp_path / "out" / "games.parquet")
+    assert games["steps"] == games["actions"] == [12] * 12
+    assert 59 < max(games["waited_s"]) < 70
 
 
 def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch):
