@@ -87,7 +87,8 @@ def _start(config: Config, folder: str) -> subprocess.Popen[str]:
         "--out",
         f"{folder}/games",
     ]
-    flags += ["--most-games", str(config.people), "--env.horizon", "100000"]
+    flags += ["--most-games", str(config.people), "--most-per-client", str(config.people)]
+    flags += ["--env.horizon", "100000"]
     flags += ["--ticks-per-second", str(config.ticks_per_second)]
     command = [sys.executable, str(PLAY), *flags]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

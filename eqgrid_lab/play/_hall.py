@@ -33,6 +33,7 @@ class Hall:
     - `folder`: where games are written.
     - `ticks_per_second`: the rate of their clocks.
     - `most_games`: the largest number of games at the same time.
+    - `most_per_client`: of how many one network address may have opened; by default, of all.
     - `recorded`: games to watch.
     - `sleep`: how clocks wait for some seconds.
     """
@@ -44,6 +45,7 @@ class Hall:
         *,
         ticks_per_second: float,
         most_games: int,
+        most_per_client: int | None = None,
         recorded: Sequence[Recorded] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ):
@@ -51,7 +53,9 @@ class Hall:
         self.sessions: dict[str, Session] = {}
         self.tiles = TileSheet()
         self.ticks_per_second, self.most_games, self._sleep = ticks_per_second, most_games, sleep
-        self._opening = 0
+        self.most_per_client = most_per_client or most_games
+        self._opening: list[str] = []
+        self._clients: dict[str, str] = {}
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
         self._wishes: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -64,6 +68,7 @@ class Hall:
         seats: Sequence[str],
         people: Sequence[str] = (),
         terms: Terms = FREE,
+        client: str = "",
     ) -> str:
         """Opens a game.
 
@@ -73,20 +78,26 @@ class Hall:
         - `seats`: who has each seat: `"person"`, or the key of an offer of the menu.
         - `people`: the names under which people are recorded, in the order of their seats.
         - `terms`: what people may do, and how long the game waits for them.
+        - `client`: the network address that opens it; without one, only `most_games` counts.
 
         **Returns:** the name of the game in `sessions`.
 
         **Raises:** `UsageError` with a sentence for people when this cannot be, and `OSError` when
         the game cannot be recorded.
         """
-        going_on = sum(not session.over.is_set() for session in self.sessions.values())
-        if going_on + self._opening >= self.most_games:
+        running = [x for x, session in self.sessions.items() if not session.over.is_set()]
+        clients = [*self._opening, *(self._clients[x] for x in running)]
+        if len(clients) >= self.most_games:
             raise UsageError("All places are taken. Please try again in a minute.")
-        self._opening += 1
+        if client and clients.count(client) >= self.most_per_client:
+            raise UsageError("Your network address has too many games. Please end one of them.")
+        self._opening.append(client)
         try:
-            return await self._open(layout, seats, people, terms)
+            name = await self._open(layout, seats, people, terms)
+            self._clients[name] = client
+            return name
         finally:
-            self._opening -= 1
+            self._opening.remove(client)
 
     async def again(self, name: str) -> str:
         """Opens a game with the same layout and seats, once for all people of a game.
@@ -98,7 +109,8 @@ class Hall:
         **Returns:** and **Raises:** as `open`.
         """
         if name not in self._next:
-            self._next[name] = asyncio.create_task(self.open(*self._wishes[name]))
+            wish = self.open(*self._wishes[name], client=self._clients[name])
+            self._next[name] = asyncio.create_task(wish)
         try:
             found = await asyncio.shield(self._next[name])
         except (UsageError, OSError):
@@ -196,5 +208,5 @@ class Hall:
     def _forget(self) -> None:
         over = [name for name, session in self.sessions.items() if session.over.is_set()]
         for name in over[: max(0, len(over) - _KEPT)]:
-            del self.sessions[name], self._wishes[name]
+            del self.sessions[name], self._wishes[name], self._clients[name]
             self._next.pop(name, None)

@@ -152,6 +152,7 @@ class Course:
         self._closing = False
         self._playing: dict[int, tuple[str, str]] = {}
         self._opening: set[int] = set()
+        self._clients: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -169,11 +170,16 @@ class Course:
                     self.people.let_stopped_go_on()
 
     def join(
-        self, id: str | None, token: str, parameters: Mapping[str, str] = MappingProxyType({})
+        self,
+        id: str | None,
+        token: str,
+        parameters: Mapping[str, str] = MappingProxyType({}),
+        client: str = "",
     ) -> Person:
         """Adds a person, unless one with this token is there already.
 
-        **Raises:** `UsageError` when there is no place, or no id with `id_once`.
+        **Raises:** `UsageError` when there is no place, none for the network address `client`, or
+        no id with `id_once`.
         """
         if (known := self.people.find(token)) is not None:
             return known
@@ -191,11 +197,15 @@ class Course:
         present = self.people.present(_ABSENT) | self._playing.keys()
         if len(present) >= self.plan.most_people:
             raise UsageError(FULL)
+        clients = [self._clients.get(x) for x in present]
+        if client and clients.count(client) >= self.hall.most_per_client:
+            raise UsageError("Too many people of your network take part. Please come back later.")
         with self.people.together():
             kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
             person = self.people.join(id, token, kept)
             self.people.note(person.person, "joined", "a repeated id" if before else "")
             self.people.seen(person.person)
+        self._clients[person.person] = client
         return person
 
     def place(self, person: Person) -> str:

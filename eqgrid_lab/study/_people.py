@@ -214,8 +214,8 @@ class People:
         self._now = now
         self._heard = self._heard_before()
         self._written: dict[int, float] = {}
-        first = (secrets.token_hex(4),)
-        self._data.execute("INSERT OR IGNORE INTO facts VALUES ('study', ?)", first)
+        first = [("study", secrets.token_hex(4)), ("overview", secrets.token_urlsafe(16))]
+        self._data.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", first)
 
     def close(self) -> None:
         """Closes the file."""
@@ -233,7 +233,9 @@ class People:
         self._data.execute("COMMIT")
 
     def fact(self, name: str) -> str | None:
-        """A fact about the study: its `study`, a name that no other study has, or `stopped`."""
+        """A fact about the study: its `study`, a name that no other study has; the token of its
+        `overview`; or `stopped`.
+        """
         row = self._data.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 

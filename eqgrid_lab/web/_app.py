@@ -55,6 +55,7 @@ from ..play import (
 )
 from ..show import running_return, with_last
 from ..study import Course
+from ._limits import Limits, client_of
 from ._study_routes import Answer, Endpoint, study_routes
 
 PAGE = Path(__file__).with_name("page")
@@ -122,7 +123,8 @@ def build_app(
             Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
         ]
     guard = Middleware(_Guard, hosts=frozenset(hosts))
-    app = Starlette(routes=routes, middleware=[guard], lifespan=lifespan)
+    limits = Middleware(Limits, most_per_client=hall.most_per_client)
+    app = Starlette(routes=routes, middleware=[guard, limits], lifespan=lifespan)
     app.state.hall = hall
     return app
 
@@ -232,7 +234,8 @@ async def _open(hall: Hall, request: Request) -> Response:
     if content is None:
         return _sorry("The request for a new game is too large.", 413)
     wish = read_json(content, msgspec.json.Decoder(_NewGame))
-    name = await hall.open(_layout_of(hall, wish.layout), wish.seats)
+    layout, client = _layout_of(hall, wish.layout), client_of(request.scope)
+    name = await hall.open(layout, wish.seats, client=client)
     session = hall.sessions[name]
     tokens = {"tokens": session.tokens, "watch": session.watch_token}
     return JSONResponse({"game": name, **tokens}, 201)

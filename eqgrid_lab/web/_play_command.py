@@ -5,12 +5,11 @@ import contextlib
 import dataclasses
 import importlib
 import re
-import secrets
 import socket
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -99,6 +98,8 @@ class Config:
     """Open the page in a browser."""
     most_games: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Maximum number of simultaneous games."""
+    most_per_client: Annotated[int, Meta(ge=1, le=10_000)] = 50
+    """Maximum number of simultaneous games, or of people in a study, of one network address."""
     study: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Run the study in this plan, instead of letting people choose games. With the --out of an
     existing study, continue it."""
@@ -143,11 +144,11 @@ def run(args: Sequence[str], process: Process) -> None:
     with as_usage_error():
         config.env.check()
     settings = settings_to_play(config.env)
-    policies = [
+    policies = _with_short_names(
         saved
         for path in config.policies
         for saved in _policies(path, Menu(settings), checkpoint, named)
-    ]
+    )
     if plan is not None and config.study is not None:
         policies += plan_policies(plan, config.study.parent)
     menu = Menu(settings, policies, delay=config.delay, noise=config.noise)
@@ -169,11 +170,12 @@ def run(args: Sequence[str], process: Process) -> None:
             folder,
             ticks_per_second=config.ticks_per_second,
             most_games=config.most_games,
+            most_per_client=config.most_per_client,
             recorded=recorded,
         )
         people = None if plan is None else data.enter_context(people_in(folder))
         course = None if plan is None or people is None else Course(plan, people, hall)
-        admin = secrets.token_urlsafe(16)
+        admin = "" if people is None else people.fact("overview") or ""
         names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
         # 0.0.0.0 and :: stand for all addresses of this machine.
         host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "") else config.host
@@ -264,6 +266,21 @@ def _open_folder(
         "noise": config.noise,
     }
     return open_study(config.study, settings, config.out)
+
+
+def _with_short_names(found: Iterable[SavedPolicy]) -> list[SavedPolicy]:
+    """The policies with as few of the last parts of their names as tell them apart, since people
+    see the names, and should see no path of the server.
+    """
+    policies = list(found)
+    parts = [Path(saved.name).resolve().parts for saved in policies]
+    shortened: list[SavedPolicy] = []
+    for saved, own in zip(policies, parts, strict=True):
+        tails = (own[-k:] for k in range(1, len(own) + 1))
+        unique = (x for x in tails if sum(other[-len(x) :] == x for other in parts) == 1)
+        name = "/".join(next(unique, own[-1:]))
+        shortened.append(dataclasses.replace(saved, name=name))
+    return shortened
 
 
 def _try(config: Config, menu: Menu, plan: Plan | None) -> None:

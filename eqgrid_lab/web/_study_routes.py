@@ -14,6 +14,7 @@ from starlette.routing import Route
 from ..base import UsageError
 from ..play import Hall, read_body, read_json
 from ..study import Course, Person, outcomes
+from ._limits import client_of
 
 _LARGEST_BODY = 2**22  # as many long answers as a stage may have
 _LONGEST_ID = 200
@@ -79,7 +80,8 @@ def study_routes(
                 f"The id in the address is longer than {_LONGEST_ID} characters: open the address "
                 "that was given to you."
             )
-        person = course.join(given.id, given.token, given.parameters)
+        client = client_of(request.scope)
+        person = course.join(given.id, given.token, given.parameters, client)
         return JSONResponse({"person": person.person}, 201)
 
     async def now(person: Person, request: Request) -> Response:

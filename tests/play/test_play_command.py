@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agents import read_table
+from agents.files import shipped
 from eqgrid_lab.base import Process, RunError, UsageError
 from eqgrid_lab.play import Header, Journal, SeatRecord, StepLine
 from eqgrid_lab.web import _play_command as _play
@@ -56,6 +57,20 @@ def test_a_policy_of_another_world_is_refused(tmp_path):
         run([str(policy), "--env.name", "goals", "--out", str(tmp_path / "games")])
 
 
+def test_partners_are_named_without_folders_of_the_server(tmp_path, monkeypatch):
+    served = []
+    monkeypatch.setattr(_play, "_server", lambda: lambda *args: served.append(args))
+    files = [tmp_path / name / "policy.safetensors" for name in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        shutil.copy(shipped("policies/ring.safetensors"), file)
+    flags = ["--env.layout", "ring", "--no-browser", "--port", "0", "--out", str(tmp_path / "out")]
+    run([*map(str, files), "shipped:ring", *flags])
+    menu = served[0][0].menu
+    names = [offer.name for offer in menu.offers("ring").values()]
+    assert names[:3] == ["one/policy.safetensors", "two/policy.safetensors", "shipped:ring"]
+
+
 def test_a_folder_offers_the_policies_that_can_act_in_the_world(tmp_path, monkeypatch):
     served, folder = [], tmp_path / "policies"
     monkeypatch.setattr(_play, "_server", lambda: lambda *args: served.append(args))
@@ -67,9 +82,9 @@ def test_a_folder_offers_the_policies_that_can_act_in_the_world(tmp_path, monkey
     flags = [str(folder), "--no-browser", "--port", "0"]
     run([*flags, "--env.name", "overcooked", "--out", str(tmp_path / "games")])
     names = {x.name for x in served[0][0].menu.offers("cramped").values()}
-    assert {x for x in names if str(folder) in x} == {
-        str(folder / "run"),
-        str(folder / "second.safetensors"),
+    assert {x for x in names if x in ("run", "second.safetensors", "third.safetensors")} == {
+        "run",
+        "second.safetensors",
     }
     with pytest.raises(UsageError, match=r"No policy in the folder .* can act in room"):
         run([*flags, "--env.name", "goals", "--out", str(tmp_path / "other")])
@@ -152,6 +167,8 @@ def test_a_study_goes_on_with_what_it_was_begun_with(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="cannot be read"):
         run(flags)
     assert len(served) == 2
+    tokens = [args[-1] for args in served]
+    assert tokens[0] == tokens[1] != ""
 
 
 TRIAL = """
@@ -184,7 +201,7 @@ def test_bots_try_a_plan(tmp_path, capsys):
     run([*flags, "--out", str(tmp_path / "out")])
     said = capsys.readouterr().out
     assert re.search(r"alone +3 +2 +1\.2 to 1\.2\n", said)  # a minute of waiting, and 24 steps
-    assert re.search(r"in pairs +5 +4 +0\.2 to 0\.2\n", said)
+    assert re.search(r"groups of 2 +5 +4 +0\.2 to 0\.2\n", said)
     assert re.search(r"1 +alone, together +3 *\n1 +together, alone +3 *\n", said)
     assert "4 games with another person, 2 for whom nobody came; waiting: median 0 s, " in said
     assert "finished: code -, link https://example.org/?session=bot" in said

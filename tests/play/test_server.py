@@ -5,8 +5,10 @@ import contextlib
 import json
 import time
 
+import httpx
 import numpy as np
 import pytest
+from browser import running
 from hypothesis import HealthCheck, given, settings, strategies as st
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
@@ -27,7 +29,9 @@ from eqgrid_lab.play import (
 )
 from eqgrid_lab.play._session import FREE
 from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.study import Course, People, read_plan
 from eqgrid_lab.web._app import build_app
+from eqgrid_lab.web._limits import Limits
 from eqgrid_lab.worlds import world_settings
 
 NOBODY = "nobody: it stays where it is"
@@ -341,6 +345,48 @@ def test_at_the_limit_new_people_are_told_to_wait(serve):
         answer = client.post("/api/games", content='{"layout": 0, "seats": ["person", "person"]}')
         assert answer.status_code == 400
         assert "try again" in answer.json()["text"]
+
+
+def test_one_client_has_a_share_of_games_places_and_requests(menu, tmp_path):
+    """Clients have the addresses that a proxy on the same machine passes on."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text('title = "T"\n[[stage]]\nkind = "text"\ntext = "Welcome."\n')
+    limits = {"ticks_per_second": 6, "most_games": 9, "most_per_client": 2}
+    hall, people = Hall(menu, tmp_path, **limits), People(tmp_path)
+    seats = json.dumps({"layout": 0, "seats": ["person", "person"]})
+    paths = {None: "games", Course(read_plan(plan), people, hall): "study/join"}
+    for course, path in paths.items():
+        with running(hall, course) as address:
+            for client, codes in (("10.0.0.1", [201, 201, 400]), ("10.0.0.2", [201])):
+                for number, code in enumerate(codes):
+                    token = json.dumps({"token": f"{client}-{number}".ljust(32, "x")})
+                    content = seats if course is None else token
+                    headers = {"x-forwarded-for": client}
+                    url = f"{address}api/{path}"
+                    answer = httpx.post(url, content=content, headers=headers)
+                    assert answer.status_code == code, answer.text
+                    assert code == 201 or "network" in answer.json()["text"]
+    people.close()
+
+
+def test_a_client_with_too_many_open_requests_is_rejected():
+    async def app(scope, receive, send):
+        await asyncio.sleep(0.01)
+
+    async def codes(number):
+        sent = []
+
+        async def send(message):
+            sent.append(message.get("status") or message.get("code"))
+
+        limited = Limits(app, 1)
+        for kind in ("http", "websocket"):
+            scope = {"type": kind, "client": ("c", 1), "path": "/", "headers": []}
+            await asyncio.gather(*(limited(scope, None, send) for _ in range(number)))
+        return [code for code in sent if code]
+
+    assert asyncio.run(codes(4)) == []
+    assert asyncio.run(codes(5)) == [429, 1013]
 
 
 def test_pages_of_others_are_kept_out(serve):
