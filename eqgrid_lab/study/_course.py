@@ -9,7 +9,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import final
 from urllib.parse import quote
@@ -122,7 +122,7 @@ _ABSENT = 90.0
 _ALONE = (60.0, 60.0, 600.0)
 """`Terms.patience` of a game with one person."""
 _TOGETHER = (30.0, 20.0, 60.0)
-"""`Terms.patience` of a game of two people, of whom one waits for the other."""
+"""`Terms.patience` of a game of several people, who wait for each other."""
 _NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
 """After how many seconds a result is noted again that could not be, and how long while closing."""
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
@@ -306,7 +306,7 @@ class Course:
 
         People who decline or fail a tutorial have no order, and orders of people who leave are
         given again, so that those who play are spread over all of them. Where people play with each
-        other, two who come together have the same order.
+        other, people who come together have the same order.
         Still, a person may play a game earlier that another one waits for.
         """
         games = self.plan.stage[stage]
@@ -314,14 +314,14 @@ class Course:
             return [0]
         assert isinstance(games, Games)
         numbers = list(range(len(games.game)))
-        pairs = any(game.partner == PERSON for game in games.game)
+        people = max((x.people for x in games.game if x.partner == PERSON), default=1)
         present = self.people.present(_ABSENT) | self._playing.keys()
         if games.order == "counterbalanced":
-            turn = self.people.turn(person, stage, present, len(numbers), pairs=pairs)
+            turn = self.people.turn(person, stage, present, len(numbers), people)
             first = turn % len(numbers)
             return numbers[first:] + numbers[:first]
         if games.order == "drawn":
-            drawn = self.people.turn(person, stage, present, 1, pairs=True) if pairs else person
+            drawn = self.people.turn(person, stage, present, 1, people) if people > 1 else person
             random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(numbers)
         return numbers
 
@@ -352,27 +352,28 @@ class Course:
         return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
 
     async def _begin(self, person: Person) -> bool:
-        """Opens the next game of a person: that for which another person waits, if it is left to
-        both. **Returns:** whether there is one; otherwise, wait.
+        """Opens the next game of a person: one for which other people wait, if it is left to all of
+        them. After the patience of the person, those who are there play, or the fallback does.
+
+        **Returns:** whether there is one; otherwise, wait.
         """
         me, number = person.person, self._to_play(person)[0]
         planned = self._planned(person.stage, number)
         waits = planned.partner == PERSON
         if waits and self._room.enter(me, person.stage):
             self.people.note(me, "waits")
-        for who in self._room.others(person.stage, {me, *self._playing, *self._opening}):
-            other = self.people.get(who)
-            shared = None if other is None else self._shared(other, person)
-            if other is not None and shared is not None:
-                await self._open([other, person], shared, PERSON)
+        for shared, people in self._groups(person):
+            if len(people) == self._planned(person.stage, shared).people:
+                await self._open(people, shared, PERSON)
                 return True
         if not waits:
             await self._open([person], number, planned.partner)
             return True
         if self._room.waited(me) < self.plan.patience:
             return False
-        await self._open([person], number, planned.fallback)
-        self.people.note(me, "nobody came")
+        people = dict(self._groups(person))[number]
+        await self._open(people, number, PERSON if len(people) > 1 else planned.fallback)
+        self.people.note(me, "too few came" if len(people) > 1 else "nobody came")
         return True
 
     def _planned(self, stage: int, number: int) -> PlannedGame:
@@ -388,22 +389,27 @@ class Course:
         left = [number for number in order if number not in played]
         return left if isinstance(stage, Games) else order
 
-    def _shared(self, first: Person, second: Person) -> int | None:
-        """A game with another person that comes next for one of two people at the same stage, and
-        is left to both; that of the first one if there are two. Nobody plays with themselves, in
-        two browsers.
+    def _groups(self, person: Person) -> Iterator[tuple[int, list[Person]]]:
+        """The games with other people that come next for this person or for one who waits, and the
+        people who can play each now: those who waited longest, and this person. Nobody plays with
+        themselves, in two browsers.
         """
-        if first.id is not None and first.id == second.id:
-            return None
-        stage = self.plan.stage[first.stage]
-        own, others = self._to_play(first), self._to_play(second)
-        if isinstance(stage, Games) and stage.order == "fixed":
-            own, others = own[:1], others[:1]
-        for number in (own[0], others[0]):
-            with_person = self._planned(first.stage, number).partner == PERSON
-            if with_person and number in own and number in others:
-                return number
-        return None
+        busy = {person.person, *self._playing, *self._opening}
+        found = (self.people.get(who) for who in self._room.others(person.stage, busy))
+        everybody = [*(x for x in found if x is not None), person]
+        stage = self.plan.stage[person.stage]
+        only = 1 if isinstance(stage, Games) and stage.order == "fixed" else None
+        left = {x.person: self._to_play(x)[:only] for x in everybody}
+        for number in dict.fromkeys(games[0] for games in left.values()):
+            planned = self._planned(person.stage, number)
+            if planned.partner != PERSON or number not in left[person.person]:
+                continue
+            others: dict[str | int, Person] = {}
+            for x in everybody:
+                if number in left[x.person] and (x.id is None or x.id != person.id):
+                    others.setdefault(x.id or x.person, x)
+            others.pop(person.person, None)
+            yield number, [*list(others.values())[: planned.people - 1], person]
 
     async def _open(self, people: Sequence[Person], number: int, partner: str) -> None:
         """Opens a game for one person, or for two, and notes who has which seat."""

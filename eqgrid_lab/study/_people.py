@@ -347,7 +347,7 @@ class People:
             self._data.executemany(query, pressed)
 
     def turn(
-        self, person: int, stage: int, present: Collection[int], orders: int, *, pairs: bool
+        self, person: int, stage: int, present: Collection[int], orders: int, people: int
     ) -> int:
         """The turn of a person at a stage, from 0. The remainder of its division by `orders` is the
         order in which the person plays.
@@ -360,8 +360,8 @@ class People:
         - `stage`: the stage.
         - `present`: the people who are in the study.
         - `orders`: the number of orders.
-        - `pairs`: whether two people who come together share a turn: this person gets the last turn
-            if only one person has it, who is present and has not played a game of the stage.
+        - `people`: how many people who come together share a turn: this person gets the last turn
+            if fewer have it, all of whom are present and have not played a game of the stage.
         """
         query = "SELECT turn FROM turns WHERE person = ? AND stage = ?"
         known = self._data.execute(query, (person, stage)).fetchone()
@@ -373,10 +373,10 @@ class People:
         )
         rows = self._data.execute(query, (stage,)).fetchall()
         last = rows[-1][0] if rows else -1
-        alone = [(who, at) for turn, who, at in rows if turn == last]
-        (other, at), *more = alone or [(0, -1)]
-        if pairs and not more and at == stage and other in present and not self.played(other, at):
-            turn = last
+        others = [(who, at) for turn, who, at in rows if turn == last]
+        here = [who for who, at in others if at == stage and who in present]
+        if len(here) == len(others) < people and not any(self.played(x, stage) for x in here):
+            turn = max(last, 0)
         else:
             taken = [turn % orders for turn, who, at in rows if at > stage or who in present]
             turn = min(range(last + 1, last + 1 + orders), key=lambda x: taken.count(x % orders))

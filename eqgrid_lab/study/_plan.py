@@ -81,13 +81,15 @@ class PlannedGame(_Part, frozen=True):
         of people"`; or `"person"` for another participant.
     - `name`: its name in the data; by default the name of the partner.
     - `seat`: the place of the person, or `"drawn"`; for two people, places are always drawn.
-    - `fallback`: the partner if no other participant comes in time.
+    - `people`: with `"person"`, how many people play together.
+    - `fallback`: the partner if no other participant comes in time, and in all other seats.
     """
 
     layout: _Line
     partner: _Line
     name: str = ""
     seat: Annotated[int, Meta(ge=0, le=63)] | Literal["drawn"] = "drawn"
+    people: Annotated[int, Meta(ge=2, le=64)] = 2
     fallback: str = ""
 
 
@@ -239,9 +241,10 @@ def read_plan(path: Path) -> Plan:
                 f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
                 "a person for whom no other person arrives."
             )
-        if game.partner == PERSON and plan.most_people < 2:
+        if game.partner == PERSON and plan.most_people < game.people:
             raise UsageError(
-                f"{where} pairs people in {game.layout!r}, and needs a `most_people` above 1."
+                f"{where} needs a `most_people` of at least {game.people}, who play together in "
+                f"{game.layout!r}."
             )
         if game.partner == PERSON and game.seat != "drawn":
             raise UsageError(
@@ -310,8 +313,10 @@ def _check_game(game: PlannedGame, menu: Menu) -> None:
                 f"The plan has the partner {partner!r} in {game.layout!r}, where there are "
                 f"{', '.join(repr(name) for name in sorted(names))} and 'person'."
             )
-    if game.partner == PERSON and agents < 2:
-        raise UsageError(f"The plan pairs people in {game.layout!r}, which is for one agent.")
+    if game.partner == PERSON and agents < game.people:
+        raise UsageError(
+            f"The plan has {game.people} people in {game.layout!r}, which is for {agents}."
+        )
     if game.seat != "drawn" and game.seat >= agents:
         seats = f"{game.layout!r} has {agents} seats, from 0"
         raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")

@@ -24,7 +24,7 @@ _POLL = 0.01
 
 
 def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
-    """Lets bots walk through a plan, first alone and then in pairs, and prints what they did. The
+    """Lets bots walk through a plan, first alone and then together, and prints what they did. The
     first bot of each half declines.
 
     Bots press random keys, give random answers, and pass a tutorial after one game.
@@ -77,7 +77,7 @@ def _described(stage: object) -> tuple[str, Text]:
 
 @final
 class _Walk(NamedTuple):
-    """A bot's way through a study: alone or in a pair, its number, the words that it read, and the
+    """A bot's way through a study: alone or in a group, its number, the words that it read, and the
     last page.
     """
 
@@ -112,14 +112,15 @@ class _Time:
 async def _walk_all(plan: Plan, people: People, hall: Hall) -> list[_Walk]:
     time = _Time()
     course = Course(plan, people, hall, lambda: time.now)
-    times = min(_MOST_BOTS, max(2, *(len(x.game) for x in plan.stage if isinstance(x, Games)), 2))
+    times = min(_MOST_BOTS, max([2, *(len(x.game) for x in plan.stage if isinstance(x, Games))]))
     walks: list[_Walk] = []
     try:
-        for half, size in (("alone", 1), ("in pairs", 2)):
+        largest = max([2, *(x.people for x in plan.games())])
+        for half, size in (("alone", 1), (f"groups of {largest}", largest)):
             walks.append(await _walk(course, time, half, declines=True))
             for _ in range(times):
-                pair = (_walk(course, time, half, declines=False) for _ in range(size))
-                walks += await asyncio.gather(*pair)
+                group = (_walk(course, time, half, declines=False) for _ in range(size))
+                walks += await asyncio.gather(*group)
     finally:
         await course.close()
     return walks

@@ -598,7 +598,8 @@ def test_a_game_goes_on_in_the_window_that_was_replaced(visit, tmp_path):
 
 
 def test_a_page_that_cannot_join_tries_again_by_itself(visit, tmp_path, monkeypatch):
-    (tmp_path / "plan.toml").write_text("most_people = 1\n" + PAIRS)
+    plan = PAIRS.replace('partner = "person"\nfallback', "partner")
+    (tmp_path / "plan.toml").write_text("most_people = 1\n" + plan)
     first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
     first.wait_for_selector("text=Welcome")
     second = visit(address=first.url)

@@ -1,6 +1,7 @@
 """Two people of a study who play with each other."""
 
 import asyncio
+import contextlib
 import json
 import time
 
@@ -12,6 +13,7 @@ from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu, read_journal
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.study import WaitingRoom, _course
+from eqgrid_lab.worlds import world_settings
 
 LONG = Kitchen(layout="ring", horizon=400)
 
@@ -29,13 +31,15 @@ name = "second"
 
 
 def play_together(client, *games):
-    """Plays the game of two people to its end."""
-    path = f"/api/games/{games[0]['game']}"
-    with client.websocket_connect(path) as a, client.websocket_connect(path) as b:
-        for socket, found in zip((a, b), games, strict=True):
-            socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
-            socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 1}))
-        for socket in (a, b):
+    """Plays a game of several people to its end."""
+    with contextlib.ExitStack() as stack:
+        sockets = []
+        for found in games:
+            path = f"/api/games/{found['game']}"
+            sockets.append(stack.enter_context(client.websocket_connect(path)))
+            sockets[-1].send_json({"type": "join", "token": found["token"]})
+            sockets[-1].send_json({"type": "press", "choice": 0, "action": 1})
+        for socket in sockets:
             while socket.receive_json().get("status") != "over":
                 pass
 
@@ -152,6 +156,28 @@ def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_
     )
     course.people.end_game("x", [0.0, 0.0], 8, "finished", {0: {}})
     assert course.order(second, 0) == course.order(third, 0) == [1, 0]
+
+
+def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_path):
+    world = world_settings("goals", layout="room", num_agents=3, horizon=8)
+    menu = Menu(default_settings(page("ippo"), world))
+    plan = PAIRS.replace('"ring"', '"room"').replace("fallback", "people = 3\nfallback")
+    course = course_of(menu, tmp_path, plan)
+    with client_of(course) as client:
+        for number in (3, 2):
+            people = [Participant(client) for _ in range(number)]
+            for person in people:
+                person.now()
+            games = [person.until("game") for person in people]
+            assert len({x["game"] for x in games}) == 1
+            play_together(client, *games)
+            assert [person.until("end")["outcome"] for person in people] == ["finished"] * number
+    rows = rows_of(course, "games")
+    assert [x["partner"] for x in rows] == ["person"] * 5
+    assert {x["seat"] for x in rows[:3]} == {0, 1, 2}
+    seats = read_journal(tmp_path / f"{rows[3]['file']}.jsonl").header.seats
+    assert sorted(x.human for x in seats) == [False, True, True]
+    assert [x["detail"] for x in rows_of(course, "events") if x["event"] == "too few came"] == [""]
 
 
 def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
@@ -303,7 +329,7 @@ def test_a_pair_has_no_seat_of_its_own(menu, tmp_path):
 def test_a_world_for_one_agent_has_no_pairs(menu, tmp_path, monkeypatch):
     place = menu.place("ring")
     monkeypatch.setattr(type(place.env), "num_agents", property(lambda _: 1))
-    with pytest.raises(UsageError, match="is for one agent"):
+    with pytest.raises(UsageError, match="2 people in 'ring', which is for 1"):
         course_of(menu, tmp_path, PAIRS)
 
 

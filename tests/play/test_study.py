@@ -807,7 +807,7 @@ def test_data_of_a_study_that_was_begun_earlier_can_be_used(tmp_path):
     assert people.join("abc", "b" * 32).person == 2
     assert [row[2] for row in people.table("people")[1]] == [None, 1]
     assert people.types("games")["left_by"] == "TEXT"
-    assert people.turn(2, 0, (), 1, pairs=True) == 0
+    assert people.turn(2, 0, (), 1, 2) == 0
     assert "1 people" in report_of(people)
 
 

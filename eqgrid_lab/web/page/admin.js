@@ -30,10 +30,8 @@ async function refresh() {
   $("title").textContent = found.title;
   stopped = found.stopped;
   $("stop").textContent = stopped ? "Let the study go on" : "Stop the study";
-  const count = (outcome) => found.outcomes[outcome] || 0; // a person in two browsers counts once
-  const everybody = Object.values(found.outcomes).reduce((sum, x) => sum + x, 0);
-  $("summary").textContent = `${everybody} people: ${count("finished")} finished, ${count("not finished")} on their way, `
-    + `${count("declined")} declined, ${count("failed")} failed the first game.`
+  const everybody = Object.values(found.outcomes).reduce((sum, x) => sum + x, 0); // a person in two browsers counts once
+  $("summary").textContent = `${everybody} people: ${Object.entries(found.outcomes).map(([end, x]) => `${x} ${end}`).join(", ")}.`
     + (found.stopped ? " The study is stopped: nobody can join, and no new game begins." : "");
   table("games", ["game", "layout", "people", "step", "score", ""],
     found.games.map((x) => [x.game, x.layout, x.people.join(", "), x.step, [...new Set(x.scores)].join(", "), watch(x)]));
