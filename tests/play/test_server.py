@@ -31,7 +31,6 @@ from eqgrid_lab.play._session import FREE
 from eqgrid_lab.settings import default_settings, page
 from eqgrid_lab.study import Course, People, read_plan
 from eqgrid_lab.web._app import build_app
-from eqgrid_lab.web._limits import Limits
 from eqgrid_lab.worlds import world_settings
 
 NOBODY = "nobody: it stays where it is"
@@ -369,24 +368,18 @@ def test_one_client_has_a_share_of_games_places_and_requests(menu, tmp_path):
     people.close()
 
 
-def test_a_client_with_too_many_open_requests_is_rejected():
-    async def app(scope, receive, send):
-        await asyncio.sleep(0.01)
-
-    async def codes(number):
-        sent = []
-
-        async def send(message):
-            sent.append(message.get("status") or message.get("code"))
-
-        limited = Limits(app, 1)
-        for kind in ("http", "websocket"):
-            scope = {"type": kind, "client": ("c", 1), "path": "/", "headers": []}
-            await asyncio.gather(*(limited(scope, None, send) for _ in range(number)))
-        return [code for code in sent if code]
-
-    assert asyncio.run(codes(4)) == []
-    assert asyncio.run(codes(5)) == [429, 1013]
+def test_a_client_with_too_many_open_connections_is_rejected(menu, tmp_path):
+    hall = Hall(menu, tmp_path, ticks_per_second=6, most_games=9, most_per_client=1)
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(TestClient(build_app(hall, ["testserver"])))
+        assert client.get("/api/menu").status_code == 200
+        for _ in range(4):
+            stack.enter_context(client.websocket_connect("/api/games/any"))
+        answer = client.get("/api/menu")
+        assert (answer.status_code, "too many requests" in answer.text) == (429, True)
+        with pytest.raises(WebSocketDisconnect) as caught, client.websocket_connect("/api/games/x"):
+            pass
+        assert caught.value.code == 1013
 
 
 def test_pages_of_others_are_kept_out(serve):
