@@ -417,7 +417,7 @@ class Course:
         stage, planned = self.plan.stage[at], self._planned(at, number)
         own, seats = self._seats(people, planned, number, partner)
         names = [f"person {who}" for _, who in sorted(zip(own, numbers, strict=True))]
-        waited = [self._room.waited(who) for who in numbers]
+        waited = [round(self._room.waited(who), 3) for who in numbers]
         before = self.plan.stage[:at]
         keys = any(isinstance(stage, Consent) and stage.keys for stage in before)
         goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -107,9 +108,11 @@ def report(people: People, console: Console) -> None:
     if waits:
         low, high = np.percentile(waits, [50, 95])
         console.print(f"latency: median {low:.0f} ms, 95% of games below {high:.0f} ms")
-    left = {x["file"] for x in games if x["outcome"] == "left"}
+    left = {x["file"]: x["left_how"] or "unknown" for x in games if x["outcome"] == "left"}
+    hows = ", ".join(f"{number} {how}" for how, number in Counter(left.values()).items())
+    how = f": {hows}" if hows else ""
     files = {x["file"] for x in games}
-    console.print(f"{len(left)} of {len(files)} games were left before their end")
+    console.print(f"{len(left)} of {len(files)} games were left before their end{how}")
     _print_answers(console, answers, games)
 
 

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
+import io
 import json
 import time
 
 import pytest
+from rich.console import Console
 from studies import NOBODY, PAIRS, Participant, client_of, course_of, join, rows_of, until
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu, read_journal
 from eqgrid_lab.settings import default_settings, page
-from eqgrid_lab.study import WaitingRoom, _course
+from eqgrid_lab.study import WaitingRoom, _course, report
 from eqgrid_lab.worlds import world_settings
 
 LONG = Kitchen(layout="ring", horizon=400)
@@ -212,6 +214,9 @@ def test_who_left_a_game_of_two_is_stored(menu, tmp_path, monkeypatch):
     assert (one["outcome"], two["outcome"]) == ("left", "left")
     assert one["left_by"] == two["left_by"] == str(two["seat"])
     assert (one["left_how"], one["left_s"]) == ("closed", two["left_s"])
+    said = io.StringIO()
+    report(course.people, Console(width=200, file=said))
+    assert "1 of 1 games were left before their end: 1 closed" in said.getvalue()
     assert read_journal(tmp_path / f"{one['file']}.jsonl").left == (two["seat"],)
 
 
