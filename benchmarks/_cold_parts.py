@@ -16,8 +16,8 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
 from agents import compile_evaluation, scan_updates  # noqa: E402
-from eqgrid_lab.settings import page  # noqa: E402
-from eqgrid_lab.show import compile_film  # noqa: E402
+from eqgrid_lab.settings import shipped_script  # noqa: E402
+from eqgrid_lab.show import compile_video  # noqa: E402
 
 FEW_OPTIMISATIONS = {"xla_backend_optimization_level": "0"}
 """As a run compiles the program of its initial state, which it calls once."""
@@ -30,7 +30,7 @@ def compile_program(function: Callable[..., Any], *args: Any, **options: Any) ->
 
 def list_parts() -> dict[str, Callable[[], None]]:
     """Functions that compile one program each, by name."""
-    config: Any = page("ippo")()
+    config: Any = shipped_script("ippo")()
     env, key, world = config.train_env(), jax.random.key(0), config.env.build(train=False)
     state = eqx.filter_jit(config.init_state)(env, key)
 
@@ -51,7 +51,7 @@ def list_parts() -> dict[str, Callable[[], None]]:
         "an evaluation": lambda: compile_evaluation(
             state.policy, config.eval_env(world, config.eval_episodes)
         ),
-        "the video": lambda: compile_film(
+        "the video": lambda: compile_video(
             state.policy, config.eval_env(world, 1), key, config.env.horizon
         ),
     }

@@ -24,7 +24,7 @@ from eqgrid_lab import Experiment
 from agents import evaluate, pick_run, scan_updates
 from eqgrid_lab.base import RunError, run_command
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import default_settings, page, read_flags
+from eqgrid_lab.settings import default_settings, read_flags, shipped_script
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +132,7 @@ def measure_here(config: Config, console: Console, rows: Rows) -> Iterator[tuple
         written = best["steps_per_second"] * best["kept_bytes"]
         console.print(f"the best stored rollout writes {written / 1e9:,.0f} GB/s", highlight=False)
     console.print(f"training {config.seeds} seeds of {config.total_steps:,} steps at once, twice")
-    ippo: Any = page("ippo")
+    ippo: Any = shipped_script("ippo")
     trained = dataclasses.replace(default_settings(ippo), total_steps=config.total_steps)
     yield "training", train_seeds(trained, config.seeds)
 

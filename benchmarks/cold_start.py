@@ -18,7 +18,7 @@ from typing import Annotated
 import tyro
 from learning_speed import (
     NO_CACHE,
-    PAGES,
+    SCRIPTS,
     check_ended,
     check_peers,
     jaxmarl_command,
@@ -95,7 +95,7 @@ def measure(config: Config, folder: Path) -> dict[str, list[dict[str, float]]]:
         parts = run_program(PARTS.name, [sys.executable, str(PARTS)], NO_CACHE)
         results.setdefault("parts", []).append(json.loads(parts))
         steps = str(config.total_steps)
-        ours = [sys.executable, "-u", str(PAGES / "ippo.py"), "--total-steps", steps]
+        ours = [sys.executable, "-u", str(SCRIPTS / "ippo.py"), "--total-steps", steps]
         ours += ["--out", str(folder / f"run-{number}")]
         results.setdefault("ippo.py", []).append(whole("ippo.py", ours, "steps/s  return"))
         if config.peers is not None:

@@ -32,7 +32,7 @@ from agents import collect_rollout, evaluate, scan_updates
 from eqgrid import read_regular_text
 from eqgrid_lab.base import RunError, UsageError, run_command
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import default_settings, page, read_flags
+from eqgrid_lab.settings import default_settings, read_flags, shipped_script
 from eqgrid_lab.show import print_table
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -91,7 +91,7 @@ def learner_parts(num_envs: int) -> dict[Part, tuple[Callable[..., Any], tuple[A
 
     - `num_envs`: the number of environments.
     """
-    ippo: Any = page("ippo")
+    ippo: Any = shipped_script("ippo")
     config = dataclasses.replace(default_settings(ippo), num_envs=num_envs)
     env, key, learner = config.train_env(), jax.random.key(0), config.learner()
     state = eqx.filter_eval_shape(config.init_state, env, key)

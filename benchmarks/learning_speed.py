@@ -28,7 +28,7 @@ from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import print_table
 
-PAGES = Path(__file__).parents[1] / "experiments"
+SCRIPTS = Path(__file__).parents[1] / "experiments"
 JAXMARL_SCRIPT = Path(__file__).parent / "baselines" / "jaxmarl_ippo.py"
 NO_CACHE = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 THRESHOLDS = (200, 220)
@@ -82,7 +82,7 @@ def ours(folder: Path, flags: dict[str, str], cache: Path, seed: int) -> dict[st
         env.pop(name, None)  # they would take precedence over `cache`
     flags = {**flags, "--out": str(folder), "--seed": str(seed)}
     run_program(
-        "ippo.py", [sys.executable, str(PAGES / "ippo.py"), *itertools.chain(*flags.items())], env
+        "ippo.py", [sys.executable, str(SCRIPTS / "ippo.py"), *itertools.chain(*flags.items())], env
     )
     result = json.loads(read_regular_text(folder / "result.json"))
     seconds = {x: result["reached"].get(str(x), {}).get("wall_seconds") for x in THRESHOLDS}
@@ -96,7 +96,12 @@ def single_file(total_steps: int, seed: int) -> dict[str, Any]:
 
     **Raises:** `RunError` when the run fails.
     """
-    command = [sys.executable, str(PAGES / "single_file_ppo.py"), "--total-steps", str(total_steps)]
+    command = [
+        sys.executable,
+        str(SCRIPTS / "single_file_ppo.py"),
+        "--total-steps",
+        str(total_steps),
+    ]
     lines = run_program("single_file_ppo.py", [*command, "--seed", str(seed)], NO_CACHE)
     speeds = [float(x.replace(",", "")) for x in re.findall(r"([\d,]+) steps/s", lines)]
     return {"steps_per_second": statistics.median(speeds)}

@@ -25,7 +25,7 @@ from eqgrid_lab import Kitchen
 from agents import load_policy, shipped_policies
 from eqgrid import make
 from eqgrid_lab.play import Hall, Menu, Session
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.web._app import build_app
 
 RATE, SECONDS, LAST = 6, 20, 1500
@@ -37,7 +37,7 @@ KEYS = ("ArrowUp", "ArrowDown", "ArrowRight", "ArrowLeft", None, "Space")
 @contextlib.contextmanager
 def served() -> Iterator[tuple[Hall, str]]:
     """A server of games in the kitchen `cramped`, and its address."""
-    menu = Menu(default_settings(page("ippo"), Kitchen(layout="cramped")))
+    menu = Menu(default_settings(shipped_script("ippo"), Kitchen(layout="cramped")))
     with tempfile.TemporaryDirectory() as folder:
         hall = Hall(menu, Path(folder), ticks_per_second=RATE, most_games=1)
         app = build_app(hall, ["127.0.0.1"], None, "secret")

@@ -26,7 +26,7 @@ from agents import PartnerTeam, PolicyPartner, load_policy
 from agents.files import shipped
 from eqgrid import AbstractEnv, AppendAgentId, AutoReset, Vectorize, make, record_play
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.show import caption, film_episode
+from eqgrid_lab.show import caption, video_episode
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "runs/videos"
@@ -207,13 +207,13 @@ def trained_frames(video: str) -> tuple[list[Image.Image], list[int]]:
 
     def draw(states: Any, returns: Sequence[float]) -> bytes:
         captions = [made.caption(score * world.num_agents) for score in returns]
-        film = world.render_episode(states, captions=captions, cell_pixels=made.cell_pixels)
-        frames.extend(images(film))
+        video = world.render_episode(states, captions=captions, cell_pixels=made.cell_pixels)
+        frames.extend(images(video))
         durations.extend([made.milliseconds] * (len(returns) - 1) + [LAST])
         return b""
 
     for episode in range(made.episodes):
-        film_episode(team, env, draw, jax.random.key(episode), made.steps)
+        video_episode(team, env, draw, jax.random.key(episode), made.steps)
     return frames, durations
 
 
@@ -227,7 +227,7 @@ def biped() -> bytes:
         captions = [caption(score) for score in returns]
         return world.render_episode(states, width=400, frames_per_second=12.5, captions=captions)
 
-    return film_episode(PartnerTeam((agent,)), env, draw, jax.random.key(0), BIPED_STEPS)
+    return video_episode(PartnerTeam((agent,)), env, draw, jax.random.key(0), BIPED_STEPS)
 
 
 def frames_of(kitchen: str, cell_pixels: int) -> list[Image.Image]:
@@ -260,8 +260,8 @@ def make_video(video: str) -> None:
         frames = frames_of("cramped", 56)
         write_gif(frames, file, [*[MILLISECONDS] * (len(frames) - 1), LAST])
     elif video == "kitchens":
-        films = [frames_of(kitchen, 40)[::2] for kitchen in KITCHENS]
-        together = [beside([[*now[:3]], [*now[3:]]]) for now in zip(*films, strict=True)]
+        videos = [frames_of(kitchen, 40)[::2] for kitchen in KITCHENS]
+        together = [beside([[*now[:3]], [*now[3:]]]) for now in zip(*videos, strict=True)]
         write_gif(together, file, [*[200] * (len(together) - 1), LAST])
     elif video == "biped":
         file.write_bytes(biped())

@@ -24,7 +24,7 @@ TASKS = {
         "randomise initial states": "eqgrid.grid.RandomPositions eqgrid.grid.WithProbability",
         "sample a new layout in every episode": "eqgrid.grid.RandomLayouts "
         "eqgrid.grid.AbstractGenerator eqgrid.grid.LayoutPool",
-        "draw a state or an episode": "eqgrid.grid.render eqgrid.grid.film "
+        "draw a state or an episode": "eqgrid.grid.render eqgrid.grid.video "
         "eqgrid.grid.render_episode",
     },
     "Overcooked": {

@@ -1,4 +1,4 @@
-"""Finds the best possible return with partners that have no memory, and a film of how to reach it.
+"""Finds the best possible return with partners that have no memory, and a video of how to reach it.
 
 python experiments/best_response.py forced --partners people --counters 1,2 2,2
 python experiments/best_response.py ring --partners people --agent RUN --levels 0 0.2 0.5 1
@@ -44,7 +44,7 @@ from eqgrid_lab.commands import (
     read_held_out,
 )
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import PolicySettings, default_settings, page, read_flags
+from eqgrid_lab.settings import PolicySettings, default_settings, read_flags, shipped_script
 from eqgrid_lab.show import (
     mean_with_interval,
     new_figure,
@@ -93,8 +93,8 @@ class Config:
     """Maximum memory for values and probabilities, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Maximum disk space for the actions of one response, in GiB."""
-    film: bool = True
-    """Write films."""
+    video: bool = True
+    """Write videos."""
     keep: bool = False
     """Keep the returns next to the file of --partners, where partners.py finds them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -129,7 +129,7 @@ def set_up(config: Config) -> Setup:
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
     world = build_one_kitchen(kitchen, "A best response is searched")
-    settings = default_settings(page("ippo"), kitchen)
+    settings = default_settings(shipped_script("ippo"), kitchen)
     env = settings.observe(world)
     described, file = _describe(config)
     partners = build_partners(described, file, settings, env, PolicyFlags())
@@ -181,7 +181,7 @@ def _check_room(model: JointModel, config: Config) -> None:
 
 
 def find_responses(config: Config, setup: Setup, folder: Path, console: Console) -> list[Table]:
-    """Finds the best responses to all partners, prints them, and draws films.
+    """Finds the best responses to all partners, prints them, and draws videos.
 
     **Returns:** the entries for the file of results.
     """
@@ -221,9 +221,9 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
                     "seconds": found.seconds,
                 }
             )
-            if config.film:
+            if config.video:
                 name = f"{Path(one.name).stem}-seat-{seat}.gif"
-                write_whole(folder / name, setup.kitchen.draw(setup.world, *found.film))
+                write_whole(folder / name, setup.kitchen.draw(setup.world, *found.video))
         if config.keep:
             best = BestResponses(setup.file, setup.settings)
             best.keep_exact(one, values, config.counters)

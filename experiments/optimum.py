@@ -1,4 +1,4 @@
-"""Finds the best possible return of a kitchen with two cooks, and writes a plan and a film of it.
+"""Finds the best possible return of a kitchen with two cooks, and writes a plan and a video of it.
 
 python experiments/optimum.py forced --counters 1,2 2,2
 """
@@ -68,8 +68,8 @@ class Config:
     """Maximum memory for the values of joint states, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
     """Maximum disk space for values during the search, in GiB."""
-    film: bool = True
-    """Write a film."""
+    video: bool = True
+    """Write a video."""
     store: bool = False
     """Store the plan in the package, if it improves on the stored one."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -172,13 +172,13 @@ def run(args: Sequence[str]) -> None:
         console.print(describe(plan), highlight=False, soft_wrap=True)
         write_json(folder / "plan.json", {**plan.to_dict(), **took})
         console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
-        if config.film:
+        if config.video:
             actions = plan.joint_actions()
             # One more step, of which only the state before it is drawn.
             states, rewards = replay(env, jnp.concatenate([actions, actions[-1:]]))
             scores = running_return(np.asarray(rewards[:-1]))
             write_whole(folder / "episode.gif", kitchen.draw(env, states, scores))
-            console.print(f"film  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
+            console.print(f"video  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
         if config.store:
             console.print("kept with the package" if store(plan) else "no better than the one kept")
 

@@ -13,7 +13,7 @@ from eqgrid_lab import Experiment
 from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
 from eqgrid_lab.runs import run_command_line
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 _LISTEN = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
@@ -38,14 +38,14 @@ def listening() -> Iterator[Process]:
 
 
 def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
-    """Calls `ippo.py`, or another page, with these arguments.
-    A page that is not among those of eqgrid is given by its class.
+    """Calls `ippo.py`, or another script, with these arguments.
+    A script that is not among those of eqgrid is given by its class.
 
     **Returns:** the exit code.
     """
     with pytest.MonkeyPatch.context() as patch, listening() as process:
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        experiment: Any = page(algorithm) if isinstance(algorithm, str) else algorithm
+        experiment: Any = shipped_script(algorithm) if isinstance(algorithm, str) else algorithm
         return run_command_line(experiment, process)
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 
 from eqgrid_lab.base import Process
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 process = Process.listen()
 
@@ -32,4 +32,4 @@ def train_until_the_accident(*args, hooks, **kwargs):
 
 
 train, _members.train = _members.train, train_until_the_accident
-process.finish(run_command_line(page("ippo"), process))
+process.finish(run_command_line(shipped_script("ippo"), process))

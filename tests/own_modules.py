@@ -4,7 +4,7 @@ import contextlib
 import sys
 from pathlib import Path
 
-from eqgrid_lab.settings import page, parse as parse_page
+from eqgrid_lab.settings import parse as parse_page, shipped_script
 
 
 @contextlib.contextmanager
@@ -22,4 +22,4 @@ def in_folder_of(folder, monkeypatch, **modules):
 
 def parse(*args, algorithm="ippo"):
     """The settings of a command line."""
-    return parse_page(page(algorithm), args)
+    return parse_page(shipped_script(algorithm), args)

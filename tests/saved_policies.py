@@ -15,7 +15,7 @@ from agents import (
     save_policy,
     trained_policy,
 )
-from eqgrid_lab.settings import dump, page, parse
+from eqgrid_lab.settings import dump, parse, shipped_script
 
 
 def loud(*args, final_scale, **options):
@@ -32,7 +32,7 @@ def build(env, key, view, shared):
 @functools.cache
 def untrained(flags, seed, algorithm, shared):
     """A policy, and the settings of a run that would write it."""
-    config = parse(page(algorithm), [*flags, "--seed", str(seed)])
+    config = parse(shipped_script(algorithm), [*flags, "--seed", str(seed)])
     env = config.eval_env(config.env.build(train=False), 2)
     view = LocalObservation() if algorithm == "ippo" else JointObservation()
     view = GlobalState() if getattr(config, "critic", None) == "state" else view

@@ -7,7 +7,7 @@ import os
 import time
 
 from eqgrid_lab.base import Process
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 process = Process.listen()
 
@@ -22,4 +22,4 @@ def train_slowly(*args, hooks, **kwargs):
 
 
 train, _members.train = _members.train, train_slowly
-process.finish(run_command_line(page("ippo"), process))
+process.finish(run_command_line(shipped_script("ippo"), process))

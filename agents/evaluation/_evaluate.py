@@ -209,7 +209,7 @@ def step_episodes(
     keys: Shaped[PRNGKeyArray, " 2"],
     greedy: bool,
 ) -> tuple[Shaped[Array, "envs agents ..."], TimeStep, RunnerState]:
-    """Takes one step in all environments, for evaluations, recordings and films.
+    """Takes one step in all environments, for evaluations, recordings and videos.
 
     **Arguments:**
 

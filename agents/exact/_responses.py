@@ -178,7 +178,7 @@ class Found:
     - `played`: the returns of games with this partner.
     - `unchanged`: the returns of games with the partner as it is.
     - `seconds`: how long it took to find it.
-    - `film`: the states of the first game, from its start to its end, and the return so far in
+    - `video`: the states of the first game, from its start to its end, and the return so far in
         each of them.
     """
 
@@ -188,7 +188,7 @@ class Found:
     played: Float[np.ndarray, " games"]
     unchanged: Float[np.ndarray, " games"]
     seconds: float
-    film: tuple[PyTree, list[float]]
+    video: tuple[PyTree, list[float]]
 
     def check(self) -> None:
         """**Raises:** `RuntimeError` when the mean return in the environment is more than five
@@ -246,11 +246,11 @@ def respond(
         for place in set(reachable_counters(model.env.layout)) - set(model.cells):
             others[place] = True
         careful = HandsOff(plain, jnp.asarray(others))
-        played, film = _play(env, response, careful, keys, horizon)
+        played, video = _play(env, response, careful, keys, horizon)
         exact, unchanged = plain is partner and not others.any(), played
         if not exact:
             unchanged, _ = _play(env, response, partner, keys, horizon)
-    return Found(seat, value, exact, played, unchanged, round(seconds, 1), film)
+    return Found(seat, value, exact, played, unchanged, round(seconds, 1), video)
 
 
 def _play(
@@ -275,8 +275,8 @@ def _play(
             break
         actions = response.act(steps, response.model.locate_all(worlds)).astype(np.int32)
         states = _advance(env, partner, response.seat, states, jnp.asarray(actions))
-    film = jax.tree.map(lambda *x: np.stack(x), *first)
-    return np.asarray(states.game.episode_return).mean(axis=-1), (film, scores)
+    video = jax.tree.map(lambda *x: np.stack(x), *first)
+    return np.asarray(states.game.episode_return).mean(axis=-1), (video, scores)
 
 
 @eqx.filter_jit

@@ -1,4 +1,4 @@
-"""One step of the agents in their environments, for rollouts, evaluations and films."""
+"""One step of the agents in their environments, for rollouts, evaluations and videos."""
 
 from typing import final
 

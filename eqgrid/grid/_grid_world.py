@@ -27,7 +27,7 @@ from ._rewards import (
 from ._starts import AbstractStart, apply_starts, check_starts
 from ._step import AbstractPhase, Step, run_phases
 from ._world import World
-from .drawing import Film, film, render, render_episode
+from .drawing import Video, render, render_episode, video
 from .observations import AbstractObservation, Planes
 
 InfoEntry: TypeAlias = Callable[[Step], Shaped[Array, "..."]]
@@ -286,18 +286,18 @@ class AbstractGridWorld(AbstractEnv):
         """Draws one state as an RGB image; see `eqgrid.grid.render`."""
         return render(self.layout, state, cell_pixels=cell_pixels, caption=caption)
 
-    def film(
+    def video(
         self,
         states: World,
         *,
         cell_pixels: int = 32,
         frames_per_second: int | float = 8,
         captions: Sequence[str] | None = None,
-    ) -> Film:
-        """A film of the states of an episode, which a notebook displays as a player; every array of
-        `states` has a leading time axis. See `eqgrid.grid.film`.
+    ) -> Video:
+        """A video of the states of an episode, which a notebook displays as a player; every array
+        of `states` has a leading time axis. See `eqgrid.grid.video`.
         """
-        return film(
+        return video(
             self.layout,
             states,
             cell_pixels=cell_pixels,
@@ -307,7 +307,7 @@ class AbstractGridWorld(AbstractEnv):
 
     def _repr_html_(self) -> str:
         """The first steps of an episode with random actions, as a player for notebooks."""
-        return self.film(
+        return self.video(
             _random_play(self, jax.random.key(0), min(30, int(self.horizon)))
         )._repr_html_()
 

@@ -40,11 +40,11 @@ from ._named import (
 )
 from ._run_files import (
     ABANDONED as ABANDONED,
-    FILM_FILE as FILM_FILE,
     IDENTITY as IDENTITY,
     PARTNERS as PARTNERS,
     SETTINGS_FILE as SETTINGS_FILE,
     SWEEP_FILE as SWEEP_FILE,
+    VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
     has_learned as has_learned,
     is_complete as is_complete,

@@ -20,7 +20,7 @@ class RunError(Exception):
 
 
 class PictureError(RunError):
-    """A figure cannot be drawn without matplotlib, or a film of a world of the user."""
+    """A figure cannot be drawn without matplotlib, or a video of a world of the user."""
 
 
 @contextmanager

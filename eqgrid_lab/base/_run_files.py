@@ -75,7 +75,7 @@ def read_metadata(path: Path) -> Table:
     return metadata
 
 
-SETTINGS_FILE, FILM_FILE = "config.toml", "episode.gif"
+SETTINGS_FILE, VIDEO_FILE = "config.toml", "episode.gif"
 SWEEP_FILE = "sweep.json"
 """The file by which the folder of a sweep is known."""
 ABANDONED = ".abandoned"
@@ -84,7 +84,7 @@ WANDB_ID = "wandb-id.txt"
 """The id of the run of Weights & Biases, which a resumed run continues."""
 
 _FILES = (
-    *("result.json", "curve.png", FILM_FILE, "metrics.csv", SETTINGS_FILE),
+    *("result.json", "curve.png", VIDEO_FILE, "metrics.csv", SETTINGS_FILE),
     *("checkpoints/last.safetensors", "checkpoints/best.safetensors", "policy.safetensors"),
 )
 """The files that every complete run has."""
@@ -101,9 +101,9 @@ out: each of its runs has a unique name, and may not be uploaded yet.
 _FOLDERS = ("checkpoints", "tensorboard", "trace")
 
 
-def is_complete(folder: Path, film: bool = True) -> bool:
-    """Whether a run has written all its files; `film` sets whether they include a GIF."""
-    names = (name for name in _FILES if film or name != FILM_FILE)
+def is_complete(folder: Path, video: bool = True) -> bool:
+    """Whether a run has written all its files; `video` sets whether they include a GIF."""
+    names = (name for name in _FILES if video or name != VIDEO_FILE)
     return all(os.path.lexists(folder / name) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""The program of a page that clones people: it reads games, trains models, and writes a folder."""
+"""The program of a script that clones people: reads games, trains models, and writes a folder."""
 
 import dataclasses
 import functools
@@ -30,8 +30,8 @@ from agents.training import stack_runs
 from eqgrid import AbstractEnv, AutoReset, OneOf, Vectorize, play
 
 from ..base import (
-    FILM_FILE,
     SETTINGS_FILE,
+    VIDEO_FILE,
     Failures,
     Process,
     UsageError,
@@ -41,33 +41,33 @@ from ..base import (
 from ..folders import folder_name, open_folder, write_csv, write_json, writing_into
 from ..runs import open_console, portable
 from ..settings import dump, to_table
-from ..show import film_episode, median_seed
+from ..show import median_seed, video_episode
 from ._report import EpochDisplay, Result, draw_confusion, draw_scores, greet, print_models
 from ._settings import Cloning, Recorded, most_frequent, parse_cloning, read_recorded
 
 _KINDS = ("last", "best")
 
 
-def run_cloning(page: type[Cloning]) -> None:
-    """Runs the command line of a page that clones people, and exits.
+def run_cloning(script: type[Cloning]) -> None:
+    """Runs the command line of a script that clones people, and exits.
 
-    It writes the policies of the models, their scores, plots and a film into a folder of its own.
+    It writes the policies of the models, their scores, plots and a video into a folder of its own.
     `--help` lists the flags.
 
     **Arguments:**
 
-    - `page`: the class that the page defines.
+    - `script`: the class that the script defines.
     """
     args = sys.argv[1:]
-    run_process(lambda process: run(page, args, process), "--width, --num-seeds or --episodes")
+    run_process(lambda process: run(script, args, process), "--width, --num-seeds or --episodes")
 
 
-def run(page: type[Cloning], args: Sequence[str], process: Process) -> int:
+def run(script: type[Cloning], args: Sequence[str], process: Process) -> int:
     """Parses a command line, trains the models, and writes the folder of the run.
 
     **Arguments:**
 
-    - `page`: the class that the page defines.
+    - `script`: the class that the script defines.
     - `args`: the command line.
     - `process`: the process, with its clock and signals.
 
@@ -75,7 +75,7 @@ def run(page: type[Cloning], args: Sequence[str], process: Process) -> int:
 
     **Raises:** the errors that `exit_code_of` prints.
     """
-    config = parse_cloning(page, args)
+    config = parse_cloning(script, args)
     world = config.observe(config.env.build(train=False))
     process.begin()
     recorded = read_recorded(config, world)
@@ -114,9 +114,8 @@ def _train(
     console: Console, config: Cloning, world: AbstractEnv, recorded: Recorded, process: Process
 ) -> _Models:
     """Trains the models of all seeds.
-
-    **Raises:** `UsageError` when the page's policy is not one network for all agents, and `Stopped`
-    after a signal.
+    **Raises:** `UsageError` when the script's policy is not one network for all agents, and
+    `Stopped` after a signal.
     """
     envs, learner, started = Vectorize(world, 1), config.learner(), time.perf_counter()
     seeds = range(config.seed, config.seed + config.num_seeds)
@@ -261,13 +260,13 @@ def _write(
     with failures.writing(folder / "confusion.png"):
         confusion = np.asarray(models.scores[config.keep][middle].confusion)
         draw_confusion(folder / "confusion.png", confusion, title)
-    with failures.writing(folder / FILM_FILE):
+    with failures.writing(folder / VIDEO_FILE):
         # One game of a model with itself.
         partner = config.partner(models.policies[config.keep][middle], config, world)
         team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)
         draw, key = functools.partial(config.env.draw, world), jax.random.key(config.seed)
-        film = film_episode(team, one, draw, key, config.env.horizon)
-        write_whole(folder / FILM_FILE, film)
+        video = video_episode(team, one, draw, key, config.env.horizon)
+        write_whole(folder / VIDEO_FILE, video)
 
 
 def _write_one(

@@ -1,4 +1,4 @@
-"""The settings of a page that clones people, such as `experiments/bc.py`, and its games."""
+"""The settings of a script that clones people, such as `experiments/bc.py`, and its games."""
 
 import abc
 import dataclasses
@@ -106,12 +106,12 @@ class Cloning(PolicySettings):
             raise UsageError(f"--seed {self.seed} is too large for --num-seeds {self.num_seeds}.")
 
 
-def parse_cloning(page: type[C], args: Sequence[str]) -> C:
-    """Parses the command line of a page that clones people.
+def parse_cloning(script: type[C], args: Sequence[str]) -> C:
+    """Parses the command line of a script that clones people.
 
     **Arguments:**
 
-    - `page`: the class that the page defines.
+    - `script`: the class that the script defines.
     - `args`: the command line.
 
     **Returns:** the checked settings.
@@ -121,10 +121,10 @@ def parse_cloning(page: type[C], args: Sequence[str]) -> C:
     args = at_home(args)
     network, file = value_after("--network", args), value_after("--config", args)
     if file is not None:
-        default = load(Path(file), page, network=network)
+        default = load(Path(file), script, network=network)
     else:
-        default = with_network(default_settings(page), network)
-    config = cli(default, args, command_of(page), inspect.cleandoc(page.__doc__ or ""))
+        default = with_network(default_settings(script), network)
+    config = cli(default, args, command_of(script), inspect.cleandoc(script.__doc__ or ""))
     check_limits(config)
     check_network(config)
     with as_usage_error():

@@ -16,7 +16,7 @@ from eqgrid import AbstractPartner, OneOf, read_regular_text
 
 from ..base import Named, UsageError, reason
 from ..folders import MAX_RESULT_BYTES, short_name, write_json
-from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, page
+from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, shipped_script
 from ..worlds import world_settings
 from ._heldout import HeldOut
 from ._policies import play_with
@@ -136,11 +136,11 @@ def training_settings(config: PolicySettings, steps: int) -> Experiment:
     the default of the world.
     """
     env: Any = config.env.as_judged()
-    own = type(config)().env  # a custom page may have a world of its own
+    own = type(config)().env  # a custom script may have a world of its own
     default = own if own.name == env.name else world_settings(env.name, Named(worlds=(env.name,)))
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
     changes = {"shaping_steps": max(1, steps // 2), **config.appended}
-    settings = default_settings(page("ippo"), env)
+    settings = default_settings(shipped_script("ippo"), env)
     assert isinstance(settings, Experiment)
     return dataclasses.replace(settings, **changes)
 

@@ -72,7 +72,7 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: Table, results: Pat
     - `folder`: the folder, which is made if needed.
     - `saved`: the policy.
     - `evaluation`: the contents of `evaluation.json`.
-    - `results`: the folder with that file and the film.
+    - `results`: the folder with that file and the video.
 
     **Raises:** `OSError` or `CheckpointError` when the folder cannot be written.
     """

@@ -39,7 +39,7 @@ from ._policies import (
 
 _LARGEST_TABLE = 12
 
-PAGE = "experiments/crossplay.py"
+SCRIPT = "experiments/crossplay.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     started = time.perf_counter()
-    config = read_flags(Config(), args, PAGE)
+    config = read_flags(Config(), args, SCRIPT)
     policies = config.read_all_seeds(config.layout)
     if len(policies) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
@@ -88,7 +88,7 @@ def run(args: Sequence[str]) -> None:
         returns = play_all(shown, partners, keys)
         matrix = returns.mean(axis=-1)
         result = {
-            "command": f"{program(PAGE)} {shlex.join(args)}",
+            "command": f"{program(SCRIPT)} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],

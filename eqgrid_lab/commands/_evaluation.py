@@ -1,4 +1,4 @@
-"""The command `evaluate.py`: the returns of policies in every seat, with films and a card."""
+"""The command `evaluate.py`: the returns of policies in every seat, with videos and a card."""
 
 import dataclasses
 import functools
@@ -32,7 +32,7 @@ from ..base import RunError, Table, UsageError, keep_compiled_programs, run_comm
 from ..folders import open_results, short_name, shown_path, write_json
 from ..runs import mean_totals
 from ..settings import PolicySettings, Seed, read_flags
-from ..show import film_episode, path_text, print_paths, print_table, with_deviation
+from ..show import path_text, print_paths, print_table, video_episode, with_deviation
 from ..worlds import WorldSettings, kitchen_layout, reference_name
 from ._card import upload, write_card
 from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
@@ -40,7 +40,7 @@ from ._policies import PolicyFlags, common_world, judging_env, lineups, short_na
 
 @dataclasses.dataclass(frozen=True)
 class Config(PolicyFlags):
-    """Evaluates trained policies, alone or together, and writes a folder of returns and films."""
+    """Evaluates trained policies, alone or together, and writes a folder of returns and videos."""
 
     layout: str | None = None
     """Layout to play in; by default, the layout of training."""
@@ -48,7 +48,7 @@ class Config(PolicyFlags):
     """Episodes of every team with sampled actions, and the same number with greedy actions."""
     seed: Seed = 0
     """Seed of all randomness."""
-    film: bool = True
+    video: bool = True
     """Write GIFs of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all episodes, step by step, into a new .parquet or .npz file."""
@@ -68,7 +68,7 @@ class Place:
     - `settings`: the settings of the first policy, whose world can also render its states.
     - `world`: one environment, before features are appended to its observations.
     - `many`: one environment for each episode.
-    - `one`: a single environment, for the film.
+    - `one`: a single environment, for the video.
     """
 
     settings: PolicySettings
@@ -159,9 +159,9 @@ def run(args: Sequence[str]) -> None:
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
         for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)
-        drawn = place.env.has_film and config.film
-        films = _draw_films(folder, teams, place, config.seed) if drawn else []
-        print_paths(console, [folder / name for name in ("evaluation.json", *films)])
+        drawn = place.env.has_video and config.video
+        videos = _draw_videos(folder, teams, place, config.seed) if drawn else []
+        print_paths(console, [folder / name for name in ("evaluation.json", *videos)])
         if config.card is not None:
             write_card(config.card, policies[0], evaluation, folder)
             console.print(Text(f"model card: {config.card / 'README.md'}"), soft_wrap=True)
@@ -200,8 +200,8 @@ def _judge(team: Team, place: Place, seed: int) -> Table:
     }
 
 
-def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) -> list[str]:
-    """Draws one film for every team, with drawn actions.
+def _draw_videos(folder: Path, teams: Sequence[Team], place: Place, seed: int) -> list[str]:
+    """Draws one video for every team, with drawn actions.
 
     **Returns:** the names of the files.
     """
@@ -210,8 +210,8 @@ def _draw_films(folder: Path, teams: Sequence[Team], place: Place, seed: int) ->
     for number, team in enumerate(team for team in teams if team.actions == "drawn"):
         key = jax.random.fold_in(jax.random.key(seed), number)
         names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
-        film = film_episode(team.policy, place.one, draw, key, place.env.horizon)
-        write_whole(folder / names[-1], film)
+        video = video_episode(team.policy, place.one, draw, key, place.env.horizon)
+        write_whole(folder / names[-1], video)
     return names
 
 

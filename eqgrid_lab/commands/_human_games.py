@@ -142,7 +142,7 @@ def share_of_time(
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""
 
-PAGE = "experiments/human_games.py"
+SCRIPT = "experiments/human_games.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Config(PolicyFlags):
     """One half of the games of 2019; by default, both."""
     games: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Table of recorded games, instead of Overcooked-AI's games."""
-    film: Annotated[int, Meta(ge=0)] | None = None
+    video: Annotated[int, Meta(ge=0)] | None = None
     """Number of a game in games.csv to write as a GIF."""
     episodes: Annotated[int, Meta(ge=2, le=2**12)] = 32
     """Episodes of each policy with itself."""
@@ -193,15 +193,15 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, PAGE)
+    config = read_flags(Config(), args, SCRIPT)
     policies = config.read_all_seeds() if config.policies else []
     kitchen = config.kitchen
     judged = common_world(policies) if policies else None
     if judged is not None:
         kitchen = kitchen or judged[0].env.title
     games = recorded_games(config.games, config.split, kitchen)
-    if config.film is not None and config.film >= len(games):
-        raise UsageError(f"--film must be below {len(games)}, the number of these games.")
+    if config.video is not None and config.video >= len(games):
+        raise UsageError(f"--video must be below {len(games)}, the number of these games.")
     with open_results(f"human-games-{kitchen or 'all'}", config.out) as (folder, console):
         keep_compiled_programs()
         groups = _people(games)
@@ -215,11 +215,11 @@ def run(args: Sequence[str]) -> None:
                 _print_behaviour(console, name, own)
             paths.append(folder / f"where-{short_name(name)}.png")
             draw_heat_maps(paths[-1], own[0].layout, [(x.name, x.games) for x in own], name)
-        if config.film is not None:
-            paths.append(folder / f"game-{config.film}.gif")
-            write_whole(paths[-1], film_of(games[config.film]))
+        if config.video is not None:
+            paths.append(folder / f"game-{config.video}.gif")
+            write_whole(paths[-1], video_of(games[config.video]))
         summary = {name: [_numbers(group) for group in own] for name, own in groups.items()}
-        about = {"command": f"{program(PAGE)} {shlex.join(args)}"}
+        about = {"command": f"{program(SCRIPT)} {shlex.join(args)}"}
         write_json(folder / "human_games.json", about | {"kitchens": summary})
         write_csv(folder / "games.csv", _rows(games, groups))
         print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])
@@ -334,7 +334,7 @@ def _mean(numbers: Float[np.ndarray, " games"]) -> float:
 def _rows(
     games: Sequence[HumanGame], groups: Mapping[str, Sequence[Group]]
 ) -> list[dict[str, object]]:
-    """A row for each game of people, in the order in which `--film` counts them."""
+    """A row for each game of people, in the order in which `--video` counts them."""
     found = {}
     for group in (group for own in groups.values() for group in own):
         numbers = group.found.numbers()
@@ -355,7 +355,7 @@ def _rows(
     ]
 
 
-def film_of(game: HumanGame) -> bytes:
+def video_of(game: HumanGame) -> bytes:
     """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
     of the game. Games of agents, whose times are steps, have 8 steps a second.
     """

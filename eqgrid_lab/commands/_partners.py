@@ -37,7 +37,7 @@ from ._policies import (
     score_rows,
 )
 
-PAGE = "experiments/partners.py"
+SCRIPT = "experiments/partners.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, PAGE)
+    config = read_flags(Config(), args, SCRIPT)
     if str(config.partners) == "people" and not config.partners.exists():
         config = dataclasses.replace(config, partners=PEOPLE)
     held_out, seed = read_held_out(config.partners)
@@ -115,7 +115,7 @@ def run(args: Sequence[str]) -> None:
         returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
         scores = returns.mean(axis=(0, 3))
         result = {
-            "command": f"{program(PAGE)} {shlex.join(args)}",
+            "command": f"{program(SCRIPT)} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],

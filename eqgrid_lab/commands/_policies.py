@@ -35,7 +35,14 @@ from eqgrid import (
 from ..base import Named, UsageError, is_own, seed_folders
 from ..folders import short_name
 from ..runs import SavedPolicy, read_policy
-from ..settings import PolicySettings, at_home, default_settings, load_page, page, value_after
+from ..settings import (
+    PolicySettings,
+    at_home,
+    default_settings,
+    load_script,
+    shipped_script,
+    value_after,
+)
 from ..show import interval_of_mean
 from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings
 
@@ -149,7 +156,7 @@ class PolicyFlags:
     """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
-    page: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """Your own script that trained them, if any; its code is run."""
     env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
     """Your own world that they were trained in, if any; its module is imported."""
@@ -174,9 +181,9 @@ class PolicyFlags:
         worlds = () if self.env_name is None else (self.env_name,)
         return Named(worlds=worlds, networks=self.network)
 
-    def own_page(self) -> type[PolicySettings] | None:
-        """The custom page that the command line names, if any. **Raises:** as `load_page`."""
-        return None if self.page is None else load_page(self.page)
+    def own_script(self) -> type[PolicySettings] | None:
+        """The custom script that the command line names, if any. **Raises:** as `load_script`."""
+        return None if self.script is None else load_script(self.script)
 
     def read(self, layout: str | None = None) -> list[SavedPolicy]:
         """Reads the policies.
@@ -192,8 +199,8 @@ class PolicyFlags:
         if not self.policies:
             raise UsageError("Name the folder of a run, or a policy file; see --help.")
         checkpoint = None if self.which == "policy" else self.which
-        page, named = self.own_page(), self.named
-        return [read_policy(path, checkpoint, layout, page, named) for path in self.policies]
+        script, named = self.own_script(), self.named
+        return [read_policy(path, checkpoint, layout, script, named) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
         """As `read`, but the folder of a run with many seeds is replaced by its seeds' folders.
@@ -228,7 +235,7 @@ def settings_to_play(env: WorldSettings) -> PolicySettings:
     """The settings of a world in which people and policies play: the whole game, as it is shown."""
     shown: Any = env
     shown = dataclasses.replace(shown.as_judged(), normalize_observation=False)
-    return default_settings(page("ippo"), shown)
+    return default_settings(shipped_script("ippo"), shown)
 
 
 @final

@@ -1,4 +1,4 @@
-"""The command `report.py`: one table and one picture of complete runs, and a film of each row."""
+"""The command `report.py`: one table and one picture of complete runs, and a video of each row."""
 
 import csv
 import dataclasses
@@ -52,7 +52,7 @@ class FinishedRun(msgspec.Struct, frozen=True):
 
     - `folder`: the folder of the run.
     - `settings`: the settings that it was trained with.
-    - `network`: the kind of its network; empty where the page has no such setting.
+    - `network`: the kind of its network; empty where the script has no such setting.
     - `curve`: the mean return of every evaluation, by the number of steps of training before it.
     - All others are entries of its `result.json`.
     """
@@ -308,15 +308,15 @@ def run(args: Sequence[str]) -> None:
             "report.csv": "numbers",
             "seeds.csv": "each seed",
             "curves.png": "curves",
-            **dict.fromkeys(copy_films(folder, rows), "film"),
+            **dict.fromkeys(copy_videos(folder, rows), "video"),
         }
         for name, what in files.items():
             console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 
-def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
-    """Copies one film for every row that has any: the film of the run of many seeds, which shows
-    the median seed, or else the film of the best run.
+def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
+    """Copies one video for every row that has any: the video of the run of many seeds, which shows
+    the median seed, or else the video of the best run.
 
     **Arguments:**
 
@@ -328,12 +328,12 @@ def copy_films(folder: Path, rows: Sequence[Row]) -> list[str]:
     names = []
     for row in rows:
         best = max(row.runs, key=lambda run: run.score)
-        films = [around / "episode.gif" for around in (row.folder, best.folder)]
-        film = next((film for film in films if film.is_file()), None)
-        if film is not None:
+        videos = [around / "episode.gif" for around in (row.folder, best.folder)]
+        video = next((video for video in videos if video.is_file()), None)
+        if video is not None:
             name = "-".join(x for x in row.names.values() if x not in ("", "mlp"))
             names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
-            write_whole(folder / names[-1], read_regular_file(film))
+            write_whole(folder / names[-1], read_regular_file(video))
     return names
 
 

@@ -173,7 +173,7 @@ def is_finished(folder: Path) -> bool:
     steps, total, _, _ = progress(folder)
     with contextlib.suppress(CheckpointError):
         checkpoint = folder / "checkpoints" / "last.safetensors"
-        return is_complete(folder, film=False) and (
+        return is_complete(folder, video=False) and (
             steps >= total or "ended" in read_metadata(checkpoint)
         )
     return False

@@ -29,7 +29,7 @@ from eqgrid.envs.overcooked.plans import PlanTable
 from eqgrid.grid import AbstractGridWorld, World
 
 from ..folders import write_json
-from ..settings import Experiment, default_settings, page, to_table
+from ..settings import Experiment, default_settings, shipped_script, to_table
 from ..show import running_return, with_last
 from ..worlds import Kitchen
 
@@ -352,25 +352,25 @@ def write_taught(
     width: int,
     numbers: Mapping[str, object],
     about: Mapping[str, object],
-    film: tuple[AbstractGridWorld, Played] | None,
+    video: tuple[AbstractGridWorld, Played] | None,
 ) -> list[Path]:
-    """Writes the results of a page that teaches a network: a policy file, which all commands read
-    like the policy of a run of `ippo.py`, the numbers, and a film.
+    """Writes the results of a script that teaches a network: a policy file, which all commands read
+    like the policy of a run of `ippo.py`, the numbers, and a video.
 
     **Arguments:**
 
     - `folder`: the folder of the results.
-    - `command`: the page, and the arguments of its command line.
+    - `command`: the script, and the arguments of its command line.
     - `kitchen`: the settings of the world, with the observation of the network.
     - `network`, `width`: the network of every cook, an `MLP`, and the size of its hidden layers.
-    - `numbers`: what is written next to the policy, in a file that is called as the page.
+    - `numbers`: what is written next to the policy, in a file that is called as the script.
     - `about`: further metadata of the policy.
-    - `film`: the world, and games of which the first one is drawn, if any.
+    - `video`: the world, and games of which the first one is drawn, if any.
 
     **Returns:** the files.
     """
     paths = [folder / "policy.safetensors", folder / Path(command[0]).with_suffix(".json").name]
-    settings = default_settings(page("ippo"), kitchen)
+    settings = default_settings(shipped_script("ippo"), kitchen)
     assert isinstance(settings, Experiment)
     settings = dataclasses.replace(settings, width=width)
     envs = settings.eval_env(kitchen.build(train=False), 1)
@@ -381,8 +381,8 @@ def write_taught(
     policy = eqx.tree_at(lambda policy: (policy.actor, policy.critic), policy, (actor, silent))
     save_policy(paths[0], trained_policy(policy, envs), {"run": to_table(settings), **about})
     write_json(paths[1], {"command": shlex.join(["python", *command]), **numbers})
-    if film is not None:
-        world, played = film
+    if video is not None:
+        world, played = video
         states, last = jax.tree.map(lambda x: x[0], (played.worlds, played.last))
         scores = running_return(np.asarray(played.rewards)[0])
         paths.append(folder / "episode.gif")

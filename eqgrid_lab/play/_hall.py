@@ -1,4 +1,4 @@
-"""The hall: all games of a server, from their start to their files."""
+"""All games of a server: opening, running and recording them."""
 
 import asyncio
 import datetime
@@ -20,7 +20,7 @@ from ._session import FREE, Clock, Session, Terms
 from ._watch import Recorded
 
 _KEPT = 256
-"""How many games that are over can still be looked at."""
+"""The number of finished games that can still be watched."""
 
 
 @final
@@ -75,15 +75,15 @@ class Hall:
         **Arguments:**
 
         - `layout`: one of the layouts of the menu.
-        - `seats`: who has each seat: `"person"`, or the key of an offer of the menu.
+        - `seats`: the player in each seat: `"person"`, or the key of an offer of the menu.
         - `people`: the names under which people are recorded, in the order of their seats.
         - `terms`: what people may do, and how long the game waits for them.
         - `client`: the network address that opens it; without one, only `most_games` counts.
 
         **Returns:** the name of the game in `sessions`.
 
-        **Raises:** `UsageError` with a sentence for people when this cannot be, and `OSError` when
-        the game cannot be recorded.
+        **Raises:** `UsageError` when the layout or a partner does not exist or the server is full,
+        with a message for the user; `OSError` when the game cannot be recorded.
         """
         running = [x for x, session in self.sessions.items() if not session.over.is_set()]
         clients = [*self._opening, *(self._clients[x] for x in running)]
@@ -127,7 +127,7 @@ class Hall:
         place = await asyncio.to_thread(self.menu.place, layout)
         offers = await asyncio.to_thread(self.menu.offers, layout)
         if len(seats) != place.env.num_agents or any(x not in {PERSON, *offers} for x in seats):
-            raise UsageError("There is no such partner, or not every seat has a partner.")
+            raise UsageError("There is no such partner, or the number of players is wrong.")
         found = [None if seat == PERSON else offers[seat] for seat in seats]
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)
@@ -150,14 +150,14 @@ class Hall:
     def _program(
         self, place: Place, seats: tuple[str, ...], offers: Sequence[Offer | None]
     ) -> Program:
-        """The program of a world and a team, which is compiled once."""
+        """The compiled program for a world and a team, cached."""
         if (place, seats) not in self._programs:
             partners = [None if offer is None else offer.partner for offer in offers]
             self._programs[place, seats] = Program(place.env, partners, place.idle)
         return self._programs[place, seats]
 
     def policies(self, place: Place) -> list[Offer]:
-        """The policies that can say what they think in a world."""
+        """The policies whose action probabilities and values can be shown in a world."""
         if place not in self._policies:
             self._policies[place] = self.menu.policies(place)
         return self._policies[place]
@@ -169,7 +169,7 @@ class Hall:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _play(self, name: str, session: Session) -> None:
-        """Plays a game and writes its table. What cannot be written is said on standard error."""
+        """Plays a game and writes its table. A failure to write is reported on standard error."""
         try:
             await session.run()
             if session.game.steps:

@@ -1,4 +1,4 @@
-"""Journals: live games on disk, a line for every step, written as it is played.
+"""Journals: files of live games, to which each step is appended as a line when it is played.
 
 The first line has the world, the people and partners in its seats, and the seed of all randomness.
 Every further line has the actions of one step, or an event between two steps, and ends with a
@@ -49,7 +49,9 @@ _CHECK = b',"check"'
 _BEGINNING = re.compile(rb'(?=\{"(?:action|event|end)":)')
 """Where a line after the first one begins."""
 _IN_A_NUMBER = (b".", b"-", b"+", b"e", b"E")
-"""Ends of lines that are cut in a number, which a decoder does not call truncated."""
+"""Last bytes of a line that was cut inside a number. msgspec does not report these lines as
+truncated.
+"""
 
 
 @final
@@ -74,14 +76,14 @@ class _Version(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a journal.
 
-    - `world`: the settings of the world, as a settings file has them.
+    - `world`: the settings of the world, as in a settings file.
     - `layout`: the name of its layout.
     - `seed`: the seed of the game.
     - `seats`: who had each seat.
     - `ticks_per_second`: the rate of the clock.
     - `started`: when the game began, in UTC and ISO 8601.
     - `eqgrid`: the version of eqgrid.
-    - `delay`, `noise`: how late partners reacted, and how often they acted at random.
+    - `delay`, `noise`: the delay of partners in steps, and their probability of a random action.
     - `files`: the hashes of the layout files that `world` names.
     - `format`: the version of the format of journals.
     """
@@ -110,12 +112,12 @@ class StepLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class EventLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person stopped the clock of a game that had begun, or let it continue.
+    """A person paused or resumed a running game.
 
     - `event`: `paused` or `resumed`.
     - `seat`: the seat of the person.
     - `why`: `pause`, if the person asked for it; `away`, if the page was disconnected; `silent`, if
-        nothing was heard of it.
+        it sent no messages.
     - `time`: the seconds since the game began.
     """
 
@@ -144,7 +146,7 @@ _Line: TypeAlias = StepLine | EventLine | EndLine
 class Journal:
     """The journal of a game that is being played.
 
-    Each line is handed to the operating system before the next step, so that a process that dies
+    Each line is written before the next step, without buffering, so that a crash of the process
     loses no step.
     """
 
@@ -183,7 +185,7 @@ class Journal:
             os.close(self._file)
 
     def _write(self, line: msgspec.Struct) -> None:
-        """Appends a line. If it cannot be written, as on a full disk, no part of it stays."""
+        """Appends a line. If writing fails, as on a full disk, a partly written line is removed."""
         content = msgspec.json.encode(line)
         check, written = zlib.crc32(content, self._check), 0
         if self._size:  # the first line has none
@@ -210,7 +212,7 @@ class Recording(msgspec.Struct, frozen=True):
     - `reward`: their rewards.
     - `time`: the seconds since the game began.
     - `events`: the pauses between the steps.
-    - `end`: why it ended; `None` if the program ended before the game, or the last steps are lost.
+    - `end`: why it ended; `None` if the last line is missing, as after a crash.
     - `left`: the seats of the people who left it before its end.
     """
 
@@ -225,7 +227,8 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def read_journal(path: Path) -> Recording:
-    """Reads a journal up to its last complete step, as before a line that a full disk has cut.
+    """Reads a journal up to its last complete line. An incomplete line, as after a full disk, is
+    ignored.
 
     **Raises:** `UsageError` when it is damaged, and `OSError` when it cannot be read.
     """
@@ -256,8 +259,8 @@ def read_journal(path: Path) -> Recording:
 
 
 def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
-    """The lines up to the first one that was cut, and the last one if it is the end of a game that
-    was left. A line that was cut may be joined to the line after it.
+    """The lines before the first incomplete one. If people left the game, its last line is added.
+    An incomplete line has no line break, so the next line may follow it directly.
 
     **Arguments:**
 
@@ -300,14 +303,14 @@ def _read_line(line: bytes) -> tuple[_Line, bytes, int | None]:
 
 
 def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
-    """Plays a recorded game again, by its seed and its actions.
+    """Replays a recorded game from its seed and its actions.
 
     **Arguments:**
 
     - `place`: the world of the game.
     - `recording`: the game.
 
-    **Returns:** the game as one episode, which may have no end, and the state after its last step.
+    **Returns:** the game as one episode, possibly unfinished, and the state after its last step.
 
     **Raises:** `UsageError` when there is no step, or the rewards differ from the recorded rewards,
     as in another version of the world.

@@ -1,4 +1,4 @@
-"""The menu: the worlds in which people can play, and the partners with whom."""
+"""The menu: the worlds and the partners that people can choose."""
 
 import dataclasses
 import functools
@@ -43,7 +43,7 @@ class Place:
 
     **Arguments:**
 
-    - `settings`: the settings of the world, and of what policies observe in it.
+    - `settings`: the settings of the world and of its observations.
     - `world`: the world as `settings.env.build` returns it.
     - `env`: the world with these observations.
     """
@@ -59,7 +59,7 @@ class Place:
 
     @property
     def grid(self) -> AbstractGridWorld:
-        """The grid world, of which a layout may be drawn."""
+        """The grid world inside all wrappers and `RandomLayouts`."""
         grid = unwrap(self.world)
         if isinstance(grid, RandomLayouts):
             grid = grid.env
@@ -83,7 +83,7 @@ class Place:
 
     @functools.cached_property
     def idle(self) -> Int32[Array, "*choices"]:
-        """The action of somebody who presses nothing, as the world takes it."""
+        """The action of a person who presses no key, in the format of `action_space`."""
         idle = idle_action(self.grid.actions)
         several = isinstance(self.env.action_space, MultiDiscrete)
         return jnp.asarray(idle if several else idle[0], jnp.int32)
@@ -125,7 +125,7 @@ class Menu:
 
         - `settings`: the settings of the world, whose layout is the first choice.
         - `policies`: policies to offer as partners, in addition to the bundled policies.
-        - `delay`: how many steps late partners react.
+        - `delay`: the reaction delay of partners, in steps.
         - `noise`: the probability that an action of a partner is replaced by a random one.
         """
         self._settings, self._policies = settings, tuple(policies)
@@ -162,8 +162,8 @@ class Menu:
                     Offer(f"a program for {task}", ScriptedCook(kitchen, role))
                     for role, task in roles.items()
                 ]
-            found.append(Offer("somebody who acts at random", RandomPartner(space)))
-            found.append(Offer("nobody: it stays where it is", StayPartner(place.idle)))
+            found.append(Offer("a random agent", RandomPartner(space)))
+            found.append(Offer("an agent that never moves", StayPartner(place.idle)))
             slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
             self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
         return self._offers[layout]

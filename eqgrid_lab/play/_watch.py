@@ -21,7 +21,7 @@ from eqgrid.typing import PyTree
 
 from ..base import NOTHING_NAMED, Named, UsageError
 from ..runs import digest
-from ..settings import default_settings, page, world_from
+from ..settings import default_settings, shipped_script, world_from
 from ..show import with_last
 from ..worlds import Kitchen, recorded_games
 from ._journal import SUFFIX, Recording, read_journal, replay
@@ -128,7 +128,7 @@ def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
 
     **Raises:** `UsageError` when it cannot be built.
     """
-    experiment, where = page("ippo"), f"The journal {str(recording.path)!r}"
+    experiment, where = shipped_script("ippo"), f"The journal {str(recording.path)!r}"
     for file, expected in recording.header.files.items():
         if not Path(file).is_file() or digest(Path(file)) != expected:
             raise UsageError(
@@ -159,7 +159,7 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
 
 def _of_people(game: HumanGame) -> Recorded:
     kitchen = Kitchen(layout=game.kitchen)
-    settings = default_settings(page("ippo"), kitchen)
+    settings = default_settings(shipped_script("ippo"), kitchen)
     world = kitchen.build_in(game.layout, train=False)
     place = Place(settings, world, settings.observe(world))
     states = jax.tree.map(np.asarray, with_last(game.state, game.final_state))

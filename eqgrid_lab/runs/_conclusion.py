@@ -28,17 +28,17 @@ from agents import (
 from eqgrid import AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
 
-from ..base import FILM_FILE, IDENTITY, Failures, Table, read_metadata
+from ..base import IDENTITY, VIDEO_FILE, Failures, Table, read_metadata
 from ..folders import short_name, write_json
 from ..settings import command_of, dump, own_flags
 from ..show import (
     bootstrap_interval,
-    compile_film,
+    compile_video,
     draw_curve,
-    film_episode,
     interquartile_mean,
     print_how_to_go_on,
     reached,
+    video_episode,
 )
 from ._curriculum import summary
 from ._evaluator import Evaluator, frozen, team_returns
@@ -52,7 +52,7 @@ class Conclusion:
     """Evaluates a run after training, and writes its results.
 
     The last checkpoint is written first, then the results, then the plots. If one file cannot be
-    written, the others still are. After a signal, the remaining evaluations, plots and films are
+    written, the others still are. After a signal, the remaining evaluations, plots and videos are
     skipped.
 
     **Arguments:**
@@ -61,14 +61,14 @@ class Conclusion:
     - `progress`: its progress, with the last state.
     - `evaluator`: its evaluator, with at least one evaluation.
     - `failures`: collects the files that cannot be written.
-    - `film`: whether to write a film, if the world can be drawn.
+    - `video`: whether to write a video, if the world can be drawn.
     """
 
     run: Run
     progress: TrainProgress
     evaluator: Evaluator
     failures: Failures
-    film: bool = True
+    video: bool = True
 
     def conclude(self) -> Table:
         """Evaluates the run, and writes its results.
@@ -196,11 +196,11 @@ class Conclusion:
             totals = self.run.plan.totals
             drawn = [column for name in config.log_info for column in totals[name]]
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, drawn)
-        if self.film and config.env.has_film and not self.run.process.interrupted_again:
-            self.draw_film(self.run.folder / FILM_FILE)
+        if self.video and config.env.has_video and not self.run.process.interrupted_again:
+            self.draw_video(self.run.folder / VIDEO_FILE)
 
-    def draw_film(self, path: Path) -> None:
-        """Writes a film of one episode of the last policy, as a GIF.
+    def draw_video(self, path: Path) -> None:
+        """Writes a video of one episode of the last policy, as a GIF.
 
         **Arguments:**
 
@@ -208,9 +208,9 @@ class Conclusion:
         """
         run, config = self.run, self.run.config
         draw = functools.partial(config.env.draw, run.plan.world)
-        played = _played_for_film(run, self.progress.state)
+        played = _played_for_video(run, self.progress.state)
         with self.failures.writing(path):
-            write_whole(path, film_episode(*played, draw, run.keys[2], config.env.horizon))
+            write_whole(path, video_episode(*played, draw, run.keys[2], config.env.horizon))
 
     def _save(self, name: str, state: AbstractTrainState, metadata: Table) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
@@ -218,14 +218,14 @@ class Conclusion:
             save(path, state, metadata)
 
 
-def film_program(run: Run, state: AbstractTrainState) -> Callable[[], None]:
-    """A function that compiles the episode of the film for states of the same shapes."""
-    played = _played_for_film(run, state)
-    return functools.partial(compile_film, *played, run.keys[2], run.config.env.horizon)
+def video_program(run: Run, state: AbstractTrainState) -> Callable[[], None]:
+    """A function that compiles the episode of the video for states of the same shapes."""
+    played = _played_for_video(run, state)
+    return functools.partial(compile_video, *played, run.keys[2], run.config.env.horizon)
 
 
-def _played_for_film(run: Run, state: AbstractTrainState) -> tuple[ActorCritic, AbstractVectorEnv]:
-    """The policy of a state, and the environment in which it plays the episode of the film."""
+def _played_for_video(run: Run, state: AbstractTrainState) -> tuple[ActorCritic, AbstractVectorEnv]:
+    """The policy of a state, and the environment in which it plays the episode of the video."""
     env = run.config.eval_env(run.plan.world, 1)
     return state.policy, frozen(env, state.runner.env_state)
 

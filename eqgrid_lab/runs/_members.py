@@ -43,11 +43,11 @@ from agents.training import call_hooks, stack_runs
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
-from ..base import FILM_FILE, IDENTITY, Failures, RunError, Table, is_complete
+from ..base import IDENTITY, VIDEO_FILE, Failures, RunError, Table, is_complete
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
 from ..settings import Experiment, dump
 from ..show import Labelled, Logger, median_seed, open_loggers
-from ._conclusion import Conclusion, film_program, result_of_all
+from ._conclusion import Conclusion, result_of_all, video_program
 from ._curriculum import StageCount, stages
 from ._display import open_display, show_sum
 from ._evaluator import Evaluator, EvaluatorOfMany, compiled_ahead
@@ -178,10 +178,10 @@ class Members:
     @property
     def have_all_files(self) -> bool:
         """Whether the run, and each of its seeds, has written all its files."""
-        folder, film = self.whole.folder, self.whole.config.env.has_film
+        folder, video = self.whole.folder, self.whole.config.env.has_video
         if self.alone:
-            return is_complete(folder, film)
-        names = ("result.json", "curve.png", "metrics.csv", *([FILM_FILE] if film else []))
+            return is_complete(folder, video)
+        names = ("result.json", "curve.png", "metrics.csv", *([VIDEO_FILE] if video else []))
         files = [folder / name for name in names]
         files += [run.folder / "policy.safetensors" for run in self.runs]
         return all(path.exists() for path in files)
@@ -411,7 +411,7 @@ class Members:
     def _later_programs(
         self, evaluator: Evaluator | EvaluatorOfMany, state: AbstractTrainState
     ) -> list[Callable[[], None]]:
-        """Functions that compile the evaluation, and the film of a single run.
+        """Functions that compile the evaluation, and the video of a single run.
 
         There are none on several devices, because the shardings of trained states are not known
         yet.
@@ -420,8 +420,8 @@ class Members:
         if run.plan.mesh is not None or not is_first():
             return []
         programs = [evaluator.program(state)]
-        if self.alone and run.is_last_stage and run.config.env.has_film:
-            programs.append(film_program(run, state))
+        if self.alone and run.is_last_stage and run.config.env.has_video:
+            programs.append(video_program(run, state))
         return programs
 
 
@@ -444,7 +444,7 @@ class Trained(NamedTuple):
         """The `Conclusion` of the run at an index."""
         evaluator, alone = self.evaluators[run], self.members.alone
         progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
-        return Conclusion(self.members.runs[run], progress, evaluator, self.failures, film=alone)
+        return Conclusion(self.members.runs[run], progress, evaluator, self.failures, video=alone)
 
     def conclude(self) -> Table:
         """Evaluates all runs, and writes the results of each, and of all together.
@@ -459,7 +459,7 @@ class Trained(NamedTuple):
         result = result_of_all(runs, results)
         result["steps_per_second"] = round(len(runs) * speed(self.progress), 1)
         result["wall_seconds"] = round(whole.seconds(), 2)
-        result["film"] = results[middle]["seeds"][0] if env.has_film else None
+        result["video"] = results[middle]["seeds"][0] if env.has_video else None
         with self.failures.writing(folder / "result.json"):
             write_json(folder / "result.json", result)
         if not whole.process.interrupted_again:
@@ -467,8 +467,8 @@ class Trained(NamedTuple):
                 rows = [evaluator.rows for evaluator in self.evaluators]
                 title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
                 draw_curves(folder / "curve.png", rows, title, env.optimum)
-        if env.has_film and not whole.process.interrupted_again:
-            self.conclusion(middle).draw_film(folder / FILM_FILE)
+        if env.has_video and not whole.process.interrupted_again:
+            self.conclusion(middle).draw_video(folder / VIDEO_FILE)
         return result
 
     def next_stage(self) -> Members:

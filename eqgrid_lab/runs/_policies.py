@@ -24,14 +24,14 @@ from ..base import (
     read_metadata,
 )
 from ..settings import (
-    PAGE,
+    SCRIPT,
     SHIPPED,
     Experiment,
     OwnNetwork,
     PolicySettings,
     check_limits,
     config_from,
-    page,
+    shipped_script,
     world_from,
     world_name_in,
 )
@@ -87,7 +87,7 @@ def read_policy(
     name: Path,
     which: Literal["best", "last"] | None,
     layout: str | None = None,
-    own_page: type[PolicySettings] | None = None,
+    own_script: type[PolicySettings] | None = None,
     named: Named = NOTHING_NAMED,
 ) -> SavedPolicy:
     """Reads the policy of a run.
@@ -97,13 +97,13 @@ def read_policy(
     - `name`: the folder of a run, a policy file or a checkpoint.
     - `which`: the checkpoint to read from a folder, as in `find_policy`.
     - `layout`: a layout to use instead of the one in which it was trained.
-    - `own_page`: the custom page that trained it, if it was not one of eqgrid's.
+    - `own_script`: the custom script that trained it, if it was not one of eqgrid's.
     - `named`: what the command line names, of the code of the user.
 
     **Returns:** the policy.
 
     **Raises:** `CheckpointError` when the policy is missing or damaged, or its layout is a file;
-    `UsageError` when its file has no settings, its world has no layouts, or its custom page or
+    `UsageError` when its file has no settings, its world has no layouts, or its custom script or
     other code of the user is not named.
     """
     path = find_policy(name, which)
@@ -115,12 +115,12 @@ def read_policy(
             f"The policy {str(path)!r} does not contain its world, since it was not saved by a "
             "command: evaluate it in Python with agents.evaluate."
         )
-    experiment = _experiment_of(path, settings, own_page)
+    experiment = _experiment_of(path, settings, own_script)
     with _settings_of(path):
         config = config_from(settings, experiment, named)
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
-    own, files = settings.get(PAGE) is not None, config.env.layout_files
+    own, files = settings.get(SCRIPT) is not None, config.env.layout_files
     networks = getattr(config, "network_settings", OwnNetwork()).parts
     policy = None if own else load_policy(path, networks=networks)
     if layout is None and files:
@@ -139,7 +139,9 @@ def read_policy(
             settings = {**settings, "env": {**kept, "layout": layout}}
         with as_usage_error("--layout cannot be used: the world ", UsageError):
             judged = config_from(settings, experiment, named)
-    if policy is None:  # its file does not describe the networks: the page of the user builds them
+    if (
+        policy is None
+    ):  # its file does not describe the networks: the script of the user builds them
         run = judged if files else config
         assert isinstance(run, Experiment)
         with as_usage_error():
@@ -150,27 +152,27 @@ def read_policy(
 
 
 def _experiment_of(
-    path: Path, settings: Table, own_page: type[PolicySettings] | None
+    path: Path, settings: Table, own_script: type[PolicySettings] | None
 ) -> type[PolicySettings]:
-    """The page that trained a policy.
+    """The script that trained a policy.
 
-    **Raises:** `UsageError` when it is a custom page that is not given, and `CheckpointError` when
-    the algorithm is unknown.
+    **Raises:** `UsageError` when it is a custom script that is not given, and `CheckpointError`
+    when the algorithm is unknown.
     """
-    named = settings.get(PAGE)
-    if named is not None and own_page is None:
+    named = settings.get(SCRIPT)
+    if named is not None and own_script is None:
         raise UsageError(
-            f"The policy {str(path)!r} was trained by your own script {named!r:.100}: add --page "
+            f"The policy {str(path)!r} was trained by your own script {named!r:.100}: add --script "
             "with this file."
         )
-    if named is not None and own_page is not None:
-        return own_page
+    if named is not None and own_script is not None:
+        return own_script
     if settings.get("algorithm") not in SHIPPED:
         raise CheckpointError(
             f"The settings in the policy {str(path)!r} have the unknown algorithm "
             f"{settings.get('algorithm')!r:.100}."
         )
-    return page(settings["algorithm"])
+    return shipped_script(settings["algorithm"])
 
 
 def check_trained_here(path: Path, config: Experiment) -> dict[str, str | None]:

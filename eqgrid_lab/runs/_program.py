@@ -41,7 +41,7 @@ from ._sweep import run_sweep
 def run_experiment(experiment: type[Experiment], args: Sequence[str] | None = None) -> None:
     """Runs the command line of an experiment, and exits.
 
-    The run writes checkpoints, the policy, metrics, plots and a film into a folder of its own, and
+    The run writes checkpoints, the policy, metrics, plots and a video into a folder of its own, and
     `--resume` continues it from there. `--help` lists the flags.
 
     In a notebook or a thread, the function returns after a run that succeeds, and raises
@@ -49,7 +49,7 @@ def run_experiment(experiment: type[Experiment], args: Sequence[str] | None = No
 
     **Arguments:**
 
-    - `experiment`: the class that a page defines.
+    - `experiment`: the class that a script defines.
     - `args`: the arguments of the command line; by default, those in `sys.argv`.
     """
     args = sys.argv[1:] if args is None else args
@@ -61,7 +61,7 @@ def run_command_line(experiment: type[Experiment], process: Process) -> int:
 
     **Arguments:**
 
-    - `experiment`: the class that a page defines.
+    - `experiment`: the class that a script defines.
     - `process`: the process, whose signal handlers are installed already.
 
     **Returns:** the exit code.
@@ -78,7 +78,7 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
 
     **Arguments:**
 
-    - `experiment`: the class that a page defines.
+    - `experiment`: the class that a script defines.
     - `args`: the command line.
     - `process`: the process, with its clock and signals.
 

@@ -92,7 +92,7 @@ def print_seeds(console: Console, result: Table, folder: Path) -> None:
     }
     files = {
         "curve.png": "learning curves",
-        "episode.gif": f"GIF of seed {result['film']}",
+        "episode.gif": f"GIF of seed {result['video']}",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",

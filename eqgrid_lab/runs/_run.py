@@ -52,7 +52,7 @@ class Plan:
     **Arguments:**
 
     - `settings`: the settings of the world, with layout files replaced by their text.
-    - `world`: the world of evaluations and films.
+    - `world`: the world of evaluations and videos.
     - `parts`: the worlds of a mixture of layouts, by name; empty for a single layout.
     - `totals`: the entries of `info` that are summed over episodes; see `Experiment.totals`.
     - `train_env`, `eval_env`: the training environments and the evaluation environments.
@@ -153,7 +153,7 @@ def _plan(stage: Stage) -> Plan:
 
 
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
-    """**Raises:** `UsageError` when partners shall take part or change in training, and a page
+    """**Raises:** `UsageError` when partners shall take part or change in training, and a script
     forgets it, or when designs would replace noise that was asked for.
     """
     one = unwrap(train_env)
@@ -278,7 +278,7 @@ class Run:
 
     @functools.cached_property
     def keys(self) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
-        """Three random keys: for training, for evaluations, and for the film."""
+        """Three random keys: for training, for evaluations, and for the video."""
         return _three_keys(jax.random.key(self.settings.seed))
 
     @property

@@ -26,16 +26,16 @@ from ._network import (
     with_network as with_network,
     without_unused as without_unused,
 )
-from ._page import (
+from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
+from ._script import (
     SHIPPED as SHIPPED,
     command_of as command_of,
     is_shipped as is_shipped,
-    load_page as load_page,
-    page as page,
+    load_script as load_script,
+    shipped_script as shipped_script,
 )
-from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
 from ._stored import (
-    PAGE as PAGE,
+    SCRIPT as SCRIPT,
     config_from as config_from,
     dump as dump,
     fill as fill,

@@ -24,8 +24,8 @@ from ._flags import (
     values_after,
 )
 from ._network import check_network, with_network
-from ._page import command_of
 from ._policy_settings import default_settings
+from ._script import command_of
 from ._stored import TUNED, load
 
 E = TypeVar("E", bound=Experiment)
@@ -46,7 +46,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Arguments:**
 
-    - `experiment`: the class that a page defines.
+    - `experiment`: the class that a script defines.
     - `args`: the command line.
 
     **Returns:** the checked settings.
@@ -66,7 +66,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     elif before is not None:
         default = before
     else:
-        env = experiment().env  # that of a page may have other defaults than its world
+        env = experiment().env  # that of a script may have other defaults than its world
         env = env if world in (None, env.name) else world_settings(world, named)
         default = with_network(default_settings(experiment, env), network)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))

@@ -31,11 +31,11 @@ from ._training_partners import PartnerSettings, share_of_partners
 
 
 def check_shaping(config: Any) -> None:
-    """Checks the settings `shaping` and `shaping_steps` of a page.
+    """Checks the settings `shaping` and `shaping_steps` of a script.
 
     **Arguments:**
 
-    - `config`: the settings of the page, an `Experiment` with these fields.
+    - `config`: the settings of the script, an `Experiment` with these fields.
 
     **Raises:** `ValueError` when the world has no shaped reward, or there are too many steps.
     """
@@ -59,7 +59,7 @@ _Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 class Experiment(PolicySettings):
     """The settings of a run, and the methods that build its environments, networks and learner.
 
-    Every field is a flag. A page such as `experiments/ippo.py` defines a subclass with further
+    Every field is a flag. A script such as `experiments/ippo.py` defines a subclass with further
     fields and with these methods, and passes it to `run_experiment`.
     """
 
@@ -146,8 +146,8 @@ class Experiment(PolicySettings):
     def with_partners(self, world: AbstractEnv) -> AbstractEnv:
         """Wraps a world in `WithPartner`, if the settings have partners.
 
-        Their policies may have networks, action heads and critic inputs that the module of the page
-        defines or imports.
+        Their policies may have networks, action heads and critic inputs that the module of the
+        script defines or imports.
 
         **Arguments:**
 

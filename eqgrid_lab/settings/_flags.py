@@ -179,36 +179,36 @@ def _one_sentence(box: str) -> str:
     return f"{sentence}; --help lists all flags."
 
 
-def read_flags(default: T, args: Sequence[str], page: str) -> T:
-    """Parses the command line of a page, and checks the ranges of its settings.
+def read_flags(default: T, args: Sequence[str], script: str) -> T:
+    """Parses the command line of a script, and checks the ranges of its settings.
 
     **Arguments:**
 
-    - `default`: a dataclass with the defaults; the docstring of its class describes the page.
+    - `default`: a dataclass with the defaults; the docstring of its class describes the script.
     - `args`: the command line.
-    - `page`: the path of the page, such as `experiments/report.py`.
+    - `script`: the path of the script, such as `experiments/report.py`.
 
     **Returns:** a dataclass of the same type.
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
     args = at_home(args)
-    config = cli(default, args, program(page), inspect.cleandoc(type(default).__doc__ or ""))
+    config = cli(default, args, program(script), inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config
 
 
-def program(page: str) -> str:
-    """The command that runs a page: the installed command if it was called, such as
+def program(script: str) -> str:
+    """The command that runs a script: the installed command if it was called, such as
     `eqgrid-human-games`, or else `python experiments/human_games.py`.
 
     **Arguments:**
 
-    - `page`: the path of the page.
+    - `script`: the path of the script.
     """
-    installed = f"eqgrid-{Path(page).stem.replace('_', '-')}"
+    installed = f"eqgrid-{Path(script).stem.replace('_', '-')}"
     called = {Path(word).stem for word in sys.orig_argv[:2]}
-    return installed if installed in called else f"python {page}"
+    return installed if installed in called else f"python {script}"
 
 
 def check_limits(config: object, prefix: str = "--") -> None:

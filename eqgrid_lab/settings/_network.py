@@ -75,7 +75,7 @@ class OwnNetwork:
 
 
 NetworkName: TypeAlias = Annotated[str, tyro.conf.arg(metavar="|".join((*NETWORKS, "MODULE:NAME")))]
-"""The network of a page: one of `NETWORKS`, or a class of the user."""
+"""The network of a script: one of `NETWORKS`, or a class of the user."""
 
 
 def own_network(name: str) -> OwnNetwork:
@@ -126,7 +126,8 @@ def with_network(config: E, name: str | None) -> E:
 
     **Arguments:**
 
-    - `config`: the settings, which are returned unchanged if their page has no `network_settings`.
+    - `config`: the settings, which are returned unchanged if their script has no
+        `network_settings`.
     - `name`: the network; `None` for the one of the settings. The module of a class of the user is
         imported.
 
@@ -146,7 +147,7 @@ def without_unused(config: E) -> E:
 
 
 def check_network(config: PolicySettings) -> None:
-    """Checks the network of a run, if its page has `network_settings`.
+    """Checks the network of a run, if its script has `network_settings`.
 
     **Raises:** `UsageError` when there is no such network, or a setting has no effect on it.
     """

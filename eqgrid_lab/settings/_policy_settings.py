@@ -1,4 +1,4 @@
-"""`PolicySettings`: the settings that all pages share, and that a policy file stores."""
+"""`PolicySettings`: the settings that all scripts share, and that a policy file stores."""
 
 import abc
 import dataclasses
@@ -101,7 +101,7 @@ class PolicySettings(abc.ABC):
 
     @property
     def observed(self) -> Table:
-        """The settings that determine the observation, except settings that a page adds."""
+        """The settings that determine the observation, except settings that a script adds."""
         return {"observation": getattr(self.env, "observation", None), **self.appended}
 
     @property
@@ -109,8 +109,8 @@ class PolicySettings(abc.ABC):
         """The settings that append features to the observations of the world."""
         return {name: getattr(self, name, False) for name in ("agent_id", "time_left")}
 
-    def check(self) -> None:  # noqa: B027 (most pages need none)
-        """Checks the settings that a page adds; does nothing by default.
+    def check(self) -> None:  # noqa: B027 (most scripts need none)
+        """Checks the settings that a script adds; does nothing by default.
 
         **Raises:** `ValueError` with one sentence when settings contradict one another.
         """
@@ -124,9 +124,9 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
 
     **Arguments:**
 
-    - `experiment`: the class that a page defines.
-    - `env`: the settings of the world, by default of the page's default world. Its `facts` override
-        defaults of the page and of PPO.
+    - `experiment`: the class that a script defines.
+    - `env`: the settings of the world, by default of the script's default world. Its `facts`
+        override defaults of the script and of PPO.
     """
     plain: Any = experiment()
     world: WorldSettings = plain.env if env is None else env

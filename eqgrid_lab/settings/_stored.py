@@ -36,8 +36,8 @@ from ..base import (
 from ..worlds import LIBRARIES, WORLDS, WorldSettings, world_settings
 from ._flags import values_of
 from ._network import with_network
-from ._page import SHIPPED, command_of, is_shipped, name_of, page
 from ._policy_settings import PolicySettings, default_settings
+from ._script import SHIPPED, command_of, is_shipped, name_of, shipped_script
 
 T = TypeVar("T")
 
@@ -144,8 +144,8 @@ _TYPE_NAMES: dict[Hint, str] = {
 
 P = TypeVar("P", bound=PolicySettings)
 TUNED = "tuned"
-PAGE = "page"
-"""The key for the name of the user's own page that wrote a settings file."""
+SCRIPT = "script"
+"""The key for the name of the user's own script that wrote a settings file."""
 
 
 def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
@@ -154,14 +154,14 @@ def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED)
     **Arguments:**
 
     - `table`: the content of a settings file.
-    - `experiment`: the class that a page defines.
+    - `experiment`: the class that a script defines.
     - `named`: the user's worlds and networks that the command line names.
 
     **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
     for an unknown key or a value of a wrong type, and its subclass `NotNamed` when the table refers
     to code of the user that the command line does not name.
     """
-    own = {key: x for key, x in table.items() if key not in ("algorithm", PAGE)}
+    own = {key: x for key, x in table.items() if key not in ("algorithm", SCRIPT)}
     tuned = own.get("config") == TUNED
     if tuned:
         del own["config"]
@@ -231,7 +231,7 @@ def load(
     **Arguments:**
 
     - `path`: the file.
-    - `experiment`: the class that a page defines. A file of another algorithm raises an error.
+    - `experiment`: the class that a script defines. A file of another algorithm raises an error.
     - `named`: what the command line names. A file that names other user code raises an error.
     - `network`: the network to use instead of the file's network, if any.
     - `world`: the world to use instead of the file's world, if any. The settings of another world
@@ -252,10 +252,10 @@ def load(
         if written_by != own and written_by not in SHIPPED:
             raise wrong("algorithm", written_by, repr(own))
         if written_by != own:
+            command = command_of(shipped_script(written_by)).removeprefix("python ")
             raise UsageError(
-                f"is for {written_by}: use "
-                f"{command_of(page(written_by)).removeprefix('python ')}, or remove the line "
-                f"'algorithm' from it to train with {own}."
+                f"is for {written_by}: use {command}, or remove the line 'algorithm' from it to "
+                f"train with {own}."
             )
         in_file = world_name_in(table) or experiment().env.name
         replaced = world not in (None, in_file)
@@ -285,17 +285,17 @@ def load(
 def is_written_by_a_run(path: Path) -> bool:
     """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
 
-    The settings of a custom page or of a world of the user are not known here, so only some common
-    ones are checked.
+    The settings of a custom script or of a world of the user are not known here, so only some
+    common ones are checked.
     """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         if path.is_symlink() or "algorithm" not in table:
             return False
-        if PAGE in table or own_parts(table):
+        if SCRIPT in table or own_parts(table):
             return table.keys() >= _COMMON
         own = table["algorithm"]
-        return own in SHIPPED and to_table(config_from(table, page(own))) == table
+        return own in SHIPPED and to_table(config_from(table, shipped_script(own))) == table
     except UsageError:
         return False
 
@@ -331,7 +331,7 @@ def to_table(config: PolicySettings) -> Table:
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
-        about[PAGE] = name_of(experiment)
+        about[SCRIPT] = name_of(experiment)
     if config.config == Path(TUNED):
         about["config"] = TUNED
     return {**about, **table}

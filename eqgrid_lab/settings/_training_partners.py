@@ -32,9 +32,9 @@ from ..base import (
 )
 from ..worlds import Share
 from ._network import own_network
-from ._page import SHIPPED, page
 from ._policy_settings import PolicySettings
-from ._stored import PAGE, config_from, fill
+from ._script import SHIPPED, shipped_script
+from ._stored import SCRIPT, config_from, fill
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., object]]]
 """Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
@@ -198,11 +198,11 @@ def _read(
             table = values if isinstance(values, dict) else {}
             networks |= fill(own_network(name), table, "network_settings.").parts
     policy = load_policy(path, **{**parts, "networks": networks})
-    own = run  # what a page of the user shows to agents is only known in runs of this page
-    if settings.get(PAGE) is None and settings.get("algorithm") in SHIPPED:
+    own = run  # what a script of the user shows to agents is only known in runs of this script
+    if settings.get(SCRIPT) is None and settings.get("algorithm") in SHIPPED:
         known = Named(worlds=(run.env.name,), networks=tuple(named))
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
-            own = config_from(settings, page(settings["algorithm"]), known)
+            own = config_from(settings, shipped_script(settings["algorithm"]), known)
     try:
         return own.partner(policy, run, world)
     except ValueError as error:

@@ -1,12 +1,5 @@
 """What a run shows: progress, tables, plots, videos, loggers, and statistics of returns."""
 
-from ._film import (
-    compile_film as compile_film,
-    film_episode as film_episode,
-    record as record,
-    running_return as running_return,
-    with_last as with_last,
-)
 from ._loggers import (
     Csv as Csv,
     Labelled as Labelled,
@@ -52,4 +45,11 @@ from ._table import (
     print_paths as print_paths,
     print_table as print_table,
     progress as progress,
+)
+from ._video import (
+    compile_video as compile_video,
+    record as record,
+    running_return as running_return,
+    video_episode as video_episode,
+    with_last as with_last,
 )

@@ -231,7 +231,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
     **Arguments:**
 
     - `console`: the console.
-    - `command`: the command of the run's page.
+    - `command`: the command of the run's script.
     - `folder`: the folder of the run.
     """
     command = f"{command} --resume {shlex.quote(str(folder))}"

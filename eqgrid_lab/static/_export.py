@@ -1,4 +1,4 @@
-"""Writes a world as a page: its models, its pictures, and the files of the page around them."""
+"""Exports a world as a static web page: ONNX models, pictures, HTML and scripts."""
 
 import base64
 import gzip
@@ -35,9 +35,9 @@ _CHECKED_STEPS = 300
 
 
 def check_runtime(folder: Path | None) -> None:
-    """Checks that a folder has the runtime for browsers.
+    """Checks that a folder contains ONNX Runtime for browsers.
 
-    **Raises:** `UsageError` when it has not, or there is no folder.
+    **Raises:** `UsageError` when it does not, or when no folder is given.
     """
     how = (
         "run npm install onnxruntime-web in a new folder, and pass its "
@@ -68,10 +68,10 @@ def page_files(
     - `policy`: the policy of the partner.
     - `menu`: the menu that they come from.
     - `ticks_per_second`: the rate of the clock.
-    - `seat`: the place that a person has at first.
+    - `seat`: the seat that a person has at first.
 
-    **Raises:** `UsageError` when the world or the policy has no form in ONNX or in pictures, and
-    `RunError` when the models do not play as Python does.
+    **Raises:** `UsageError` when the world or the policy cannot be converted to ONNX or drawn, and
+    `RunError` when the models do not reproduce the steps in Python.
     """
     own = offer.partner.env if isinstance(offer.partner, PolicyPartner) else None
     world = PageWorld(place, offer.partner, place.env if own is None else own)
@@ -107,7 +107,7 @@ def write_page(
     - `files`: what `page_files` returned.
     - `runtime`: a folder that `check_runtime` accepts.
     - `out`: the folder, or the file with `single_file`; it must not exist.
-    - `single_file`: write one HTML file that has all others in it, and `policy.onnx` next to it.
+    - `single_file`: write one HTML file that contains all others, and `policy.onnx` next to it.
 
     **Returns:** the files, and their sizes in bytes.
 
@@ -138,7 +138,8 @@ def _in_one_file(files: Mapping[str, bytes]) -> bytes:
     style = f"<style>\n{files['style.css'].decode()}</style>"
     links = {}
     for name in _SCRIPTS:
-        # Scripts import one another by names, since a file in a file has no folder.
+        # Scripts import each other by name (see the import map below), since a data URL has no
+        # relative paths.
         script = re.sub(rb'from "\./(\w+\.js)"', rb'from "eqgrid/\1"', files[name])
         address = f"data:text/javascript;base64,{base64.b64encode(script).decode()}"
         links[f"eqgrid/{name}"] = address

@@ -1,4 +1,4 @@
-"""The models of a page, and the check that they play as Python does."""
+"""Exports worlds and policies as ONNX models for a web page, and checks that they match Python."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,8 @@ from ._onnx import Arrays, Model, leaves_of, to_model
 from ._world import PagePolicy, PageWorld, Shown, Stepped
 
 _TOLERANCE = 1e-6
-"""How much an observation may differ: one rounding of a number below 10."""
+"""The absolute tolerance for observations: about one float32 rounding error of a number below 10.
+"""
 
 
 def start_model(world: PageWorld) -> bytes:
@@ -57,7 +58,7 @@ def policy_model(policy: PagePolicy) -> bytes:
 def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, seed: int = 0) -> None:
     """Plays random steps with models and in Python.
 
-    All seats take turns between actions of people and of the partner.
+    In each step, a person acts in each seat with probability 0.75, and the partner otherwise.
 
     **Arguments:**
 
@@ -66,8 +67,8 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
     - `steps`: how many steps to play, in as many games as it takes.
     - `seed`: the seed of the first game, and of all actions.
 
-    **Raises:** `RunError` when they differ: by more than a rounding in observations and in what
-    policies remember, and by a bit in anything else.
+    **Raises:** `RunError` when observations or recurrent states differ by more than the tolerance,
+    or any other output differs at all.
     """
     begin, go_on = Model(start), Model(step)
     compiled, chooser = jax.jit(world.step), np.random.default_rng(seed)
@@ -85,7 +86,7 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
         pressed, person = draw_actions(world, chooser)
         after: Stepped = compiled(state, pressed, person)
         given = {name: ours[name] for name in names}
-        # Roundings in a memory do not add up, since each step begins with that of Python.
+        # Each step starts from Python's recurrent state, so rounding errors do not accumulate.
         given |= {names[i]: before[i] for i in world.memory}
         theirs = go_on(**given, pressed=pressed, person=person)
         memory = [f"next_{i}" for i in world.memory]

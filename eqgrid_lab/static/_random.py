@@ -1,9 +1,8 @@
-"""Programs without typed keys: JAX's draws in terms of its hash, Threefry.
+"""Rewrites JAX programs without typed random keys, for export.
 
-Converters to other formats do not accept keys of JAX. `on_key_data` rewrites a function so that its
-keys are two numbers each, and every draw is a few whole-number operations and the primitive
-`threefry2x32`. What JAX's own implementation computes, bit for bit, is computed here, too: it is
-that implementation that is traced.
+Converters such as jax2onnx do not accept typed keys. `on_key_data` rewrites a function so that each
+key is an array of two integers, and random numbers come from integer arithmetic (Threefry). It
+traces JAX's own implementation, so results are equal to JAX's bit for bit.
 """
 
 import functools
@@ -26,7 +25,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def as_data(tree: PyTree) -> PyTree[Shaped[Array, "..."]]:
-    """The same arrays, with every key as its two numbers."""
+    """The same arrays, with each key replaced by its key data, two integers."""
     return jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, tree)
 
 
@@ -36,7 +35,7 @@ def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
     **Arguments:**
 
     - `data`: what `as_data` returned.
-    - `like`: arrays of the same structure, with keys where there are to be keys.
+    - `like`: a PyTree of the same structure, whose keys mark the leaves to convert.
     """
     return jax.tree.map(
         lambda x, old: jax.random.wrap_key_data(x) if _is_key(old) else x, data, like
@@ -46,21 +45,21 @@ def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
 def on_key_data(
     function: Callable[..., PyTree], *arguments: PyTree
 ) -> tuple[Callable[..., list[Array]], list[jax.ShapeDtypeStruct]]:
-    """Rewrites a function for programs that have no keys.
+    """Rewrites a function so that it takes and returns key data instead of keys.
 
     **Arguments:**
 
     - `function`: a function of arrays.
     - `arguments`: examples of its arguments, whose values do not matter.
 
-    **Returns:** a function of the leaves of the arguments that returns the leaves of the result,
-    with key data in place of keys, and the shapes and dtypes of these leaves of the arguments.
+    **Returns:** the rewritten function, from the leaves of the arguments to the leaves of the
+    result; and the shapes and dtypes of the former.
 
     **Raises:** `ValueError` when keys are used in a way that cannot be written in this form.
     """
     traced = jax.make_jaxpr(function)(*arguments)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in jax.tree.leaves(as_data(arguments))]
-    for _ in range(2):  # JAX's own draws have calls in them, which are rewritten, too
+    for _ in range(2):  # the second pass rewrites the calls inside JAX's own random functions
         run = functools.partial(_run, traced.jaxpr, traced.consts)
         traced = jax.make_jaxpr(run)(*shapes)
     return core.jaxpr_as_fun(traced), shapes
@@ -117,7 +116,7 @@ def _evaluate(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Arra
     keys = [_has_keys(x) for x in equation.invars]
     if not any(keys):
         return bind(*inputs)
-    # What is done to keys is done to both of their numbers.
+    # Other primitives act on both integers of a key alike, so map over their axis.
     outputs = [-1 if _has_keys(x) else None for x in equation.outvars]
     try:
         return jax.vmap(bind, [-1 if key else None for key in keys], outputs)(*inputs)
@@ -199,8 +198,8 @@ def _each(function: Callable[..., Array], axes: int, *arrays: Shaped[Array, "...
 
 
 def _as_float(bits: UInt32[Array, "..."], *, new_dtype: object) -> Float32[Array, "..."]:
-    """The float with these bits, which must not be subnormal: its sign and its power of two from a
-    table, times its mantissa. Nothing is rounded.
+    """The float32 with these bits, exactly; it must not be subnormal. A table has the sign and
+    power of two, which are multiplied by the mantissa.
     """
     if new_dtype != jnp.float32 or bits.dtype != jnp.uint32:
         raise ValueError(f"Bits of {bits.dtype} cannot be read as {new_dtype}.")

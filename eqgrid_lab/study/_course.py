@@ -32,7 +32,7 @@ from ._plan import (
 )
 
 _SILENT = 10.0
-"""After how many seconds without a word nobody is paired with a person who waits."""
+"""A waiting person whose page is silent for this many seconds is not paired."""
 
 
 @final
@@ -59,7 +59,7 @@ class WaitingRoom:
     def enter(self, person: int, stage: int) -> bool:
         """Notes that a person waits at a stage.
 
-        **Returns:** whether the person has just come, or comes back after having been silent.
+        **Returns:** whether the person is new in the room, or returns after silence.
         """
         own, now = self._waiting.get(person), self._now()
         new = own is None or own.stage != stage or self._is_silent(own)
@@ -96,7 +96,9 @@ class WaitingRoom:
         return [other for _, other in sorted(found)]
 
     async def wait(self, person: int, seconds: float) -> None:
-        """Returns when a person is called, or after some seconds; at once if nobody waits."""
+        """Returns when a person is called, or after some seconds; immediately if this person is not
+        waiting.
+        """
         own = self._waiting.get(person)
         if own is not None:
             with contextlib.suppress(TimeoutError):
@@ -124,17 +126,19 @@ _ALONE = (60.0, 60.0, 600.0)
 _TOGETHER = (30.0, 20.0, 60.0)
 """`Terms.patience` of a game of several people, who wait for each other."""
 _NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
-"""After how many seconds a result is noted again that could not be, and how long while closing."""
+"""Seconds between two tries to record a result, and the total time for tries while the server
+closes.
+"""
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
-"""For how many seconds an answer to somebody who waits is held back."""
+"""The shortest and the longest long-poll of a waiting page, in seconds."""
 
 
 @final
 class Course:
     """A running study.
 
-    It contains the running games and the people who wait. All else is in the data, so people
-    continue at the same place after a restart of the server.
+    It contains the running games and the people who wait. All other state is in the database, so
+    people continue at the same place after a restart of the server.
 
     **Arguments:**
 
@@ -209,7 +213,9 @@ class Course:
         return person
 
     def place(self, person: Person) -> str:
-        """Where a person is; answers name it, so that none counts for another place."""
+        """A key for the person's position in the plan. Answers include it, so that a late answer is
+        not stored for another position.
+        """
         return f"{person.stage}.{person.game}.{int(person.asked)}"
 
     async def wait(self, person: Person) -> None:
@@ -252,7 +258,7 @@ class Course:
         return {**at, **await self._game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
-        """Takes the answers of a person, or the note that a text was read, and continues.
+        """Takes the answers of a person, or the confirmation that a text was read, and continues.
 
         **Returns:** why they cannot be accepted, in a sentence; `None` if they can.
         """
@@ -439,7 +445,7 @@ class Course:
                     where = {"layout": planned.layout, "file": file, "attempt": attempt}
                     self.people.begin_game({**who, **game, **where, "waited_s": seconds})
         except sqlite3.Error:
-            session.leave()  # nobody knows of it
+            session.leave()  # the game has no row, so its result could not be stored
             raise
         for seat, person in zip(own, numbers, strict=True):
             token = session.tokens[seat]
@@ -492,7 +498,7 @@ class Course:
         self, file: str, session: Session, seats: Mapping[int, int], outcome: str, *, again: bool
     ) -> bool:
         """Notes the end of a game, and what it means for its people. **Returns:** whether the data
-        could be written; the first time that they cannot, it says so.
+        could be written; the first failure prints an error.
         """
         scores, steps = session.game.scores, session.game.steps
         conducts = {seat: session.conduct(seat) for seat in seats.values()}

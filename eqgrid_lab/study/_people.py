@@ -80,7 +80,7 @@ _PLAYED = "outcome IN ('finished', 'left')"
 _LOCKED = 0.2
 """For how many seconds a statement waits while another process has locked the file."""
 _SELDOM = 5.0
-"""How many seconds apart the time of a person's last word is written."""
+"""The minimum number of seconds between two writes of a person's `seen` time."""
 DICTIONARY = {
     "people": {
         "person": "number of the person, from 1",
@@ -98,7 +98,7 @@ DICTIONARY = {
     "answers": {
         "person": "number of the person",
         "stage": "the stage of the question, from 0",
-        "game": "the number of the game before it in its stage, from 0; -1 for none",
+        "game": "the number of the preceding game in the stage, from 0; -1 if there is none",
         "question": "the name of the question",
         "answer": "the answer",
         "at": "when it was given (UTC)",
@@ -145,7 +145,7 @@ DICTIONARY = {
         "step": "the number of the step, from 1, in which it counted; empty if it did not count",
     },
     "events": {
-        "person": "number of the person, if it is of one",
+        "person": "number of the person, if the event concerns one",
         "at": "when it was (UTC)",
         "event": "what happened",
         "detail": "more about it",
@@ -166,8 +166,8 @@ class Person(NamedTuple):
     - `person`: the number.
     - `id`: the id from the address.
     - `stage`: the stage at which the person is.
-    - `game`: how many games of this stage come before the next one.
-    - `asked`: whether the questions after this game come next.
+    - `game`: the number of completed games in this stage.
+    - `asked`: whether the person is answering the questions after this game.
     - `outcome`: how the study ended for the person, if it did.
     - `started`: when the person arrived, in UTC.
     - `parameters`: other parameters of the address that the plan names.
@@ -194,13 +194,13 @@ class People:
     def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic):
         """**Arguments:**
 
-        - `folder`: the folder of the file, which is made if it is not there.
+        - `folder`: the folder of the database; the file is created if it does not exist.
         - `now`: the time in seconds since any moment.
 
         **Raises:** `sqlite3.Error` when it is damaged or cannot be written.
         """
         file = folder / DATA
-        # Games stand still while a statement waits for another process.
+        # A waiting statement blocks the event loop, and with it all games.
         self._data = sqlite3.connect(
             file, timeout=_LOCKED, isolation_level=None, check_same_thread=False
         )
@@ -223,7 +223,7 @@ class People:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Context manager in which all changes are made, or none if there is an error."""
+        """Runs its body in one transaction, and rolls back on an error."""
         self._data.execute("BEGIN")
         try:
             yield

@@ -77,7 +77,7 @@ _HEADERS = {
 
 @final
 class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page sends to open a game; see `Hall.open`."""
+    """The request of a page to open a game; see `Hall.open`."""
 
     layout: Annotated[int, Meta(ge=0, le=10_000)]
     seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
@@ -91,9 +91,9 @@ def build_app(
     **Arguments:**
 
     - `hall`: its games.
-    - `hosts`: the names under which browsers may reach it, which keeps pages of others out.
-    - `course`: a study, whose people play the games of its plan and no others.
-    - `admin`: the token of who runs it.
+    - `hosts`: the host names that are accepted, which protects against requests from other sites.
+    - `course`: a study, whose participants play only the games of its plan.
+    - `admin`: the token of the experimenter.
     """
 
     @contextlib.asynccontextmanager
@@ -107,14 +107,14 @@ def build_app(
     ]
     if course is not None:
         routes += study_routes(course, admin, _in_words, _page)
-    else:  # everybody chooses games
+    else:  # without a study, players choose their games
         routes += [
             Route("/", _page("index.html")),
             Route("/api/menu", _in_words(_menu)),
             Route("/api/layouts/{number:int}", _in_words(_layout)),
             Route("/api/games", _in_words(_open), methods=["POST"]),
             Route("/api/games/{game}/again", _in_words(_again), methods=["POST"]),
-            Route("/api/games/{game}/film.gif", _in_words(_film)),
+            Route("/api/games/{game}/video.gif", _in_words(_video)),
             Route("/api/games/{game}/scenes", _in_words(_scenes)),
             Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
             Route("/api/games/{game}/record", _in_words(_record)),
@@ -131,8 +131,8 @@ def build_app(
 
 @final
 class _Guard:
-    """Keeps pages of others out: a request must name one of the hosts, and come from a page of the
-    same host if it comes from a page. Answers have the headers that keep foreign code out.
+    """Rejects requests from other sites: the `Host` header must be one of the hosts, and the
+    `Origin`, if there is one, must match it. Responses have security headers.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]):
@@ -165,7 +165,7 @@ class _Guard:
 def _in_words(
     answer: Answer,
 ) -> Endpoint:
-    """Answers foreseen errors with one sentence."""
+    """Turns expected errors into responses with one sentence."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -173,11 +173,11 @@ def _in_words(
         except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
             return _sorry(str(error), 400)
         except ClientDisconnect:
-            return Response(status_code=400)  # which nobody reads
+            return Response(status_code=400)  # the client is gone, so the response is discarded
         except OSError as error:
-            return _sorry(f"The disk of the server has a problem: {error.strerror}.", 503)
+            return _sorry(f"The server cannot read or write a file: {error.strerror}.", 503)
         except sqlite3.Error as error:
-            return _sorry(f"The data of the study have a problem: {error}.", 503)
+            return _sorry(f"The database of the study failed: {error}.", 503)
 
     return endpoint
 
@@ -250,12 +250,12 @@ async def _again(hall: Hall, request: Request) -> Response:
     return JSONResponse({"game": name, "token": hall.sessions[name].tokens[seat]})
 
 
-async def _film(hall: Hall, request: Request) -> Response:
-    """The film of a game that is over, with the score of the person who asks for it."""
+async def _video(hall: Hall, request: Request) -> Response:
+    """The video of a game that is over, with the score of the person who asks for it."""
     session, path = _finished(hall, request)
     _, seat = _over(hall, request)
 
-    def film() -> bytes:
+    def video() -> bytes:
         recording = read_journal(path)
         episode, last = replay(session.place, recording)
         reward = recording.reward
@@ -264,7 +264,7 @@ async def _film(hall: Hall, request: Request) -> Response:
         draw = session.place.settings.env.draw
         return draw(session.place.world, states, running_return(own))
 
-    return Response(await asyncio.to_thread(film), media_type="image/gif")
+    return Response(await asyncio.to_thread(video), media_type="image/gif")
 
 
 async def _record(hall: Hall, request: Request) -> Response:
@@ -290,7 +290,7 @@ async def _recordings(hall: Hall, _: Request) -> Response:
 
 
 async def _scenes(hall: Hall, request: Request) -> Response:
-    """All that is to be seen of a game, and the policies that can be asked about it."""
+    """All frames of a game, and the policies whose predictions can be shown."""
 
     def answer() -> bytes:
         game = _recorded(hall, request)
@@ -301,7 +301,7 @@ async def _scenes(hall: Hall, request: Request) -> Response:
 
 
 async def _thoughts(hall: Hall, request: Request) -> Response:
-    """What a policy thinks at each step of a game."""
+    """The action probabilities and values of a policy at each step of a game."""
 
     def answer() -> bytes:
         game = _recorded(hall, request)
@@ -315,7 +315,7 @@ async def _thoughts(hall: Hall, request: Request) -> Response:
 
 
 def _recorded(hall: Hall, request: Request) -> Recorded:
-    """The game of a request: one that was to be watched, or one that is over.
+    """The game that a request names: a recording, or a finished game.
 
     **Raises:** `UsageError` when there is none.
     """
@@ -394,7 +394,7 @@ async def _join(hall: Hall, socket: WebSocket) -> tuple[Session | None, Page | N
 
 
 async def _write(socket: WebSocket, page: Page) -> None:
-    """Sends what waits, until the page is closed."""
+    """Sends queued messages until the page is closed."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError):
         while (text := await page.waiting.get()) is not None:
             await socket.send_text(text)
@@ -451,7 +451,7 @@ def serve(
     - `hall`: the games.
     - `listening`: the socket.
     - `hosts`: the names under which browsers may reach the server.
-    - `course`, `admin`: a study, and the token of who runs it.
+    - `course`, `admin`: a study, and the token of the experimenter.
     """
     config = uvicorn.Config(
         build_app(hall, hosts, course, admin),

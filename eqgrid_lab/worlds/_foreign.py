@@ -102,15 +102,15 @@ LIBRARIES = {
 
 def _remarks(settings: Settings) -> tuple[str, ...]:
     title = LIBRARIES[settings.name.partition(":")[0]].title
-    film = f"This run has no GIF: environments of {title} are not drawn."
+    video = f"This run has no GIF: environments of {title} are not drawn."
     pad = "Shorter observations are padded with zeros, and agents with fewer actions masked."
     padded = getattr(unwrap(settings.build(train=False)), "pad", False)
-    return (film, pad) if padded else (film,)
+    return (video, pad) if padded else (video,)
 
 
 FOREIGN = World(
     title=lambda settings: settings.name.partition(":")[2],
-    film=False,
+    video=False,
     remarks=_remarks,
     ppo={"normalize_values": True},  # the scale of rewards is unknown
 )

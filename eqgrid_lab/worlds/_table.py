@@ -44,7 +44,7 @@ class World:
     - `totals`: returns further entries of `info` to sum over evaluation episodes, given the world.
     - `images`: the values of `observation` that are images, which a convolutional network can read.
     - `shaped`: whether there is a shaped reward.
-    - `film`: whether a film of an episode can be drawn.
+    - `video`: whether a video of an episode can be drawn.
     - `slow_resets`: the layouts in which resets are slow, or `True` for all.
     - `remarks`: returns sentences to print before a run, given the settings.
     - `ppo`, `run`: defaults of PPO, and of a run, that differ from `Experiment`'s.
@@ -62,7 +62,7 @@ class World:
     totals: Callable[[AbstractEnv], dict[str, tuple[str, ...]]] = lambda world: {}
     images: Collection[str] | None = None
     shaped: bool | None = None
-    film: bool | None = None
+    video: bool | None = None
     slow_resets: Collection[str] | bool = ()
     remarks: Callable[[Settings], tuple[str, ...]] = lambda settings: ()
     ppo: Values = dataclasses.field(default_factory=dict)
@@ -76,7 +76,7 @@ class World:
 
 def _ours(**facts: Any) -> World:
     """The facts of a bundled world, all given, so that `--help` need not build it."""
-    return World(**{"images": ("planes",), "shaped": False, "film": True, **facts})
+    return World(**{"images": ("planes",), "shaped": False, "video": True, **facts})
 
 
 def _whom(settings: Settings) -> str:

@@ -148,9 +148,9 @@ class WorldSettings:
         return self._built().shaped if self.facts.shaped is None else self.facts.shaped
 
     @property
-    def has_film(self) -> bool:
-        """Whether a film of an episode can be drawn."""
-        return self._built().drawn if self.facts.film is None else self.facts.film
+    def has_video(self) -> bool:
+        """Whether a video of an episode can be drawn."""
+        return self._built().drawn if self.facts.video is None else self.facts.video
 
     @property
     def has_slow_resets(self) -> bool:
@@ -225,7 +225,7 @@ class WorldSettings:
 
     def remarks(self) -> tuple[str, ...]:
         """Remarks about the world that are printed before a run starts."""
-        if self.facts.film is None and not self.has_film:
+        if self.facts.video is None and not self.has_video:
             return (f"This run has no GIF: {self.name} has no method render_episode.",)
         return self.facts.remarks(self)
 

@@ -65,7 +65,7 @@ class Method:
     """
 
     title: str
-    page: Path | None = IPPO
+    script: Path | None = IPPO
     flags: Sequence[str] = ()
     population: Sequence[str] = ()
     judging: Sequence[str] = ()
@@ -121,7 +121,7 @@ METHODS = {
     ),
     "self-play": Method("trained with itself alone"),
     "pqn-vdn": Method("trained with itself alone, by PQN-VDN", PQN_VDN),
-    "clone": Method("a clone of people", page=None),
+    "clone": Method("a clone of people", script=None),
     "proxies": Method(
         "trained with the proxies themselves (gold line)",
         flags=(*_FOR_PEOPLE, "--partners.policies", "proxies"),
@@ -135,11 +135,11 @@ class Study:
     """Trains methods in kitchens, and judges them with partners that they never met."""
 
     methods: tyro.conf.Positional[
-        Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD|PAGE...")]
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD|SCRIPT...")]
     ] = ()
-    """Names of METHODS, or files of pages. Without any, the tables of the folder are printed."""
+    """Names of METHODS, or files of scripts. Without any, the tables of the folder are printed."""
     flags: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """A further flag of the pages, such as `--flags=--width=256`; give it again for another."""
+    """A further flag of the scripts, such as `--flags=--width=256`; give it again for another."""
     kitchens: tuple[str, ...] = tuple(KITCHENS)
     """Kitchens to train and judge in."""
     num_seeds: int = 5
@@ -163,13 +163,13 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
 
     **Returns:** the folders of the runs, or the files of clones that need no training.
     """
-    if method.page is None:
+    if method.script is None:
         return models_of_people("clones", kitchen)
     layout = method.layout or kitchen
     folder = folder / layout
     flags = [flag.replace("{kitchen}", layout) for flag in (*method.flags, *study.flags)]
-    page = os.path.relpath(method.page, EXPERIMENTS)
-    file, asked = folder / "flags.json", [page, *method.population, *flags]
+    script = os.path.relpath(method.script, EXPERIMENTS)
+    file, asked = folder / "flags.json", [script, *method.population, *flags]
     folder.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         file.write_text(json.dumps(asked), encoding="utf-8")
@@ -180,10 +180,10 @@ def train(study: Study, method: Method, folder: Path, kitchen: str) -> list[Path
         _train(population, IPPO, "--env.layout", layout, *method.population)
         flags += ["--partners.policies", *map(str, stages(population))]
     runs = {f"seed-{seed}": ("--seed", str(seed)) for seed in range(study.num_seeds)}
-    if method.page == IPPO:
+    if method.script == IPPO:
         runs = {f"seeds-{study.num_seeds}": ("--num-seeds", str(study.num_seeds))}
     for name, seeds in runs.items():
-        _train(folder / name, method.page, "--env.layout", layout, *flags, *seeds)
+        _train(folder / name, method.script, "--env.layout", layout, *flags, *seeds)
     return [folder / name for name in runs]
 
 
@@ -204,17 +204,17 @@ def stages(population: Path) -> list[Path]:
     return found
 
 
-def _train(run: Path, page: Path, *flags: str) -> None:
+def _train(run: Path, script: Path, *flags: str) -> None:
     if (run / "result.json").exists():
         config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
         if _result(run)["env_steps"] >= config["total_steps"]:
             return
     begun = any((run / "checkpoints").glob("*.safetensors"))
-    _call(page, *(["--resume", run] if begun else [*flags, "--out", run, "--overwrite"]))
+    _call(script, *(["--resume", run] if begun else [*flags, "--out", run, "--overwrite"]))
 
 
 def _call(*command: str | Path) -> None:
-    """Runs a page. One that fails or is interrupted says so, and ends this program, too."""
+    """Runs a script. One that fails or is interrupted says so, and ends this program, too."""
     try:
         code = subprocess.run([sys.executable, *command]).returncode
     except KeyboardInterrupt:
@@ -236,7 +236,7 @@ def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequen
     """
     judged = folder / (method.layout or kitchen) / f"judged-{study.num_seeds}"
     judged = judged / kitchen if method.layout else judged
-    own = [] if method.page in (None, IPPO, E3T) else ["--page", method.page]
+    own = [] if method.script in (None, IPPO, E3T) else ["--script", method.script]
     own += ["--which", "last"] if method.population else []
     own += ["--layout", kitchen] if method.layout else []
     partners: list[str | Path] = [EXPERIMENTS / "partners.py", *runs, *own]
@@ -442,8 +442,8 @@ def _method(name: str) -> Method:
     method = METHODS.get(name, Method(Path(name).stem, Path(name).resolve()))
     if name not in METHODS and Path(name).stem in METHODS:
         sys.exit(f"error: {Path(name).stem} is the name of another method: rename the file {name}.")
-    if method.page is not None and not method.page.is_file():
-        sys.exit(f"error: {name} is neither a page nor one of {', '.join(METHODS)}.")
+    if method.script is not None and not method.script.is_file():
+        sys.exit(f"error: {name} is neither a script nor one of {', '.join(METHODS)}.")
     return method
 
 
@@ -456,7 +456,7 @@ def _check_rows(study: Study, file: Path, methods: Mapping[str, Method]) -> None
         own = [x for x in rows if x["method"] == name and x["kitchen"] in study.kitchens]
         seeds = {(row["kitchen"], row["seed"]) for row in own}
         numbers = Counter(kitchen for kitchen, _ in seeds)
-        if method.page is not None and {*numbers.values()} - {study.num_seeds}:
+        if method.script is not None and {*numbers.values()} - {study.num_seeds}:
             sys.exit(f"error: {file} has another number of seeds of {name}: choose another --out.")
 
 
@@ -470,7 +470,7 @@ def run(study: Study) -> None:
         sys.exit(f"error: {unknown[0]} is none of the kitchens {', '.join(KITCHENS)}.")
     methods = {Path(name).stem: _method(name) for name in study.methods}
     if len(methods) < len(study.methods):
-        sys.exit("error: two methods have the same name: rename the file of one page.")
+        sys.exit("error: two methods have the same name: rename the file of one script.")
     if study.generated:
         methods = {
             f"{name}-generated": dataclasses.replace(method, layout="generated")
@@ -482,7 +482,7 @@ def run(study: Study) -> None:
         folder = study.out / name
         runs = train(study, method, folder, kitchen)
         _replace(returns, collect(judge(study, method, folder, kitchen, runs), name, kitchen))
-        if method.page is not None:
+        if method.script is not None:
             _replace(budgets, [budget(runs, name, kitchen)])
     rows = _read(returns)
     if study.partners == "people":

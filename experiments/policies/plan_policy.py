@@ -34,7 +34,7 @@ from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
 from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
-PAGE = "experiments/policies/plan_policy.py"
+SCRIPT = "experiments/policies/plan_policy.py"
 _GIB = 2**30
 _PASSES = 1000  # the most passes over all states for the choice among equals
 _CHOICE = 12  # bytes of each joint state for the choice among equals
@@ -65,8 +65,8 @@ class Config:
     """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
     memory_gib: Annotated[float, Meta(gt=0)] = 8.0
     """Maximum memory for the values of joint states, in GiB."""
-    film: bool = True
-    """Write a film."""
+    video: bool = True
+    """Write a video."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -136,7 +136,7 @@ def show(console: Console, numbers: Table) -> None:
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = read_flags(Config(), args, PAGE)
+    config = read_flags(Config(), args, SCRIPT)
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     kitchen = Kitchen(
         layout=layout,
@@ -155,13 +155,13 @@ def run(args: Sequence[str]) -> None:
         show(console, numbers)
         paths = write_taught(
             folder,
-            (PAGE, *args),
+            (SCRIPT, *args),
             kitchen,
             network,
             config.width,
             numbers,
             {"plan": numbers},
-            (world, played) if config.film else None,
+            (world, played) if config.video else None,
         )
         print_paths(console, paths)
 

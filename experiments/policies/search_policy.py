@@ -41,7 +41,7 @@ from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
 from eqgrid_lab.worlds import build_one_kitchen
 
-PAGE = "experiments/policies/search_policy.py"
+SCRIPT = "experiments/policies/search_policy.py"
 _GAMES, _NOISE = 256, 0.1
 _TIMELESS = ("features", "features96")
 
@@ -64,8 +64,8 @@ class Config:
     """Seed of the network and of the games."""
     sharpness: Annotated[float, Meta(gt=0)] = 100.0
     """Factor of the outputs in the file, so that sampled actions are the most probable ones."""
-    film: bool = True
-    """Write a film."""
+    video: bool = True
+    """Write a video."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -169,7 +169,7 @@ def show(console: Console, numbers: Table) -> None:
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `CheckpointError`, `OSError`."""
-    config = read_flags(Config(), args, PAGE)
+    config = read_flags(Config(), args, SCRIPT)
     saved, kitchen, world = read(config)
     keep_compiled_programs()
     start = world.reset(jax.random.key(config.seed))[1]
@@ -193,13 +193,13 @@ def run(args: Sequence[str]) -> None:
         partners = {PARTNERS: saved.metadata[PARTNERS]} if PARTNERS in saved.metadata else {}
         paths = write_taught(
             folder,
-            (PAGE, *args),
+            (SCRIPT, *args),
             kitchen,
             network,
             config.width,
             {"layout": kitchen.layout, **numbers},
             {"search": numbers, **partners},
-            (world, played) if config.film else None,
+            (world, played) if config.video else None,
         )
         print_paths(console, paths)
 

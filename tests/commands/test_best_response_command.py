@@ -25,7 +25,7 @@ from eqgrid.grid import poses
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PEOPLE, BestResponses, read_held_out
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.show import progress
 
 pytestmark = pytest.mark.slow
@@ -90,7 +90,7 @@ def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, c
         assert abs(found["value"] - mean) < 2.5 * width + 0.02
         assert not found["exact"]  # without the stuck rule
     assert (tmp_path / "out" / "proxy-0-seat-1.gif").read_bytes().startswith(b"GIF89a")
-    settings = default_settings(page("ippo"), Kitchen(layout="cramped", horizon=60))
+    settings = default_settings(shipped_script("ippo"), Kitchen(layout="cramped", horizon=60))
     held_out, _ = read_held_out(file)
     assert BestResponses(file, settings).returns(held_out[0]) == values
     assert BestResponses(file, settings).returns(held_out[1]) is None
@@ -109,7 +109,7 @@ def test_an_agent_is_compared_with_best_responses(tmp_path):
     assert shares == sorted(shares)
     assert all(0 < share <= 1 for share in shares)
     assert (tmp_path / "robustness.png").stat().st_size > 5000
-    settings = default_settings(page("ippo"), Kitchen(layout="cramped", horizon=60))
+    settings = default_settings(shipped_script("ippo"), Kitchen(layout="cramped", horizon=60))
     world = settings.env.build(train=False)
     env = settings.observe(world)
     counters = jnp.asarray(np.asarray(world.layout.tiles) == Tile.COUNTER)

@@ -16,7 +16,7 @@ from agents import evaluate, load_policy, mixed_team, shipped_policies
 from eqgrid import RandomPartner, StayPartner, make
 from eqgrid_lab.commands import _crossplay, crossplay_command, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
-from eqgrid_lab.settings import page, parse
+from eqgrid_lab.settings import parse, shipped_script
 from eqgrid_lab.show import bootstrap_crossplay, interval_of_mean
 
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
@@ -49,7 +49,7 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
     with Image.open(tmp_path / "out/matrix.png") as picture:
         assert picture.size[0] > 300
     policies = [load_policy(tmp_path / file) for file in files]
-    config = parse(page("ippo"), GOALS)
+    config = parse(shipped_script("ippo"), GOALS)
     many = config.eval_env(config.env.build(train=False), 400)
     for i, j in ((0, 1), (1, 0)):
         team = mixed_team([policies[i], policies[j]])

@@ -52,7 +52,7 @@ from eqgrid_lab.commands import (
 )
 from eqgrid_lab.folders import shown_path, without_folders
 from eqgrid_lab.runs import _policies, portable, read_policy
-from eqgrid_lab.settings import page, parse
+from eqgrid_lab.settings import parse, shipped_script
 
 ROOT = Path(__file__).parents[2]
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
@@ -106,7 +106,10 @@ def test_two_policies_that_observe_differently_play_in_both_seats(tmp_path, call
     results = scores(tmp_path / "out")["results"]
     lineups = [(seats, how) for seats in (["a", "b"], ["b", "a"]) for how in ("drawn", "greedy")]
     assert [(r["seats"], r["actions"]) for r in results] == lineups
-    worlds = {name: parse(page("ippo"), own).env.build(train=False) for name, own in flags.items()}
+    worlds = {
+        name: parse(shipped_script("ippo"), own).env.build(train=False)
+        for name, own in flags.items()
+    }
     for result in (results[1], results[3]):
         teams = [(load_policy(tmp_path / name), worlds[name]) for name in result["seats"]]
         returns, arrivals, lengths = by_hand(teams, place(tmp_path / "a", 20), 0)
@@ -230,7 +233,7 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
 
     write_policy(tmp_path / "a", *GOALS)
     monkeypatch.setattr(_files, "_write", full)
-    monkeypatch.setattr("sys.argv", ["prog", "a", "--episodes", "2", "--no-film", "--out", "out"])
+    monkeypatch.setattr("sys.argv", ["prog", "a", "--episodes", "2", "--no-video", "--out", "out"])
     monkeypatch.chdir(tmp_path)
     assert exit_code(_evaluation) == 1
     said = capsys.readouterr()
@@ -240,7 +243,7 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
+def test_it_leaves_numbers_a_video_and_a_card(tmp_path, call, monkeypatch):
     """A second evaluation in the same second, of what was handed on, has a folder of its own."""
     monkeypatch.setattr(time, "strftime", lambda _: "now")
     first, second = (tmp_path / "runs" / f"evaluation-room-now{x}" for x in ("", "-2"))
@@ -261,15 +264,15 @@ def test_it_leaves_numbers_a_film_and_a_card(tmp_path, call, monkeypatch):
     assert result["policies"] == ["a.safetensors"]
     one = place(tmp_path / "a.safetensors", 1).env
     check_episodes(load_trajectories(tmp_path / "games.npz", one), result["results"])
-    with Image.open(first / "episode.gif") as film:
-        assert 1 <= film.n_frames <= 13
+    with Image.open(first / "episode.gif") as video:
+        assert 1 <= video.n_frames <= 13
     names = {path.name for path in (tmp_path / "card").iterdir()}
     assert names == {"README.md", "policy.safetensors", "evaluation.json", "episode.gif"}
     policy = load_policy(tmp_path / "card" / "policy.safetensors")
     assert eqx.tree_equal(policy, load_policy(tmp_path / "a.safetensors"))
     text = (tmp_path / "card" / "README.md").read_text()
     check_card(text, result)
-    assert call("card", "--episodes", 4, "--no-film", "--seed", 3)[0] == 0
+    assert call("card", "--episodes", 4, "--no-video", "--seed", 3)[0] == 0
     assert [path.name for path in second.iterdir()] == ["evaluation.json"]
     assert [scores(folder)["seed"] for folder in (first, second)] == [0, 3]
 
@@ -347,14 +350,14 @@ def test_it_plays_wherever_the_policy_fits(tmp_path, call, flags, layout, algori
 def test_a_policy_takes_the_text_of_its_layout_along(tmp_path):
     text = "XXPXXX\nO  2 O\nX1   X\nXDXSXX\n"
     (tmp_path / "mine.layout").write_text(text)
-    env = parse(page("ippo"), ["--env.layout", str(tmp_path / "mine.layout")]).env
+    env = parse(shipped_script("ippo"), ["--env.layout", str(tmp_path / "mine.layout")]).env
     assert portable(env) == dataclasses.replace(env, layout=text)
     grid = f"'grid': {text.strip()!r}"
     text = f"{{{grid},\n'start_all_orders': [{{'ingredients': ['onion']}}]}}\n"
     (tmp_path / "theirs.layout").write_text(text)
     theirs = dataclasses.replace(env, layout=str(tmp_path / "theirs.layout"))
     assert portable(theirs) == dataclasses.replace(env, layout=text)
-    named = parse(page("ippo"), []).env
+    named = parse(shipped_script("ippo"), []).env
     assert portable(named) is named
     assert portable(dataclasses.replace(named, practice=("ring",))) == named
 
@@ -491,18 +494,18 @@ def test_a_file_that_a_policy_names_is_not_opened(call, tmp_path, monkeypatch, w
 
 
 @pytest.mark.robustness
-def test_a_file_that_the_policy_of_a_page_names_is_not_opened(call, tmp_path):
+def test_a_file_that_the_policy_of_a_script_names_is_not_opened(call, tmp_path):
     (tmp_path / "mine.py").write_text(f"{shipped('ippo.py').read_text(encoding='utf-8')}# ours\n")
     write_policy(tmp_path / "a")
     metadata = read_metadata(tmp_path / "a")
-    metadata["run"]["page"] = "mine.py"
+    metadata["run"]["script"] = "mine.py"
     metadata["run"]["env"]["layout"] = "secret.txt,cramped"
     (tmp_path / "secret.txt").write_text("no layout")
     save_policy(tmp_path / "a", load_policy(tmp_path / "a"), metadata)
-    code, said = call("a", "--page", "mine.py")
+    code, said = call("a", "--script", "mine.py")
     assert (code, said.count("\n")) == (1, 1)
     assert "files named by a policy are not opened" in said
-    code, said = call("a", "--page", "mine.py", "--layout", "nowhere")
+    code, said = call("a", "--script", "mine.py", "--layout", "nowhere")
     assert (code, said.count("\n")) == (2, 1)
     assert "There is no layout" in said
 
@@ -526,7 +529,7 @@ def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch)
     monkeypatch.chdir(tmp_path / "elsewhere")
     code, said = call(
         *(policy, "--episodes", 2, "--out", tmp_path / "out", "--card", tmp_path / "card"),
-        *("--no-film", "--layout", layout),
+        *("--no-video", "--layout", layout),
     )
     assert code == 0, said
     result = scores(tmp_path / "card")
@@ -593,9 +596,9 @@ def test_every_kitchen_has_a_published_policy():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "earns"), PUBLISHED)
-def test_a_published_policy_earns_what_the_page_says(call, tmp_path, name, earns):
+def test_a_published_policy_earns_what_the_script_says(call, tmp_path, name, earns):
     policy = ROOT / "experiments" / "policies" / f"{name}.safetensors"
-    code, said = call(policy, "--episodes", "16", "--out", "out", "--no-film")
+    code, said = call(policy, "--episodes", "16", "--out", "out", "--no-video")
     assert code == 0, said
     results = json.loads((tmp_path / "out" / "evaluation.json").read_text())["results"]
     drawn = next(result for result in results if result["actions"] == "drawn")

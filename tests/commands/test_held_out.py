@@ -31,7 +31,7 @@ from eqgrid_lab.commands import (
 )
 from eqgrid_lab.commands._partners import summary
 from eqgrid_lab.runs import run_digest
-from eqgrid_lab.settings import page, parse
+from eqgrid_lab.settings import parse, shipped_script
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 pytestmark = pytest.mark.slow
@@ -53,13 +53,13 @@ def test_the_published_partners_can_be_read_and_built():
     assert seed == 0
     assert len({partner.name for partner in partners}) == len(partners) >= 12
     scripts = [partner for partner in partners if partner.kind != "policy"]
-    judged = parse(page("ippo"), [])
+    judged = parse(shipped_script("ippo"), [])
     built = build_partners(scripts, HELD_OUT, judged, make("overcooked"), PolicyFlags())
     assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
     trained = HeldOut("ippo-1001", "policy", seed=1001, steps=2_000_000)
     command = trained.command(HELD_OUT, Kitchen(dynamics="interactive"))
     _, _, *flags = command.split()
-    config = parse(page("ippo"), flags)
+    config = parse(shipped_script("ippo"), flags)
     assert (config.seed, config.env.rules) == (1001, "interactive")
 
 
@@ -80,7 +80,7 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     result = json.loads((tmp_path / "out/partners.json").read_text())
     rows = table(tmp_path / "out/partners.csv")
     assert [(row["partner"], row["seat"]) for row in rows] == [("random", "0"), ("random", "1")]
-    config = parse(page("ippo"), GOALS)
+    config = parse(shipped_script("ippo"), GOALS)
     env = config.observe(config.env.build(train=False))
     mine = PolicyPartner(load_policy(tmp_path / "mine"))
     team = (mine, NoisyPartner(RandomPartner(env.action_space), 0.0, env.action_space))
@@ -197,7 +197,7 @@ def test_proxies_of_people_are_held_out_in_every_kitchen():
     for kitchen in KITCHENS:
         found = [partner.place(PEOPLE, kitchen).resolve() for partner in partners]
         assert found == [path.resolve() for path in models_of_people("proxies", kitchen)]
-    judged = parse(page("ippo"), ["--env.layout", "ring"])
+    judged = parse(shipped_script("ippo"), ["--env.layout", "ring"])
     env = judged.observe(judged.env.build(train=False))
     built = build_partners(partners, PEOPLE, judged, env, PolicyFlags())
     assert {type(x.partner) for x in built} == {StuckRule}
@@ -213,18 +213,20 @@ def test_there_are_no_proxies_elsewhere(tmp_path, call):
 def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
     returns = _best_responses.train_best_response(
-        parse(page("ippo"), GOALS), StayPartner(4), 9000, 0
+        parse(shipped_script("ippo"), GOALS), StayPartner(4), 9000, 0
     )
     assert np.asarray(returns).shape == (2,)
 
 
 def test_a_best_response_is_trained_as_its_world_says():
     flags = ["--env.name", "warehouse", "--env.no-normalize-observation", "--env.horizon", "9"]
-    config = parse(page("ippo"), flags)
+    config = parse(shipped_script("ippo"), flags)
     found = training_settings(config, 10)
     assert found.env == dataclasses.replace(config.env, normalize_observation=True)
     assert (found.ppo, found.agent_id) == (config.ppo, True)
-    kitchen = parse(page("ippo"), ["--env.normalize-observation", "--env.practice", "ring"])
+    kitchen = parse(
+        shipped_script("ippo"), ["--env.normalize-observation", "--env.practice", "ring"]
+    )
     found = training_settings(kitchen, 10).env
     assert found == Kitchen()
 
@@ -236,34 +238,36 @@ def test_every_world_can_be_judged(name):
 
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
-    best = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
+    best = BestResponses(tmp_path / "set.toml", parse(shipped_script("ippo"), []))
     partners = [HeldOut(name, "stay") for name in ("a", "b", "c")]
     best.keep(partners[0], [10.0, 30.0], 1, 0)
     best.keep(partners[1], [0.0, 0.0], 1, 0)
-    again = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
+    again = BestResponses(tmp_path / "set.toml", parse(shipped_script("ippo"), []))
     said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
     assert said["proximities"] == {"a": 0.75, "b": None, "c": None}
     assert said["regrets"] == {"a": 5.0, "b": 0.0, "c": None}
     assert said["exact"] == []
     best.keep_exact(partners[2], [8.0, 10.0], ["1,2"])
-    again = BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
+    again = BestResponses(tmp_path / "set.toml", parse(shipped_script("ippo"), []))
     said = summary(partners, np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]]), again)
     assert said["regrets"] == {"a": 5.0, "b": 0.0, "c": 3.0}
     assert said["exact"] == ["c"]
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
     assert said["proximities"]["c"] == pytest.approx(2 / 3)
     assert again.returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
-    longer = BestResponses(tmp_path / "set.toml", parse(page("ippo"), ["--env.horizon", "401"]))
+    longer = BestResponses(
+        tmp_path / "set.toml", parse(shipped_script("ippo"), ["--env.horizon", "401"])
+    )
     assert longer.returns(partners[0]) is None
     flags = ["--env.random-starts", "0", "--env.practice", "ring"]
-    trained_elsewhere = BestResponses(tmp_path / "set.toml", parse(page("ippo"), flags))
+    trained_elsewhere = BestResponses(tmp_path / "set.toml", parse(shipped_script("ippo"), flags))
     assert trained_elsewhere.returns(partners[0]) == [10.0, 30.0], "the game is the same"
     assert said["return_iqm"] == pytest.approx(7.0)
 
 
 def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
     partners, _ = read_held_out(HELD_OUT)
-    best = BestResponses(HELD_OUT, parse(page("ippo"), ["--env.layout", "cramped"]))
+    best = BestResponses(HELD_OUT, parse(shipped_script("ippo"), ["--env.layout", "cramped"]))
     known = {x.name: best.returns(x) for x in partners if x.kind != "policy"}
     assert len(known) == 9
     for name, returns in known.items():
@@ -275,7 +279,7 @@ def test_a_best_response_to_a_policy_is_forgotten_with_the_policy(tmp_path):
     one, other = (HeldOut("a", "policy", file=name) for name in ("one", "other"))
     write_policy(tmp_path / "one", *KITCHEN)
     write_policy(tmp_path / "other", *KITCHEN, seed=1)
-    best = BestResponses(tmp_path / "set.toml", parse(page("ippo"), KITCHEN))
+    best = BestResponses(tmp_path / "set.toml", parse(shipped_script("ippo"), KITCHEN))
     best.keep(one, [1.0, 2.0], 1, 0)
     assert (best.returns(one), best.returns(other)) == ([1.0, 2.0], None)
     write_policy(tmp_path / "one", *KITCHEN, seed=2)
@@ -285,7 +289,7 @@ def test_a_best_response_to_a_policy_is_forgotten_with_the_policy(tmp_path):
 def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
     partners, _ = read_held_out(PEOPLE)
     for kitchen in KITCHENS:
-        best = BestResponses(PEOPLE, parse(page("ippo"), ["--env.layout", kitchen]))
+        best = BestResponses(PEOPLE, parse(shipped_script("ippo"), ["--env.layout", kitchen]))
         known = [x for x in partners if best.is_exact(x)]
         assert len(known) == 5
         assert all(50 < value < 400 for x in known for value in best.returns(x))
@@ -295,7 +299,7 @@ def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
 def test_a_damaged_file_of_best_responses(tmp_path, text):
     (tmp_path / "set.best-responses.json").write_text(text)
     with pytest.raises(UsageError, match="is damaged: move it away"):
-        BestResponses(tmp_path / "set.toml", parse(page("ippo"), []))
+        BestResponses(tmp_path / "set.toml", parse(shipped_script("ippo"), []))
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def call(monkeypatch, capsys, tmp_path):
     return functools.partial(hear, capsys, human_games_command)
 
 
-def test_games_are_counted_drawn_and_filmed(call, played, table, tmp_path):
-    code, said = call("--games", table, "--film", 1, "--out", "seen")
+def test_games_are_counted_drawn_and_videoed(call, played, table, tmp_path):
+    code, said = call("--games", table, "--video", 1, "--out", "seen")
     assert code == 0
     folder = tmp_path / "seen"
     assert {path.name for path in folder.iterdir()} == {
@@ -68,8 +68,8 @@ def test_games_are_counted_drawn_and_filmed(call, played, table, tmp_path):
     assert people["return"]["mean"] == pytest.approx(np.mean([x.sum() for x in rewards]))
     stays = (np.asarray(played.action) == 4).mean()
     assert people["stay"]["mean"] == pytest.approx(stays)
-    with Image.open(folder / "game-1.gif") as film:
-        assert 1 < getattr(film, "n_frames", 1) <= 401
+    with Image.open(folder / "game-1.gif") as video:
+        assert 1 < getattr(video, "n_frames", 1) <= 401
     assert "people" in said
 
 
@@ -107,8 +107,8 @@ def test_no_cook_stands_in_an_empty_kitchen():
 
 
 @pytest.mark.parametrize(("seconds", "pause"), [(0.15, 150), (1.0, 120)])
-def test_a_film_is_as_fast_as_the_game(played, seconds, pause):
-    """Games of agents count steps: their films have the usual speed."""
+def test_a_video_is_as_fast_as_the_game(played, seconds, pause):
+    """Games of agents count steps: their videos have the usual speed."""
     layout = make("overcooked", layout="cramped").layout
     with unchecked():
         table = trajectories_to_reference(played, layout, layout_name="cramped_room")
@@ -121,8 +121,8 @@ def test_a_film_is_as_fast_as_the_game(played, seconds, pause):
         (*jax.tree.map(lambda x: x[:9], (game.state, game.reward, game.time)), last),
         is_leaf=lambda x: x is None,
     )
-    with Image.open(io.BytesIO(_human_games.film_of(game))) as film:
-        assert (film.n_frames, film.info["duration"]) == (10, pause)
+    with Image.open(io.BytesIO(_human_games.video_of(game))) as video:
+        assert (video.n_frames, video.info["duration"]) == (10, pause)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_film_is_as_fast_as_the_game(played, seconds, pause):
         (("--games", "missing.csv"), "missing.csv"),
         (("--games", "games.txt"), "must end in"),
         (("--kitchen", "ring"), "ring"),
-        (("--film", 3), "--film must be below 3"),
+        (("--video", 3), "--video must be below 3"),
         (("--split", "half"), "--split"),
     ],
 )

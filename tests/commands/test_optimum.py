@@ -90,7 +90,7 @@ def test_a_mistake_of_ours_is_not_told_as_one_of_the_user(monkeypatch, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_plan_is_found_replayed_filmed_and_stored(monkeypatch, capsys, tmp_path):
+def test_a_plan_is_found_replayed_videoed_and_stored(monkeypatch, capsys, tmp_path):
     plans = tmp_path / "plans.json"
     plans.write_text(optimum.PLANS_FILE.read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(optimum, "PLANS_FILE", plans)

@@ -18,7 +18,7 @@ from eqgrid import StayPartner, play
 from eqgrid.envs.overcooked import Overcooked
 from eqgrid_lab.plans import Distillation, judge, label, play_from, repeat
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 
 pytestmark = [pytest.mark.slow]
 HORIZON = 60
@@ -74,7 +74,7 @@ def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monk
     path = tmp_path / "plan" / "policy.safetensors"
     assert read_metadata(path)["plan"]["value"] == numbers["value"]
     saved = read_policy(path, None)
-    settings = default_settings(page("ippo"), Kitchen(layout="cramped"))
+    settings = default_settings(shipped_script("ippo"), Kitchen(layout="cramped"))
     shown = settings.observe(settings.env.build(train=False))
     partner = saved.config.partner(saved.policy, settings, shown)
     game = play(shown, (partner, StayPartner(4)), jax.random.key(0), max_steps=5)

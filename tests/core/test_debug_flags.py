@@ -70,7 +70,7 @@ def test_play(key):
 
 
 @pytest.mark.slow
-def test_evaluations_recordings_and_films(key):
+def test_evaluations_recordings_and_videos(key):
     env = Vectorize(AutoReset(LogEpisodes(KITCHEN)), 1)
     build_key, *keys = jax.random.split(key, 4)
     policy = actor_critic(env, build_key)

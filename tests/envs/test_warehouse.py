@@ -569,7 +569,7 @@ def test_loads_under_and_on_robots_differ():
     assert len(pictures) == 5
 
 
-def test_a_film_of_an_episode():
+def test_a_video_of_an_episode():
     env = small(2)
     worlds = [world_of(env, [(1, col, E, 0), (4, 1, E, 1)]) for col in range(1, 5)]
     worlds = stack(worlds)

@@ -158,12 +158,12 @@ def test_ippo_trains_all_seeds_at_once_and_what_was_interrupted_goes_on(tmp_path
         called.clear()
 
 
-def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, called):
-    for name, page in (("kick-start", "kick_start.py"), ("e3t", None), ("clone", None)):
+def test_a_script_that_is_not_shipped_is_named_to_the_judges(tmp_path, called):
+    for name, script in (("kick-start", "kick_start.py"), ("e3t", None), ("clone", None)):
         method, study = strangers.METHODS[name], strangers.Study((name,), num_seeds=1)
         runs = strangers.train(study, method, tmp_path / name, "ring")
         given = [x for command in called for x in command if x.endswith(".safetensors")]
-        assert [Path(x).name for x in given] == (["plan-ring.safetensors"] if page else [])
+        assert [Path(x).name for x in given] == (["plan-ring.safetensors"] if script else [])
         assert len(called) == (name != "clone")
         called.clear()
         judged = strangers.judge(study, method, tmp_path / name, "ring", runs)
@@ -171,7 +171,7 @@ def test_a_page_that_is_not_shipped_is_named_to_the_judges(tmp_path, called):
         assert len(called) == 3
         for command in called:
             named = [Path(x).name for x in command[1:] if x.endswith(".py")]
-            assert named == ([page] if page else [])
+            assert named == ([script] if script else [])
         called.clear()
 
 
@@ -195,28 +195,28 @@ def test_agents_of_generated_kitchens_are_trained_once_and_judged_in_every_kitch
     assert len(called) == 3
 
 
-def test_every_page_can_be_trained_in_generated_kitchens(tmp_path, monkeypatch, called):
-    page = tmp_path / "mine.py"
-    page.touch()
+def test_every_script_can_be_trained_in_generated_kitchens(tmp_path, monkeypatch, called):
+    script = tmp_path / "mine.py"
+    script.touch()
     monkeypatch.setattr(strangers, "collect", lambda _, *names: [names])
     monkeypatch.setattr(strangers, "budget", lambda _, *names: names)
     kept = []
     monkeypatch.setattr(strangers, "_replace", lambda _, rows: kept.extend(rows))
-    study = strangers.Study((str(page),), kitchens=("ring",), generated=True, out=tmp_path)
+    study = strangers.Study((str(script),), kitchens=("ring",), generated=True, out=tmp_path)
     strangers.run(study)
     assert kept == [("mine-generated", "ring")] * 2
     training, judging = called[:5], called[5:]
-    assert all(x[:3] == [str(page), "--env.layout", "generated"] for x in training)
+    assert all(x[:3] == [str(script), "--env.layout", "generated"] for x in training)
     assert training[0][-2] == str(tmp_path / "mine-generated/generated/seed-0")
     assert len(judging) == 3
     assert all(x[x.index("--layout") + 1] == "ring" for x in judging)
 
 
-def test_a_page_that_fails_ends_the_study(tmp_path, capfd):
-    page = tmp_path / "mine.py"
-    page.write_text("raise SystemExit(3)")
+def test_a_script_that_fails_ends_the_study(tmp_path, capfd):
+    script = tmp_path / "mine.py"
+    script.write_text("raise SystemExit(3)")
     with pytest.raises(SystemExit) as failed:
-        strangers.run(strangers.Study((str(page),), kitchens=("ring",), out=tmp_path / "out"))
+        strangers.run(strangers.Study((str(script),), kitchens=("ring",), out=tmp_path / "out"))
     assert failed.value.code == 3
 
 
@@ -230,9 +230,9 @@ def test_two_methods_of_one_name_are_refused(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.py").touch()
         (tmp_path / folder / "e3t.py").touch()
-    pages = tuple(str(tmp_path / folder / "mine.py") for folder in "ab")
+    scripts = tuple(str(tmp_path / folder / "mine.py") for folder in "ab")
     with pytest.raises(SystemExit, match="error: two methods have the same name"):
-        strangers.run(strangers.Study(pages, out=tmp_path))
+        strangers.run(strangers.Study(scripts, out=tmp_path))
     with pytest.raises(SystemExit, match="error: e3t is the name of another method: rename"):
         strangers.run(strangers.Study((str(tmp_path / "a" / "e3t.py"),), out=tmp_path))
 
@@ -282,7 +282,7 @@ def test_intervals_and_methods_that_lack_games():
 
 
 def test_what_is_no_method():
-    with pytest.raises(SystemExit, match="error: nobody is neither a page nor one of e3t, noisy"):
+    with pytest.raises(SystemExit, match="error: nobody is neither a script nor one of e3t, noisy"):
         strangers.run(strangers.Study(("e3t", "nobody")))
 
 

@@ -353,9 +353,9 @@ def test_pictures_are_of_the_layout_of_the_episode():
     one, other = (env.render(state) for state in states)
     assert one.shape == other.shape
     assert (one != other).any()
-    film = jax.tree.map(lambda x: jnp.stack([x, x]), states[1])
-    assert env.render_episode(film)[:3] == b"GIF"
-    assert env.film(film)._repr_html_() != env._repr_html_()
+    video = jax.tree.map(lambda x: jnp.stack([x, x]), states[1])
+    assert env.render_episode(video)[:3] == b"GIF"
+    assert env.video(video)._repr_html_() != env._repr_html_()
     alone = env.env.with_layout(states[1].layout)
     np.testing.assert_array_equal(other, alone.render(states[1].world))
 

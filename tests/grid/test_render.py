@@ -195,15 +195,15 @@ def test_a_long_caption_is_shortened():
     assert picture.shape[1] == 5 * 16
 
 
-def film(count):
+def video(count):
     """Worlds in which the first cook turns and a soup cooks, with a leading time axis."""
     worlds = [soup(count - 1 - t) for t in range(count)]
     worlds = [edit(world, direction=(0, t % 4), time=((), t)) for t, world in enumerate(worlds)]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
 
 
-def test_a_film_decodes_to_its_pictures():
-    worlds, captions = film(9), [f"score {t}" for t in range(9)]
+def test_a_video_decodes_to_its_pictures():
+    worlds, captions = video(9), [f"score {t}" for t in range(9)]
     gif = Image.open(
         io.BytesIO(
             render_episode(
@@ -221,8 +221,8 @@ def test_a_film_decodes_to_its_pictures():
         assert error.max() < 64
 
 
-def test_a_film_of_one_world():
-    gif = Image.open(io.BytesIO(render_episode(CRAMPED, film(1), cell_pixels=CELL)))
+def test_a_video_of_one_world():
+    gif = Image.open(io.BytesIO(render_episode(CRAMPED, video(1), cell_pixels=CELL)))
     assert getattr(gif, "n_frames", 1) == 1
 
 
@@ -231,7 +231,7 @@ def test_cells_too_small_are_refused(cell_pixels):
     with pytest.raises(ValueError, match="`cell_pixels` must be at least 16"):
         render(CRAMPED, CRAMPED.start, cell_pixels=cell_pixels)
     with pytest.raises(ValueError, match="`cell_pixels` must be at least 16"):
-        render_episode(CRAMPED, film(1), cell_pixels=cell_pixels)
+        render_episode(CRAMPED, video(1), cell_pixels=cell_pixels)
 
 
 def test_a_world_of_another_kitchen_is_refused():
@@ -239,7 +239,7 @@ def test_a_world_of_another_kitchen_is_refused():
     with pytest.raises(ValueError, match="must have the layout's grid"):
         render(CRAMPED, other.start)
     with pytest.raises(ValueError, match="must have the layout's grid"):
-        render(CRAMPED, film(2))
+        render(CRAMPED, video(2))
     with pytest.raises(ValueError, match="a leading time axis"):
         render_episode(CRAMPED, CRAMPED.start)
     outside = edit(CRAMPED.start, position=(0, (4, 1)))
@@ -247,13 +247,13 @@ def test_a_world_of_another_kitchen_is_refused():
         render(CRAMPED, outside)
 
 
-def test_a_film_without_frames_speed_or_captions_is_refused():
+def test_a_video_without_frames_speed_or_captions_is_refused():
     with pytest.raises(ValueError, match="at least one world"):
-        render_episode(CRAMPED, jax.tree.map(lambda x: x[:0], film(1)))
+        render_episode(CRAMPED, jax.tree.map(lambda x: x[:0], video(1)))
     with pytest.raises(ValueError, match="`frames_per_second` must be"):
-        render_episode(CRAMPED, film(1), frames_per_second=0.0)
+        render_episode(CRAMPED, video(1), frames_per_second=0.0)
     with pytest.raises(ValueError, match="give one for each"):
-        render_episode(CRAMPED, film(2), captions=["one"])
+        render_episode(CRAMPED, video(2), captions=["one"])
 
 
 def beam(layout, world):
@@ -277,8 +277,8 @@ def test_an_overlay_is_drawn_over_its_cells_for_as_long_as_it_is_there():
     assert changed_cells(before, during, layout) == {(1, 2), (1, 3)}
     assert (before == draw(plain.start, plain)).all()
     worlds = jax.tree.map(lambda *x: jnp.stack(x), layout.start, fired, layout.start)
-    film = Image.open(io.BytesIO(render_episode(layout, worlds, cell_pixels=CELL)))
-    frames = [np.asarray(film.seek(i) or film.convert("RGB")) for i in range(film.n_frames)]
+    video = Image.open(io.BytesIO(render_episode(layout, worlds, cell_pixels=CELL)))
+    frames = [np.asarray(video.seek(i) or video.convert("RGB")) for i in range(video.n_frames)]
     assert (frames[0] != frames[1]).any()
     broken = Layout.parse(str(plain), Kinds(tiles, overlay=Overlay(lambda *_: 1, draw_beam)))
     with pytest.raises(ValueError, match="a number for each of the"):

@@ -36,7 +36,7 @@ from eqgrid_lab.commands import (
     _status,
     _submit,
 )
-from eqgrid_lab.settings import page, parse
+from eqgrid_lab.settings import parse, shipped_script
 from eqgrid_lab.static import _export_page
 from eqgrid_lab.web import _play_command as _play
 from eqgrid_lab.worlds import WORLDS
@@ -53,8 +53,8 @@ SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1 --worlds overcooked goals",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
-    "optimum.py": "--horizon 5 --counters --no-film",
-    "best_response.py": "--horizon 5 --no-film --episodes 2 --only proxy-0 --seats 0 --levels 0",
+    "optimum.py": "--horizon 5 --counters --no-video",
+    "best_response.py": "--horizon 5 --no-video --episodes 2 --only proxy-0 --seats 0 --levels 0",
     "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
@@ -237,7 +237,7 @@ def test_flags_exist(capsys, monkeypatch):
         helps.append(capsys.readouterr().out)
     for name in WORLDS:
         with pytest.raises(SystemExit):
-            parse(page("mappo"), ["--env.name", name, "--help"])
+            parse(shipped_script("mappo"), ["--env.name", name, "--help"])
         helps.append(capsys.readouterr().out)
     with pytest.raises(SystemExit):
         _play.run(["--help"], Process())
@@ -245,7 +245,7 @@ def test_flags_exist(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         tyro.cli(strangers.Study, args=["--help"])
     helps.append(capsys.readouterr().out)
-    for settings in (page("bc"), kick_start.KickStart, pqn_vdn.PQNVDN):
+    for settings in (shipped_script("bc"), kick_start.KickStart, pqn_vdn.PQNVDN):
         with pytest.raises(SystemExit):
             parse(settings, ["--help"])
         helps.append(capsys.readouterr().out)

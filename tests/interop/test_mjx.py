@@ -34,7 +34,7 @@ from eqgrid.interop.mjx._env import load_model
 from eqgrid.interop.mjx._state import mujoco
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
-from eqgrid_lab.settings import page, parse
+from eqgrid_lab.settings import parse, shipped_script
 
 pytestmark = pytest.mark.slow
 
@@ -289,15 +289,15 @@ def test_names_and_tasks_are_checked():
         CartPole("walk")
 
 
-def test_a_film_shows_what_moves(cart_pole):
+def test_a_video_shows_what_moves(cart_pole):
     state = cart_pole.reset(jax.random.key(0))[1]
     states = jax.tree.map(lambda x: np.repeat(np.asarray(x)[None], 8, axis=0), state)
     angles = np.stack([np.zeros(8), np.linspace(0, 1, 8)], axis=1)
     turned = eqx.tree_at(lambda states: states.qpos, states, angles)
     for shown, different in ((states, 1), (turned, 4)):
-        film = cart_pole.render_episode(shown, renderer="side", captions=["1.0"] * 8)
+        video = cart_pole.render_episode(shown, renderer="side", captions=["1.0"] * 8)
         pictures, milliseconds = [], 0
-        with Image.open(io.BytesIO(film)) as image:
+        with Image.open(io.BytesIO(video)) as image:
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)
                 milliseconds += image.info["duration"]
@@ -337,7 +337,7 @@ def test_the_command_lines_train_and_evaluate_a_body(tmp_path, monkeypatch, caps
     assert call(*small.split(), algorithm="body") == 0
     capsys.readouterr()
     code, said = hear(
-        capsys, evaluate_command, "run", "--episodes", 2, "--no-film", "--out", "judged"
+        capsys, evaluate_command, "run", "--episodes", 2, "--no-video", "--out", "judged"
     )
     assert code == 0, said
     assert json.loads(Path("run/result.json").read_text())["world"] == "body"
@@ -364,7 +364,7 @@ def test_without_mujoco_one_sentence_says_what_to_install():
 
 def test_the_command_line_says_it_too(monkeypatch):
     monkeypatch.setitem(sys.modules, "eqgrid.envs.bodies", None)
-    config = parse(page("ippo"), ["--env.name", "body"])
+    config = parse(shipped_script("ippo"), ["--env.name", "body"])
     with pytest.raises(UsageError, match=r"--env\.name body cannot be used: "):
         config.env.build(train=False)
 
@@ -379,4 +379,4 @@ def test_the_command_line_says_it_too(monkeypatch):
 )
 def test_flags_that_do_not_fit_are_refused(flags, sentence):
     with pytest.raises((UsageError, ValueError), match=sentence):
-        parse(page("ippo"), ["--env.name", "body", *flags]).env.build(train=False)
+        parse(shipped_script("ippo"), ["--env.name", "body", *flags]).env.build(train=False)

@@ -10,7 +10,7 @@ from eqgrid_lab.play import Hall
 from eqgrid_lab.study import Course, People, check_plan, read_plan
 from eqgrid_lab.web._app import build_app
 
-NOBODY = "nobody: it stays where it is"
+NOBODY = "an agent that never moves"
 SMALL = f"""
 title = "Small"
 code = "C0DE"

@@ -14,17 +14,17 @@ from test_watch import write_journal
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.play import Hall, Menu, read_journal, read_recorded
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.study import Course, People, _course, open_people, read_plan
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
-NOBODY = "nobody: it stays where it is"
+NOBODY = "an agent that never moves"
 
 
 @pytest.fixture(scope="module")
 def kitchen():
-    return Menu(default_settings(page("ippo"), Kitchen(layout="cramped", horizon=80)))
+    return Menu(default_settings(shipped_script("ippo"), Kitchen(layout="cramped", horizon=80)))
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     screenshot(opened, "over")
     assert opened.inner_text("#result") == "The game is over, with a score of 20."
-    with opened.expect_download() as film:
-        opened.click("#film")
-    assert film.value.path().read_bytes()[:3] == b"GIF"
+    with opened.expect_download() as video:
+        opened.click("#video")
+    assert video.value.path().read_bytes()[:3] == b"GIF"
     (journal,) = tmp_path.glob("*.jsonl")
     assert read_journal(journal).reward.sum(axis=0).tolist() == [20, 20]
     opened.click("#again")
@@ -322,7 +322,7 @@ def test_a_phone_on_its_side_shows_the_board_and_the_buttons(visit):
 
 
 def test_other_worlds_have_other_keys(visit):
-    menu = Menu(default_settings(page("ippo"), world_settings("rescue", horizon=60)))
+    menu = Menu(default_settings(shipped_script("ippo"), world_settings("rescue", horizon=60)))
     opened = visit(menu)
     opened.wait_for_selector("#start:not([disabled])")
     assert "turn left" in opened.inner_text("#keys")
@@ -338,7 +338,7 @@ def test_other_worlds_have_other_keys(visit):
 
 def test_every_seat_has_a_partner_of_its_own(visit):
     world = world_settings("goals", layout="room", num_agents=3, horizon=20)
-    opened = visit(Menu(default_settings(page("ippo"), world)), rate=30)
+    opened = visit(Menu(default_settings(shipped_script("ippo"), world)), rate=30)
     opened.wait_for_selector("#start:not([disabled])")
     names = opened.inner_text("#partner").split("\n")
     opened.select_option("#partner", label=names[1])  # for all places
@@ -689,7 +689,9 @@ CanvasRenderingContext2D.prototype.arc = function (x, y, ...more) {
 
 @pytest.mark.parametrize(("trip", "most"), [(0, 0.12), (0.1, 0.15), (0.3, 0.2)])
 def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
-    opened = visit(Menu(default_settings(page("ippo"), Kitchen(layout="forced", horizon=400))), 6)
+    opened = visit(
+        Menu(default_settings(shipped_script("ippo"), Kitchen(layout="forced", horizon=400))), 6
+    )
     with delayed(opened.url, trip) as address:
         opened.add_init_script(RINGS)
         opened.goto(address)

@@ -18,7 +18,7 @@ from eqgrid.grid import draw_look, looks
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.static import _export_page
 from eqgrid_lab.static._random import as_data, on_key_data, threefry
 from eqgrid_lab.static._sheet import draw_sheet
@@ -354,7 +354,7 @@ def test_a_convolutional_policy_acts_as_in_python():
 def test_a_policy_that_remembers_and_is_late_acts_as_in_python():
     """Its memory, and the actions that wait, are a part of the state."""
     kitchen = Kitchen(layout="cramped", horizon=60)
-    menu = Menu(default_settings(page("ippo"), kitchen))
+    menu = Menu(default_settings(shipped_script("ippo"), kitchen))
     place = menu.place("cramped")
     envs = Vectorize(place.env, 1)
     network = functools.partial(GRU, width=8)

@@ -30,14 +30,14 @@ from eqgrid_lab.play import (
     replay,
     write_recording,
 )
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = pytest.mark.slow
 
 
 def menu_of(env, **flags):
-    return Menu(default_settings(page("ippo"), env), **flags)
+    return Menu(default_settings(shipped_script("ippo"), env), **flags)
 
 
 def header(place, seed, humans=(True, False)):

@@ -13,7 +13,7 @@ from studies import NOBODY, PAIRS, Participant, client_of, course_of, join, rows
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import Menu, read_journal
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.study import WaitingRoom, _course, report
 from eqgrid_lab.worlds import world_settings
 
@@ -162,7 +162,7 @@ def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_
 
 def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_path):
     world = world_settings("goals", layout="room", num_agents=3, horizon=8)
-    menu = Menu(default_settings(page("ippo"), world))
+    menu = Menu(default_settings(shipped_script("ippo"), world))
     plan = PAIRS.replace('"ring"', '"room"').replace("fallback", "people = 3\nfallback")
     course = course_of(menu, tmp_path, plan)
     with client_of(course) as client:
@@ -193,7 +193,7 @@ def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
 
 def test_who_left_a_game_of_two_is_stored(menu, tmp_path, monkeypatch):
     monkeypatch.setattr(_course, "_TOGETHER", (0.2, 20, 20))
-    course = course_of(Menu(default_settings(page("ippo"), LONG)), tmp_path, PAIRS)
+    course = course_of(Menu(default_settings(shipped_script("ippo"), LONG)), tmp_path, PAIRS)
     with client_of(course) as client:
         people = Participant(client), Participant(client)
         for person in people:

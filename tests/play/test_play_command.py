@@ -137,7 +137,7 @@ title = "Small"
 kind = "games"
 [[stage.game]]
 layout = "ring"
-partner = "nobody: it stays where it is"
+partner = "an agent that never moves"
 """
 
 
@@ -183,11 +183,11 @@ kind = "games"
 [[stage.game]]
 layout = "ring"
 partner = "person"
-fallback = "nobody: it stays where it is"
+fallback = "an agent that never moves"
 name = "together"
 [[stage.game]]
 layout = "ring"
-partner = "nobody: it stays where it is"
+partner = "an agent that never moves"
 name = "alone"
 [[stage]]
 kind = "questions"

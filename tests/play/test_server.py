@@ -28,17 +28,17 @@ from eqgrid_lab.play import (
     replay,
 )
 from eqgrid_lab.play._session import FREE
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.study import Course, People, read_plan
 from eqgrid_lab.web._app import build_app
 from eqgrid_lab.worlds import world_settings
 
-NOBODY = "nobody: it stays where it is"
+NOBODY = "an agent that never moves"
 
 
 @pytest.fixture(scope="module")
 def menu():
-    return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=12)))
+    return Menu(default_settings(shipped_script("ippo"), Kitchen(layout="ring", horizon=12)))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_the_menu_has_layouts_partners_and_pictures(serve):
         assert {int(x) for x in found["frame"]["pictures"]} == numbers | {x for *_, x in agents}
 
 
-def test_a_game_is_played_written_and_filmed(serve, tmp_path):
+def test_a_game_is_played_written_and_videoed(serve, tmp_path):
     with serve() as client:
         made = open_game(client)
         with Player(client, made["game"], made["tokens"][0]) as player:
@@ -153,8 +153,8 @@ def test_a_game_is_played_written_and_filmed(serve, tmp_path):
         assert recording.end == "finished"
         assert (np.diff(recording.time) > 0).all()
         token = {"token": made["tokens"][0]}
-        film = client.get(f"/api/games/{made['game']}/film.gif", params=token)
-        assert film.content[:3] == b"GIF"
+        video = client.get(f"/api/games/{made['game']}/video.gif", params=token)
+        assert video.content[:3] == b"GIF"
         record = client.get(f"/api/games/{made['game']}/record", params=token)
         assert record.content == journal.read_bytes()
         until = time.monotonic() + 20
@@ -425,7 +425,7 @@ async def status_of(page, wanted):
 @contextlib.asynccontextmanager
 async def two_people(folder, terms=FREE):
     """A long game of two people, of whom the second one is heard of all the time."""
-    menu = Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=400)))
+    menu = Menu(default_settings(shipped_script("ippo"), Kitchen(layout="ring", horizon=400)))
     hall = Hall(menu, folder, ticks_per_second=60, most_games=1)
     name = await hall.open("ring", ["person", "person"], ["a", "b"], terms)
     session = hall.sessions[name]
@@ -535,7 +535,7 @@ def test_a_server_that_stands_still_takes_nobody_for_silent(tmp_path, monkeypatc
 
 def test_who_is_silent_is_told_so_by_the_server(tmp_path, monkeypatch):
     monkeypatch.setattr(_session, "_SILENT", 0.5)
-    menu = Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=120)))
+    menu = Menu(default_settings(shipped_script("ippo"), Kitchen(layout="ring", horizon=120)))
     hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=1)
     with TestClient(build_app(hall, ["testserver"])) as client:
         made = open_game(client)
@@ -589,7 +589,7 @@ def test_a_message_that_is_no_utf8_gets_a_sentence(serve):
 
 
 def test_other_worlds_have_their_own_keys(tmp_path):
-    menu = Menu(default_settings(page("ippo"), world_settings("goals", horizon=5)))
+    menu = Menu(default_settings(shipped_script("ippo"), world_settings("goals", horizon=5)))
     hall = Hall(menu, tmp_path, ticks_per_second=60, most_games=1)
     with TestClient(build_app(hall, ["testserver"])) as client:
         found = client.get("/api/layouts/0").json()

@@ -32,7 +32,7 @@ from agents import read_table
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.folders import locked
 from eqgrid_lab.play import Hall, Menu
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.study import (
     DATA,
     DICTIONARY,
@@ -52,7 +52,7 @@ EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 
 
 def kitchen(**settings):
-    return default_settings(page("ippo"), Kitchen(layout="ring", **settings))
+    return default_settings(shipped_script("ippo"), Kitchen(layout="ring", **settings))
 
 
 def take_part(client, id=None, fluent=6):

@@ -32,7 +32,7 @@ from eqgrid_lab.play import (
     think,
 )
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.web._app import build_app
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ WORLD = {"name": "overcooked", "layout": "ring", "horizon": 40}
 
 @pytest.fixture(scope="module")
 def menu():
-    return Menu(default_settings(page("ippo"), Kitchen(layout="ring", horizon=40)))
+    return Menu(default_settings(shipped_script("ippo"), Kitchen(layout="ring", horizon=40)))
 
 
 def presses(step):

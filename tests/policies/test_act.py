@@ -1,4 +1,4 @@
-"""Acting is one function, for rollouts, evaluations and films alike."""
+"""Acting is one function, for rollouts, evaluations and videos alike."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ def counting():
     )
 
 
-def test_a_film_forgets_where_an_episode_starts(counting, key):
+def test_a_video_forgets_where_an_episode_starts(counting, key):
     states, reward, done = jax.tree.map(np.asarray, record(counting, clocks(1), key, 40))
     assert done[:-1].sum() > 3
     time = states[:, 0]

@@ -175,7 +175,7 @@ def test_greedy_agents_take_the_mode(key, greedy):
 
 
 @pytest.mark.slow
-def test_films_and_wrappers_take_continuous_actions(key):
+def test_videos_and_wrappers_take_continuous_actions(key):
     one = AutoReset(LogEpisodes(TimeLimit(AppendAgentId(Reach()), 4)))
     training = NormalizeReward(NormalizeObservation(Vectorize(one, 3)))
     policy = build(training, key, network=loud_mlp)

@@ -79,7 +79,7 @@ def test_a_shaped_reward_is_added_up_alike(key):
     assert first_logged(rollout).tolist() == [RETURNS] * 2
 
 
-def test_evaluations_recordings_and_films_agree(key):
+def test_evaluations_recordings_and_videos_agree(key):
     env = Vectorize(AutoReset(LogEpisodes(Pensions())), 1)
     policy = build(env, key, network=loud_mlp)
     assert evaluate(policy, env, key).episode_return.tolist() == [RETURNS]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eqgrid_lab.base import Process
 from eqgrid_lab.runs import run_command_line
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 
 def run(folder: str, args: list[str]) -> dict[str, int | str]:
@@ -25,7 +25,7 @@ def run(folder: str, args: list[str]) -> dict[str, int | str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         for number, file in ((1, out), (2, error)):
             os.dup2(file.fileno(), number)
-        code = run_command_line(page("ippo"), Process())
+        code = run_command_line(shipped_script("ippo"), Process())
         sys.stdout.flush()
         sys.stderr.flush()
         for number, stream in zip((1, 2), kept, strict=True):

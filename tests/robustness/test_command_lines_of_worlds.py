@@ -1,4 +1,4 @@
-"""Every world trains from one command, and leaves numbers, a curve and a film."""
+"""Every world trains from one command, and leaves numbers, a curve and a video."""
 
 import json
 

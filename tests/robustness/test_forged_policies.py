@@ -23,7 +23,7 @@ from eqgrid_lab.base._run_files import _Metadata
 from eqgrid_lab.commands import common_world
 from eqgrid_lab.commands._card import _body, _front_matter
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import dump, page, parse
+from eqgrid_lab.settings import dump, parse, shipped_script
 
 pytestmark = pytest.mark.robustness
 CASES = 500
@@ -119,7 +119,7 @@ def genuine(tmp_path_factory):
     """What a checkpoint says of itself, and its arrays."""
     path = tmp_path_factory.mktemp("policy") / "a"
     flags = ("--env.name", "goals", "--env.normalize-observation", "--num-envs", "2")
-    config = parse(page("ippo"), flags)
+    config = parse(shipped_script("ippo"), flags)
     env = config.train_env()
     network = functools.partial(MLP, width=4, depth=1)
     policy = actor_critic(env, jax.random.key(0), network=network)

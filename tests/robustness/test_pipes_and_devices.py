@@ -17,7 +17,7 @@ from eqgrid_lab.commands import (
     find_runs,
     partners_command,
 )
-from eqgrid_lab.settings import default_settings, page
+from eqgrid_lab.settings import default_settings, shipped_script
 
 pytestmark = pytest.mark.robustness
 SECONDS = 60
@@ -92,7 +92,7 @@ def test_a_report_names_the_run(tmp_path, endless, name):
 def test_best_responses_are_named(tmp_path, endless):
     (tmp_path / "mine.best-responses.json").symlink_to(tmp_path / endless)
     with pytest.raises(UsageError, match=f"mine.best-responses.json' cannot be read: {NO_FILE}"):
-        BestResponses(tmp_path / "mine.toml", default_settings(page("ippo"), Kitchen()))
+        BestResponses(tmp_path / "mine.toml", default_settings(shipped_script("ippo"), Kitchen()))
 
 
 def test_a_library_call_says_so_too(endless, tmp_path):

@@ -217,7 +217,7 @@ def test_a_full_disk_fails_file_by_file(run_all, what_is_left, tmp_path, monkeyp
 
 
 def test_a_full_disk_keeps_the_numbers_of_an_evaluation(programs, tmp_path):
-    """There is room for the numbers, and not for the film."""
+    """There is room for the numbers, and not for the video."""
     from conftest import ROOT  # noqa: PLC0415
 
     policy = ROOT / "experiments" / "policies" / "cramped.safetensors"

@@ -13,7 +13,7 @@ from agents import IndependentParameters, SharedParameters
 from eqgrid import ShapedReward, iter_wrappers
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs._members import stack_envs
-from eqgrid_lab.settings import default_settings, page, parse
+from eqgrid_lab.settings import default_settings, parse, shipped_script
 
 
 def weight_after(env, steps):
@@ -22,7 +22,7 @@ def weight_after(env, steps):
 
 
 def test_each_run_has_its_own_shaping():
-    base = dataclasses.replace(default_settings(page("ippo"), Kitchen()), num_envs=4)
+    base = dataclasses.replace(default_settings(shipped_script("ippo"), Kitchen()), num_envs=4)
     choices = [(0.0, 80), (5.0, 80), (1.0, 800)]
     configs = [dataclasses.replace(base, shaping=x, shaping_steps=y) for x, y in choices]
     env, axes = stack_envs(base.train_env(), configs)
@@ -33,7 +33,7 @@ def test_each_run_has_its_own_shaping():
 
 
 def test_equal_shaping_has_no_axis():
-    config = default_settings(page("ippo"), Kitchen())
+    config = default_settings(shipped_script("ippo"), Kitchen())
     env = config.train_env()
     same, axes = stack_envs(env, [config, dataclasses.replace(config, seed=1)])
     assert same is env
@@ -41,7 +41,7 @@ def test_equal_shaping_has_no_axis():
 
 
 def test_agents_are_told_who_they_are_and_what_time_is_left():
-    config = dataclasses.replace(default_settings(page("ippo"), Kitchen()), num_envs=2)
+    config = dataclasses.replace(default_settings(shipped_script("ippo"), Kitchen()), num_envs=2)
     told = dataclasses.replace(config, agent_id=True, time_left=True)
     resets = (eqx.filter_jit(x.train_env().reset) for x in (config, told))
     (plain, _), (observation, _) = (reset(jax.random.key(0)) for reset in resets)
@@ -51,12 +51,12 @@ def test_agents_are_told_who_they_are_and_what_time_is_left():
 
 def test_the_time_is_not_told_in_pictures():
     with pytest.raises(UsageError, match="--time-left is for features"):
-        parse(page("ippo"), ["--time-left", "--env.observation", "planes"])
+        parse(shipped_script("ippo"), ["--time-left", "--env.observation", "planes"])
 
 
 def test_parameters_are_shared_or_not():
     for kind, team in (("shared", SharedParameters), ("independent", IndependentParameters)):
-        config = parse(page("ippo"), ["--parameters", kind, "--num-envs", "2"])
+        config = parse(shipped_script("ippo"), ["--parameters", kind, "--num-envs", "2"])
         env = config.train_env()
         policy = eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
         assert isinstance(policy.actor, team)

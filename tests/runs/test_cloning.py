@@ -20,7 +20,7 @@ from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.base import UsageError, exit_code_of
 from eqgrid_lab.cloning import _program, choose_held_out, read_recorded
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import dump, page, parse
+from eqgrid_lab.settings import dump, parse, shipped_script
 from eqgrid_lab.show import median_seed
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def call(monkeypatch, capsys, tmp_path):
     def call(*args) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
         with listening() as process:
-            work = lambda: _program.run(page("bc"), sys.argv[1:], process)  # noqa: E731
+            work = lambda: _program.run(shipped_script("bc"), sys.argv[1:], process)  # noqa: E731
             code = exit_code_of(work, process, "--width")
         said = capsys.readouterr()
         return code, said.err or said.out
@@ -156,7 +156,7 @@ def _others(players, held_out):
 
 
 def test_what_a_model_observes_is_what_the_kitchen_shows(games):
-    config = dataclasses.replace(page("bc")(), games=str(games))
+    config = dataclasses.replace(shipped_script("bc")(), games=str(games))
     world = config.env.build(train=False)
     recorded = read_recorded(config, world)
     game = recorded.games[3]
@@ -206,8 +206,8 @@ def test_games_that_are_not_installed_are_said(call, monkeypatch):
     assert "pip install 'eqgrid[human]'" in said
 
 
-def test_other_pages_refuse_the_settings_of_models(tmp_path):
+def test_other_scripts_refuse_the_settings_of_models(tmp_path):
     path = tmp_path / "config.toml"
-    path.write_text(dump(page("bc")()))
+    path.write_text(dump(shipped_script("bc")()))
     with pytest.raises(UsageError, match=r"is for bc: use .*bc\.py"):
-        parse(page("ippo"), ["--config", str(path)])
+        parse(shipped_script("ippo"), ["--config", str(path)])

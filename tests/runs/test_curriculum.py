@@ -31,7 +31,7 @@ from eqgrid_lab.runs import (
 from eqgrid_lab.runs._curriculum import summary
 from eqgrid_lab.runs._evaluator import evaluated_metrics
 from eqgrid_lab.runs._run import Run
-from eqgrid_lab.settings import default_settings, dump, load, page, parse
+from eqgrid_lab.settings import default_settings, dump, load, parse, shipped_script
 
 TABLES = """
 [[stage]]
@@ -50,19 +50,22 @@ shaping = 0.5
 def read(tmp_path, text: str, *flags: str) -> Experiment:
     (tmp_path / "stages.toml").write_text(text)
     return with_curriculum(
-        parse(page("ippo"), ["--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags])
+        parse(
+            shipped_script("ippo"),
+            ["--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags],
+        )
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Winding(page("ippo")):
-    """A page with one more setting that is an array leaf of its environments."""
+class Winding(shipped_script("ippo")):
+    """A script with one more setting that is an array leaf of its environments."""
 
-    in_one_program = (*page("ippo").in_one_program, "wind")
+    in_one_program = (*shipped_script("ippo").in_one_program, "wind")
     wind: float = 0.0
 
 
-def test_a_stage_sets_what_its_page_allows(tmp_path):
+def test_a_stage_sets_what_its_script_allows(tmp_path):
     def parsed(text):
         (tmp_path / "stages.toml").write_text(text)
         flags = ["--curriculum", str(tmp_path / "stages.toml")]
@@ -80,7 +83,9 @@ def test_a_stage_sets_what_its_page_allows(tmp_path):
 def test_a_stage_replaces_settings_of_the_run(tmp_path):
     first, second = stages(read(tmp_path, TABLES))
     file = tmp_path / "stages.toml"
-    plain = dataclasses.replace(default_settings(page("ippo"), Kitchen()), seed=3, curriculum=file)
+    plain = dataclasses.replace(
+        default_settings(shipped_script("ippo"), Kitchen()), seed=3, curriculum=file
+    )
     assert (first.name, second.name) == ("anywhere", "2")
     assert first.config.env == dataclasses.replace(plain.env, random_starts=1.0)
     assert first.config.ppo.learning_rate == 3e-4
@@ -93,7 +98,7 @@ def test_a_stage_replaces_settings_of_the_run(tmp_path):
 
 
 def test_a_run_without_a_curriculum_is_one_stage():
-    config = page("ippo")()
+    config = shipped_script("ippo")()
     assert stages(config) == (Stage("", config),)
     assert with_curriculum(config) is config
 
@@ -102,10 +107,10 @@ def test_the_settings_file_of_a_run_has_its_stages(tmp_path):
     config = read(tmp_path, TABLES)
     path = tmp_path / "config.toml"
     path.write_text(dump(config))
-    again = load(path, page("ippo"))
+    again = load(path, shipped_script("ippo"))
     assert again.stage == config.stage
     assert [x.gate for x in stages(again)] == [x.gate for x in stages(config)]
-    assert "stage" not in dump(page("ippo")())
+    assert "stage" not in dump(shipped_script("ippo")())
 
 
 def test_what_is_written_can_be_read_back(tmp_path):
@@ -116,7 +121,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
     written = dump(config)
     assert len(text) < 100_000 < len(written)
     (tmp_path / "config.toml").write_text(written)
-    assert parse(page("ippo"), ["--resume", str(tmp_path)]).stage == config.stage
+    assert parse(shipped_script("ippo"), ["--resume", str(tmp_path)]).stage == config.stage
     stages = config.stage * 12
     with pytest.raises(
         UsageError, match=r"a config.toml may have at most 1,000,000: use fewer stages"
@@ -132,7 +137,9 @@ def test_what_is_written_can_be_read_back(tmp_path):
     [([30, 30, 30], [1, 2, 2]), ([30, 19, 30], [1, 0, 1]), ([float("nan"), 20, 21], [0, 1, 2])],
 )
 def test_a_gate_counts_evaluations_in_a_row(returns, passes):
-    stage = Stage("a", page("ippo")(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000)
+    stage = Stage(
+        "a", shipped_script("ippo")(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000
+    )
     count = StageCount(stage, number=2, begin=500)
     each = zip(returns, (600, 700, 800), strict=True)
     rows = [count({"eval_return_mean": mean, "env_steps": steps}) for mean, steps in each]
@@ -172,14 +179,19 @@ def test_patience_begins_anew_with_the_last_stage(tmp_path):
 def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
     gate = Gate("event_soup_delivery", at_most=1.0)
     rows = [{"gate_passes": 0, "stage_steps": steps} for steps in (999, 1000)]
-    assert [Stage("a", page("ippo")(), gate, 1000).ended(row) for row in rows] == [
+    assert [Stage("a", shipped_script("ippo")(), gate, 1000).ended(row) for row in rows] == [
         None,
         "its 1,000 steps have been used, without passing its gate",
     ]
-    assert Stage("a", page("ippo")(), None, 1000).ended(rows[1]) == "its 1,000 steps have been used"
-    assert Stage("a", page("ippo")()).ended(rows[1]) is None
-    assert Stage("a", page("ippo")(), gate, 1000).ended({}) is None, "nothing is measured yet"
-    end = Stage("a", page("ippo")(), dataclasses.replace(gate, evaluations=3), 1000).end
+    assert (
+        Stage("a", shipped_script("ippo")(), None, 1000).ended(rows[1])
+        == "its 1,000 steps have been used"
+    )
+    assert Stage("a", shipped_script("ippo")()).ended(rows[1]) is None
+    assert Stage("a", shipped_script("ippo")(), gate, 1000).ended({}) is None, (
+        "nothing is measured yet"
+    )
+    end = Stage("a", shipped_script("ippo")(), dataclasses.replace(gate, evaluations=3), 1000).end
     assert end == (
         "until event_soup_delivery is at most 1 in 3 evaluations in a row, at most 1,000 steps"
     )
@@ -187,9 +199,9 @@ def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
 
 def test_what_came_of_the_stages():
     run = (
-        Stage("a", page("ippo")(), None, 100),
-        Stage("b", page("ippo")()),
-        Stage("c", page("ippo")()),
+        Stage("a", shipped_script("ippo")(), None, 100),
+        Stage("b", shipped_script("ippo")()),
+        Stage("c", shipped_script("ippo")()),
     )
     rows = [
         {"stage": 1, "env_steps": 100, "stage_steps": 100, "gate_passes": 0, "eval_return_mean": 1},
@@ -275,7 +287,7 @@ def gates():
     """Every gate that is shipped, with the settings of its stage."""
     for path in CURRICULA:
         args = ["--curriculum", str(path), *MADE_FOR[path.stem]]
-        for stage in stages(with_curriculum(parse(page("ippo"), args))):
+        for stage in stages(with_curriculum(parse(shipped_script("ippo"), args))):
             if stage.gate is not None:
                 yield pytest.param(stage, id=f"{path.stem}-{stage.name}")
 
@@ -336,7 +348,7 @@ def test_the_log_names_the_events(tmp_path, monkeypatch):
     flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run"
     assert call(*flags.split()) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
-    env = parse(page("ippo"), ["--env.layout", "cramped,ring"]).env
+    env = parse(shipped_script("ippo"), ["--env.layout", "cramped,ring"]).env
     assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert set(result["layouts"]) == {"cramped", "ring"}

@@ -1,4 +1,4 @@
-"""The page of E3T: its loss, its flags, and what it learns."""
+"""The script of E3T: its loss, its flags, and what it learns."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from command_lines import call, call_and_hear
 
 from agents import collect_rollout, load_policy, ppo_loss, train
 from eqgrid import OneOf, StayPartner
-from eqgrid_lab.settings import GivenPartners, page, parse
+from eqgrid_lab.settings import GivenPartners, parse, shipped_script
 
 SMALL = ["--num-envs", "8", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "12"]
 SMALL += ["--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]
@@ -23,7 +23,7 @@ RUN += ["--final-episodes", "2"]
 
 @pytest.fixture
 def config():
-    return parse(page("e3t"), SMALL)
+    return parse(shipped_script("e3t"), SMALL)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from eqgrid_lab.runs._conclusion import Conclusion
 from eqgrid_lab.runs._evaluator import EvaluatorOfMany
 from eqgrid_lab.runs._members import Members
 from eqgrid_lab.runs._run import Run
-from eqgrid_lab.settings import page, parse
+from eqgrid_lab.settings import parse, shipped_script
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def state_of(shape=()):
 
 def evaluator_of(seed):
     plan = SimpleNamespace(eval_env=Vectorize(Drift(), 2), totals={})
-    config = parse(page("ippo"), ["--seed", str(seed)])
+    config = parse(shipped_script("ippo"), ["--seed", str(seed)])
     run = Run(config, stages(config), (plan,), Process(), Path(), {})
     return run, Members(run, (run,), Path())._evaluators([{}])[0]
 
@@ -49,7 +49,7 @@ def test_every_batch_of_every_evaluation_is_another_one():
     assert len(keys) == distinct(keys) == 2 * 5 * 3
     again = [key for one, number in asked for key in one.play(state_of(), number, 3)]
     np.testing.assert_array_equal(keys, again)
-    # They follow from the key of evaluations, and neither from that of training nor of the film.
+    # They follow from the key of evaluations, and neither from that of training nor of the video.
     for run, one in zip(runs, evaluators, strict=True):
         keys = np.stack([jax.random.key_data(key) for key in run.keys])
         assert distinct(keys) == 3

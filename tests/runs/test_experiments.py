@@ -22,7 +22,7 @@ from eqgrid_lab.base import _command
 from eqgrid_lab.runs import Evaluator, _members, _program
 from eqgrid_lab.runs._display import print_preparations
 from eqgrid_lab.runs._evaluator import compiled_ahead
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 from eqgrid_lab.show import what_is_kept
 
 ROOT = Path(__file__).parents[2]
@@ -184,8 +184,8 @@ def test_metrics_have_a_row_per_block(finished):
 def test_pictures_can_be_opened(finished):
     with Image.open(finished / "curve.png") as curve:
         assert min(curve.size) > 300
-    with Image.open(finished / "episode.gif") as film:
-        assert film.n_frames == 41
+    with Image.open(finished / "episode.gif") as video:
+        assert video.n_frames == 41
 
 
 def test_the_best_checkpoint_is_evaluated_again(finished):
@@ -471,7 +471,7 @@ def printed_length(*lengths: tuple[int, int, int], whose: str = "") -> str:
         (total, SimpleNamespace(num_updates=updates, steps_per_update=steps))
         for total, updates, steps in lengths
     ]
-    print_preparations(console, page("ippo")(), "", plans, whose)
+    print_preparations(console, shipped_script("ippo")(), "", plans, whose)
     return console.file.getvalue()
 
 

@@ -21,17 +21,17 @@ from eqgrid_lab.settings import (
     dump,
     flags,
     load,
-    page,
     parse,
     read_flags,
+    shipped_script,
 )
 from eqgrid_lab.worlds import WORLDS, world_settings
 
-PAGES = ("ippo", "mappo", "e3t", "body")
+SCRIPTS = ("ippo", "mappo", "e3t", "body")
 
 
 def settings(*args: str):
-    return parse(page("ippo"), args)
+    return parse(shipped_script("ippo"), args)
 
 
 def write(path, text: str) -> str:
@@ -66,10 +66,10 @@ def test_repeated_flags_keep_the_values_around_them():
 
         levels: tuple[float, ...] = ()
         name: str = ""
-        film: bool = True
+        video: bool = True
 
-    args = ["--levels", "-1", "2", "--no-film", "--name=-x", "--levels", "-3.5"]
-    assert read_flags(Config(), args, "page.py") == Config((-1.0, 2.0, -3.5), "-x", film=False)
+    args = ["--levels", "-1", "2", "--no-video", "--name=-x", "--levels", "-3.5"]
+    assert read_flags(Config(), args, "script.py") == Config((-1.0, 2.0, -3.5), "-x", video=False)
 
 
 def test_the_last_of_two_single_values_counts():
@@ -81,14 +81,14 @@ def test_a_value_that_is_given_twice_is_a_mistake():
         settings("--log", "jsonl", "--log", "jsonl")
 
 
-def test_a_list_of_a_page_may_have_a_value_twice():
+def test_a_list_of_a_script_may_have_a_value_twice():
     @dataclasses.dataclass(frozen=True)
     class Config:
         """A command."""
 
         layers: tuple[int, ...] = (64, 64)
 
-    assert read_flags(Config(), [], "page.py") == Config()
+    assert read_flags(Config(), [], "script.py") == Config()
 
 
 def test_the_last_of_two_settings_files_counts(tmp_path):
@@ -192,7 +192,7 @@ def test_a_loss_that_is_a_module_is_no_setting(tmp_path):
     assert dict(flags(own)) == dict(flags(plain))
     path = tmp_path / "config.toml"
     path.write_text(dump(own))
-    assert dump(load(path, page("ippo"))) == dump(plain)
+    assert dump(load(path, shipped_script("ippo"))) == dump(plain)
 
 
 def test_none_is_a_value_only_where_it_is_the_default():
@@ -269,7 +269,7 @@ def test_commands_find_the_home_folder(home):
         runs: tyro.conf.Positional[tuple[Path, ...]] = ()
         out: Path | None = None
 
-    config = read_flags(Config(), ["~/a", "~/b", "--out=~/c"], "page.py")
+    config = read_flags(Config(), ["~/a", "~/b", "--out=~/c"], "script.py")
     assert config == Config((home / "a", home / "b"), home / "c")
 
 
@@ -296,5 +296,5 @@ def test_bundled_policies_are_partners_by_name():
 
 def test_flags_that_are_given_again_for_each_value_stay(tmp_path):
     networks = ["--network", "a:B", "--network", "c:D"]
-    config = read_flags(PolicyFlags(), ["run", *networks], "page.py")
+    config = read_flags(PolicyFlags(), ["run", *networks], "script.py")
     assert (config.policies, config.network) == ((Path("run"),), ("a:B", "c:D"))

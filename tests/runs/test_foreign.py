@@ -15,7 +15,7 @@ from eqgrid_lab import Experiment
 from eqgrid import TimeLimit, interop, make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
-from eqgrid_lab.settings import dump, load, page, parse as parse_page
+from eqgrid_lab.settings import dump, load, parse as parse_script, shipped_script
 from eqgrid_lab.worlds import LIBRARIES, _foreign, world_settings
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
@@ -44,14 +44,14 @@ def toys(monkeypatch):
 
 
 def parse(*args: str) -> Experiment:
-    return parse_page(page("ippo"), ["--env.name", "toys:Clock-v0", *args])
+    return parse_script(shipped_script("ippo"), ["--env.name", "toys:Clock-v0", *args])
 
 
 def test_a_name_is_a_library_and_its_own_name():
     env = parse().env
     assert (env.name, env.title) == ("toys:Clock-v0", "Clock-v0")
     assert (env.horizon, env.normalize_observation) == (None, True)
-    assert (env.has_images, env.has_shaped_reward, env.has_film) == (False, False, False)
+    assert (env.has_images, env.has_shaped_reward, env.has_video) == (False, False, False)
     assert env.build(train=True) is env.build(train=False)  # compiled once
 
 
@@ -80,8 +80,10 @@ def test_a_settings_file_brings_all_of_it_back(tmp_path):
     config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
     path = tmp_path / "config.toml"
     path.write_text(dump(config))
-    assert load(path, page("ippo")) == config
-    other = parse_page(page("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"])
+    assert load(path, shipped_script("ippo")) == config
+    other = parse_script(
+        shipped_script("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"]
+    )
     before, after = map(dataclasses.asdict, (config.env, other.env))
     assert after == {**before, "name": "toys:Race-v0"}
 
@@ -125,18 +127,18 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('env.name = "toys:Clok-v0"\n')
     with pytest.raises(UsageError, match=r"^The settings file .* cannot be used: Toys has no env"):
-        load(path, page("ippo"))
+        load(path, shipped_script("ippo"))
     path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
     with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
-        load(path, page("ippo"))
+        load(path, shipped_script("ippo"))
     config = parse()
     path.write_text(dump(config))
-    other = parse_page(page("ippo"), ["--config", str(path), "--env.name", "goals"])
+    other = parse_script(shipped_script("ippo"), ["--config", str(path), "--env.name", "goals"])
     assert other.env.name == "goals"
 
 
 @pytest.mark.slow
-def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, monkeypatch):
+def test_it_trains_goes_on_and_is_evaluated_without_a_video(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, said = call_and_hear(capsys, *SMALL, "--out", "run")
     assert code == 0
@@ -156,12 +158,12 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_film(tmp_path, capsys, mon
 
 
 @pytest.mark.slow
-def test_many_seeds_are_complete_without_a_film(tmp_path, capsys):
+def test_many_seeds_are_complete_without_a_video(tmp_path, capsys):
     args = (*SMALL, "--num-seeds", "2", "--out", tmp_path / "runs")
     code, said = call_and_hear(capsys, *args)
     assert (code, "This run has no GIF" in said) == (0, True)
     result = json.loads((tmp_path / "runs" / "result.json").read_text())
-    assert result["film"] is None
+    assert result["video"] is None
     assert np.isfinite([run["eval_return_mean"] for run in result["runs"]]).all()
     code, said = call_and_hear(capsys, "--resume", tmp_path / "runs")
     assert (code, "is complete" in said) == (2, True)

@@ -22,7 +22,7 @@ from agents import Metrics, StopTraining, read_metadata
 from eqgrid_lab.base import IDENTITY, WANDB_ID, Failures, UsageError, own_files
 from eqgrid_lab.folders import History, read_history
 from eqgrid_lab.runs import EarlyStop, _hooks
-from eqgrid_lab.settings import command_of, page
+from eqgrid_lab.settings import command_of, shipped_script
 from eqgrid_lab.show import Csv, _loggers, check_installed, open_loggers
 
 NAMES = ("jsonl", "tensorboard")
@@ -308,7 +308,7 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     code, said = call(*RUN, *flags, "--max-hours", "1e-9", "--out", "mine")
     assert code == 0
     assert "stopped after 1e-09 hours after 256 steps" in said
-    assert f"to continue: {command_of(page('ippo'))} --resume mine" in said
+    assert f"to continue: {command_of(shipped_script('ippo'))} --resume mine" in said
     assert list((tmp_path / "mine" / "trace").rglob("*.json.gz"))
     code, said = call("--resume", "mine")
     assert code == 0

@@ -12,7 +12,7 @@ from run_files import SMALL, result, rows
 
 from agents import StopTraining
 from eqgrid_lab.runs import Gate, Stage, StageCount, _members
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 OFTEN = (*SMALL, "--eval-every", "128")
 STAGES = """
@@ -114,7 +114,9 @@ def test_a_log_that_is_lost_at_the_end_is_one_sentence(tmp_path, monkeypatch, ca
 
 
 def test_a_gate_that_is_passed_stays_passed():
-    stage = Stage("a", page("ippo")(), Gate("eval_return_mean", at_least=1.0, evaluations=2))
+    stage = Stage(
+        "a", shipped_script("ippo")(), Gate("eval_return_mean", at_least=1.0, evaluations=2)
+    )
     count = StageCount(stage, 1, 0)
     means = (1.0, 0.0, 1.0, 1.0, 0.0)
     passes = [count({"eval_return_mean": x, "env_steps": 8})["gate_passes"] for x in means]

@@ -12,7 +12,7 @@ import pytest
 from eqgrid_lab import run_experiment
 from eqgrid_lab.base import Process, run_process
 from eqgrid_lab.base._command import _Output
-from eqgrid_lab.settings import command_of, dump, is_shipped, page
+from eqgrid_lab.settings import command_of, dump, is_shipped, shipped_script
 
 TINY = [
     *("--env.name", "goals", "--num-envs", "8", "--ppo.rollout-length", "32", "--width", "8"),
@@ -48,7 +48,7 @@ def notebook() -> Iterator[tuple[Stream, Stream]]:
 
 def test_a_mistake_in_a_notebook_is_one_sentence():
     with notebook() as (_, errors), pytest.raises(SystemExit) as stop:
-        run_experiment(page("ippo"), WRONG)
+        run_experiment(shipped_script("ippo"), WRONG)
     assert stop.value.code == 2
     assert errors.text.startswith("error: There is no layout 'no_such_layout'.")
 
@@ -80,7 +80,7 @@ def test_threads_receive_no_signals_and_report_mistakes():
 
     def work() -> None:
         try:
-            run_experiment(page("ippo"), WRONG)
+            run_experiment(shipped_script("ippo"), WRONG)
         except SystemExit as stop:
             codes.append(stop.code)
 
@@ -95,7 +95,7 @@ def test_threads_receive_no_signals_and_report_mistakes():
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [False, True])
 def test_runs_train_in_notebooks_and_threads(tmp_path, threads):
-    args = page("ippo"), [*TINY, "--out", str(tmp_path / "run")]
+    args = shipped_script("ippo"), [*TINY, "--out", str(tmp_path / "run")]
     with notebook() as (out, _):
         if threads:
             thread = threading.Thread(target=run_experiment, args=args)
@@ -123,11 +123,15 @@ def cell(monkeypatch):
     module = types.ModuleType("cell_of_a_notebook")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     code = "import dataclasses\nclass Mine(IPPO):\n    '''A cell.'''\n    algorithm = 'mine'"
-    exec(code, vars(module) | {"IPPO": page("ippo"), "__name__": module.__name__}, vars(module))
+    exec(
+        code,
+        vars(module) | {"IPPO": shipped_script("ippo"), "__name__": module.__name__},
+        vars(module),
+    )
     return vars(module)["Mine"]
 
 
 def test_an_experiment_may_be_defined_in_a_cell(cell):
     assert not is_shipped(cell)
     assert command_of(cell) == "run_experiment(Mine)"
-    assert 'page = "Mine"' in dump(cell())
+    assert 'script = "Mine"' in dump(cell())

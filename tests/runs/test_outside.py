@@ -208,7 +208,7 @@ def test_settings_are_the_parameters_of_the_factory(capsys):
     assert world.event_names[1] == "training"
     assert env.build(train=False).event_names[1] == "judging"
     assert env.totals(env.build(train=False)) == {"events": ("event_right", "event_judging")}
-    assert (env.has_film, env.has_images, env.has_shaped_reward) == (True, False, False)
+    assert (env.has_video, env.has_images, env.has_shaped_reward) == (True, False, False)
     assert parse(*RACE).ppo.normalize_values
     with pytest.raises(SystemExit):
         parse(*RACE, "--help")
@@ -232,7 +232,7 @@ def test_a_grid_world_in_wrappers_keeps_its_events_and_its_shaped_reward():
     assert env.totals(world) == {
         "events": tuple(f"event_{name}" for name in unwrap(world).event_names)
     }
-    assert (env.has_film, env.has_shaped_reward, env.has_images) == (True, True, True)
+    assert (env.has_video, env.has_shaped_reward, env.has_images) == (True, True, True)
     env = parse("--env.name", "toy_race:forage").env
     assert (env.title, env.has_shaped_reward, env.has_images) == ("forage-field", False, True)
     assert not env.normalize_observation
@@ -386,12 +386,12 @@ def test_it_trains_resumes_and_is_judged(capsys):
 
 
 @pytest.mark.slow
-def test_a_grid_world_in_wrappers_has_a_film(capsys):
+def test_a_grid_world_in_wrappers_has_a_video(capsys):
     write_policy(Path("p.safetensors"), "--env.name", "toy_race:forage")
     args = ["p.safetensors", "--env.name", "toy_race:forage", "--episodes", "2", "--out", "e"]
     assert hear(capsys, evaluate_command, *args, "--card", "card")[0] == 0
-    with Image.open("e/episode.gif") as film:
-        assert film.n_frames == 11, "the inner limit ends an episode"
+    with Image.open("e/episode.gif") as video:
+        assert video.n_frames == 11, "the inner limit ends an episode"
     assert "--env.name toy_race:forage" in Path("card/README.md").read_text()
     result = json.loads(Path("e/evaluation.json").read_text())
     assert (result["layout"], result["results"][0]["length_max"]) == ("forage-field", 10)

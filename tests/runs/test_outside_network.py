@@ -196,10 +196,10 @@ def test_it_trains_resumes_and_is_judged(capsys):
     judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_net")
-    code, said = judge(evaluate_command, "a", "--no-film")
+    code, said = judge(evaluate_command, "a", "--no-video")
     assert (code, "add --network toy_net:Echo" in said) == (2, True)
     assert not Path("imported").exists()
-    assert judge(evaluate_command, "a", "--no-film", "--episodes", "2", *ECHO)[0] == 0
+    assert judge(evaluate_command, "a", "--no-video", "--episodes", "2", *ECHO)[0] == 0
     both = ("a", "b", *ECHO, "--network", "toy_net:Wide", "--episodes", "2")
     assert judge(crossplay_command, *both)[0] == 0
     assert read_metadata("a/policy.safetensors")["run"]["network_settings"]["units"] == 5

@@ -1,4 +1,4 @@
-"""The page of PQN-VDN: its targets, its loss, its exploration, and what it learns."""
+"""The script of PQN-VDN: its targets, its loss, its exploration, and what it learns."""
 
 import dataclasses
 import functools
@@ -160,7 +160,7 @@ def test_random_actions_become_rare(key):
         np.testing.assert_array_equal(own, copy)
 
 
-def test_runs_are_resumed_and_judged_by_the_page(tmp_path):
+def test_runs_are_resumed_and_judged_by_the_script(tmp_path):
     out = tmp_path / "run"
     assert call(*RUN, "--out", out, algorithm=pqn_vdn.PQNVDN) == 0
     result = json.loads((out / "result.json").read_text())

@@ -9,7 +9,7 @@ from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import load_layout
 from eqgrid.grid import LayoutError, RandomLayouts
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import dump, load, page, parse
+from eqgrid_lab.settings import dump, load, parse, shipped_script
 
 HAND_OVER = """
 XXXPPXXX
@@ -44,17 +44,19 @@ def test_images_keep_their_size(key):
     one, other = (eqx.filter_eval_shape(world.reset, key)[0] for world in (train, judged))
     assert one.shape == other.shape
     with pytest.raises(UsageError, match="larger than those of --env"):
-        parse(page("ippo"), ["--env.practice", "circuit", "--env.observation", "planes"])
+        parse(shipped_script("ippo"), ["--env.practice", "circuit", "--env.observation", "planes"])
     with pytest.raises(UsageError, match="There is no layout"):
-        parse(page("ippo"), ["--env.practice", "nowhere", "--env.observation", "planes"])
-    assert parse(page("ippo"), ["--env.practice", "circuit"]).env.practice == ("circuit",)
+        parse(shipped_script("ippo"), ["--env.practice", "nowhere", "--env.observation", "planes"])
+    assert parse(shipped_script("ippo"), ["--env.practice", "circuit"]).env.practice == ("circuit",)
 
 
 def test_a_settings_file_holds_the_text(tmp_path):
-    config = parse(page("ippo"), ["--env.layout", "cramped", "--env.practice", HAND_OVER, "ring"])
+    config = parse(
+        shipped_script("ippo"), ["--env.layout", "cramped", "--env.practice", HAND_OVER, "ring"]
+    )
     assert config.env.practice == (HAND_OVER, "ring")
     (tmp_path / "config.toml").write_text(dump(config))
-    assert load(tmp_path / "config.toml", page("ippo")) == config
+    assert load(tmp_path / "config.toml", shipped_script("ippo")) == config
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_a_settings_file_holds_the_text(tmp_path):
 )
 def test_generated_kitchens_are_no_practice(layout, practice):
     with pytest.raises(UsageError, match="leave it out"):
-        parse(page("ippo"), ["--env.layout", layout, "--env.practice", practice])
+        parse(shipped_script("ippo"), ["--env.layout", layout, "--env.practice", practice])
 
 
 @pytest.mark.parametrize(

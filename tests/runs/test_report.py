@@ -70,15 +70,15 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
         assert len(np.unique(np.asarray(picture))) > 10
 
 
-def test_a_row_has_the_film_of_its_seeds_or_of_its_best_run(runs, tmp_path):
+def test_a_row_has_the_video_of_its_seeds_or_of_its_best_run(runs, tmp_path):
     (runs / "ippo" / "episode.gif").write_bytes(b"of the seed in the middle")
     for seed in range(4):
         (runs / "ippo" / f"seed-{seed}" / "episode.gif").write_bytes(b"of a seed")
         (runs / "mappo" / f"seed-{seed}" / "episode.gif").write_bytes(f"of {seed}".encode())
     _report.run([str(runs), "--out", str(tmp_path / "out")])
-    films = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.gif")}
+    videos = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.gif")}
     of_the_best = f"of {np.argmax(SCORES['mappo'])}".encode()
-    assert films == {
+    assert videos == {
         "cramped-ippo.gif": b"of the seed in the middle",
         "cramped-mappo.gif": of_the_best,
     }
@@ -146,7 +146,7 @@ def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
             _report.run([str(runs), "--out", str(taken)])
 
 
-def test_a_page_need_not_have_a_choice_of_networks(tmp_path, capsys):
+def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):
     write_run(tmp_path / "run", "body", 0, 100.0)
     settings = tmp_path / "run" / "config.toml"
     settings.write_text(settings.read_text().replace('network = "mlp"\n', ""))

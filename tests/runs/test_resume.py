@@ -18,7 +18,7 @@ from agents.files import _checkpoint
 from agents.training import _train
 from eqgrid_lab.folders import read_history
 from eqgrid_lab.runs import Evaluator
-from eqgrid_lab.settings import command_of, page
+from eqgrid_lab.settings import command_of, shipped_script
 
 ROOT = Path(__file__).parents[2]
 FLAGS = (
@@ -108,7 +108,7 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     stop_after(2)
     code, said = call(*flags, "--out", "mine")
     assert code == 130
-    assert f"to continue: {command_of(page('ippo'))} --resume mine" in said
+    assert f"to continue: {command_of(shipped_script('ippo'))} --resume mine" in said
     assert len(rows(Path("mine"))) == 2
     if more:  # rows after the checkpoint, the last one of them torn, are written again
         lines = Path("whole", "metrics.csv").read_bytes().splitlines(keepends=True)

@@ -17,7 +17,7 @@ import pytest
 from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.folders import _folder, locked, open_folder, open_results, short_name
 from eqgrid_lab.runs import _hooks
-from eqgrid_lab.settings import dump, page
+from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import Csv, _report, draw_curve
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def empty_folder(monkeypatch, tmp_path):
 
 
 def settings(seed: int) -> str:
-    return dump(page("ippo")(seed=seed))
+    return dump(shipped_script("ippo")(seed=seed))
 
 
 @pytest.fixture

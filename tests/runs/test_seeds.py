@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
 from eqgrid_lab.folders import open_folder
 from eqgrid_lab.runs import EarlyStop, _evaluator, _members
-from eqgrid_lab.settings import dump, page
+from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import bootstrap_interval
 
 SEEDS = ("--seed", "3", "--num-seeds", "2")
@@ -53,7 +53,7 @@ def test_numbers_of_all_seeds(whole):
     together, alone = result(whole), [result(whole / f"seed-{i}") for i in (3, 4)]
     scores = np.array([x["eval_return_mean"] for x in alone])
     assert together["seeds"] == [3, 4]
-    assert together["film"] == (3 if scores[0] <= scores[1] else 4)
+    assert together["video"] == (3 if scores[0] <= scores[1] else 4)
     assert together["eval_return_iqm"] == pytest.approx(scores.mean())
     assert tuple(together["eval_return_interval"]) == bootstrap_interval(scores)
     assert [x["eval_return_mean"] for x in together["runs"]] == scores.tolist()
@@ -190,7 +190,7 @@ def test_what_cannot_go_together_is_one_sentence(more, words, tmp_path, monkeypa
 
 @pytest.mark.parametrize("learned", [True, False])
 def test_an_older_run_is_removed_with_all_its_seeds(tmp_path, learned):
-    settings = dump(page("ippo")())
+    settings = dump(shipped_script("ippo")())
 
     def open_seeds(numbers, learned):
         with open_folder("a", tmp_path / "mine", True, settings) as folder:

@@ -18,7 +18,7 @@ from run_files import SMALL, rows, table
 from agents import NonFiniteLoss, OutOfMemory, StopTraining
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import _evaluator, _members, _space, _sweep
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def begin(tmp_path):
     """Opens a sweep, as one process of several does."""
 
     def begin(sweep=GRID) -> _sweep.Search:
-        config, console = page("ippo")(), SimpleNamespace(print=lambda *_, **__: None)
+        config, console = shipped_script("ippo")(), SimpleNamespace(print=lambda *_, **__: None)
         study = _sweep._open(tmp_path / "mine", config, sweep)
         process, failures = SimpleNamespace(check=lambda: None), _sweep.Failures()
         return _sweep.Search(sweep, config, study, tmp_path / "mine", process, console, failures)

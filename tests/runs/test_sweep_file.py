@@ -4,7 +4,7 @@ import pytest
 
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs._space import read_sweep, settings_of
-from eqgrid_lab.settings import page
+from eqgrid_lab.settings import shipped_script
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_what_is_wrong_is_one_sentence(read, text):
 
 
 def test_a_point_is_a_run_of_its_own():
-    config = settings_of(page("ippo")(num_envs=8), {"ppo.gamma": 1, "env.layout": "ring"})
+    config = settings_of(shipped_script("ippo")(num_envs=8), {"ppo.gamma": 1, "env.layout": "ring"})
     assert (config.ppo.gamma, config.env.layout, config.num_envs) == (1.0, "ring", 8)
 
 
@@ -101,5 +101,5 @@ def test_a_point_is_a_run_of_its_own():
 )
 def test_settings_that_do_not_exist_are_one_sentence(point, words):
     with pytest.raises(UsageError, match=r"\A[^\n]*\Z") as error:
-        settings_of(page("ippo")(), point)
+        settings_of(shipped_script("ippo")(), point)
     assert words in str(error.value)

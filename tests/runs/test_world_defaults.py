@@ -11,7 +11,7 @@ import pytest
 
 from eqgrid import first_timestep, unwrap
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import default_settings, dump, load, page, parse
+from eqgrid_lab.settings import default_settings, dump, load, parse, shipped_script
 from eqgrid_lab.worlds import WORLDS, Kitchen, World, world_settings
 
 KEY = jax.random.key(0)
@@ -24,20 +24,22 @@ def fields(config) -> dict:
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_world_brings_its_defaults(name, tmp_path):
     env = world_settings(name)
-    plain = page("ippo")()
+    plain = shipped_script("ippo")()
     ppo = dataclasses.replace(plain.ppo, **env.facts.ppo)
     wanted = fields(plain) | {"env": env, "ppo": ppo, **env.facts.run}
-    assert fields(parse(page("ippo"), ["--env.name", name])) == wanted
+    assert fields(parse(shipped_script("ippo"), ["--env.name", name])) == wanted
     (tmp_path / "file.toml").write_text(f'env.name = "{name}"\n')
     path = str(tmp_path / "file.toml")
-    assert fields(parse(page("ippo"), ["--config", path])) == wanted | {"config": Path(path)}
+    assert fields(parse(shipped_script("ippo"), ["--config", path])) == wanted | {
+        "config": Path(path)
+    }
 
 
 def test_kitchens_and_the_warehouse_differ():
     kitchen, warehouse = (
-        parse(page("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
+        parse(shipped_script("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
     )
-    assert kitchen == default_settings(page("ippo"), Kitchen())
+    assert kitchen == default_settings(shipped_script("ippo"), Kitchen())
     assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
 
 
@@ -45,22 +47,24 @@ def test_files_replace_defaults_and_flags_replace_both(tmp_path):
     path = tmp_path / "file.toml"
     path.write_text('total_steps = 7\nenv.name = "warehouse"\nppo.gamma = 0.5\n')
     offset = ["--ppo.advantage-std-offset", "2"]
-    config = parse(page("ippo"), ["--config", str(path), *offset])
+    config = parse(shipped_script("ippo"), ["--config", str(path), *offset])
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (7, 0.5, 2)
-    config = parse(page("ippo"), ["--config", str(path), "--total-steps", "9"])
+    config = parse(shipped_script("ippo"), ["--config", str(path), "--total-steps", "9"])
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (9, 0.5, 0.1)
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
-    config = parse(page("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"])
+    config = parse(
+        shipped_script("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"]
+    )
     (tmp_path / "config.toml").write_text(dump(config))
-    assert load(tmp_path / "config.toml", page("ippo")) == config
+    assert load(tmp_path / "config.toml", shipped_script("ippo")) == config
 
 
 def test_the_help_shows_them(capsys):
     with pytest.raises(SystemExit):
-        parse(page("ippo"), ["--env.name", "warehouse", "--help"])
+        parse(shipped_script("ippo"), ["--env.name", "warehouse", "--help"])
     words = " ".join(capsys.readouterr().out.split())
     steps = world_settings("warehouse").facts.run["total_steps"]
     assert f"(default: {steps})" in words
@@ -84,14 +88,14 @@ def test_only_training_starts_anywhere_in_a_site():
 def test_no_share_is_below_0_or_above_1(share):
     args = ["--env.name", "rescue", "--env.random-starts", share]
     with pytest.raises(Exception, match="random-starts") as refusal:
-        parse(page("ippo"), args)
+        parse(shipped_script("ippo"), args)
     assert type(refusal.value).__name__ == "UsageError"
 
 
 @pytest.mark.parametrize(("flags", "numbers"), [((), 73), (("--no-agent-id",), 71)])
 def test_robots_are_told_who_they_are(flags, numbers):
     args = ["--env.name", "warehouse", "--env.no-normalize-observation", *flags]
-    config = parse(page("ippo"), args)
+    config = parse(shipped_script("ippo"), args)
     for env in (
         config.train_env(),
         config.eval_env(config.env.build(train=False), 3),
@@ -106,7 +110,7 @@ def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
     with pytest.raises(
         UsageError, match=f"{flag} weights a shaped reward, which --env.name {name}"
     ):
-        parse(page("ippo"), ["--env.name", name, flag, "2"])
+        parse(shipped_script("ippo"), ["--env.name", name, flag, "2"])
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -127,7 +131,7 @@ def test_the_table_says_what_worlds_show(name):
         world = settings.build(train=False)
         seen = eqx.filter_eval_shape(world.reset, KEY)[0]
         assert (len(jax.tree.leaves(seen)[0].shape) == 4) == settings.has_images
-    assert settings.has_film == callable(getattr(unwrap(world), "render_episode", None))
+    assert settings.has_video == callable(getattr(unwrap(world), "render_episode", None))
     totals, info = settings.totals(world), eqx.filter_eval_shape(first_timestep, world, KEY).info
     assert totals.keys() <= info.keys()
     assert all(layout in settings.known_layouts for layout in [settings.layout] if layout)
@@ -136,7 +140,7 @@ def test_the_table_says_what_worlds_show(name):
 def test_a_world_that_is_not_in_the_table_shows_itself(monkeypatch):
     monkeypatch.setitem(WORLDS, "goals", World())
     settings = world_settings("goals", observation="planes")
-    assert (settings.has_images, settings.has_shaped_reward, settings.has_film) == (
+    assert (settings.has_images, settings.has_shaped_reward, settings.has_video) == (
         True,
         False,
         True,

@@ -60,17 +60,17 @@ def test_a_number_that_is_no_action_does_nothing(name, key):
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_it_has_pictures_and_films(name):
+def test_it_has_pictures_and_videos(name):
     env = make(name)
     assert isinstance(env, AbstractGridWorld)
     _, state = eqx.filter_jit(env.reset)(jax.random.key(0))
     action = jnp.zeros(env.num_agents, int)
     _, after = eqx.filter_jit(env.step)(jax.random.key(1), state, action)
     assert env.render(state, cell_pixels=16).ndim == 3
-    film = env.render_episode(
+    video = env.render_episode(
         jax.tree.map(lambda *x: jnp.stack(x), state, after), cell_pixels=16, captions=["a", "b"]
     )
-    assert Image.open(io.BytesIO(film)).format == "GIF"
+    assert Image.open(io.BytesIO(video)).format == "GIF"
 
 
 @pytest.mark.parametrize("name", ["overcooked", "goals"])
@@ -88,7 +88,7 @@ def test_it_shows_itself_in_a_notebook(name):
     assert "http" not in html
 
 
-def test_a_large_world_has_a_film(key):
+def test_a_large_world_has_a_video(key):
     config = world_settings("foraging", size=80)
     world = config.build(train=False)
     states = jax.tree.map(lambda x: x[None], world.reset(key)[1])

@@ -12,13 +12,13 @@ from ._looks import (
     top_of as top_of,
 )
 from ._render import (
-    Film as Film,
+    Video as Video,
     bare_looks as bare_looks,
     draw_look as draw_look,
     draw_over_look as draw_over_look,
-    film as film,
     look_png as look_png,
     looks as looks,
     render as render,
     render_episode as render_episode,
+    video as video,
 )

@@ -1,7 +1,7 @@
-"""Pictures and films, drawn with Pillow. `_render` imports this module only when it is needed.
+"""Pictures and videos, drawn with Pillow. `_render` imports this module only when it is needed.
 
 A picture is a mosaic of cells, each drawn within its own square. The picture of a cell depends only
-on a small tuple (`Look`), so it is drawn once and then cached. A film of 400 steps has a few
+on a small tuple (`Look`), so it is drawn once and then cached. A video of 400 steps has a few
 hundred different cells.
 """
 
@@ -23,14 +23,14 @@ from ._looks import AgentLook, Look, Number, Pen, draw_cell, draw_over_tile, top
 
 _SUPERSAMPLING = 4
 _CACHED_TILES = 4096
-_FILM_COLOURS = 250
+_VIDEO_COLOURS = 250
 _PALETTE_SAMPLES = 200_000
 _BAR = (52, 58, 70)
 _BAR_TEXT = (236, 239, 244)
 _TEXT_PIXELS = 14
 """The smallest size of a caption that fits into the width of the picture."""
 _LAST_FRAME = 1500
-"""How long a film shows its last frame before it begins again, in milliseconds."""
+"""How long a video shows its last frame before it begins again, in milliseconds."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -241,7 +241,7 @@ def _frame(worlds: World, number: int) -> World:
 def _frames(
     layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
 ) -> list[Image.Image]:
-    """The frames of a film, all with the same palette."""
+    """The frames of a video, all with the same palette."""
     height, width = layout.tiles.shape
     times = [int(time) for time in worlds.time]
     frames_of_looks = [looks(layout, _frame(worlds, number)) for number in range(len(times))]
@@ -267,7 +267,7 @@ def _frames(
 
 
 def _palette(tiles: Sequence[UInt8[np.ndarray, "cell cell 3"]], bar: Image.Image) -> Image.Image:
-    """An image with the palette of the film.
+    """An image with the palette of the video.
 
     A few of its 256 colours stay unused, since Pillow uses one to mark unchanged pixels of a frame.
     """
@@ -276,7 +276,7 @@ def _palette(tiles: Sequence[UInt8[np.ndarray, "cell cell 3"]], bar: Image.Image
     stride = len(pixels) // _PALETTE_SAMPLES | 1  # odd, so that no column of a cell is skipped
     sample = Image.fromarray(np.concatenate([pixels[::stride], bar_pixels])[None])
     # MAXCOVERAGE keeps rare but important colours, such as those of leaves; k-means refines them.
-    reduced = sample.quantize(_FILM_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3)
+    reduced = sample.quantize(_VIDEO_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=3)
     colours = reduced.getpalette() or []
     reduced.putpalette(colours + [0] * (768 - len(colours)))
     return reduced

@@ -1,4 +1,4 @@
-"""Pictures and films of worlds. These functions need concrete arrays, so they cannot be traced."""
+"""Pictures and videos of worlds. These functions need concrete arrays, so they cannot be traced."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ from ._looks import Look, Number
 
 _PLAYER = """
 <div id="{name}" style="display:inline-block;font-family:sans-serif">
-<img style="display:block;image-rendering:auto" alt="a film of {count} frames">
+<img style="display:block;image-rendering:auto" alt="a video of {count} frames">
 <button type="button" style="width:4em">play</button>
 <input type="range" min="0" max="{last}" value="0" style="width:16em;vertical-align:middle">
 </div>
@@ -49,7 +49,7 @@ _PLAYER = """
 
 
 @final
-class Film:
+class Video:
     """A sequence of frames, which a notebook displays as a player with a slider. It needs no
     server, and stays in the saved notebook.
 
@@ -160,7 +160,7 @@ def render_episode(
     there is no frame, the speed is not positive and at most 100, or there is not one caption per
     frame.
     """
-    layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
+    layout, worlds, shown = _check_video(layout, worlds, cell_pixels, frames_per_second, captions)
     return _pictures().gif(layout, worlds, cell_pixels, frames_per_second, shown)
 
 
@@ -234,22 +234,22 @@ def look_png(kinds: Kinds, look: Look, cell_pixels: int = 64) -> bytes:
     return _pictures().tile_png(kinds, look, cell_pixels)
 
 
-def film(
+def video(
     layout: Layout,
     worlds: World,
     *,
     cell_pixels: int = 32,
     frames_per_second: Number = 8,
     captions: Sequence[str] | None = None,
-) -> Film:
-    """Draws an episode as a film, which a notebook displays as a player. The arguments and errors
+) -> Video:
+    """Draws an episode as a video, which a notebook displays as a player. The arguments and errors
     are as in `render_episode`.
     """
-    layout, worlds, shown = _check_film(layout, worlds, cell_pixels, frames_per_second, captions)
-    return Film(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)
+    layout, worlds, shown = _check_video(layout, worlds, cell_pixels, frames_per_second, captions)
+    return Video(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)
 
 
-def _check_film(
+def _check_video(
     layout: Layout,
     worlds: World,
     cell_pixels: int,
@@ -259,7 +259,7 @@ def _check_film(
     layout, worlds = _concrete(layout, worlds, cell_pixels, leading=1)
     count = len(worlds.time)
     if count == 0:
-        raise ValueError("An episode needs at least one world to make a film of.")
+        raise ValueError("An episode needs at least one world to make a video of.")
     if not 0 < frames_per_second <= 100:
         raise ValueError(f"`frames_per_second` must be between 0 and 100, not {frames_per_second}.")
     if captions is not None and len(captions) != count:

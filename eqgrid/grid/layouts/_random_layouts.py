@@ -18,7 +18,7 @@ from ...typing import PyTree
 from .._grid_world import AbstractGridWorld
 from .._layout import Layout, LayoutError
 from .._world import World
-from ..drawing import Film
+from ..drawing import Video
 from ..observations import AbstractObservation
 
 _ATTEMPTS = 1024
@@ -359,16 +359,16 @@ class RandomLayouts(AbstractEnv):
         world = self.env.with_layout(state.layout)
         return world.render(state.world, cell_pixels=cell_pixels, caption=caption)
 
-    def film(
+    def video(
         self,
         states: PlacedWorld,
         *,
         cell_pixels: int = 32,
         frames_per_second: int | float = 8,
         captions: Sequence[str] | None = None,
-    ) -> Film:
-        """A film of the states of one episode; see `AbstractGridWorld.film`."""
-        return self._of_episode(states).film(
+    ) -> Video:
+        """A video of the states of one episode; see `AbstractGridWorld.video`."""
+        return self._of_episode(states).video(
             states.world,
             cell_pixels=cell_pixels,
             frames_per_second=frames_per_second,

@@ -312,10 +312,10 @@ function play(game, token) {
     onStatus: (message) => { $("invite").hidden = !(message.missing && links.length); },
     onOver: (text, here, seat, steps) => {
       $("over").hidden = false;
-      for (const id of ["look", "film", "record"]) $(id).hidden = !steps;
+      for (const id of ["look", "video", "record"]) $(id).hidden = !steps;
       $("result").textContent = text;
       $("status").textContent = "";
-      for (const [id, file] of [["film", "film.gif"], ["record", "record"]]) {
+      for (const [id, file] of [["video", "video.gif"], ["record", "record"]]) {
         $(id).href = `api/games/${encodeURIComponent(here.game)}/${file}?token=${encodeURIComponent(here.token)}`;
       }
       $("look").href = `#/again/${here.game}/${here.token}`;

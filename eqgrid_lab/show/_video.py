@@ -1,4 +1,4 @@
-"""Recording one episode, and its film (GIF) with the running return."""
+"""Recording one episode, and its video (GIF) with the running return."""
 
 import functools
 import threading
@@ -27,10 +27,10 @@ from eqgrid import (
 from eqgrid.typing import PyTree
 
 _LONGEST = 1000
-"""The maximum length of a film, in steps; of a longer episode, only the beginning is shown."""
+"""The maximum length of a video, in steps; of a longer episode, only the beginning is shown."""
 
 
-def film_episode(
+def video_episode(
     policy: Players,
     env: AbstractVectorEnv,
     draw: Callable[[PyTree, Sequence[float]], bytes],
@@ -43,7 +43,7 @@ def film_episode(
 
     - `policy`: the policy, whose actions are sampled.
     - `env`: one environment (`num_envs=1`), with the wrappers that the policy needs.
-    - `draw`: draws a film from states with a leading time axis, and the return so far in each
+    - `draw`: draws a video from states with a leading time axis, and the return so far in each
         state.
     - `key`: the source of randomness.
     - `horizon`: the maximum length of an episode, in steps; `None` if it is not known.
@@ -65,12 +65,12 @@ def film_episode(
 _compiling = threading.Lock()
 
 
-def compile_film(
+def compile_video(
     policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, horizon: int | None
 ) -> None:
-    """Compiles the program of `film_episode` for arguments of the same shapes, without playing.
+    """Compiles the program of `video_episode` for arguments of the same shapes, without playing.
 
-    **Arguments:** as in `film_episode`.
+    **Arguments:** as in `video_episode`.
     """
     program: Any = record_steps
     with _compiling:
@@ -98,7 +98,7 @@ def record(
 
     **Arguments:**
 
-    - `policy`, `env`, `key`: as in `film_episode`.
+    - `policy`, `env`, `key`: as in `video_episode`.
     - `steps`: the number of steps.
 
     **Returns:** the states before each step, the reward of each step (the mean over agents), and
@@ -110,7 +110,7 @@ def record(
 
 
 def _length(horizon: int | None) -> int:
-    """The largest number of steps in a film."""
+    """The largest number of steps in a video."""
     return min(horizon or _LONGEST, _LONGEST)
 
 
@@ -130,7 +130,7 @@ def _keys_of(key: PRNGKeyArray, steps: int) -> tuple[PRNGKeyArray, Shaped[PRNGKe
 
 @final
 class _Lasting(AbstractAutoReset):
-    """Stands for an `AutoReset` whose first episode is filmed: it keeps the state after the last
+    """Stands for an `AutoReset` whose first episode is recorded: it keeps the state after the last
     step of the episode, which a reset would replace.
     """
 

@@ -1,4 +1,4 @@
-"""Copies of a page with something of one's own in them train, resume and are evaluated."""
+"""Copies of a script with something of one's own in them train, resume and are evaluated."""
 
 import dataclasses
 import functools
@@ -16,7 +16,15 @@ from eqgrid_lab import _pages
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import crossplay_command, evaluate_command
-from eqgrid_lab.settings import SHIPPED, command_of, is_shipped, load_page, page, parse, read_flags
+from eqgrid_lab.settings import (
+    SHIPPED,
+    command_of,
+    is_shipped,
+    load_script,
+    parse,
+    read_flags,
+    shipped_script,
+)
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
 SMALL = "--num-envs 4 --ppo.rollout-length 16 --ppo.num-minibatches 2 --eval-episodes 4"
@@ -103,7 +111,7 @@ CHANGES = {
     "another critic input": (CRITIC_INPUT, "= LocalObservation()", "= Others()"),
     "another advantage": (LEARNER, "advantage=gae", "advantage=monte_carlo"),
 }
-"""What is defined in a copy, and a line of the page with what takes its place."""
+"""What is defined in a copy, and a line of the script with what takes its place."""
 
 
 def write_copy(path, *changes):
@@ -123,7 +131,7 @@ def folder(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("line", ["return NormalizeObservation(envs) if", "envs = NormalizeObser"])
-def test_a_page_normalises_observations_in_training_and_in_evaluations(tmp_path, capsys, line):
+def test_a_script_normalises_observations_in_training_and_in_evaluations(tmp_path, capsys, line):
     assert TEXT.count(line) == 1
     mine = tmp_path / "mine.py"
     mine.write_text(TEXT.replace(line, line.replace("NormalizeObser", "NoNormalizeObser")))
@@ -131,7 +139,7 @@ def test_a_page_normalises_observations_in_training_and_in_evaluations(tmp_path,
     no = "def NoNormalizeObservation(envs):\n    return envs"
     mine.write_text(f"{head}\n\n\n{no}\n\n\n@dataclasses.dataclass{class_}")
     args = [*SMALL.split(), "--env.normalize-observation", "--total-steps", "128", "--out", "run"]
-    assert call(*args, algorithm=load_page(mine)) == 2
+    assert call(*args, algorithm=load_script(mine)) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: Evaluations use the observation statistics of training")
     assert not (tmp_path / "run").exists()
@@ -148,31 +156,31 @@ def test_a_page_normalises_observations_in_training_and_in_evaluations(tmp_path,
 def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
     own = write_copy(tmp_path / "mine.py", *changes)
     args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
-    assert call(*args, algorithm=load_page(own)) == 0
+    assert call(*args, algorithm=load_script(own)) == 0
     more = ["--resume", "run", "--total-steps", "192"]
-    assert call(*more, algorithm=load_page(own)) == 0
+    assert call(*more, algorithm=load_script(own)) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
-    judging = ["run", "--episodes", "2", "--no-film"]
-    code, said = hear(capsys, evaluate_command, *judging, "--page", "mine.py", "--out", "e")
+    judging = ["run", "--episodes", "2", "--no-video"]
+    code, said = hear(capsys, evaluate_command, *judging, "--script", "mine.py", "--out", "e")
     assert code == 0, said
     assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
     if "another network" in changes:
         code, said = hear(capsys, evaluate_command, *judging)
         assert code == 2
-        assert "by your own script 'mine.py': add --page with this file" in said
+        assert "by your own script 'mine.py': add --script with this file" in said
         shutil.copytree("run", "other")
-        args = ["run", "other", "--episodes", "2", "--page", "mine.py"]
+        args = ["run", "other", "--episodes", "2", "--script", "mine.py"]
         assert hear(capsys, crossplay_command, *args)[0] == 0
     else:
         partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
-        assert call(*args[:-2], *partners, algorithm=load_page(own)) == 0
+        assert call(*args[:-2], *partners, algorithm=load_script(own)) == 0
 
 
 @pytest.mark.parametrize("algorithm", SHIPPED)
-def test_a_page_is_a_short_program(algorithm):
+def test_a_script_is_a_short_program(algorithm):
     text = shipped(f"{algorithm}.py").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 150
-    assert command_of(page(algorithm)).endswith(f"experiments/{algorithm}.py")
+    assert command_of(shipped_script(algorithm)).endswith(f"experiments/{algorithm}.py")
 
 
 @pytest.mark.parametrize(
@@ -186,41 +194,46 @@ def test_a_page_is_a_short_program(algorithm):
         (["--env.name", "goals", "--partners.share", "0.5", "--partners.most-noise", "0.2"], None),
     ],
 )
-def test_the_page_of_bodies_refuses_what_it_does_not_build(monkeypatch, args, says):
+def test_the_script_of_bodies_refuses_what_it_does_not_build(monkeypatch, args, says):
     pytest.importorskip("mujoco.mjx")
     monkeypatch.setattr("sys.argv", ["body.py", *args])
     if says is None:
-        assert parse(page("body"), args).train_env().num_envs == page("body")().num_envs
+        assert (
+            parse(shipped_script("body"), args).train_env().num_envs
+            == shipped_script("body")().num_envs
+        )
         return
     with pytest.raises(UsageError, match=says):
-        parse(page("body"), args).train_env()
+        parse(shipped_script("body"), args).train_env()
 
 
-def test_an_exact_copy_is_the_page_itself(tmp_path):
+def test_an_exact_copy_is_the_script_itself(tmp_path):
     (tmp_path / "mine.py").write_text(TEXT)
-    assert is_shipped(load_page(tmp_path / "mine.py"))
-    assert not is_shipped(load_page(write_copy(tmp_path / "other.py", "a wrapper more")))
+    assert is_shipped(load_script(tmp_path / "mine.py"))
+    assert not is_shipped(load_script(write_copy(tmp_path / "other.py", "a wrapper more")))
 
 
-def test_what_is_no_page_is_one_sentence(tmp_path):
-    with pytest.raises(UsageError, match=r"--page '.*missing.py' is not a Python file\."):
-        load_page(tmp_path / "missing.py")
+def test_what_is_no_script_is_one_sentence(tmp_path):
+    with pytest.raises(UsageError, match=r"--script '.*missing.py' is not a Python file\."):
+        load_script(tmp_path / "missing.py")
     (tmp_path / "none.py").write_text("x = 1\n")
     with pytest.raises(UsageError, match=r"exactly one subclass of Experiment, but .* 0"):
-        load_page(tmp_path / "none.py")
+        load_script(tmp_path / "none.py")
 
 
-def test_a_page_may_import_its_neighbours(tmp_path):
-    (tmp_path / "neighbour_of_a_page.py").write_text("SHARE = 0.25\n")
-    page = tmp_path / "mine.py"
+def test_a_script_may_import_its_neighbours(tmp_path):
+    (tmp_path / "neighbour_of_a_script.py").write_text("SHARE = 0.25\n")
+    script = tmp_path / "mine.py"
     text = shipped("ippo.py").read_text(encoding="utf-8")
-    page.write_text(
-        text.replace("import dataclasses\n", "import dataclasses\nimport neighbour_of_a_page\n", 1)
+    script.write_text(
+        text.replace(
+            "import dataclasses\n", "import dataclasses\nimport neighbour_of_a_script\n", 1
+        )
     )
-    assert load_page(page).algorithm == "ippo"
+    assert load_script(script).algorithm == "ippo"
 
 
-def test_a_page_is_copied_out(tmp_path, capsys):
+def test_a_script_is_copied_out(tmp_path, capsys):
     _pages._list_or_copy(["new", "ippo", "mine.py"])
     assert (tmp_path / "mine.py").read_text(encoding="utf-8") == TEXT
     assert capsys.readouterr().out == "mine.py: python mine.py --help lists its flags.\n"
@@ -251,10 +264,10 @@ def test_help_and_completion_name_the_command_that_was_called(monkeypatch, capsy
         ([f"{installed}.exe"], installed, installed),
     ):
         monkeypatch.setattr("sys.orig_argv", [*called, "--help"])
-        read = functools.partial(read_flags, _Command(), page=path)
+        read = functools.partial(read_flags, _Command(), script=path)
         if name == "ippo":
             monkeypatch.chdir(shipped(".").parent)
-            read = functools.partial(parse, page("ippo"))
+            read = functools.partial(parse, shipped_script("ippo"))
         with pytest.raises(SystemExit):
             read(["--help"])
         assert capsys.readouterr().out.startswith(f"usage: {shown} [-h]")

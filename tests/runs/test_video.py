@@ -1,4 +1,4 @@
-"""Films: they show an episode from its first state to the one after its last step."""
+"""Videos: they show an episode from its first state to the one after its last step."""
 
 import dataclasses
 from typing import final
@@ -23,7 +23,7 @@ from eqgrid import (
     make,
 )
 from eqgrid.typing import PyTree
-from eqgrid_lab.show import film_episode
+from eqgrid_lab.show import video_episode
 
 FORWARD, RIGHT = 2, 1
 
@@ -32,8 +32,8 @@ def lazily(env):
     return AutoReset(env, lazy=True)
 
 
-def filmed(world, actions, horizon, reset=lazily):
-    """The states and the scores of the film of a game in which the agent takes these actions."""
+def recorded(world, actions, horizon, reset=lazily):
+    """The states and the scores of the video of a game in which the agent takes these actions."""
     shown = []
 
     def draw(states, scores):
@@ -42,7 +42,7 @@ def filmed(world, actions, horizon, reset=lazily):
 
     team = PartnerTeam([RecordedPartner(jnp.asarray(actions)[:, None], RIGHT)])
     envs = Vectorize(reset(LogEpisodes(world)), 1)
-    assert film_episode(team, envs, draw, jax.random.key(0), horizon) == b"GIF"
+    assert video_episode(team, envs, draw, jax.random.key(0), horizon) == b"GIF"
     return shown[0]
 
 
@@ -51,7 +51,7 @@ def test_it_ends_with_the_goal_and_the_whole_return(horizon):
     """Five steps east, a turn, and five steps south, in a room of 8 x 8 cells."""
     world = make("minigrid", layout="empty")
     actions = [FORWARD] * 5 + [RIGHT] + [FORWARD] * 5
-    states, scores = filmed(world, actions, horizon)
+    states, scores = recorded(world, actions, horizon)
     path = [(1, x) for x in range(1, 7)] + [(y, 6) for y in range(1, 7)]
     assert list(map(tuple, np.asarray(states.bodies.position)[:, 0].tolist())) == path
     assert len(scores) == len(path)
@@ -62,8 +62,8 @@ def test_it_ends_with_the_goal_and_the_whole_return(horizon):
     assert scores[-1] == timestep.reward.item() > 0.9
 
 
-def test_a_film_of_an_episode_that_is_cut_ends_with_the_last_state():
-    states, scores = filmed(make("minigrid", layout="empty"), [RIGHT] * 4, 3)
+def test_a_video_of_an_episode_that_is_cut_ends_with_the_last_state():
+    states, scores = recorded(make("minigrid", layout="empty"), [RIGHT] * 4, 3)
     assert states.time.tolist() == [0, 1, 2, 3]
     assert scores == [0.0] * 4
 
@@ -120,10 +120,10 @@ class ShowsEpisode(AbstractWrapper):
         return self.env.observe(state)
 
 
-def test_a_film_starts_as_a_reset_of_ones_own_does():
+def test_a_video_starts_as_a_reset_of_ones_own_does():
     """Its last state is not shown, since the reset replaces it."""
     world = make("minigrid", layout="empty")
     actions = [FORWARD] * 3
-    states, scores = filmed(world, actions, 30, lambda x: ShowsEpisode(Counted(x)))
+    states, scores = recorded(world, actions, 30, lambda x: ShowsEpisode(Counted(x)))
     assert states.bodies.position[:, 0].tolist() == [[6, 3], [6, 4], [6, 5]]
     assert scores == [0.0] * 3

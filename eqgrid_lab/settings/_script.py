@@ -1,4 +1,4 @@
-"""Pages: Python files such as `experiments/ippo.py`, each of which defines one `Experiment`."""
+"""Scripts: Python files such as `experiments/ippo.py`, each of which defines one `Experiment`."""
 
 import functools
 import hashlib
@@ -16,12 +16,12 @@ from ._flags import program
 from ._policy_settings import PolicySettings
 
 SHIPPED = ("ippo", "mappo", "e3t", "body", "bc")
-"""The bundled pages, by the names of their algorithms."""
+"""The bundled scripts, by the names of their algorithms."""
 
 
 @functools.cache
-def page(algorithm: str) -> type[PolicySettings]:
-    """Loads a bundled page.
+def shipped_script(algorithm: str) -> type[PolicySettings]:
+    """Loads a bundled script.
 
     **Arguments:**
 
@@ -32,8 +32,8 @@ def page(algorithm: str) -> type[PolicySettings]:
     return _experiment_in(shipped(f"{algorithm}.py"))
 
 
-def load_page(path: Path) -> type[PolicySettings]:
-    """Loads a custom page.
+def load_script(path: Path) -> type[PolicySettings]:
+    """Loads a custom script.
 
     This executes its code, so the path must come from the user, never from a file.
 
@@ -46,13 +46,13 @@ def load_page(path: Path) -> type[PolicySettings]:
     **Raises:** `UsageError` when it is not a Python file, or does not define exactly one subclass.
     """
     if path.suffix != ".py" or not path.is_file():
-        raise UsageError(f"--page {str(path)!r} is not a Python file.")
+        raise UsageError(f"--script {str(path)!r} is not a Python file.")
     with folder_first(str(path.parent.resolve())):  # imports resolve as if the file were run
         return _experiment_in(path)
 
 
 def _experiment_in(path: Path) -> type[PolicySettings]:
-    name = f"eqgrid_page_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    name = f"eqgrid_script_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -66,14 +66,14 @@ def _experiment_in(path: Path) -> type[PolicySettings]:
     ]
     if len(found) != 1:
         raise UsageError(
-            f"The page {str(path)!r} must define exactly one subclass of Experiment, but defines "
+            f"The script {str(path)!r} must define exactly one subclass of Experiment, but defines "
             f"{len(found)}."
         )
     return found[0]
 
 
 def file_of(experiment: type[PolicySettings]) -> Path | None:
-    """The path of the page that defines an experiment; `None` for a class from a notebook."""
+    """The path of the script that defines an experiment; `None` for a class from a notebook."""
     try:
         path = Path(inspect.getfile(experiment))
     except (OSError, TypeError):
@@ -82,14 +82,14 @@ def file_of(experiment: type[PolicySettings]) -> Path | None:
 
 
 def name_of(experiment: type[PolicySettings]) -> str:
-    """The name of the page that defines an experiment, or of its class in a notebook."""
+    """The name of the script that defines an experiment, or of its class in a notebook."""
     path = file_of(experiment)
     return experiment.__name__ if path is None else path.name
 
 
 @functools.cache
 def is_shipped(experiment: type[PolicySettings]) -> bool:
-    """Whether the page of an experiment is one of eqgrid's or an exact copy.
+    """Whether the script of an experiment is one of eqgrid's or an exact copy.
 
     eqgrid can then build the parts of the run again without the user's file.
     """
@@ -100,7 +100,7 @@ def is_shipped(experiment: type[PolicySettings]) -> bool:
 
 
 def command_of(experiment: type[PolicySettings]) -> str:
-    """The command that runs the page of an experiment, such as `eqgrid-ippo`."""
+    """The command that runs the script of an experiment, such as `eqgrid-ippo`."""
     path = file_of(experiment)
     if path is None:
         return f"run_experiment({experiment.__name__})"
