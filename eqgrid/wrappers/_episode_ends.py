@@ -73,7 +73,7 @@ class AutoReset(AbstractAutoReset):
         self.lazy = lazy
         self.env = check_single_env(env, "AutoReset(env)")
         if contains_wrapper(self.env, AbstractAutoReset):
-            raise ValueError("`env` contains an AutoReset already: do not wrap it again.")
+            raise ValueError("One AutoReset is enough: AutoReset(env).")
         for kind, more in ((ShapedReward, ""), (Scheduled, "where, ")):
             if contains_wrapper(self.env, kind):
                 raise ValueError(

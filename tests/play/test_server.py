@@ -322,7 +322,7 @@ def test_without_a_token_there_is_no_game(serve, token):
     [
         ("", "truncated"),
         ("{}", "missing"),
-        ('{"layout": 0, "seats": ["person"]}', "not every seat has a partner"),
+        ('{"layout": 0, "seats": ["person"]}', "the number of players is wrong"),
         ('{"layout": 0, "seats": ["person", "../../etc/passwd"]}', "no such partner"),
         ('{"layout": 99, "seats": ["person", "person"]}', "no such layout"),
         ('{"layout": -1, "seats": ["person", "person"]}', ">= 0"),

@@ -265,7 +265,7 @@ def test_a_reset_of_ones_own_does_what_ours_does(key):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda env: AutoReset(env), "contains an AutoReset already"),
+        (lambda env: AutoReset(env), "One AutoReset is enough"),
         (lambda env: TimeLimit(env, 5), "must be inside AutoReset"),
         (lambda env: AppendTimeLeft(env, 5), "must be inside AutoReset"),
         (lambda env: WithPartner(env, OneOf((StayPartner(4),))), "must be inside AutoReset"),
