@@ -73,7 +73,7 @@ class Config:
     """Time limit of a job of Slurm, such as 30m, 4h or 2d. A job that reaches it saves, and is
     queued again."""
     gpus: Annotated[int, Meta(ge=0)] = 0
-    """GPUs of each job."""
+    """GPUs of each job. With local, jobs without GPUs use the CPU."""
     slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """A further option of sbatch, such as --slurm partition=long; give it again for another."""
     retries: Annotated[int, Meta(ge=0)] = 0
@@ -111,7 +111,11 @@ class Job:
         if in_submitit:
             for number in (signal.SIGTERM, signal.SIGALRM):
                 signal.signal(number, self._stop)
-        codes = [self.train(name) for name in names]
+        codes = []
+        for name in names:
+            codes.append(self.train(name))
+            if self.stopped:
+                break
         if in_submitit:
             # Slurm sends further signals while submitit queues the job again.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -133,10 +137,12 @@ class Job:
         queued it again.
         """
         if self.submission.executor == "slurm":
-            job = os.environ["SLURM_JOB_ID"]
+            # The number of the last job of an array is also that of the array.
+            array, task = (os.environ.get(f"SLURM_ARRAY_{x}_ID") for x in ("JOB", "TASK"))
+            job = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
             command = ["squeue", "--noheader", f"--jobs={job}", "--format=%T"]
             state = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-            if state.strip() != "RUNNING":
+            if state.strip() not in ("RUNNING", ""):  # empty if squeue fails
                 return None
         return submitit("submitit.helpers").DelayedSubmission(self, names)
 
@@ -173,9 +179,15 @@ class Job:
             if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
                 words.append("--overwrite")  # the run was killed before its first checkpoint
         with log_file(self.study, name).open("ab") as log:
-            self.process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
+            try:
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                )
+            except OSError as error:  # this host may lack the program
+                log.write(f"error: {error}\n".encode())
+                return 127
+            if self.stopped:  # by a signal while the process started
+                self.process.terminate()
             code, self.process = self.process.wait(), None
         return code
 
@@ -311,7 +323,12 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
                 timeout_min=_NO_LIMIT, gpus_per_node=config.gpus, visible_gpus=gpus
             )
             own = names[i::workers]
-            jobs |= dict.fromkeys(own, executor.submit(job, own).job_id)
+            # A Ctrl-C in this terminal does not reach the jobs, which inherit what is ignored.
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
+                jobs |= dict.fromkeys(own, executor.submit(job, own).job_id)
+            finally:
+                signal.signal(signal.SIGINT, before)
         return jobs
     parts = (option.partition("=") for option in config.slurm)
     options = {name: value or True for name, _, value in parts}

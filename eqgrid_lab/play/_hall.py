@@ -113,10 +113,11 @@ class Hall:
             self._next[name] = asyncio.create_task(wish)
         try:
             found = await asyncio.shield(self._next[name])
-        except (UsageError, OSError):
+        except Exception:
             self._next.pop(name, None)
             raise
-        self.sessions[name].invite()
+        if name in self.sessions:
+            self.sessions[name].invite()
         return found
 
     async def _open(

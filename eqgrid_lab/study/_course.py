@@ -435,6 +435,10 @@ class Course:
         finally:
             self._opening -= {*numbers}
         session = self.hall.sessions[file]
+        now = [self.people.get(x) for x in numbers]
+        if any(x is None or x.outcome is not None for x in now):
+            session.leave()  # somebody has stopped taking part while the game was opened
+            return
         game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
         try:
             with self.people.together():

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from ..play import Hall, Press
+from ..play import PERSON, Hall, Press
 from ..show import print_table
 from ._course import Course
 from ._export import report
@@ -115,7 +115,8 @@ async def _walk_all(plan: Plan, people: People, hall: Hall) -> list[_Walk]:
     times = min(_MOST_BOTS, max([2, *(len(x.game) for x in plan.stage if isinstance(x, Games))]))
     walks: list[_Walk] = []
     try:
-        largest = max([2, *(x.people for x in plan.games())])
+        largest = max([2, *(x.people for x in plan.games() if x.partner == PERSON)])
+        largest = min(largest, plan.most_people)
         for half, size in (("alone", 1), (f"groups of {largest}", largest)):
             walks.append(await _walk(course, time, half, declines=True))
             for _ in range(times):

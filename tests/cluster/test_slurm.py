@@ -75,15 +75,14 @@ def test_a_killed_node_and_a_preemption_change_no_result(slurm, study, monkeypat
     check_undisturbed(study, range(6))
 
 
-def test_a_run_continues_after_its_time_limit(slurm, study, monkeypatch):
+def test_runs_of_an_array_continue_after_their_time_limit(slurm, study, monkeypatch):
     monkeypatch.setenv("SECONDS_OF_REST", "15")
-    submit(study, "--array", "0:1", "--time", "1m")
-    slurm.until(
-        lambda: "terminated after" in log(study, "seed-0") if saved(study / "seed-0") else 0
-    )
-    assert re.search("1 (running|waiting)", eqgrid("status", "study").stdout)
-    slurm.until(lambda: (study / "jobs" / "seed-0.exit").exists())
-    check_undisturbed(study, range(1))
+    submit(study, "--array", "0:2", "--time", "1m")
+    slurm.until(lambda: all(saved(study / f"seed-{i}") for i in range(2)))
+    slurm.until(lambda: all("terminated after" in log(study, f"seed-{i}") for i in range(2)))
+    assert re.search("[12] (running|waiting)", eqgrid("status", "study").stdout)
+    slurm.until(lambda: len([*study.glob("jobs/*.exit")]) == 2)
+    check_undisturbed(study, range(2))
 
 
 def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(slurm, study):

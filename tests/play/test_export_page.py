@@ -187,7 +187,7 @@ def put_together(sheet, image, shown):
 
 @pytest.mark.parametrize("name", ["overcooked", "overcooked_v2"])
 def test_pictures_of_a_game_are_those_of_python(name):
-    world = page_world(world_settings(name), "at random")
+    world = page_world(world_settings(name), "random agent")
     place = world.place
     state = world.start(jax.random.key(0)).state
     first = unwrap_state(place.env.reset(jax.random.key(0))[1])
@@ -208,7 +208,7 @@ def test_pictures_of_a_game_are_those_of_python(name):
 
 
 def test_worlds_that_cannot_be_drawn_are_refused():
-    world = page_world(world_settings("rescue"), "at random")
+    world = page_world(world_settings("rescue"), "random agent")
     state = unwrap_state(world.place.env.reset(jax.random.key(0))[1])
     with pytest.raises(UsageError, match="cannot draw the agents"):
         draw_sheet(world.place.drawn_layout, state.bodies.extra)
@@ -298,7 +298,7 @@ def test_random_steps_are_those_of_python(layout, steps):
 def test_random_orders_are_those_of_python():
     """Cooks get soups into their hands again and again, so that orders are drawn inside steps."""
     env = world_settings("overcooked_v2", sample_recipe_on_delivery=True, random_positions=True)
-    world = page_world(env, "at random")
+    world = page_world(env, "random agent")
     start, step = models(world)
     _models.check_models(world, start, step, steps=10_000)
     go_on, compiled, chooser = Model(step), eqx.filter_jit(world.step), np.random.default_rng(1)

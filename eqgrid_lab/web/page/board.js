@@ -184,7 +184,7 @@ export class Board {
     if (this.named && shown.includes(this.own)) this.name(pen, ...this.position(this.own, now));
     this.effects = this.effects.filter((x) => now - x.begun < RISE);
     for (const effect of this.effects) this.reward(pen, effect, now);
-    const lasts = Math.max(...this.moved.map((x) => x + GLIDE), this.shaken + 2 * GLIDE, ...this.effects.map((x) => x.begun + RISE));
+    const lasts = Math.max(...Array.from(this.moved, (x) => (x ?? 0) + GLIDE), this.shaken + 2 * GLIDE, ...this.effects.map((x) => x.begun + RISE));
     if (now < lasts && !this.waits) {
       this.waits = requestAnimationFrame(() => { this.waits = 0; this.draw(); });
     }

@@ -69,6 +69,7 @@ function takeSeat() {
   preview.named = true;
   preview.draw();
   const others = Array.from({ length: offered.seats }, (_, i) => i).filter((i) => i !== chosen.seat);
+  if (!others.length) return $("partners").replaceChildren();
   const single = others.length === 1 && chosen.seat >= 0;
   const own = others.map((seat, i) => choosePartner([seat], `partner-${i + 2}`, `At place ${seat + 1}`));
   if (own.length < 2) {
