@@ -214,7 +214,7 @@ def test_equal_keys_draw_equal_layouts():
         ({"walls": 1.0}, "ask for larger kitchens"),
         ({"two_rooms": 1.0, "num_agents": 1}, "a cook in each"),
         ({"two_rooms": 1.0, "smallest": (5, 4)}, "at least 5 columns"),
-        ({"smallest": (6, 9)}, "not larger than the grid"),
+        ({"smallest": (6, 9)}, "and the grid is"),
         ({"height": 200}, "at most 127"),
         ({"num_agents": 0}, "at least 1 cook"),
         ({"num_agents": 30}, "ask for larger kitchens"),
