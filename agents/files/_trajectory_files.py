@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Shaped
 
 from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
 from eqgrid.typing import PyTree
@@ -82,22 +83,11 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     steps, episodes = len(arrays["action"]), len(arrays["length"])
     observed = any(name.startswith("observation") for name in arrays)
     like = eqx.filter_eval_shape(_expected, env, steps, episodes, observed=observed)
-    # A file has the key data of random keys in place of the keys.
-    stored = _named(
-        eqx.filter_eval_shape(
-            lambda tree: jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree),
-            like,
-        )
-    )
+    stored = _named(eqx.filter_eval_shape(_with_numbers, like))
     for name in [*stored, *arrays]:
         _check_array(str(path), name, arrays.get(name), stored.get(name))
-    leaves = []
-    for name, leaf in _named(like).items():
-        array = jnp.asarray(arrays[name])
-        if is_key(leaf):
-            array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
-        leaves.append(array)
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    read = [_as_leaf(arrays[name], leaf) for name, leaf in _named(like).items()]
+    return jax.tree.unflatten(jax.tree.structure(like), read)
 
 
 def write_table(
@@ -120,9 +110,7 @@ def write_table(
     if _suffix(path) == ".parquet":
         content = interop.to_parquet(table, types)
     else:
-        arrays = {name: np.asarray(column) for name, column in table.items()}
-        texts = {name: x for name, x in arrays.items() if x.dtype.kind == "U"}
-        content = _to_npz(arrays | {name: np.char.encode(x, "utf-8") for name, x in texts.items()})
+        content = _to_npz({name: _as_array(column) for name, column in table.items()})
     write_whole(Path(path), content)
 
 
@@ -139,10 +127,7 @@ def read_table(path: str | Path) -> dict[str, list[Any]]:
     without pyarrow; and `OSError` when the file cannot be read.
     """
     if _suffix(path) == ".npz":
-        arrays = _from_npz(path)
-        texts = {name: x for name, x in arrays.items() if x.dtype.kind == "S"}
-        arrays |= {name: np.char.decode(x, "utf-8") for name, x in texts.items()}
-        return {name: array.tolist() for name, array in arrays.items()}
+        return {name: _as_column(array) for name, array in _from_npz(path).items()}
     try:
         return interop.from_parquet(read_regular_file(path))
     except ValueError as error:
@@ -180,9 +165,29 @@ def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
     return arrays
 
 
+def _as_array(column: Any) -> np.ndarray:
+    array = np.asarray(column)
+    return np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+
+
+def _as_column(array: np.ndarray) -> list[Any]:
+    return (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
+
+
 def _named(tree: PyTree) -> dict[str, Any]:
     """The arrays of a tree by their names, in the order of its leaves."""
     return {name.lstrip("."): leaf for name, leaf in named_leaves(tree).items()}
+
+
+def _with_numbers(tree: PyTree) -> PyTree:
+    """The tree with the key data of random keys in place of the keys."""
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree)
+
+
+def _as_leaf(array: np.ndarray, like: Any) -> Shaped[Array, "..."]:
+    if is_key(like):
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
+    return jnp.asarray(array)
 
 
 def _check_array(path: str, name: str, found: Any, expected: Any) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias, get_args
 
 import equinox as eqx
+from jaxtyping import Array, Shaped
 
 from eqgrid import (
     AbstractVectorEnv,
@@ -67,8 +68,9 @@ def transfer(
         )
     env_state = _with_parts(state.runner.env_state, fresh.runner.env_state, keep)
     # The first observations are normalised with the moments that were kept.
-    observation = eqx.filter_jit(lambda env, env_state: env.observe(env_state))(env, env_state)
-    runner = dataclasses.replace(fresh.runner, env_state=env_state, observation=observation)
+    runner = dataclasses.replace(
+        fresh.runner, env_state=env_state, observation=_observe(env, env_state)
+    )
     # The runner comes from `fresh`: its episodes belong to the other environments.
     names = ["updates", *(name for part in keep for name in state.kept.get(part, ()))]
     fresh = eqx.tree_at(lambda s: s.runner, fresh, runner)
@@ -82,6 +84,11 @@ def transfer(
 
 def _shapes(tree: PyTree) -> PyTree:
     return eqx.filter_eval_shape(lambda: eqx.filter(tree, eqx.is_array))
+
+
+@eqx.filter_jit
+def _observe(env: AbstractVectorEnv, env_state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
+    return env.observe(env_state)
 
 
 def _with_parts(old: PyTree, new: PyTree, keep: Collection[Part]) -> PyTree:

@@ -188,8 +188,7 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
     states = jax.tree.map(lambda *x: jnp.concatenate(x), *[game.state for game in games])
     left = np.concatenate([np.arange(length, 0, -1) for length in lengths])
     states = eqx.tree_at(lambda x: x.time, states, inner.horizon - jnp.asarray(left, jnp.int32))
-    observe_all = eqx.filter_jit(lambda world, states: jax.vmap(world.observe)(states))
-    seen = jax.tree.map(np.asarray, observe_all(world, states))
+    seen = jax.tree.map(np.asarray, _observe_all(world, states))
     ends = np.cumsum([0, *lengths])
     observations = tuple(
         jax.tree.map(lambda x, i=i: x[ends[i] : ends[i + 1]], seen) for i in range(len(games))
@@ -226,6 +225,11 @@ def choose_held_out(players: Sequence[Sequence[str]], share: float) -> tuple[int
             "All games share players, so no game can be held out: use games of more people."
         )
     return tuple(np.flatnonzero(chosen).tolist())
+
+
+@eqx.filter_jit
+def _observe_all(world: AbstractEnv, states: PyTree) -> PyTree:
+    return jax.vmap(world.observe)(states)
 
 
 def most_frequent(shown: Demonstrations, held_out: Demonstrations) -> dict[str, float]:

@@ -89,7 +89,8 @@ def log_file(study: Path, name: str) -> Path:
 
 
 def live_jobs(submission: Submission) -> dict[str, str]:
-    """The jobs that wait or run: `"waiting"` or `"running"`, by the number of the job.
+    """The jobs of a submission that wait or run: `"waiting"` or `"running"`, by the number of the
+    job.
 
     **Raises:** `RunError` when Slurm does not answer.
     """
@@ -99,8 +100,8 @@ def live_jobs(submission: Submission) -> dict[str, str]:
             listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         except (OSError, subprocess.CalledProcessError) as error:
             raise RunError("Slurm does not answer: call this command on a host of it.") from error
-        states = (line.split() for line in listed.splitlines())
-        return {job: "waiting" if x == "PENDING" else "running" for job, x in states}
+        states, own = (line.split() for line in listed.splitlines()), {*submission.jobs.values()}
+        return {job: "waiting" if x == "PENDING" else "running" for job, x in states if job in own}
     live = {}
     for job in filter(str.isdigit, submission.jobs.values()):  # "debug" is not a process
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
@@ -111,7 +112,7 @@ def live_jobs(submission: Submission) -> dict[str, str]:
 
 def cancel(submission: Submission) -> None:
     """Cancels all jobs of a submission; their runs receive a SIGTERM, and save."""
-    live = live_jobs(submission).keys() & submission.jobs.values()
+    live = live_jobs(submission)
     if submission.executor == "slurm":
         if live:
             subprocess.run(["scancel", *sorted(live)], check=False)
@@ -214,7 +215,7 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 def wait_for(submission: Submission) -> None:
     """Waits until no job of a submission waits or runs."""
-    while live_jobs(submission).keys() & submission.jobs.values():
+    while live_jobs(submission):
         time.sleep(POLL_SECONDS)
 
 

@@ -288,7 +288,7 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
             raise UsageError(
                 f"The folder {str(study)!r} has the runs of another command: choose another --out."
             )
-        if live_jobs(old).keys() & old.jobs.values():
+        if live_jobs(old):
             raise UsageError(
                 f"Jobs of {str(study)!r} still wait or run: wait for them with eqgrid-status "
                 f"{study} --wait, or cancel them with --cancel."

@@ -4,7 +4,6 @@ Each message has a `type`; unknown fields raise an error.
 """
 
 import base64
-import io
 import threading
 from collections.abc import AsyncIterable, Sequence
 from itertools import islice
@@ -13,7 +12,6 @@ from typing import Annotated, TypeAlias, TypeVar, final
 import msgspec
 import numpy as np
 from msgspec import Meta
-from PIL import Image
 
 from eqgrid.grid import (
     IDLE,
@@ -33,8 +31,7 @@ from eqgrid.grid import (
     Use,
     World,
     by_choice,
-    draw_look,
-    draw_over_look,
+    look_png,
     looks,
 )
 from eqgrid.typing import PyTree
@@ -393,10 +390,8 @@ class TileSheet:
     def _draw(self, kinds: Kinds, look: Look, known: dict[Look, int]) -> int:
         with self._drawing:
             if look not in known:
-                draw = draw_look if look.agent is None else draw_over_look
-                file = io.BytesIO()
-                Image.fromarray(draw(kinds, look, CELL_PIXELS)).save(file, "PNG")
-                self._files.append(base64.b64encode(file.getvalue()).decode())
+                picture = look_png(kinds, look, CELL_PIXELS, over=look.agent is not None)
+                self._files.append(base64.b64encode(picture).decode())
                 known[look] = len(self._files) - 1
                 if look == _FLOOR._replace(shade=look.shade, open_sides=look.open_sides):
                     self.floors.add(known[look])

@@ -144,10 +144,9 @@ def run(args: Sequence[str], process: Process) -> None:
     with as_usage_error():
         config.env.check()
     settings = settings_to_play(config.env)
+    plain = Menu(settings)
     policies = _with_short_names(
-        saved
-        for path in config.policies
-        for saved in _policies(path, Menu(settings), checkpoint, named)
+        saved for path in config.policies for saved in _policies(path, plain, checkpoint, named)
     )
     if plan is not None and config.study is not None:
         policies += plan_policies(plan, config.study.parent)

@@ -56,32 +56,11 @@ def test_retries_are_for_failures_and_not_for_wrong_settings(capsys):
 
 def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
     index = ("--layout", "{index}.txt", "--width", "0")
-    hear(
-        capsys,
-        submit_command,
-        "--executor",
-        "debug",
-        "--out",
-        "a",
-        "--array",
-        "4:5",
-        *COMMAND,
-        *index,
-    )
+    flags = ("--executor", "debug", "--out")
+    hear(capsys, submit_command, *flags, "a", "--array", "4:5", *COMMAND, *index)
     assert Path("a/index-4/calls").read_text() == "--layout 4.txt --width 0 --out a/index-4\n"
     sweep = ("--sweep", "rates.toml", "0")
-    hear(
-        capsys,
-        submit_command,
-        "--executor",
-        "debug",
-        "--out",
-        "b",
-        "--array",
-        "0:2",
-        *COMMAND,
-        *sweep,
-    )
+    hear(capsys, submit_command, *flags, "b", "--array", "0:2", *COMMAND, *sweep)
     assert Path("b/sweep/calls").read_text() == "--sweep rates.toml 0 --out b/sweep\n" * 2
 
 

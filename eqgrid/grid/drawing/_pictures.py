@@ -67,10 +67,11 @@ def over_tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "
     return np.concatenate([np.clip(colour, 0, 255), alpha], axis=-1).round().astype(np.uint8)
 
 
-def tile_png(kinds: Kinds, look: Look, cell_pixels: int) -> bytes:
-    """The picture of a cell as a PNG file."""
+def tile_png(kinds: Kinds, look: Look, cell_pixels: int, over: bool) -> bytes:
+    """The picture of a cell, or of what is over its tile, as a PNG file."""
     file = io.BytesIO()
-    Image.fromarray(tile(kinds, look, cell_pixels)).save(file, "PNG")
+    draw = over_tile if over else tile
+    Image.fromarray(draw(kinds, look, cell_pixels)).save(file, "PNG")
     return file.getvalue()
 
 

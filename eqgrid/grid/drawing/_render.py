@@ -228,10 +228,12 @@ def bare_looks(layout: Layout) -> list[Look]:
     return _pictures().bare_looks(jax.tree.map(np.asarray, layout))
 
 
-def look_png(kinds: Kinds, look: Look, cell_pixels: int = 64) -> bytes:
-    """The picture that `draw_look` draws, as a PNG file; the arguments and errors are the same."""
+def look_png(kinds: Kinds, look: Look, cell_pixels: int = 64, *, over: bool = False) -> bytes:
+    """The picture that `draw_look` draws, or with `over` the one that `draw_over_look` draws, as a
+    PNG file. The other arguments and the errors are the same.
+    """
     _check_size(cell_pixels)
-    return _pictures().tile_png(kinds, look, cell_pixels)
+    return _pictures().tile_png(kinds, look, cell_pixels, over)
 
 
 def video(
