@@ -1,4 +1,4 @@
-"""Feature-vector observations: short vectors of named numbers, composed of parts."""
+"""Observations as feature vectors: short vectors of named numbers, composed of parts."""
 
 import abc
 from collections.abc import Sequence
@@ -87,6 +87,7 @@ def one_hot(index: Integer[Array, "*shape"], count: int) -> Float32[Array, "*sha
 
 def which_kind(kinds: Kinds, code: Integer[Array, "*shape"]) -> Integer[Array, "*shape"]:
     """The kind of each object code: 0 for no object, else its index in `kinds.objects` plus 1."""
+    # The last kind has the largest codes, so the minimum maps all its variants to one number.
     if all(kind.variants == 1 for kind in kinds.objects[:-1]):
         return jnp.minimum(code, len(kinds.objects))
     numbers = [i for i, kind in enumerate(kinds.objects, start=1) for _ in range(kind.variants)]
@@ -191,12 +192,12 @@ class Around(AbstractFeature):
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return tuple(name for way in _DIRECTIONS for name in prefixed(way, ("free", "agent")))
+        return tuple(name for x in _DIRECTIONS for name in prefixed(x, ("free", "agent")))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        ways = direction_delta(jnp.arange(len(Direction), dtype=jnp.int8)).astype(jnp.int32)
-        agent = sight.occupied(ways)
-        place = sight.here[None] + ways
+        deltas = direction_delta(jnp.arange(len(Direction), dtype=jnp.int8)).astype(jnp.int32)
+        agent = sight.occupied(deltas)
+        place = sight.here[None] + deltas
         layout = sight.layout
         tile = sight.at(layout.tiles, place, layout.kinds.wall)
         free = is_free(layout.kinds, tile, sight.at(sight.cells.object, place, NOTHING))
@@ -275,8 +276,8 @@ class NearestTiles(AbstractFeature):
 
 @final
 class NearestObjects(AbstractFeature):
-    """For each of some kinds of objects: whether one lies in any cell, and the offset to the
-    nearest one. All variants of a kind count as one.
+    """For each given kind of object: whether an object of this kind lies in a cell, and the offset
+    to the nearest one. The variant does not matter.
 
     ```python
     import jax
@@ -380,6 +381,8 @@ class Heard(AbstractFeature):
 class OwnAway(AbstractFeature):
     """The number of steps until the agent comes back, in units of `STEPS_UNIT` steps; 0 if it is
     not away. See `send_away`.
+
+    **Raises:** `ValueError`, in the first observation, when the world has no phase `ComeBack`.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:

@@ -66,9 +66,9 @@ def choose_observation(
 class PerAgent(AbstractObservation):
     """A different observation for each agent, padded with zeros to one shape.
 
-    A shorter axis of an observation is padded at its end: further features of a vector, or further
-    rows, columns and planes of an image. Do not combine it with `NormalizeObservation`, which has
-    one mean and variance per number for all agents: normalise features yourself.
+    Zeros are added at the end of every axis: further features of a vector, or further rows, columns
+    and planes of an image. Do not combine it with `NormalizeObservation`, which has one mean and
+    variance per number for all agents: normalise features yourself.
 
     **Arguments:**
 
@@ -96,7 +96,7 @@ class PerAgent(AbstractObservation):
         if len({(row.ndim, row.dtype) for row in rows}) > 1:
             kinds = ", ".join(f"{row.dtype}{list(row.shape)}" for row in rows)
             raise ValueError(
-                f"PerAgent pads arrays of one dtype with equally many axes, not {kinds}: give all "
+                f"PerAgent pads arrays of one dtype and number of axes, not {kinds}: give all "
                 "agents features, or all of them planes."
             )
         shape = np.max([row.shape for row in rows], axis=0)

@@ -1,4 +1,8 @@
-"""Planes: image-like observations, which every game has by default."""
+"""Planes: image-like observations, which every game has by default.
+
+The planes of every possible appearance of a cell are the rows of a table. A step computes the row
+number of each cell for each agent (`table_rows`), and then looks the planes up (`look_up`).
+"""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -17,18 +21,18 @@ from .._world import IDLE, Bodies, Cell, Direction, World, get_cell
 from ._observation import AbstractObservation
 from ._sight import Sight, check_radius, for_each_agent
 
-_TIMES = 256
+_TIMES = 256  # values of a timer that a plane of uint8 can show
 _BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction
-_MOST_ROWS = 2**16  # of a table with layers in it
+_MOST_ROWS = 2**16  # of a table that includes boolean layers
 
 
 class Views(NamedTuple):
-    """Every possible appearance of a cell to an agent, as arrays with one entry per appearance. It
-    is the input of a `Column` of `Planes`.
+    """The input of a `Column`: every possible appearance of a cell to an agent. Each array has one
+    entry per appearance.
 
     - `tile`: the kind of tile; -1 outside the grid.
-    - `lying`, `held`: the codes of the object in the cell, and of the object held by the agent
-        there.
+    - `lying`, `held`: the code of the object in the cell, and of the object that the agent in the
+        cell holds.
     - `timer`: as in `Cell`, at most 255.
     - `own`, `other`: whether the agent itself, or another agent, is in the cell.
     - `direction`: the direction of the agent in the cell; -1 if there is none.
@@ -48,7 +52,7 @@ class Views(NamedTuple):
 
     @property
     def there(self) -> np.ndarray:
-        """The code of the object in the cell, or else of the object held there."""
+        """The code of the object in the cell or, in an empty cell, of the held object."""
         return np.where(self.lying == NOTHING, self.held, self.lying)
 
     def is_tile(self, name: str) -> np.ndarray:
@@ -56,20 +60,21 @@ class Views(NamedTuple):
         return self.tile == self.kinds.tile(name)
 
     def variant(self, name: str, codes: np.ndarray) -> np.ndarray:
-        """The variant of each code of this kind, counted from 1; 0 for codes of other kinds."""
+        """The variant of each code of this kind, counted from 1; 0 for all other codes."""
         first = self.kinds.code(name)
         (kind,) = (kind for kind in self.kinds.objects if kind.name == name)
         return np.where((codes >= first) & (codes < first + kind.variants), codes - first + 1, 0)
 
 
 Column: TypeAlias = Callable[[Views], np.ndarray]
-"""A function that computes one plane: an integer from 0 to 255, or a boolean, for each view. Use a
-function of a module or an `eqgrid.Partial` of one, so that the world can be pickled and copied.
+"""A function that computes one plane: an integer from 0 to 255, or a boolean, for each appearance.
+Use a module-level function, or an `eqgrid.Partial` of one, so that the world can be pickled and
+copied.
 """
 
 Layer: TypeAlias = Callable[[Sight], Bool[Array, "*grid"] | UInt8[Array, "*grid"]]
-"""A function that computes one plane in every step, from all that is in the world: a boolean or a
-uint8 for each cell of the grid, or one number for all cells.
+"""A function that computes one plane in every step from the whole state: a boolean or a uint8 for
+each cell of the grid, or one number for all cells.
 """
 
 
@@ -84,15 +89,15 @@ def other_cell(views: Views) -> np.ndarray:
 
 
 def faces(body: Column, direction: Direction, views: Views) -> np.ndarray:
-    """Whether the agent that `body` marks, such as `own_cell`, faces a direction. It is a `Column`
-    with its first arguments: `Partial(faces, own_cell, Direction.NORTH)`.
+    """Whether the agent in the cell faces a direction. `body` is `own_cell` or `other_cell`, and
+    selects the agent. `Partial(faces, own_cell, Direction.NORTH)` is a `Column`.
     """
     return body(views) & (views.direction == direction)
 
 
 def tile_cell(name: str, views: Views) -> np.ndarray:
-    """Whether the cell has the kind of tile with this name. It is a `Column` with its first
-    argument: `Partial(tile_cell, "exit")`.
+    """Whether the cell has the kind of tile with this name. `Partial(tile_cell, "exit")` is a
+    `Column`.
     """
     return views.is_tile(name)
 
@@ -101,10 +106,9 @@ def tile_cell(name: str, views: Views) -> np.ndarray:
 class Planes(AbstractObservation):
     """Image-like observations for every agent: `agents rows cols planes`, as uint8.
 
-    A cell has a limited number of possible appearances. The planes of all of them are precomputed
-    in a table, and a step only looks them up, since computing observations is most of the cost of a
-    step. What a game keeps in `extra` has no limited number of appearances, and is shown by
-    `layers`.
+    A cell has a limited number of possible appearances. Their planes are computed once, in a table,
+    and a step only looks them up: computing observations is most of the cost of a step. The arrays
+    that a game keeps in `extra` can have any values, so `layers` show them.
 
     ```python
     from eqgrid import make
@@ -137,18 +141,18 @@ class Planes(AbstractObservation):
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> UInt8[Array, "agents rows cols planes"]:
-        directions = world.bodies.direction[None]
+        directions = world.bodies.direction[None]  # the same for every agent
         rows, outside = table_rows(self, layout, world, steps_left, directions)
-        rows, marks, layers = with_layers(self, layout, world, steps_left, rows)
+        rows, table_layers, other_layers = with_layers(self, layout, world, steps_left, rows)
         if self.radius is not None:
             cut = functools.partial(_window, radius=self.radius)
             rows = jax.vmap(functools.partial(cut, outside=outside))(rows, world.bodies)
             nothing = jnp.zeros((), jnp.uint8)
-            layers = {
+            other_layers = {
                 number: jax.vmap(functools.partial(cut, outside=nothing))(layer, world.bodies)
-                for number, layer in layers.items()
+                for number, layer in other_layers.items()
             }
-        return look_up(self, layout.kinds, rows, marks, layers)
+        return look_up(self, layout.kinds, rows, table_layers, other_layers)
 
 
 def table_rows(
@@ -158,14 +162,20 @@ def table_rows(
     steps_left: Int32[Array, ""],
     directions: Int8[Array, "#agents bodies"],
 ) -> tuple[Integer[Array, "agents height width"], Integer[Array, ""]]:
-    """The appearance of each cell to each agent, as rows of the table, and the appearance of a
-    cell outside the grid. `directions` has the direction in which each agent sees each body.
+    """The number of the table row that describes each cell for each agent.
+
+    **Arguments:**
+
+    - `planes`, `layout`, `world`, `steps_left`: as in `Planes.__call__`.
+    - `directions`: the direction of each body, as each agent sees it.
+
+    **Returns:** the row numbers, and the row number of a cell outside the grid.
     """
     table = _Table(layout.kinds)
     rows = table.rows_of_cells(layout, world.cells)
     of_bodies = table.rows_of_bodies(layout, world, directions)
     outside = jnp.asarray(table.outside_at)
-    # The table has a second part for the last steps, so that time costs one addition.
+    # The second half of the table is for the last steps, so that time costs one addition.
     if planes.last_steps:
         late = (steps_left < planes.last_steps).astype(rows.dtype) * table.size
         rows, of_bodies = rows + late, of_bodies + late
@@ -174,31 +184,12 @@ def table_rows(
     row, col = world.bodies.position[:, 0], world.bodies.position[:, 1]
     if world.bodies.active is not None:  # inactive agents are moved out of the grid and dropped
         row = jnp.where(world.bodies.active, row, jnp.int8(127))
-    # Agents never share a cell, which lets XLA write without an order. Those out of the grid may.
+    # Active agents never share a cell, so XLA may write in any order. Inactive agents share a cell
+    # outside the grid.
     rows = rows.at[:, row, col].set(
         of_bodies, unique_indices=world.bodies.active is None, mode="drop"
     )
     return rows, outside
-
-
-def _draw_layers(
-    planes: Planes, layout: Layout, world: World, steps_left: Int32[Array, ""]
-) -> list[Bool[Array, "agents height width"] | UInt8[Array, "agents height width"]]:
-    """The layers of the whole grid for every agent."""
-
-    def draw(layer: Layer, sight: Sight) -> Array:
-        shown = jnp.asarray(layer(sight))
-        if shown.dtype not in (bool, jnp.uint8):
-            raise ValueError(
-                f"A layer of Planes must give booleans or uint8, but {layer!r:.60} gives "
-                f"{shown.dtype}."
-            )
-        return jnp.broadcast_to(shown, layout.tiles.shape)
-
-    return [
-        for_each_agent(functools.partial(draw, layer), layout, world, steps_left)
-        for layer in planes.layers
-    ]
 
 
 def with_layers(
@@ -212,55 +203,83 @@ def with_layers(
     tuple[int, ...],
     dict[int, UInt8[Array, "agents height width"]],
 ]:
-    """Draws the layers, and makes boolean layers a part of the appearance of cells, as long as
-    the table stays small: to look up a larger table is several times as fast as one more plane.
+    """Computes the layers, and adds boolean layers to the table as long as it stays small.
 
-    **Returns:** the rows of a table that is twice as long for every such layer, the numbers of
-    these layers, and the other layers by their numbers.
+    Every layer in the table doubles the number of rows. This is several times as fast as writing
+    one more plane.
+
+    **Arguments:**
+
+    - `planes`, `layout`, `world`, `steps_left`: as in `Planes.__call__`.
+    - `rows`: the row numbers of `table_rows`.
+
+    **Returns:** the row numbers in the larger table, the indices of the layers in the table, and
+    all other layers by their indices.
     """
+    layers = [
+        for_each_agent(functools.partial(_layer_values, layer), layout, world, steps_left)
+        for layer in planes.layers
+    ]
     size = _Table(layout.kinds).size * (1 + bool(planes.last_steps))
-    marks, others = [], {}
-    for number, layer in enumerate(_draw_layers(planes, layout, world, steps_left)):
+    table_layers, other_layers = [], {}
+    for number, layer in enumerate(layers):
         if layer.dtype == bool and 2 * size <= _MOST_ROWS:
             rows = rows.astype(jnp.int32) + layer.astype(jnp.int32) * size
             size *= 2
-            marks.append(number)
+            table_layers.append(number)
         else:
-            others[number] = layer.astype(jnp.uint8)
-    return rows, tuple(marks), others
+            other_layers[number] = layer.astype(jnp.uint8)
+    return rows, tuple(table_layers), other_layers
+
+
+def _layer_values(
+    layer: Layer, sight: Sight
+) -> Bool[Array, "height width"] | UInt8[Array, "height width"]:
+    values = jnp.asarray(layer(sight))
+    if values.dtype not in (bool, jnp.uint8):
+        raise ValueError(
+            f"A layer of Planes must give booleans or uint8, but {layer!r:.60} gives "
+            f"{values.dtype}."
+        )
+    return jnp.broadcast_to(values, sight.layout.tiles.shape)
 
 
 def look_up(
     planes: Planes,
     kinds: Kinds,
     rows: Integer[Array, "agents height width"],
-    marks: tuple[int, ...],
-    layers: Mapping[int, UInt8[Array, "agents height width"]],
+    table_layers: tuple[int, ...],
+    other_layers: Mapping[int, UInt8[Array, "agents height width"]],
 ) -> UInt8[Array, "agents height width planes"]:
-    """The planes of the rows, with the layers after them; see `with_layers`."""
-    num_layers, late = len(planes.layers), bool(planes.last_steps)
-    table = jnp.asarray(_tabulate(kinds, planes.columns, late, marks, num_layers))
+    """The planes of the columns, then the planes of the layers. The last three arguments are the
+    result of `with_layers`.
+    """
+    num_layers, with_last_steps = len(planes.layers), bool(planes.last_steps)
+    table = jnp.asarray(_tabulate(kinds, planes.columns, with_last_steps, table_layers, num_layers))
     # Without the barrier, a GPU computes the row of a cell again for each of its planes.
     rows = jax.lax.optimization_barrier(rows)
-    # One look-up of all planes of a cell; without the promise, XLA would clamp every index.
+    # One look-up gets all planes of a cell. Without the promise, XLA would clamp every index.
     seen = table.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
     num_planes = table.shape[1]
-    for number, layer in layers.items():
-        is_plane = np.arange(num_planes) == num_planes - num_layers + number
-        seen = jnp.where(is_plane, layer[..., None], seen)
+    for number, layer in other_layers.items():
+        is_its_plane = np.arange(num_planes) == num_planes - num_layers + number
+        seen = jnp.where(is_its_plane, layer[..., None], seen)
     return seen
 
 
 @functools.lru_cache(maxsize=64)
-def opaque_rows(planes: Planes, kinds: Kinds, marks: tuple[int, ...]) -> Bool[np.ndarray, " rows"]:
-    """Whether a tile or an object hides what is behind it, for every row of the table of
-    `look_up`; what is outside the grid hides it, too.
+def opaque_rows(
+    planes: Planes, kinds: Kinds, table_layers: tuple[int, ...]
+) -> Bool[np.ndarray, " rows"]:
+    """For every row of the table of `look_up`, whether the cell is opaque: its tile or its object
+    is, or it is outside the grid.
     """
     views = _Table(kinds).views()
     opaque = (
         np.asarray(kinds.opaque_tiles)[views.tile] | np.asarray(kinds.opaque_codes)[views.lying]
     )
-    return np.tile(opaque | (views.tile < 0), (1 + bool(planes.last_steps)) * 2 ** len(marks))
+    repeats = (1 + bool(planes.last_steps)) * 2 ** len(table_layers)
+    return np.tile(opaque | (views.tile < 0), repeats)
 
 
 def plane_names(kinds: Kinds) -> tuple[str, ...]:
@@ -297,39 +316,45 @@ def _default_planes(views: Views) -> list[np.ndarray]:
 
 
 class _Table:
-    """The order of the rows of the look-up table of `Planes`, one per appearance of a cell.
+    """The order of the rows of the look-up table of `Planes`. Each row is one appearance:
 
-    First come cells without an agent: `tile * codes + code`. Then agents on the tiles that they can
-    enter: `(body * under + contents under it) * codes + held`. Then tiles with a running timer:
-    `(clock * codes + code) * _TIMES + time`. The last row is outside the grid.
+    - From 0 on, a cell without an agent and without a running timer: `tile * num_codes + code`.
+    - From `bodies_at` on, a cell with an agent: `(body * num_places + place) * num_codes + held`.
+        `body` is the direction of the agent, plus 4 if it is another agent. `place` is the rank of
+        the tile among the walkable tiles; if one of them `holds` objects, it is
+        `rank * num_codes_under + code`.
+    - From `timers_at` on, a cell with a running timer: `(rank * num_codes + code) * _TIMES + time`,
+        with the rank of the tile among the tiles with timers.
+    - At `outside_at`, the last row, a cell outside the grid.
     """
 
     def __init__(self, kinds: Kinds):
-        self.kinds, self.codes = kinds, kinds.num_codes
+        self.kinds, self.num_codes = kinds, kinds.num_codes
         self.walkable = kinds.walkable
-        lies = any(kinds.tiles[number].holds for number in self.walkable)
-        self.codes_under = self.codes if lies else 1
-        self.clocks = [i for i, kind in enumerate(kinds.tiles) if kind.duration is not None]
-        self.bodies_at = kinds.num_tiles * self.codes
-        self.under = len(self.walkable) * self.codes_under
-        self.clocks_at = self.bodies_at + _BODIES * self.under * self.codes
-        self.outside_at = self.clocks_at + len(self.clocks) * self.codes * _TIMES
+        holds = any(kinds.tiles[number].holds for number in self.walkable)
+        self.num_codes_under = self.num_codes if holds else 1
+        self.timed_tiles = [i for i, kind in enumerate(kinds.tiles) if kind.duration is not None]
+        self.bodies_at = kinds.num_tiles * self.num_codes
+        self.num_places = len(self.walkable) * self.num_codes_under
+        self.timers_at = self.bodies_at + _BODIES * self.num_places * self.num_codes
+        self.outside_at = self.timers_at + len(self.timed_tiles) * self.num_codes * _TIMES
         self.size = self.outside_at + 1
-        # Half of the bytes; twice the size, since the last steps may double the table.
+        # int16 halves the bytes. The last steps may double the table, so twice its size must fit.
         self.dtype = jnp.int16 if 2 * self.size <= np.iinfo(np.int16).max else jnp.int32
 
     def rows_of_cells(self, layout: Layout, cells: Cell) -> Integer[Array, "height width"]:
         """The row of each cell, without the agents."""
         code = cells.object.astype(self.dtype)
-        lying = layout.tiles.astype(self.dtype) * self.codes + code
-        if not self.clocks or cells.timer is None:
+        lying = layout.tiles.astype(self.dtype) * self.num_codes + code
+        if not self.timed_tiles or cells.timer is None:
             return lying
         # Longer times look like the longest one that a plane of uint8 can show.
         time = jnp.minimum(cells.timer, _TIMES - 1).astype(self.dtype)
-        running = self.clocks_at + code * _TIMES + time
-        for clock, number in enumerate(self.clocks[1:], start=1):
-            later = (layout.tiles == number).astype(self.dtype)
-            running += later * (clock * self.codes * _TIMES)
+        running = self.timers_at + code * _TIMES + time
+        # `running` is right for the first timed tile; the rows of the other tiles follow.
+        for rank, number in enumerate(self.timed_tiles[1:], start=1):
+            is_tile = (layout.tiles == number).astype(self.dtype)
+            running += is_tile * (rank * self.num_codes * _TIMES)
         return jnp.where(cells.timer == IDLE, lying, running)
 
     def rows_of_bodies(
@@ -338,53 +363,53 @@ class _Table:
         world: World,
         directions: Int8[Array, "#agents bodies"],
     ) -> Integer[Array, "agents bodies"]:
-        """The row that each agent observes in the cell of each body."""
+        """The row that each agent sees in the cell of each body."""
         bodies = world.bodies
         others = (~np.eye(world.num_agents, dtype=bool)).astype(self.dtype) * len(Direction)
         body = others + directions.astype(self.dtype)
-        if self.under > 1:
-            places = jnp.stack([self._under(layout, world.cells, x) for x in bodies.position])
-            body = body * self.under + places[None]
-        return bodies.held[None].astype(self.dtype) + (body * self.codes + self.bodies_at)
+        if self.num_places > 1:
+            places = jnp.stack([self._place(layout, world.cells, x) for x in bodies.position])
+            body = body * self.num_places + places[None]
+        return bodies.held[None].astype(self.dtype) + (body * self.num_codes + self.bodies_at)
 
-    def _under(self, layout: Layout, cells: Cell, position: Array) -> Array:
+    def _place(self, layout: Layout, cells: Cell, position: Array) -> Array:
         tile, cell = get_cell((layout.tiles, cells), position)
-        # Agents stand on few kinds of tiles, which are renumbered to keep the table small.
-        rank = np.zeros(self.kinds.num_tiles, self.dtype)
-        rank[list(self.walkable)] = np.arange(len(self.walkable))
-        place = jnp.asarray(rank)[tile]
-        if self.codes_under == 1:
-            return place
-        return place * self.codes_under + cell.object.astype(self.dtype)
+        # Walkable tiles are renumbered, since a row for each agent on a solid tile would be wasted.
+        ranks = np.zeros(self.kinds.num_tiles, self.dtype)
+        ranks[list(self.walkable)] = np.arange(len(self.walkable))
+        rank = jnp.asarray(ranks)[tile]
+        if self.num_codes_under == 1:
+            return rank
+        return rank * self.num_codes_under + cell.object.astype(self.dtype)
 
     def views(self) -> Views:
-        """The appearance that belongs to each row."""
-        place, code = np.divmod(np.arange(self.bodies_at), self.codes)
-        cells = {"tile": place, "lying": code}
-        body, held = np.divmod(np.arange(_BODIES * self.under * self.codes), self.codes)
-        body, under = np.divmod(body, self.under)
-        tile, lying = np.divmod(under, self.codes_under)
+        """The appearance that each row stands for."""
+        # Each `divmod` undoes one product of the numbering above.
+        tile, code = np.divmod(np.arange(self.bodies_at), self.num_codes)
+        cells = {"tile": tile, "lying": code}
+        body, held = np.divmod(
+            np.arange(_BODIES * self.num_places * self.num_codes), self.num_codes
+        )
+        body, place = np.divmod(body, self.num_places)
+        rank, lying = np.divmod(place, self.num_codes_under)
         other, direction = np.divmod(body, len(Direction))
         bodies = {
-            "tile": np.asarray(self.walkable)[tile],
+            "tile": np.asarray(self.walkable)[rank],
             "lying": lying,
             "held": held,
             "direction": direction,
             "own": other == 0,
             "other": other == 1,
         }
-        clock, time = np.divmod(np.arange(len(self.clocks) * self.codes * _TIMES), _TIMES)
-        clock, code = np.divmod(clock, self.codes)
-        clocks = {"tile": np.asarray(self.clocks, int)[clock], "lying": code, "timer": time}
-        nowhere = {"tile": np.asarray([-1])}
-        parts = [
-            {"lying": 0, "held": 0, "timer": IDLE, "own": False, "other": False, "direction": -1}
-            | part
-            for part in (cells, bodies, clocks, nowhere)
-        ]
+        rank, time = np.divmod(np.arange(len(self.timed_tiles) * self.num_codes * _TIMES), _TIMES)
+        rank, code = np.divmod(rank, self.num_codes)
+        timers = {"tile": np.asarray(self.timed_tiles, int)[rank], "lying": code, "timer": time}
+        outside = {"tile": np.asarray([-1])}
+        bare = {"lying": 0, "held": 0, "timer": IDLE, "own": False, "other": False, "direction": -1}
+        parts = [bare | part for part in (cells, bodies, timers, outside)]
         arrays = {
             name: np.concatenate([np.broadcast_to(x[name], x["tile"].shape) for x in parts])
-            for name in ("tile", *parts[0].keys() - {"tile"})
+            for name in parts[0]
         }
         return Views(**arrays, last_steps=np.zeros(self.size, bool), kinds=self.kinds)
 
@@ -393,28 +418,32 @@ class _Table:
 def _tabulate(
     kinds: Kinds,
     columns: tuple[Column, ...] | None,
-    two_parts: bool,
-    marks: tuple[int, ...],
+    with_last_steps: bool,
+    table_layers: tuple[int, ...],
     num_layers: int,
 ) -> UInt8[np.ndarray, "rows planes"]:
-    """The planes of every appearance and, if `two_parts`, a second part for the last steps; then,
-    for every mark, all of that once more with a 1 in the plane of this layer.
+    """The planes of every row of the table.
+
+    With `with_last_steps`, the second half of the rows is for the last steps. For every layer in
+    the table, all rows are then repeated with a 1 in the plane of this layer.
     """
     views = _Table(kinds).views()
     parts = [views]
-    if two_parts:
+    if with_last_steps:
         parts.append(views._replace(last_steps=np.ones_like(views.last_steps)))
-    # In NumPy and cached: the table is a constant of the compiled program.
-    numbers = np.concatenate([_numbers(columns, part) for part in parts])
-    numbers = np.pad(numbers, ((0, 0), (0, num_layers)))
-    for mark in marks:
-        marked = numbers.copy()
-        marked[:, mark - num_layers] = 1
-        numbers = np.concatenate([numbers, marked])
-    return numbers
+    # The table is computed by NumPy and cached: it is a constant of the compiled program.
+    values = np.concatenate([_column_values(columns, part) for part in parts])
+    values = np.pad(values, ((0, 0), (0, num_layers)))
+    for number in table_layers:
+        with_layer = values.copy()
+        with_layer[:, number - num_layers] = 1
+        values = np.concatenate([values, with_layer])
+    return values
 
 
-def _numbers(columns: tuple[Column, ...] | None, views: Views) -> UInt8[np.ndarray, "rows planes"]:
+def _column_values(
+    columns: tuple[Column, ...] | None, views: Views
+) -> UInt8[np.ndarray, "rows planes"]:
     made = _default_planes(views) if columns is None else [column(views) for column in columns]
     planes = np.stack([np.broadcast_to(np.asarray(x).astype(int), views.tile.shape) for x in made])
     if planes.min(initial=0) < 0 or planes.max(initial=0) > 255:
@@ -429,8 +458,8 @@ def _window(
     radius: int,
     outside: Integer[Array, ""],
 ) -> Integer[Array, "side side"]:
-    """The window around a body, cut out of the row numbers before the look-up, or of a layer."""
-    # A window of row numbers is small: the planes are looked up after it is cut out.
+    """Cuts the window around a body out of the row numbers, or out of a layer."""
+    # Planes are looked up only for the cells of the window, so row numbers are cut and not planes.
     edges = [(radius, radius, 0)] * 2
     padded = jax.lax.pad(grid, outside.astype(grid.dtype), edges)
     start: Any = tuple(body.position.astype(jnp.int32))

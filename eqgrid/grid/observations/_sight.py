@@ -1,4 +1,4 @@
-"""Sight: the world relative to one agent, from which features and layers of planes are made."""
+"""Sight: the world relative to one agent, the input of features and of layers of planes."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from .._layout import Layout
 from .._world import IDLE, Bodies, Cell, World, cells_at, direction_delta
 
 DISTANCE_UNIT = 5
-"""Cells per unit of distance or position. It is the same in every layout, so that features keep
-their scale between layouts.
+"""The number of cells per unit of distance or position. It is the same in all layouts, so that
+features have the same scale in all of them.
 """
 
 _NOWHERE = np.iinfo(np.int32).max
@@ -29,13 +29,13 @@ class Sight(eqx.Module):
 
     - `agent`: the index of the observer.
     - `layout`: the tiles of the grid, and the parameters of the game.
-    - `world`: the whole state, with its time, its cells and all that the game keeps in `extra`;
-        its bodies are in the order of the agents.
+    - `world`: the whole state, including its time and the game's arrays in `extra`. Its bodies are
+        in the order of the agents.
     - `bodies`: the bodies of all agents, with the observer's first.
     - `here`: the observer's `(row, col)`.
     - `deltas`: `(row, col)` of each other agent minus `here`.
     - `nearness`: for each cell, its Manhattan distance times the number of cells, plus its index in
-        row-major order; all values differ, and the smallest one identifies the nearest cell.
+        row-major order. All values differ, and the smallest one is the nearest cell's.
     - `steps_left`: the remaining steps of the episode.
     """
 
@@ -76,9 +76,9 @@ class Sight(eqx.Module):
         return there.any(axis=-1)
 
     def within(self, radius: int) -> "Sight":
-        """What is left of it in a square window of `2 * radius + 1` cells with the observer in its
-        middle: all cells beyond are walls with nothing in them, and other agents there are not
-        active. What a game keeps in `extra` stays as it is.
+        """Limits the sight to a square window, `2 * radius + 1` cells wide and centred on the
+        observer. Cells beyond the window become empty walls, and agents beyond it inactive. A
+        game's arrays in `extra` stay the same.
         """
         rows, cols = (jnp.arange(size, dtype=jnp.int32) for size in self.layout.tiles.shape)
         near = (jnp.abs(rows - self.here[0]) <= radius)[:, None]
@@ -88,10 +88,10 @@ class Sight(eqx.Module):
             lambda x: x.tiles, self.layout, jnp.where(near, self.layout.tiles, wall)
         )
         cells, timer = self.cells, self.cells.timer
-        seen = jnp.where(near, cells.object, jnp.asarray(NOTHING, jnp.uint8))
+        objects = jnp.where(near, cells.object, jnp.asarray(NOTHING, jnp.uint8))
         if timer is not None:
             timer = jnp.where(near, timer, jnp.asarray(IDLE, jnp.int16))
-        cells = dataclasses.replace(cells, object=seen, timer=timer)
+        cells = dataclasses.replace(cells, object=objects, timer=timer)
         visible = jnp.concatenate(
             [jnp.ones(1, bool), (jnp.abs(self.deltas) <= radius).all(axis=-1)]
         )
@@ -115,14 +115,14 @@ class Sight(eqx.Module):
         **Returns:** for each of the `count` cells, whether it exists, and its `(row, col)`.
         """
         height, width = places.shape[-2:]
-        left = jnp.where(places, jnp.broadcast_to(self.nearness, places.shape), _NOWHERE)
-        # One minimum for each cell that is asked for: sorting all cells takes longer.
+        remaining = jnp.where(places, jnp.broadcast_to(self.nearness, places.shape), _NOWHERE)
+        # Repeated minima, because a sort of all cells takes longer.
         found = []
         for _ in range(count):
-            found.append(left.min(axis=(-2, -1)))
-            left = jnp.where(left == found[-1][..., None, None], _NOWHERE, left)
+            found.append(remaining.min(axis=(-2, -1)))
+            remaining = jnp.where(remaining == found[-1][..., None, None], _NOWHERE, remaining)
         nearest = jnp.stack(found, axis=-1)
-        number = nearest % (height * width)  # the index that `nearness` contains
+        number = nearest % (height * width)  # the index of the cell, see `nearness`
         return nearest < _NOWHERE, jnp.stack([number // width, number % width], axis=-1)
 
     def way_to(
@@ -137,36 +137,39 @@ class Sight(eqx.Module):
 
 
 def for_each_agent(
-    see: Callable[[Sight], Any], layout: Layout, world: World, steps_left: Int32[Array, ""]
+    function: Callable[[Sight], Any], layout: Layout, world: World, steps_left: Int32[Array, ""]
 ) -> Any:
-    """What a function of `Sight` gives for every agent, with a leading `agents` axis."""
+    """Applies a function of `Sight` for every agent. The results have a leading `agents` axis."""
     count = world.num_agents
-    # Each observer comes first, and the others follow in cyclic order.
+    # For each agent, the bodies are permuted: its own comes first, and the others follow in cyclic
+    # order. A feature then finds the observer at index 0.
     own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
-    # Bodies are permuted once, so that a feature is written for the observer at index 0.
     bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
 
-    def look(agent: Int32[Array, ""], bodies: Bodies) -> Any:
+    def for_one(agent: Int32[Array, ""], bodies: Bodies) -> Any:
         position = bodies.position.astype(jnp.int32)
         here = position[0]
         nearness = _nearness(layout.tiles.shape, here)
         deltas = position[1:] - here[None]
-        return see(Sight(agent, layout, world, bodies, here, deltas, nearness, steps_left))
+        return function(Sight(agent, layout, world, bodies, here, deltas, nearness, steps_left))
 
-    return jax.vmap(look)(jnp.arange(count, dtype=jnp.int32), bodies)
+    return jax.vmap(for_one)(jnp.arange(count, dtype=jnp.int32), bodies)
 
 
 def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "height width"]:
     height, width = shape
     rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
     distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
-    # The index breaks ties between cells at the same distance, so that the minimum is one cell, and
-    # the same one on every machine.
+    # The index breaks ties between cells at the same distance, so that every machine finds the same
+    # nearest cell.
     return distance * (height * width) + rows[:, None] * width + cols[None, :]
 
 
 def check_radius(radius: int | None) -> None:
-    """**Raises:** `ValueError` when a range of sight is not a whole number of at least 1 cell."""
+    """Checks a range of sight.
+
+    **Raises:** `ValueError` when it is neither `None` nor a whole number of at least 1 cell.
+    """
     if radius is None:
         return
     check_whole(radius=radius)

@@ -22,12 +22,15 @@ STEPS_UNIT = 100
 class StatePlanes(AbstractObservation):
     """The full state of a world as planes: `agents height width planes`, as float32.
 
-    First come the default planes (see `plane_names`), which show an agent itself and the others.
-    Then there is one plane per other agent, in cyclic order, that marks its position. Then come all
-    further numbers of the game: of each cell, of each agent (the agent itself first;
-    after its `extra`, when it comes back and what it said, in games that have this), and of
-    the world; the last two are constant planes. The last plane is the number of
-    remaining steps, in units of `STEPS_UNIT`.
+    The planes of an agent are, in this order:
+
+    - the default planes; see `plane_names`.
+    - for each other agent, in cyclic order, a plane that marks its position.
+    - the game's further numbers of each cell, from `Cell.extra`.
+    - constant planes with the further numbers of each agent, the agent itself first: `Bodies.extra`
+        and, in games that have them, `Bodies.away` and `Bodies.said`.
+    - constant planes with the game's further numbers of the world, from `World.extra`, and with
+        the number of remaining steps, in units of `STEPS_UNIT`.
     """
 
     def __call__(
@@ -35,19 +38,18 @@ class StatePlanes(AbstractObservation):
     ) -> Float32[Array, "agents height width planes"]:
         planes = Planes()(layout, world, steps_left).astype(jnp.float32)
         agents, shape = world.num_agents, layout.tiles.shape
+        # For each observer, the agents in cyclic order, itself first.
         order = (np.arange(agents)[:, None] + np.arange(agents)[None, :]) % agents
-        position = world.bodies.position
-        here = jnp.zeros((agents, *shape), jnp.float32)
-        # One plane for each agent, which every observer then takes in its own order.
-        here = here.at[jnp.arange(agents), position[:, 0], position[:, 1]].set(1.0)
-        if world.bodies.active is not None:
-            here *= world.bodies.active.astype(jnp.float32)[:, None, None]
-        others = jnp.moveaxis(here[order[:, 1:]], 1, -1)
-        of_cells = _numbers(world.cells.extra, shape)[None]
         bodies = world.bodies
-        of_agents = _numbers((bodies.extra, bodies.away, bodies.said), (agents,))[order].reshape(
-            agents, -1
-        )
+        row, col = bodies.position[:, 0], bodies.position[:, 1]
+        places = jnp.zeros((agents, *shape), jnp.float32)
+        places = places.at[jnp.arange(agents), row, col].set(1.0)
+        if bodies.active is not None:
+            places *= bodies.active.astype(jnp.float32)[:, None, None]
+        others = jnp.moveaxis(places[order[:, 1:]], 1, -1)
+        of_cells = _numbers(world.cells.extra, shape)[None]
+        of_agents = _numbers((bodies.extra, bodies.away, bodies.said), (agents,))
+        of_agents = of_agents[order].reshape(agents, -1)
         of_world = _numbers((world.extra, steps_left.astype(jnp.float32) / STEPS_UNIT), ())
         constant = jnp.concatenate(
             [of_agents, jnp.broadcast_to(of_world, (agents, of_world.size))], axis=-1
@@ -61,15 +63,16 @@ class StatePlanes(AbstractObservation):
         return jnp.concatenate(parts, axis=-1)
 
 
-def _numbers(extra: PyTree, places: tuple[int, ...]) -> Float32[Array, "*places numbers"]:
-    """All numbers of the arrays in `extra`, which lead with `places`; PRNG keys are left out."""
+def _numbers(extra: PyTree, leading: tuple[int, ...]) -> Float32[Array, "*leading numbers"]:
+    """All numbers of the arrays in `extra`, which have the leading axes. PRNG keys are left out."""
     leaves: list[Shaped[Array, "..."]] = [
         leaf
         for leaf in jax.tree.leaves(extra)
         if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     ]
-    flat = [leaf.reshape(*places, -1).astype(jnp.float32) for leaf in leaves]
-    return jnp.concatenate([jnp.zeros((*places, 0), jnp.float32), *flat], axis=-1)
+    flat = [leaf.reshape(*leading, -1).astype(jnp.float32) for leaf in leaves]
+    # The array without numbers is for games without `extra`: `concatenate` needs an array.
+    return jnp.concatenate([jnp.zeros((*leading, 0), jnp.float32), *flat], axis=-1)
 
 
 @final
