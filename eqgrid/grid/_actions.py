@@ -1,8 +1,8 @@
-"""The actions of grid worlds. A game has a tuple of them; an agent's action is an index into it.
+"""The actions of grid worlds. A game has a tuple of actions, and an agent's action is an index.
 
-A game in which agents choose several things at once, such as a move and a word, has a tuple of such
-tuples; an agent's action is then an index into each. An index out of range does nothing, like
-`Stay`.
+If agents make several choices in a step, such as a move and a word, the game has one tuple of
+actions per choice, and an agent's action has one index per choice. An index out of range does
+nothing, like `Stay`.
 """
 
 import abc
@@ -105,7 +105,7 @@ class Stay:
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """Interacts with the faced cell. A game may have several such actions, told apart by name.
+    """Interacts with the faced cell. A game may have several such actions with different names.
 
     ```python
     from eqgrid.grid import MOVES, Stay, Use
@@ -120,7 +120,7 @@ class Use:
 
 @dataclasses.dataclass(frozen=True)
 class Say:
-    """Says a word, which the others can hear in the next observation; see `Speak` and `Heard`."""
+    """Says a word, which other agents hear in the next observation; see `Speak` and `Heard`."""
 
     word: str
 
@@ -148,7 +148,7 @@ _SIDES = {
     ),
     "back": np.asarray([Direction.SOUTH, Direction.NORTH, Direction.WEST, Direction.EAST], np.int8),
 }
-"""The direction to one side of an agent that faces a direction."""
+"""For each side, the direction on that side of an agent, indexed by the direction it faces."""
 
 
 def by_choice(actions: Actions) -> tuple[tuple[Action, ...], ...]:
@@ -169,7 +169,7 @@ def _single(actions: Actions) -> tuple[Action, ...]:
 def _choices(
     actions: Actions, action: Int[Array, "agents *choices"]
 ) -> list[tuple[tuple[Action, ...], Int[Array, " agents"]]]:
-    """The actions of each choice, and the indices that the agents have chosen."""
+    """For each choice, its actions and the index that each agent has chosen."""
     if action.ndim == 1:
         return [(_single(actions), action)]
     return [(choice, action[:, i]) for i, choice in enumerate(by_choice(actions))]
@@ -179,21 +179,21 @@ def chosen(
     actions: Actions, action: Int[Array, "agents *choices"], *kinds: type[Action] | Action
 ) -> Bool[Array, " agents"]:
     """Which agents have chosen an action that is one of `kinds`, or an instance of one of them."""
-    found = [_chosen(choice, number, *kinds) for choice, number in _choices(actions, action)]
+    found = [_chosen_of(choice, index, *kinds) for choice, index in _choices(actions, action)]
     return functools.reduce(operator.or_, found)
 
 
-def _chosen(
-    actions: tuple[Action, ...], action: Int[Array, " agents"], *kinds: type[Action] | Action
+def _chosen_of(
+    actions: tuple[Action, ...], index: Int[Array, " agents"], *kinds: type[Action] | Action
 ) -> Bool[Array, " agents"]:
     types = tuple(kind for kind in kinds if isinstance(kind, type))
-    numbers = [i for i, value in enumerate(actions) if isinstance(value, types) or value in kinds]
-    # Neighbouring indices, such as those of the four moves, need two comparisons in place of four.
-    if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return (action >= numbers[0]) & (action <= numbers[-1])
-    found = jnp.zeros(action.shape, bool)
-    for number in numbers:
-        found |= action == number
+    wanted = [i for i, value in enumerate(actions) if isinstance(value, types) or value in kinds]
+    # A range of indices, such as the four moves, needs two comparisons instead of one per index.
+    if len(wanted) > 1 and wanted == list(range(wanted[0], wanted[-1] + 1)):
+        return (index >= wanted[0]) & (index <= wanted[-1])
+    found = jnp.zeros(index.shape, bool)
+    for i in wanted:
+        found |= index == i
     return found
 
 
@@ -201,39 +201,39 @@ def turned(
     actions: Actions, action: Int[Array, "agents *choices"], direction: Int8[Array, " agents"]
 ) -> Int8[Array, " agents"]:
     """The direction that each agent faces after its moves or rotations."""
-    for choice, number in _choices(actions, action):
-        direction = _turned(choice, number, direction)
+    for choice, index in _choices(actions, action):
+        direction = _turned_by(choice, index, direction)
     return direction
 
 
-def _turned(
-    actions: tuple[Action, ...], action: Int[Array, " agents"], direction: Int8[Array, " agents"]
+def _turned_by(
+    actions: tuple[Action, ...], index: Int[Array, " agents"], direction: Int8[Array, " agents"]
 ) -> Int8[Array, " agents"]:
-    # An agent makes one choice, so at most one of these changes applies.
-    faces = direction
     turns = [(i, value) for i, value in enumerate(actions) if isinstance(value, Move | Rotate)]
-    if turns == list(enumerate(MOVES)):  # the common case needs only one selection
-        moves = _chosen(actions, action, Move)
-        return jnp.where(moves, action.astype(jnp.int8), direction)
-    for number, value in enumerate(actions):
+    if turns == list(enumerate(MOVES)):  # the index of a move is its direction: one selection
+        moves = _chosen_of(actions, index, Move)
+        return jnp.where(moves, index.astype(jnp.int8), direction)
+    faces = direction
+    # An agent has chosen one of the actions, so at most one of these selections applies to it.
+    for i, value in enumerate(actions):
         if isinstance(value, Move):
-            faces = jnp.where(action == number, jnp.int8(value.direction), faces)
+            faces = jnp.where(index == i, jnp.int8(value.direction), faces)
         elif isinstance(value, Rotate):
-            faces = jnp.where(action == number, jnp.asarray(_SIDES[value.side])[direction], faces)
+            faces = jnp.where(index == i, jnp.asarray(_SIDES[value.side])[direction], faces)
     return faces
 
 
 def headed(
     actions: Actions, action: Int[Array, "agents *choices"], direction: Int8[Array, " agents"]
 ) -> Int8[Array, " agents"]:
-    """The direction in which each agent moves, if it does, while it faces `direction`."""
-    heads = direction
-    for choice, number in _choices(actions, action):
+    """The direction in which each agent moves, if it moves, while it faces `direction`."""
+    heading = direction
+    for choice, index in _choices(actions, action):
         for i, value in enumerate(choice):
             if isinstance(value, Strafe):
                 side = jnp.asarray(_SIDES[value.side])[direction]
-                heads = jnp.where(number == i, side, heads)
-    return heads
+                heading = jnp.where(index == i, side, heading)
+    return heading
 
 
 class AbstractActionMask(eqx.Module):
@@ -251,8 +251,9 @@ class AbstractActionMask(eqx.Module):
         - `world`: the state.
         - `actions`: the actions of the game.
 
-        **Returns:** one truth value for each action; with several choices, the values of the first
-        choice come first. At least one action of every choice must be allowed to an active agent.
+        **Returns:** one boolean for each action. If agents make several choices, the booleans of
+        all choices are concatenated. An active agent needs at least one allowed action in every
+        choice.
         """
 
 
@@ -260,15 +261,16 @@ class AbstractActionMask(eqx.Module):
 class OwnActions(AbstractActionMask):
     """Agents with different actions: each agent can take only some actions of the game.
 
-    With several choices, each choice needs an action of every agent: put `Stay()` into a choice of
-    words for agents that cannot speak.
+    If agents make several choices, each agent needs an action in every choice: add `Stay()` to a
+    choice of words for agents that cannot speak.
 
     **Arguments:**
 
     - `actions`: for each agent, in the order of the agents, the actions that it may take.
 
-    **Raises:** `ValueError`, when the world is used first, if there is not one entry for each
-    agent, if one has an action that is not of the game, or if an agent has no action of a choice.
+    **Raises:** `ValueError`, when the world is first used, if the number of entries is not the
+    number of agents, if an entry has an action that the game does not have, or if an agent has no
+    action in a choice.
     """
 
     actions: tuple[tuple[Action, ...], ...] = eqx.field(static=True)
@@ -282,17 +284,19 @@ class OwnActions(AbstractActionMask):
         if len(self.actions) != world.num_agents:
             raise ValueError(
                 f"OwnActions needs the actions of each of the {world.num_agents} agents, but has "
-                f"those of {len(self.actions)}."
+                f"the actions of {len(self.actions)}."
             )
         choices = by_choice(actions)
         known = [action for choice in choices for action in choice]
         for own in self.actions:
             if unknown := [action for action in own if action not in known]:
-                raise ValueError(f"OwnActions has {unknown[0]}, which is no action of the game.")
+                raise ValueError(
+                    f"OwnActions has {unknown[0]}, which is not an action of the game."
+                )
         has = [[[action in own for action in choice] for choice in choices] for own in self.actions]
         if not all(any(choice) for own in has for choice in own):
             raise ValueError(
-                "OwnActions leaves an agent without any action of a choice: give it one, such as "
+                "OwnActions leaves an agent without any action in a choice: give it one, such as "
                 "Stay()."
             )
         return jnp.asarray([[x for choice in own for x in choice] for own in has])
@@ -304,11 +308,11 @@ def allowed_only(
     action: Int[Array, "agents *choices"],
 ) -> Int[Array, "agents *choices"]:
     """The actions of all agents, with -1 in place of forbidden actions."""
-    # Both kinds of spaces as columns of choices, so that one loop serves them.
+    # One column per choice, so that the loop handles both kinds of action spaces.
     columns = (action[:, None] if action.ndim == 1 else action).T.astype(jnp.int32)
     kept = []
     for own, column in zip(space.split(mask), columns, strict=True):
-        # Indices outside of the actions are legal, and mean to do nothing, so that they read False.
+        # An index out of range is legal and does nothing: it counts as forbidden.
         allowed = own.at[jnp.arange(len(own)), column].get(
             mode="fill", fill_value=False, wrap_negative_indices=False
         )

@@ -41,14 +41,18 @@ class AbstractGridWorld(AbstractEnv):
     world without a class of its own.
 
     An episode is truncated after `horizon` steps. With an `ending`, it also ends when all agents
-    have terminated. An agent whose action is not an index into `actions`, such as -1, does nothing
-    in that step, as with `Stay`, and so does one whose action an `action_mask` forbids. Agents that
-    have terminated get no reward. No event happens to them, or to agents that are away (see
-    `send_away`).
+    have terminated. An agent does nothing, as with `Stay`, if its action is not an index into
+    `actions`, such as -1, or if the `action_mask` forbids it. Agents that have terminated get no
+    reward. No event happens to agents that have terminated or are away (see `send_away`).
 
-    The keys of `info` are `"shaped_reward"` (Float, `agents`), rewards for steps towards the goal,
-    which are not part of the reward; and `"events"` (Int, `agents events`), which is 1 where an
-    event of `event_names` happened to an agent in this step. A game may add further ones.
+    The entries of `info` are:
+
+    - `"shaped_reward"` (Float, `agents`): rewards for progress towards the goal, which are not part
+        of the reward.
+    - `"events"` (Int, `agents events`): 1 where an event of `event_names` happened to an agent in
+        this step.
+
+    A game may add further entries.
 
     ```python
     from typing import final
@@ -116,10 +120,10 @@ class AbstractGridWorld(AbstractEnv):
         - `reward`, `shaping`: the reward, and an optional shaping reward.
         - `events`: the named events that are counted; none by default.
         - `ending`: when agents terminate; without one, episodes end by truncation only.
-        - `observation`: the observations of the agents; `Planes()` by default. `PerAgent` gives
-            each agent another one.
+        - `observation`: the observations of the agents; `Planes()` by default. `PerAgent` combines
+            a different one for each agent.
         - `action_mask`: which actions the agents may take, such as `OwnActions`; all by default.
-            With one, observations are `Masked`.
+            With a mask, observations are `Masked`.
         - `starts`: random changes to the initial state, applied in this order.
         - `horizon`: the number of steps after which an episode is truncated.
         - `info`: further entries of `info` by name, each a function of the finished `Step`; none by
@@ -133,10 +137,10 @@ class AbstractGridWorld(AbstractEnv):
         self.reward, self.shaping, self.ending = reward, shaping, ending
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
-        for paid in (reward, shaping):
-            if isinstance(paid, WeightedEventReward) and paid.names != self.events.names:
+        for part in (reward, shaping):
+            if isinstance(part, WeightedEventReward) and part.names != self.events.names:
                 raise ValueError(
-                    f"A reward has weights for the events {', '.join(paid.names) or 'none'}, but "
+                    f"A reward has weights for the events {', '.join(part.names) or 'none'}, but "
                     f"the world has the events {', '.join(self.events.names) or 'none'}: give it "
                     "these, in this order."
                 )
@@ -168,39 +172,42 @@ class AbstractGridWorld(AbstractEnv):
         """The names along the last axis of `info["events"]`."""
         return self.events.names
 
+    def with_observation(self, observation: AbstractObservation) -> "AbstractGridWorld":
+        """This environment with another observation."""
+        return eqx.tree_at(lambda env: env.observation, self, observation)
+
     def with_layout(self, layout: Layout) -> "AbstractGridWorld":
         """This environment with another layout.
 
         **Raises:** `LayoutError` when the layout has other kinds, or no room for the `starts`.
         """
         if layout.kinds != self.layout.kinds:
-            raise LayoutError("The layout is of another game: its kinds are not those of this one.")
+            raise LayoutError(
+                "The layout is of another game: its kinds differ from this game's kinds."
+            )
         check_starts(self.starts, layout)
         return eqx.tree_at(lambda env: env.layout, self, self._prepare(layout))
 
     def _prepare(self, layout: Layout) -> Layout:
-        """The layout with the parts of `Bodies` that this game needs in its initial state."""
+        """Adds the arrays of `Bodies` that this game needs to the initial state: scans require that
+        the structure of the state never changes.
+        """
         agents, bodies = layout.num_agents, layout.start.bodies
-        returns = any(isinstance(phase, ComeBack) for phase in self.phases)
-        # The state of a game has one structure from its reset on, as scans require.
-        needed = {
-            "active": (returns or self.ending is not None, jnp.ones(agents, bool)),
-            "away": (returns, jnp.zeros(agents, jnp.int16)),
+        can_be_away = any(isinstance(phase, ComeBack) for phase in self.phases)
+        initial_values = {
+            "active": (can_be_away or self.ending is not None, jnp.ones(agents, bool)),
+            "away": (can_be_away, jnp.zeros(agents, jnp.int16)),
             "said": (bool(words_of(self.actions)), jnp.zeros(agents, jnp.uint8)),
         }
         added = {
-            name: first
-            for name, (needs, first) in needed.items()
-            if needs and getattr(bodies, name) is None
+            name: value
+            for name, (is_needed, value) in initial_values.items()
+            if is_needed and getattr(bodies, name) is None
         }
         if not added:
             return layout
         bodies = dataclasses.replace(bodies, **added)
         return dataclasses.replace(layout, start=dataclasses.replace(layout.start, bodies=bodies))
-
-    def with_observation(self, observation: AbstractObservation) -> "AbstractGridWorld":
-        """This environment with another observation."""
-        return eqx.tree_at(lambda env: env.observation, self, observation)
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], World]:
         world = apply_starts(self.starts, key, self.layout, self.layout.start)
@@ -213,31 +220,31 @@ class AbstractGridWorld(AbstractEnv):
     ) -> tuple[TimeStep, World]:
         check_leading((self.num_agents,), action=action)
         self._check_choices(action)
-        # Games in which no agent terminates have no `active`, and compute no masks.
+        # Games in which all agents are always active need no masks.
         active, goes_on = state.bodies.active, None
         if active is not None:
             goes_on = state.bodies.goes_on
-            acts = jnp.expand_dims(active, tuple(range(1, action.ndim)))
-            action = jnp.where(acts, action.astype(jnp.int32), -1)  # -1: do nothing
+            is_active = jnp.expand_dims(active, tuple(range(1, action.ndim)))
+            action = jnp.where(is_active, action.astype(jnp.int32), -1)  # -1: do nothing
         if self.action_mask is not None:
             mask = self.action_mask(self.layout, state, self.actions)
             action = allowed_only(mask, self.action_space, action)
         step = Step(self.layout, action, key, state, state, self.actions)
         step = run_phases(self.phases, step)
         step = step.then(dataclasses.replace(step.world, time=step.world.time + 1))
-        # Events come first: rewards and endings may be computed from them.
-        happened = tuple(_for_active(event, step.took_part) for event in self.events(step))
+        # Events come first, since rewards and endings may depend on them.
+        happened = tuple(_zero_unless(event, step.took_part) for event in self.events(step))
         step = dataclasses.replace(step, happened=happened)
         terminated, world = self._end(step)
         timestep = TimeStep(
             observation=self.observe(world),
-            reward=_for_active(self.reward(step), goes_on),
+            reward=_zero_unless(self.reward(step), goes_on),
             terminated=terminated,
-            # A time limit does not end the task: learners bootstrap there (Pardo et al. 2018).
+            # A time limit does not end the task, so learners bootstrap there (Pardo et al. 2018).
             truncated=world.time >= self.horizon,
             info={
-                "shaped_reward": _for_active(self._shaped_reward(step), goes_on),
-                "events": self._count(step),
+                "shaped_reward": _zero_unless(self._shaped_reward(step), goes_on),
+                "events": self._count_events(step),
                 **{name: entry(step) for name, entry in self.info},
             },
         )
@@ -253,9 +260,10 @@ class AbstractGridWorld(AbstractEnv):
             )
 
     def _end(self, step: Step) -> tuple[Bool[Array, " agents"], World]:
+        """Which agents have terminated, and the world in which they are inactive."""
         bodies = step.world.bodies
         if self.ending is not None and bodies.active is not None:
-            # Whoever terminates while away does not come back.
+            # An agent that terminates while it is away does not come back.
             ends = self.ending(step)
             away = None if bodies.away is None else jnp.where(ends, jnp.int16(0), bodies.away)
             bodies = dataclasses.replace(bodies, active=bodies.active & ~ends, away=away)
@@ -267,9 +275,8 @@ class AbstractGridWorld(AbstractEnv):
         none = jnp.zeros(self.num_agents, jnp.float32)
         return none if self.shaping is None else self.shaping(step)
 
-    def _count(self, step: Step) -> Int32[Array, "agents events"]:
-        # `stack` needs at least one array.
-        if not step.happened:
+    def _count_events(self, step: Step) -> Int32[Array, "agents events"]:
+        if not step.happened:  # `stack` needs at least one array
             return jnp.zeros((self.num_agents, 0), jnp.int32)
         return jnp.stack(step.happened, axis=-1).astype(jnp.int32)
 
@@ -377,14 +384,14 @@ def _random_play(env: AbstractGridWorld, key: PRNGKeyArray, steps: int) -> World
 
 
 def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actions:
-    """The actions as a tuple, or as a tuple of tuples.
+    """The actions as a tuple or, for several choices, as a tuple of tuples.
 
-    **Raises:** `ValueError` when there is none, or some are in a sequence and others are not.
+    **Raises:** `ValueError` when there is no action, or for a mixture of the two forms.
     """
     choices = [tuple(choice) for choice in actions if isinstance(choice, Sequence)]
     single = [action for action in actions if not isinstance(action, Sequence)]
     if any(isinstance(action, str) for action in actions):
-        raise ValueError("The actions of a world are objects such as Stay(), and no texts.")
+        raise ValueError("The actions of a world are objects such as Stay(), not texts.")
     if bool(choices) == bool(single) or not all(choices):
         raise ValueError(
             "A world needs at least one action, as in (*MOVES, Stay()), or one or more actions for "
@@ -393,8 +400,8 @@ def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actio
     return tuple(choices) if choices else tuple(single)
 
 
-def _for_active(
+def _zero_unless(
     numbers: Shaped[Array, " agents"], active: Bool[Array, " agents"] | None
 ) -> Shaped[Array, " agents"]:
-    """Replaces the numbers of agents that took no part in the step by zeros."""
+    """The numbers of active agents, and 0 for all others."""
     return numbers if active is None else jnp.where(active, numbers, jnp.zeros_like(numbers))

@@ -19,108 +19,15 @@ from ..typing import PyTree
 from ._kinds import AGENT_CHARACTERS, NOTHING, Kinds
 from ._world import IDLE, Bodies, Cell, Direction, World
 
-MAX_SIDE = 127  # positions are int8
-TOO_LARGE = f"A layout has at most {MAX_SIDE} rows and {MAX_SIDE} columns."
+_MAX_SIDE = 127  # positions are int8
+_TOO_LARGE = f"A layout has at most {_MAX_SIDE} rows and {_MAX_SIDE} columns."
 
-Marks: TypeAlias = list[tuple[str, tuple[int, int]]]
-"""The marks of the agents' starts, and the `(row, col)` of each."""
+_Marks: TypeAlias = list[tuple[str, tuple[int, int]]]
+"""The characters that mark where agents start, each with its `(row, col)`."""
 
 
 class LayoutError(ValueError):
-    """A layout that cannot be used; the message gives the reason and the place."""
-
-
-def read_rows(
-    rows: list[str], kinds: Kinds, legend: Mapping[str, str]
-) -> tuple[np.ndarray, np.ndarray, Marks]:
-    """The tiles, the objects and the marks of a text.
-
-    **Arguments:**
-
-    - `rows`: the rows of the text.
-    - `kinds`: the kinds of the game.
-    - `legend`: further characters; see `Layout.parse`.
-
-    **Raises:** `LayoutError` when the text or the legend cannot be used.
-    """
-    if len(rows) < 3 or len(rows[0]) < 3:
-        raise LayoutError(
-            "A layout needs at least 3 rows of 3 cells: a floor and a border around it."
-        )
-    if max(len(rows), len(rows[0])) > MAX_SIDE:
-        raise LayoutError(TOO_LARGE)
-    numbers, codes = _characters(kinds)
-    _check_legend(legend, numbers, codes)
-    tiles, objects = np.zeros((2, len(rows), len(rows[0])), np.uint8)
-    marks: Marks = []
-    for number, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise LayoutError(
-                f"The layout's rows are ragged: row {number + 1} has {len(row)} cells, row 1 has "
-                f"{len(rows[0])}."
-            )
-        for col, character in enumerate(row):
-            for part in legend.get(character, character):
-                if part in AGENT_CHARACTERS:
-                    marks.append((part, (number, col)))
-                elif part in numbers:
-                    tiles[number, col] = numbers[part]
-                elif part in codes:
-                    objects[number, col] = codes[part]
-                else:
-                    known = [char for char in (*numbers, *codes, *legend) if char.strip()]
-                    raise LayoutError(
-                        f"The layout has an unknown character {character!r} in row {number + 1}, "
-                        f"column {col + 1}; known are {' '.join(known)}, blank, 1 to 9 and a to z."
-                    )
-    _check_border(tiles, kinds)
-    return tiles, objects, marks
-
-
-def _characters(kinds: Kinds) -> tuple[dict[str, int], dict[str, int]]:
-    """The number of the tile, and the code of the object, that each character stands for."""
-    numbers = {
-        char: number
-        for number, kind in enumerate(kinds.tiles)
-        for char in (*kind.chars, *kind.aliases)
-        if char is not None
-    }
-    codes: dict[str, int] = {}
-    for kind in kinds.objects:
-        first = kinds.code(kind.name)
-        codes |= dict.fromkeys(kind.aliases, first)
-        for variant in reversed(range(kind.variants)):  # the first one counts, if all have one
-            if (char := kind.chars[variant]) is not None:
-                codes[char] = first + variant
-    return numbers, codes
-
-
-def _check_legend(
-    legend: Mapping[str, str], numbers: Mapping[str, int], codes: Mapping[str, int]
-) -> None:
-    for character, parts in legend.items():
-        if len(character) != 1 or character in (*numbers, *codes, *AGENT_CHARACTERS):
-            raise LayoutError(
-                f"The legend explains {character!r}, but must explain single characters that no "
-                "kind and no agent has."
-            )
-        for known, what in ((numbers, "tile"), (codes, "object"), (AGENT_CHARACTERS, "mark")):
-            if sum(part in known for part in parts) > 1:
-                raise LayoutError(
-                    f"The legend says that {character!r} stands for {parts!r}, but a cell has room "
-                    f"for one {what}."
-                )
-
-
-def _check_border(tiles: np.ndarray, kinds: Kinds) -> None:
-    border = np.ones_like(tiles, bool)
-    border[1:-1, 1:-1] = False
-    if (gaps := np.argwhere(border & np.isin(tiles, kinds.walkable))).size:
-        row, col = gaps[0] + 1
-        raise LayoutError(
-            f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
-            "floor."
-        )
+    """An error for a layout that cannot be used. The message gives the reason and the place."""
 
 
 @final
@@ -161,24 +68,23 @@ class Layout(eqx.Module):
         **Arguments:**
 
         - `text`: one row per line and one character of `kinds` per cell; objects lie on the floor.
-            `1` to `9`, and then `a` to `z`, mark the cells in which the agents start. Leading and
-            trailing white space of a row is dropped.
+            `1` to `9`, and then `a` to `z`, mark the cells in which the agents start. White space
+            at the ends of a row is dropped.
         - `kinds`: the kinds of tiles and objects of the game.
         - `params`: the parameters of the game.
         - `starts`: `(row, col)` of every agent, instead of the marks in the text.
-        - `legend`: further characters of this text, each with the characters of all that is in its
-            cell: at most one tile, one object and one mark. `{"A": "1K", "B": "XK"}` says that A is
-            the start of the first agent, on an object K, and that B is a tile X with such an
-            object.
+        - `legend`: further characters of this text. Each stands for several characters in one cell:
+            at most one tile, one object and one mark. With `{"A": "1K", "B": "XK"}`, an A is the
+            start of the first agent with an object K, and a B is a tile X with an object K.
 
         **Raises:** `LayoutError` when the text has no border, no start, rows of different lengths,
         an unknown character, or a mark that occurs twice; when `starts` are not distinct floor
-        cells; or when the `legend` has a character of a kind or an agent, or several things of one
-        sort in a cell.
+        cells; or when the `legend` redefines a character of a kind or an agent, or puts two tiles,
+        objects or marks into one cell.
         """
         rows = [row.strip() for row in text.strip().splitlines()]
-        tiles, objects, marks = read_rows(rows, kinds, legend or {})
-        positions = _check_marks(marks) if starts is None else _check_starts(starts, tiles)
+        tiles, objects, marks = _read_rows(rows, kinds, legend or {})
+        positions = _marked_positions(marks) if starts is None else _given_positions(starts, tiles)
         start = empty_world(kinds, tiles.shape, positions)
         cells = dataclasses.replace(start.cells, object=jnp.asarray(objects))
         start = dataclasses.replace(start, cells=cells)
@@ -199,18 +105,18 @@ class Layout(eqx.Module):
         body_extra: PyTree = None,
         extra: PyTree = None,
     ) -> "Layout":
-        """This layout with another initial state. What is not given stays as it is.
+        """This layout with another initial state. An argument that is `None` changes nothing.
 
         **Arguments:**
 
-        - `objects`: the code of the object in some cells, by `(row, col)`; also under an agent.
-        - `timers`: the timer of some cells, by `(row, col)`, in a game that has timers.
+        - `objects`: object codes by `(row, col)`, which may be the cell of an agent.
+        - `timers`: timers by `(row, col)`, in a game that has timers.
         - `directions`, `held`: the direction of every agent, and the code of the object it holds.
-        - `cell_extra`: further arrays of the game that lead with the rows and columns of the grid.
-        - `body_extra`: further arrays of the game that lead with the agents.
-        - `extra`: further arrays of the game, of any shape.
+        - `cell_extra`: `Cell.extra`: arrays with the leading axes `height width`.
+        - `body_extra`: `Bodies.extra`: arrays with a leading `agents` axis.
+        - `extra`: `World.extra`: arrays of any shape.
 
-        **Raises:** `LayoutError` when a cell, a code, a direction or a shape is not one of this
+        **Raises:** `LayoutError` when a cell, a code, a direction or a shape does not fit the
         layout.
         """
         cells, bodies = self.start.cells, self.start.bodies
@@ -220,24 +126,24 @@ class Layout(eqx.Module):
             raise LayoutError("The layout has no timers: give a kind of tile a `duration`.")
         codes = range(self.kinds.num_codes)
         changed = {
-            "object": _place(cells.object, objects, codes, "object codes"),
-            "extra": _leading(cell_extra, cells.extra, self.tiles.shape, "cell_extra"),
+            "object": _place_values(cells.object, objects, codes, "object codes"),
+            "extra": _extra_arrays(cell_extra, cells.extra, self.tiles.shape, "cell_extra"),
         }
         if timers is not None:
-            changed["timer"] = _place(cells.clock, timers, range(-1, 2**15), "timers")
+            changed["timer"] = _place_values(cells.clock, timers, range(-1, 2**15), "timers")
         new_cells = dataclasses.replace(cells, **changed)
         agents = (self.num_agents,)
         new_bodies = dataclasses.replace(
             bodies,
-            direction=_each(bodies.direction, directions, range(len(Direction)), "directions"),
-            held=_each(bodies.held, held, codes, "held objects"),
-            extra=_leading(body_extra, bodies.extra, agents, "body_extra"),
+            direction=_per_agent(bodies.direction, directions, range(len(Direction)), "directions"),
+            held=_per_agent(bodies.held, held, codes, "held objects"),
+            extra=_extra_arrays(body_extra, bodies.extra, agents, "body_extra"),
         )
         start = dataclasses.replace(
             self.start,
             cells=new_cells,
             bodies=new_bodies,
-            extra=_leading(extra, self.start.extra, (), "extra"),
+            extra=_extra_arrays(extra, self.start.extra, (), "extra"),
         )
         return dataclasses.replace(self, start=start)
 
@@ -247,8 +153,8 @@ class Layout(eqx.Module):
 
         **Raises:** `LayoutError` when the layout does not fit, or the new size is too large.
         """
-        if max(height, width) > MAX_SIDE:
-            raise LayoutError(TOO_LARGE)
+        if max(height, width) > _MAX_SIDE:
+            raise LayoutError(_TOO_LARGE)
         rows, cols = height - self.tiles.shape[0], width - self.tiles.shape[1]
         if rows < 0 or cols < 0:
             raise LayoutError(
@@ -266,7 +172,7 @@ class Layout(eqx.Module):
             jax.tree.map(widen, cells.extra),
         )
         start = dataclasses.replace(self.start, cells=padded)
-        # Nobody enters the added walls and no rule changes them, so the game stays the same.
+        # Agents cannot enter the added walls, so the game stays the same.
         return Layout(widen(self.tiles, self.kinds.wall), start, self.params, self.kinds)
 
     def __str__(self) -> str:
@@ -274,11 +180,13 @@ class Layout(eqx.Module):
         rows = [
             [str(self.kinds.tiles[number].char) for number in row] for row in self.tiles.tolist()
         ]
+        # As in `parse`, the character of an object stands for an object on the floor.
         for row, col in np.argwhere((codes != NOTHING) & (np.asarray(self.tiles) == 0)):
-            found = self.kinds.read(int(codes[row, col]))
-            rows[row][col] = (found and found[0].chars[found[1]]) or rows[row][col]
-        for number, (row, col) in enumerate(np.asarray(self.start.bodies.position)):
-            rows[row][col] = (AGENT_CHARACTERS + "+" * len(rows) * len(rows[0]))[number]
+            if (found := self.kinds.read(int(codes[row, col]))) is not None:
+                kind, variant = found
+                rows[row][col] = kind.chars[variant] or rows[row][col]
+        for agent, (row, col) in enumerate(np.asarray(self.start.bodies.position)):
+            rows[row][col] = AGENT_CHARACTERS[agent] if agent < len(AGENT_CHARACTERS) else "+"
         return "\n".join("".join(row) for row in rows)
 
 
@@ -314,66 +222,15 @@ def empty_world(
     )
 
 
-def _place(
-    grid: Shaped[Array, "height width"],
-    values: Mapping[tuple[int, int], int] | None,
-    known: range,
-    what: str,
-) -> Shaped[Array, "height width"]:
-    """The grid with other values in some cells."""
-    for (row, col), value in (values or {}).items():
-        if not (0 <= row < grid.shape[0] and 0 <= col < grid.shape[1]):
-            raise LayoutError(f"The cell {(row, col)} is not in the layout's {grid.shape}.")
-        _check_in(int(value), known, what)
-        grid = grid.at[row, col].set(value)
-    return grid
-
-
-def _each(
-    old: Shaped[Array, " agents"], values: Sequence[int] | None, known: range, what: str
-) -> Shaped[Array, " agents"]:
-    """A value for each agent."""
-    if values is None:
-        return old
-    if len(values) != len(old):
-        raise LayoutError(f"The layout has {len(old)} agents, but {len(values)} {what} were given.")
-    for value in values:
-        _check_in(int(value), known, what)
-    return jnp.asarray([int(value) for value in values], old.dtype)
-
-
-def _leading(
-    new: PyTree, old: PyTree, leading: tuple[int, ...], what: str
-) -> PyTree[Shaped[Array, "..."]]:
-    """The arrays of a game, which lead with some axes."""
-    if new is None:
-        return old
-    new = jax.tree.map(jnp.asarray, new)
-    for leaf in jax.tree.leaves(new):
-        if leaf.shape[: len(leading)] != leading:
-            raise LayoutError(
-                f"Each array of `{what}` must lead with {leading}, but one has the shape "
-                f"{leaf.shape}."
-            )
-    return new
-
-
-def _check_in(value: int, known: range, what: str) -> None:
-    if value not in known:
-        raise LayoutError(
-            f"The {what} of this layout are from {known[0]} to {known[-1]}, but one is {value}."
-        )
-
-
 def check_named(layout: object, *types: type) -> None:
-    """Checks the type of a `layout` argument.
+    """Checks the type of a `layout` argument, which may always be a string.
 
     **Arguments:**
 
     - `layout`: the argument.
-    - `types`: the types that are accepted in addition to a string.
+    - `types`: the types that are also accepted.
 
-    **Raises:** `LayoutError` when it is anything else.
+    **Raises:** `LayoutError` when it has another type.
     """
     if not isinstance(layout, (str, *types)):
         others = {Path: "the path of a file", Layout: "a Layout"}
@@ -401,7 +258,7 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
     except FileNotFoundError:
         pass
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no UTF-8"
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise LayoutError(f"The layout file {str(layout)!r:.200} cannot be read: {why}.") from error
     raise LayoutError(
         f"There is no layout {str(layout)!r:.200}{did_you_mean(str(layout), texts)} Known are "
@@ -410,9 +267,9 @@ def choose_text(layout: str | Path, texts: Mapping[str, str]) -> str:
 
 
 def check_layout(layout: Layout) -> None:
-    """Checks that the tiles and objects of a layout are numbers of its kinds.
+    """Checks that every tile and object of a layout belongs to one of its kinds.
 
-    **Raises:** `LayoutError` if not. Traced arrays are not checked.
+    **Raises:** `LayoutError` if one does not. Traced arrays are not checked.
     """
     kinds, cells, bodies = layout.kinds, layout.start.cells, layout.start.bodies
     for values, count, what in (
@@ -420,9 +277,9 @@ def check_layout(layout: Layout) -> None:
         (cells.object, kinds.num_codes, "object"),
         (bodies.held, kinds.num_codes, "held object"),
     ):
-        # Numbers are uint8, so none is below 0; a traced array has no values yet.
         if not is_known(values):
             continue
+        # Numbers are uint8, so none is below 0.
         if (wrong := np.asarray(values)[np.asarray(values) >= count]).size:
             raise LayoutError(
                 f"The layout has a {what} with the number {wrong[0]}, but the largest number of "
@@ -430,26 +287,111 @@ def check_layout(layout: Layout) -> None:
             )
 
 
-def _check_marks(marks: list[tuple[str, tuple[int, int]]]) -> np.ndarray:
+def _read_rows(
+    rows: list[str], kinds: Kinds, legend: Mapping[str, str]
+) -> tuple[np.ndarray, np.ndarray, _Marks]:
+    """The tiles, the objects and the marks of a text."""
+    if len(rows) < 3 or len(rows[0]) < 3:
+        raise LayoutError(
+            "A layout needs at least 3 rows of 3 cells: a floor and a border around it."
+        )
+    if max(len(rows), len(rows[0])) > _MAX_SIDE:
+        raise LayoutError(_TOO_LARGE)
+    numbers, codes = _characters(kinds)
+    _check_legend(legend, numbers, codes)
+    tiles, objects = np.zeros((2, len(rows), len(rows[0])), np.uint8)
+    marks: _Marks = []
+    for row, characters in enumerate(rows):
+        if len(characters) != len(rows[0]):
+            raise LayoutError(
+                f"The layout's rows are ragged: row {row + 1} has {len(characters)} cells, row 1 "
+                f"has {len(rows[0])}."
+            )
+        for col, character in enumerate(characters):
+            for part in legend.get(character, character):
+                if part in AGENT_CHARACTERS:
+                    marks.append((part, (row, col)))
+                elif part in numbers:
+                    tiles[row, col] = numbers[part]
+                elif part in codes:
+                    objects[row, col] = codes[part]
+                else:
+                    known = [char for char in (*numbers, *codes, *legend) if char.strip()]
+                    raise LayoutError(
+                        f"The layout has an unknown character {character!r} in row {row + 1}, "
+                        f"column {col + 1}; known are {' '.join(known)}, blank, 1 to 9 and a to z."
+                    )
+    _check_border(tiles, kinds)
+    return tiles, objects, marks
+
+
+def _characters(kinds: Kinds) -> tuple[dict[str, int], dict[str, int]]:
+    """The tile numbers and the object codes of the characters in layout texts."""
+    numbers = {
+        char: number
+        for number, kind in enumerate(kinds.tiles)
+        for char in (*kind.chars, *kind.aliases)
+        if char is not None
+    }
+    codes: dict[str, int] = {}
+    for kind in kinds.objects:
+        first = kinds.code(kind.name)
+        codes |= dict.fromkeys(kind.aliases, first)
+        # In reverse order: a character of all variants stands for the first variant.
+        for variant in reversed(range(kind.variants)):
+            if (char := kind.chars[variant]) is not None:
+                codes[char] = first + variant
+    return numbers, codes
+
+
+def _check_legend(
+    legend: Mapping[str, str], numbers: Mapping[str, int], codes: Mapping[str, int]
+) -> None:
+    for character, parts in legend.items():
+        if len(character) != 1 or character in (*numbers, *codes, *AGENT_CHARACTERS):
+            raise LayoutError(
+                f"The legend explains {character!r}, but must explain single characters that no "
+                "kind and no agent has."
+            )
+        for known, what in ((numbers, "tile"), (codes, "object"), (AGENT_CHARACTERS, "mark")):
+            if sum(part in known for part in parts) > 1:
+                raise LayoutError(
+                    f"The legend says that {character!r} stands for {parts!r}, but a cell has room "
+                    f"for one {what}."
+                )
+
+
+def _check_border(tiles: np.ndarray, kinds: Kinds) -> None:
+    border = np.ones_like(tiles, bool)
+    border[1:-1, 1:-1] = False
+    if (gaps := np.argwhere(border & np.isin(tiles, kinds.walkable))).size:
+        row, col = gaps[0] + 1
+        raise LayoutError(
+            f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
+            "floor."
+        )
+
+
+def _marked_positions(marks: _Marks) -> np.ndarray:
     if not marks:
         raise LayoutError(
             "The layout has no start: put the digit 1 on the floor for the first agent."
         )
-    # Duplicates first: with one, the order of the other marks says nothing.
+    # Duplicates come first, since they would also look like gaps in the order of the marks.
     for mark, count in Counter(mark for mark, _ in marks).items():
         if count > 1:
             what = "digit" if mark.isdigit() else "letter"
             raise LayoutError(
                 f"The layout has {count} starts with the {what} {mark}: each must be unique."
             )
-    ordered = sorted(marks, key=lambda x: AGENT_CHARACTERS.index(x[0]))
+    ordered = sorted(marks, key=lambda mark: AGENT_CHARACTERS.index(mark[0]))
     for expected, (mark, _) in zip(AGENT_CHARACTERS, ordered, strict=False):
         if mark != expected:
             raise LayoutError(f"The layout has a start {mark} but no start {expected}.")
     return np.asarray([position for _, position in ordered], np.int8)
 
 
-def _check_starts(starts: Sequence[tuple[int, int]], tiles: np.ndarray) -> np.ndarray:
+def _given_positions(starts: Sequence[tuple[int, int]], tiles: np.ndarray) -> np.ndarray:
     height, width = tiles.shape
     if not starts:
         raise LayoutError("The layout has no start: give at least one `(row, col)`.")
@@ -459,3 +401,54 @@ def _check_starts(starts: Sequence[tuple[int, int]], tiles: np.ndarray) -> np.nd
     if len(set(starts)) < len(starts):
         raise LayoutError("Two agents cannot start in one cell: each start must be unique.")
     return np.asarray(starts, np.int8)
+
+
+def _place_values(
+    grid: Shaped[Array, "height width"],
+    values: Mapping[tuple[int, int], int] | None,
+    allowed: range,
+    name: str,
+) -> Shaped[Array, "height width"]:
+    """The grid with other values in some cells."""
+    for (row, col), value in (values or {}).items():
+        if not (0 <= row < grid.shape[0] and 0 <= col < grid.shape[1]):
+            raise LayoutError(f"The cell {(row, col)} is not in the layout's {grid.shape}.")
+        _check_value(int(value), allowed, name)
+        grid = grid.at[row, col].set(value)
+    return grid
+
+
+def _per_agent(
+    old: Shaped[Array, " agents"], values: Sequence[int] | None, allowed: range, name: str
+) -> Shaped[Array, " agents"]:
+    """The values of all agents, or the old ones if there are no new ones."""
+    if values is None:
+        return old
+    if len(values) != len(old):
+        raise LayoutError(f"The layout has {len(old)} agents, but {len(values)} {name} were given.")
+    for value in values:
+        _check_value(int(value), allowed, name)
+    return jnp.asarray([int(value) for value in values], old.dtype)
+
+
+def _extra_arrays(
+    new: PyTree, old: PyTree, leading: tuple[int, ...], name: str
+) -> PyTree[Shaped[Array, "..."]]:
+    """The new arrays, checked for their leading axes, or the old ones if there are no new ones."""
+    if new is None:
+        return old
+    new = jax.tree.map(jnp.asarray, new)
+    for leaf in jax.tree.leaves(new):
+        if leaf.shape[: len(leading)] != leading:
+            raise LayoutError(
+                f"Each array of `{name}` must lead with {leading}, but one has the shape "
+                f"{leaf.shape}."
+            )
+    return new
+
+
+def _check_value(value: int, allowed: range, name: str) -> None:
+    if value not in allowed:
+        raise LayoutError(
+            f"The {name} of this layout are from {allowed[0]} to {allowed[-1]}, but one is {value}."
+        )

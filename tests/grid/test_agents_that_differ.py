@@ -143,12 +143,15 @@ def test_a_mask_may_follow_from_the_state():
     [
         (
             lambda: world_of(mask=OwnActions((TALK, WALK))),
-            "each of the 3 agents, but has those of 2",
+            "each of the 3 agents, but has the actions of 2",
         ),
-        (lambda: world_of(WALK, OwnActions((TALK, WALK, ALL))), "which is no action of the game"),
+        (
+            lambda: world_of(WALK, OwnActions((TALK, WALK, ALL))),
+            "which is not an action of the game",
+        ),
         (
             lambda: world_of((WALK, TALK[1:]), OwnActions((ALL, WALK, ALL))),
-            "without any action of a choice: give it one",
+            "without any action in a choice: give it one",
         ),
         (lambda: world_of(observation=PerAgent((LONG, SHORT))), "each of the 3 agents, but has 2"),
         (
