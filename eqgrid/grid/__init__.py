@@ -1,4 +1,4 @@
-"""The engine of grid worlds: kinds of cells, actions, motion, the phases of a step, and views."""
+"""The engine of grid worlds: kinds of tiles and objects, actions, phases, rewards, observations."""
 
 from ._actions import (
     MOVES as MOVES,

@@ -1,4 +1,4 @@
-"""Interactions: what agents do, one after the other, to the cells that they face."""
+"""Interactions of agents, one after the other, with the cells that they face."""
 
 import abc
 import dataclasses
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 class Turn(eqx.Module):
     """The input of an interaction rule: the world when it is one agent's turn to act.
 
-    - `step`: the step, with the world after the turns of the agents before this one.
+    - `step`: the step, whose world is the world after the turns of earlier agents.
     - `agent`: the index of the agent.
     - `target`: `(row, col)` of the faced cell.
     - `tile`, `cell`: the kind of tile of the faced cell, and its contents.
@@ -95,7 +95,7 @@ class Outcome(eqx.Module):
 
 
 class AbstractInteraction(eqx.Module):
-    r"""An interaction rule: what an agent that acts does to the cell that it faces.
+    r"""An interaction rule: how an acting agent changes the cell that it faces, and its own body.
 
     ```python
     from typing import final
@@ -137,15 +137,15 @@ class AbstractInteraction(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, turn: Turn) -> Outcome:
-        """The result of the rule in this turn. Pass on `turn.cell` or `turn.body` unchanged if the
-        rule does not change it.
+        """The result of the rule in this turn. If the rule does not change the cell or the body,
+        it returns `turn.cell` or `turn.body` itself.
         """
 
 
 @final
 class Interact(AbstractPhase):
-    """The phase in which agents with a `Use` action act on the cells that they face, one after the
-    other from agent 0 on, so that each acts on the result of the agents before it.
+    """The phase in which agents with a `Use` action act on the cells that they face. The agents act
+    in order, from agent 0 on, each on the result of the agents before it.
 
     ```python
     from typing import final
@@ -174,21 +174,21 @@ class Interact(AbstractPhase):
         bodies = step.world.bodies
         targets = bodies.position + direction_delta(bodies.direction)
         acting = step.uses()
-        # Bodies are kept apart while agents take turns: writing each into the stacked arrays would
-        # copy these in every turn.
+        # While agents take turns, each body is a row of its own: writing it into the stacked arrays
+        # would copy all of them in every turn.
         rows = [
             jax.tree.map(lambda leaf, agent=agent: leaf[agent], bodies)
             for agent in range(step.world.num_agents)
         ]
-        first, turns, fired = tuple(rows), [], []
+        first_rows, turns, fired = tuple(rows), [], []
         for agent in range(step.world.num_agents):
             turns.append(step.world)
-            cells, rows[agent], fired_here = self._take_turn(
+            cells, rows[agent], fired_in_turn = self._take_turn(
                 step, agent, targets[agent], rows[agent], acting[agent]
             )
-            now = _join(bodies, first, rows)
-            step = step.then(dataclasses.replace(step.world, cells=cells, bodies=now))
-            fired.append(fired_here)
+            joined = _join(bodies, first_rows, rows)
+            step = step.then(dataclasses.replace(step.world, cells=cells, bodies=joined))
+            fired.append(fired_in_turn)
         return dataclasses.replace(
             step,
             turns=tuple(turns),
@@ -204,32 +204,33 @@ class Interact(AbstractPhase):
         body: Bodies,
         acting: Bool[Array, ""],
     ) -> tuple[Cell, Bodies, tuple[Bool[Array, ""], ...]]:
+        """The cells after the turn, the agent's new body, and which rules have fired."""
         tile, cell = get_cell((step.layout.tiles, step.world.cells), target)
         turn = Turn(step, agent, target, tile, cell, body)
         fired, new = [], (cell, body)
-        # Every rule sees the cell as it was before the turn, so that their order does not matter.
+        # Every rule sees the cell as it was before the turn, so the order of rules does not matter.
         for rule in self.rules:
             outcome = rule(turn)
             fires = outcome.fired & acting
             new = _replace_where(fires, (outcome.cell, outcome.body), new, (cell, body))
             fired.append(fires)
-        # Written even if no rule has fired: writing a cell is cheaper than choosing between grids.
+        # The cell is written even if no rule fired: this is cheaper than selecting one of two grids.
         return set_cell(step.world.cells, target, new[0]), new[1], tuple(fired)
 
 
 def _replace_where(fires: Bool[Array, ""], new: _T, old: _T, unchanged: _T) -> _T:
-    """`new` where a rule fires, else `old`; leaves that the rule has not changed are skipped."""
+    """`new` where a rule fires, else `old`. Leaves that the rule returned unchanged stay `old`."""
     return jax.tree.map(
         lambda x, y, same: y if x is same else jnp.where(fires, x, y), new, old, unchanged
     )
 
 
-def _join(bodies: Bodies, first: tuple[Bodies, ...], rows: list[Bodies]) -> Bodies:
-    """Stacks the rows of all agents; leaves that no rule has changed are not stacked again."""
+def _join(bodies: Bodies, first_rows: tuple[Bodies, ...], rows: list[Bodies]) -> Bodies:
+    """The bodies with the rows of all agents stacked. Leaves that no rule changed are reused."""
     leaves, structure = jax.tree.flatten(bodies)
-    before, now = ([jax.tree.leaves(row) for row in x] for x in (first, rows))
+    old, new = ([jax.tree.leaves(row) for row in x] for x in (first_rows, rows))
     for i in range(len(leaves)):
-        # `is`, when traced: no game stacks arrays that its rules never change.
-        if any(new[i] is not old[i] for new, old in zip(now, before, strict=True)):
-            leaves[i] = jnp.stack([row[i] for row in now])
+        # Compared by identity while tracing, so that unchanged arrays cost nothing.
+        if any(new_row[i] is not old_row[i] for new_row, old_row in zip(new, old, strict=True)):
+            leaves[i] = jnp.stack([row[i] for row in new])
     return jax.tree.unflatten(structure, leaves)

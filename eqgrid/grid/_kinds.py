@@ -21,7 +21,7 @@ AGENT_CHARACTERS = "123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class KindError(ValueError):
-    """A kind that cannot be used; the message gives its name and the reason."""
+    """An error for a kind that cannot be used. The message gives its name and the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,23 +40,22 @@ class Kind:
 
     - `name`: the name of the kind in rules, observations and messages.
     - `char`: the character of the kind in layout texts and, without a sprite, in pictures. Objects
-        without one cannot appear in layout texts. In texts, the character of an object with
-        variants stands for the first one; a tuple has a character, or `None`, for each variant.
-    - `aliases`: further characters that layout texts may have for the kind, or its first variant.
+        without a character cannot appear in layout texts. An object with variants may have a tuple
+        with a character, or `None`, for each variant; a single character stands for the first one.
+    - `aliases`: further characters for the kind, or its first variant, in layout texts.
     - `solid`: whether it keeps agents from entering its cell. An object may have a tuple with an
         entry for each variant, such as a door that is closed or open.
-    - `opaque`: whether it hides what is behind it from a line of sight; see `Egocentric`. It is
-        like `solid`, one value or a tuple, and by default the same.
+    - `opaque`: whether it blocks a line of sight; see `Egocentric`. It has the form of `solid`, and
+        the value of `solid` by default.
     - `carryable`: whether an agent can hold it (objects).
-    - `holds`: whether objects can lie on it (tiles). If any tile that agents can enter has it,
-        `Planes` also show the object under an agent; otherwise they only show an object while no
-        agent stands on it.
+    - `holds`: whether objects can lie on it (tiles). If a tile that agents can enter has it,
+        `Planes` show objects under agents; otherwise an agent hides the object in its cell.
     - `draws_object`: whether its sprite also draws the object on it (tiles), such as the contents
         of a box.
     - `variants`: the number of variants (objects), such as levels; each has its own code.
-    - `duration`: for a tile with a timer (`Cell.timer`), the number of steps that it counts, as a
-        function of the layout's parameters and the object code in the cell. It is used in pictures.
-    - `sprite`: a function that draws it; without one, it is drawn as a block with its character. A
+    - `duration`: for a tile with a timer (`Cell.timer`), the number of steps that the timer counts,
+        as a function of the layout's parameters and the object code in the cell, for pictures.
+    - `sprite`: a function that draws it; by default, it is drawn as a block with its character. A
         tile is drawn by `sprite(pen, look)`, an object by `sprite(pen, variant, x, y, radius)`.
     """
 
@@ -84,9 +83,9 @@ class Overlay:
 
     **Arguments:**
 
-    - `numbers`: a function of the layout and the world that gives a whole number for each cell; 0
-        where nothing is drawn. A game keeps what it needs for that in `extra`.
-    - `sprite`: a function that draws a number over its cell: `sprite(pen, number)`.
+    - `numbers`: a function of the layout and the world that returns a whole number for each cell,
+        and 0 where nothing is drawn. A game stores its inputs in `extra`.
+    - `sprite`: a function that draws the picture of a number: `sprite(pen, number)`.
     """
 
     numbers: Callable[[Any, Any], Any]
@@ -113,7 +112,7 @@ class Kinds:
         is the floor, on which agents start.
     - `objects`: the kinds of objects, which lie in cells or are held.
     - `agent_sprite`: a function that draws an agent: `agent_sprite(pen, agent, draw_object)`.
-    - `overlay`: what is drawn over cells and agents; nothing by default.
+    - `overlay`: the pictures over cells and agents; none by default.
 
     **Raises:** `KindError` when a name or a character is used twice, when a character cannot be
     used, or when there are more than 256 kinds of tiles or object codes.
@@ -130,8 +129,8 @@ class Kinds:
         kinds = (*self.tiles, *self.objects)
         _check_unique([kind.name for kind in kinds], "the name")
         for kind in kinds:
-            _check(kind, is_tile=kind in self.tiles)
-        _check_unique([char for kind in kinds for char in _all_characters(kind)], "the character")
+            _check_kind(kind, is_tile=kind in self.tiles)
+        _check_unique([char for kind in kinds for char in _characters(kind)], "the character")
         for count, what in ((self.num_tiles, "kinds of tiles"), (self.num_codes, "codes")):
             if count > 256:
                 raise KindError(
@@ -210,24 +209,24 @@ class Kinds:
     @functools.cached_property
     def solid_codes(self) -> Bool[np.ndarray, " codes"]:
         """Whether each object code keeps agents from entering its cell."""
-        # Code 0 means no object, so the first kind begins at 1.
-        solid = [x for kind in self.objects for x in _each(kind, kind.solid)]
+        # Code 0 means no object, so the codes of the first kind begin at 1.
+        solid = [x for kind in self.objects for x in _per_variant(kind, kind.solid)]
         return np.asarray([False, *solid])
 
     @functools.cached_property
     def opaque_tiles(self) -> Bool[np.ndarray, " tiles"]:
         """Whether each kind of tile hides what is behind it."""
-        return np.asarray([x for kind in self.tiles for x in _each(kind, _opaque(kind))])
+        return np.asarray([x for kind in self.tiles for x in _per_variant(kind, _opaque(kind))])
 
     @functools.cached_property
     def opaque_codes(self) -> Bool[np.ndarray, " codes"]:
         """Whether each object code hides what is behind it."""
         return np.asarray(
-            [False, *(x for kind in self.objects for x in _each(kind, _opaque(kind)))]
+            [False, *(x for kind in self.objects for x in _per_variant(kind, _opaque(kind)))]
         )
 
 
-def _each(kind: Kind, value: bool | tuple[bool, ...]) -> tuple[bool, ...]:
+def _per_variant(kind: Kind, value: bool | tuple[bool, ...]) -> tuple[bool, ...]:
     """A value for each variant of a kind."""
     return value if isinstance(value, tuple) else (value,) * kind.variants
 
@@ -236,7 +235,7 @@ def _opaque(kind: Kind) -> bool | tuple[bool, ...]:
     return kind.solid if kind.opaque is None else kind.opaque
 
 
-def _all_characters(kind: Kind) -> list[str]:
+def _characters(kind: Kind) -> list[str]:
     chars = kind.char if isinstance(kind.char, tuple) else (kind.char,)
     return [char for char in (*chars, *kind.aliases) if char is not None]
 
@@ -247,7 +246,7 @@ def _check_unique(values: list[str], what: str) -> None:
             raise KindError(f"Two kinds have {what} {value!r}: each needs its own.")
 
 
-def _check(kind: Kind, *, is_tile: bool) -> None:
+def _check_kind(kind: Kind, *, is_tile: bool) -> None:
     if kind.variants < 1:
         raise KindError(f"The kind {kind.name!r} needs at least one variant.")
     if is_tile and kind.char is None:
@@ -261,7 +260,7 @@ def _check(kind: Kind, *, is_tile: bool) -> None:
                 f"The kind {kind.name!r} needs one `{what}`, or one for each of its "
                 f"{kind.variants} variants, not {len(value)}."
             )
-    for char in _all_characters(kind):
+    for char in _characters(kind):
         if len(char) != 1 or not char.isprintable():
             raise KindError(f"The kind {kind.name!r} needs one character, not {char!r}.")
         if char in AGENT_CHARACTERS + "+":

@@ -37,8 +37,8 @@ class AbstractCollision(eqx.Module):
 
 @final
 class JointCollision(AbstractCollision):
-    """If any two agents would be in the same cell after the step, or would swap cells, no agent
-    moves at all. An agent may move into a cell that another agent leaves in the same step.
+    """No agent moves if any two agents would be in the same cell after the step, or would swap
+    cells. An agent may move into a cell that another agent leaves in the same step.
     """
 
     def __call__(
@@ -47,8 +47,8 @@ class JointCollision(AbstractCollision):
         new: Int8[Array, "agents 2"],
         active: Bool[Array, " agents"] | None,
     ) -> Int8[Array, "agents 2"]:
-        # Scalars of pairs: with two agents, this is a handful of comparisons without any array.
-        was, will_be = list(_number(old)), list(_number(new))
+        # One scalar per agent: with two agents, this is a handful of comparisons without any array.
+        was, will_be = list(_cell_number(old)), list(_cell_number(new))
         collide = jnp.zeros((), bool)
         for a, b in itertools.combinations(range(len(old)), 2):
             meet = will_be[a] == will_be[b]
@@ -87,27 +87,28 @@ class LocalCollision(AbstractCollision):
         new: Int8[Array, "agents 2"],
         active: Bool[Array, " agents"] | None,
     ) -> Int8[Array, "agents 2"]:
-        was, agents = _number(old), len(old)
+        was, agents = _cell_number(old), len(old)
         others = ~jnp.eye(agents, dtype=bool)
         if active is not None:
             others &= active[:, None] & active[None, :]
-        wanted = _number(new)
-        # After a swap no agents share a cell, so it shows only when old and new cells are compared.
+        wanted = _cell_number(new)
+        # Agents that swap cells never share one, so swaps are found by comparing old and new cells.
         swaps = (wanted[:, None] == was[None, :]) & (was[:, None] == wanted[None, :]) & others
         stays = swaps.any(axis=1)
-        # A chain of agents, each of which waits for the next, is as long as there are agents.
-        for _ in range(agents):  # in each round, agents that stay may block further agents
+        # In each round, agents that stay may block further agents. As many rounds as agents suffice
+        # for the longest chain, in which each agent is blocked by the next.
+        for _ in range(agents):
             target = jnp.where(stays, was, wanted)
             meets = ((target[:, None] == target[None, :]) & others).any(axis=1)
-            # Only agents that would move give way: an agent that already stands there stays.
+            # Only agents that would move give way, to an agent that already stands there, too.
             stays |= meets & (target != was)
         return jnp.where(stays[:, None], old, new)
 
 
 @final
 class Go(AbstractPhase):
-    r"""Turns and moves all agents at once. They can enter walkable tiles without a solid object.
-    Agents also turn where they cannot move.
+    r"""Turns and moves all agents at once. They can enter walkable tiles without a solid object. An
+    agent turns even if it cannot move.
 
     ```python
     import jax
@@ -136,13 +137,12 @@ class Go(AbstractPhase):
 
     def __call__(self, step: Step) -> Step:
         bodies = step.world.bodies
-        # Agents turn first, also where they cannot move.
         direction = turned(step.actions, step.action, bodies.direction)
         moves = chosen(step.actions, step.action, Move, Forward, Strafe)
         old = bodies.position
         target = old + direction_delta(headed(step.actions, step.action, direction))
         grids = (step.layout.tiles, step.world.cells.object)
-        # Layouts have walls all around, so targets are inside of the grid.
+        # Layouts have a border of walls, so targets are inside the grid.
         free = [is_free(step.layout.kinds, *get_cell(grids, x)) for x in target]
         free = moves & jnp.stack(free)
         new = jnp.where(free[:, None], target, old)
@@ -151,8 +151,8 @@ class Go(AbstractPhase):
         return step.then(dataclasses.replace(step.world, bodies=bodies))
 
 
-def _number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:
-    """A distinct number for every cell of a grid, which has at most 127 columns."""
-    # Comparing one number is cheaper than comparing two coordinates.
+def _cell_number(position: Int8[Array, "agents 2"]) -> Int16[Array, " agents"]:
+    """The number of the cell in which each agent stands."""
+    # One comparison of numbers is cheaper than two of coordinates. A grid has at most 127 columns.
     row, col = position[:, 0].astype(jnp.int16), position[:, 1].astype(jnp.int16)
     return row * 128 + col

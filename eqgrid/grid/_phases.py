@@ -1,4 +1,4 @@
-"""Phases of a step other than motion and interaction: speech, absence, and the clock."""
+"""Phases of a step other than motion and interaction: speech, absence, and updates of all cells."""
 
 import abc
 import dataclasses
@@ -21,9 +21,8 @@ from ._world import IDLE, Bodies, Cell, Direction, World
 
 @final
 class Speak(AbstractPhase):
-    """The phase in which agents say words with `Say` actions. A word can be heard until the next
-    step, by the feature `Heard` or anything else that reads `Bodies.said`. It fires for agents
-    that speak.
+    """The phase in which agents say words with `Say` actions. Until the next step, a word can be
+    heard by the feature `Heard`, or read from `Bodies.said`. The phase fires for agents that speak.
     """
 
     def __call__(self, step: Step) -> Step:
@@ -35,7 +34,7 @@ class Speak(AbstractPhase):
         return step.then(dataclasses.replace(step.world, bodies=bodies), Speak, said > 0)
 
 
-_LONGEST = np.iinfo(np.int16).max
+_LONGEST = np.iinfo(np.int16).max  # `Bodies.away` is int16
 
 
 def send_away(
@@ -43,23 +42,24 @@ def send_away(
 ) -> World:
     """Takes agents out of the world for some steps, for use in a phase of a game.
 
-    While an agent is away it does nothing, does not collide and is not observed, and no event
-    happens to it. It has not terminated: it observes the world around the place that it left,
-    gets the reward of its team, and returns by the phase `ComeBack`. What it holds stays with it.
+    While an agent is away, it does nothing, does not collide and is not observed, and no event
+    happens to it. It has not terminated: it observes the world around the cell that it left, gets
+    the reward of its team, and comes back by the phase `ComeBack`. It keeps the object that it
+    holds.
 
     **Arguments:**
 
     - `world`: the world.
     - `who`: which agents leave; inactive agents stay as they are.
-    - `steps`: the number of steps in which they do nothing, from 1 to 32,767. They are seen again
-        in the observation after the last one.
+    - `steps`: the number of steps in which they do nothing, from 1 to 32,767. The observation after
+        the last of these steps shows them again.
 
     **Returns:** the world without them.
 
     **Raises:** `ValueError` when the world has no phase `ComeBack`, or `steps` is out of range;
     traced numbers are not checked.
     """
-    active, away = _counters(world.bodies)
+    active, away = _active_and_away(world.bodies)
     if is_known(steps) and not ((np.asarray(steps) >= 1) & (np.asarray(steps) <= _LONGEST)).all():
         raise ValueError(f"Agents leave for 1 to {_LONGEST:,} steps, not {steps!r:.60}.")
     leaves = who & active
@@ -74,9 +74,10 @@ def send_away(
 @final
 class ComeBack(AbstractPhase):
     """The phase that brings back agents that were away (see `send_away`), each to a random cell
-    without objects and agents. An agent for which there is no such cell waits for the next step.
+    without objects and agents. If there is no such cell for an agent, it waits for the next step.
 
-    It may stand before or after the phase that sends agents away. It fires for returning agents.
+    This phase may come before or after the phase that sends agents away. It fires for the agents
+    that come back.
 
     **Arguments:**
 
@@ -87,22 +88,22 @@ class ComeBack(AbstractPhase):
 
     def __call__(self, step: Step) -> Step:
         world, bodies = step.world, step.world.bodies
-        active, away = _counters(bodies)
-        # Agents that have left in this step do not count down yet, wherever this phase stands.
-        waiting = (_counters(step.before.bodies)[1] > 0) & (away > 0)
+        active, away = _active_and_away(bodies)
+        # Agents that leave in this step do not count down yet, whatever the order of the phases.
+        waiting = (_active_and_away(step.before.bodies)[1] > 0) & (away > 0)
         away = away - waiting.astype(jnp.int16)
         due = waiting & (away == 0)
         places = self._places(step) & ~occupied_cells(world)
-        # One cell for each agent, since the number of agents that are due is not known here.
-        # The cumulative sum ranks them, so that no two get the same cell.
+        # One cell per agent is sampled, since the number of agents that are due is not static. The
+        # cumulative sum counts them, so that the first agent gets the first cell, and so on.
         cells = draw_cells(step.key, places, world.num_agents)
-        cell = cells[jnp.maximum(jnp.cumsum(due) - 1, 0)]  # the first of them gets the first cell
-        back = due & places[cell[:, 0], cell[:, 1]]
+        cell = cells[jnp.maximum(jnp.cumsum(due) - 1, 0)]
+        back = due & places[cell[:, 0], cell[:, 1]]  # `draw_cells` may run out of places
         bodies = dataclasses.replace(
             bodies,
             position=jnp.where(back[:, None], cell, bodies.position),
             active=active | back,
-            away=jnp.where(due & ~back, jnp.int16(1), away),  # without room, once more
+            away=jnp.where(due & ~back, jnp.int16(1), away),  # without a place, wait one more step
         )
         return step.then(dataclasses.replace(world, bodies=bodies), ComeBack, back)
 
@@ -115,9 +116,9 @@ class ComeBack(AbstractPhase):
         return on_tiles & (world.cells.object == NOTHING)
 
 
-def _counters(bodies: Bodies) -> tuple[Bool[Array, " agents"], Int[Array, " agents"]]:
+def _active_and_away(bodies: Bodies) -> tuple[Bool[Array, " agents"], Int[Array, " agents"]]:
     if bodies.active is None or bodies.away is None:
-        raise ValueError("Nobody can come back: give the world a phase `ComeBack`.")
+        raise ValueError("Agents cannot come back: give the world a phase `ComeBack`.")
     return bodies.active, bodies.away
 
 
@@ -127,10 +128,10 @@ class Spot(eqx.Module):
 
     - `params`: the parameters of the game.
     - `tile`, `cell`: the kind of tile of the cell, and its contents.
-    - `beside`: the tiles and contents of the cells to the north, south, east and west, of which
-        `next_tiles` and `next_cells` are made.
+    - `beside`: the tiles and contents of the cells to the north, south, east and west. Rules read
+        them as `next_tiles` and `next_cells`.
     - `step_key`, `rule`, `number`: the key of the phase, and the numbers of the rule and of the
-        cell, from which `key` is made.
+        cell. Rules read them as `key`.
     """
 
     params: Any
@@ -187,34 +188,34 @@ class AbstractTick(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, spot: Spot) -> Cell:
-        """The cell after the step. What a rule does not use of `spot` costs nothing."""
+        """The cell after the step. The parts of `spot` that a rule does not read cost nothing."""
 
 
 @final
 class Tick(AbstractPhase):
-    """The phase that applies every rule to every cell, in order. All cells change at once: a rule
-    sees the neighbours of a cell as they were before the rule.
+    """The phase that applies each rule, in order, to all cells at once: a rule sees the neighbours
+    of a cell as they were before the rule.
     """
 
     rules: tuple[AbstractTick, ...]
 
     def __call__(self, step: Step) -> Step:
         tiles, cells = step.layout.tiles, step.world.cells
-        # Each cell has its own key, made of its number, if its rule asks for one.
+        # The number of each cell, from which `Spot.key` makes its own key.
         numbers = jnp.asarray(np.arange(tiles.size, dtype=np.int32).reshape(tiles.shape))
         next_tiles = _neighbours(tiles, step.layout.kinds.wall)
         for number, rule in enumerate(self.rules):
-            update = _spot_by_spot(rule, number, step)
-            # All neighbours of all cells: XLA removes neighbours that the rule does not read.
+            update = _cell_update(rule, number, step)
+            # XLA removes the neighbours that the rule does not read.
             beside = tuple(zip(next_tiles, _neighbours_of_cells(cells), strict=True))
             cells = jax.vmap(jax.vmap(update))(tiles, cells, beside, numbers)
         return step.then(dataclasses.replace(step.world, cells=cells))
 
 
-def _spot_by_spot(rule: AbstractTick, rule_number: int, step: Step) -> Callable[..., Cell]:
+def _cell_update(rule: AbstractTick, rule_number: int, step: Step) -> Callable[..., Cell]:
     """The rule as a function of the parts of a `Spot` that differ between cells."""
 
-    # Not a functools.partial, of which jax would write down all arguments whenever it traces.
+    # Not a `functools.partial`: jax would format all its arguments whenever it traces.
     def update(
         tile: UInt8[Array, ""],
         cell: Cell,
@@ -227,7 +228,7 @@ def _spot_by_spot(rule: AbstractTick, rule_number: int, step: Step) -> Callable[
 
 
 def _neighbours_of_cells(cells: Cell) -> list[Cell]:
-    """For each direction, the contents of the cells that lie there."""
+    """The neighbours of all cells in each direction."""
     objects = _neighbours(cells.object, NOTHING)
     timers = [None] * 4 if cells.timer is None else _neighbours(cells.timer, IDLE)
     leaves, structure = jax.tree.flatten(cells.extra)
@@ -239,12 +240,12 @@ def _neighbours_of_cells(cells: Cell) -> list[Cell]:
 def _neighbours(
     grid: Shaped[Array, "height width *rest"], outside: int
 ) -> list[Shaped[Array, "height width *rest"]]:
-    """For each direction, the values of the cells that lie there."""
+    """The values of the neighbours of all cells in each direction."""
     if jnp.issubdtype(grid.dtype, jax.dtypes.prng_key):
         # `lax.pad` does not accept typed keys.
         numbers, kind = jax.random.key_data(grid), jax.random.key_impl(grid)
         return [jax.random.wrap_key_data(x, impl=kind) for x in _neighbours(numbers, outside)]
-    # One padded copy, of which the four neighbourhoods are shifted windows.
+    # The neighbours in each direction are a shifted window of one padded copy.
     edges = [(1, 1, 0), (1, 1, 0), *[(0, 0, 0)] * (grid.ndim - 2)]
     padded = jax.lax.pad(grid, np.asarray(outside, grid.dtype), edges)
     corners = {
@@ -253,7 +254,7 @@ def _neighbours(
         Direction.EAST: (1, 2),
         Direction.WEST: (1, 0),
     }
-    # Slices of lax are traced faster than indices, and most rules do not look at neighbours.
+    # `lax.slice` is traced faster than indexing, and most rules do not read neighbours.
     height, width, *rest = grid.shape
     return [
         jax.lax.slice(padded, (row, col, *[0] * len(rest)), (row + height, col + width, *rest))

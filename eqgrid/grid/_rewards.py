@@ -1,6 +1,6 @@
 """Events, rewards and termination.
 
-All of them are computed from the finished step, so from what happened and not from the actions.
+They are computed from the finished step: from what happened, not from the chosen actions.
 """
 
 import abc
@@ -87,8 +87,8 @@ class AbstractReward(eqx.Module):
 
     A reward is computed from the finished step. `step.happened` contains the events of the game,
     and `step.by(Rule)` the agents for which a rule has fired. Both are false for agents that take
-    no part in the step: agents that had terminated before it, and agents that are away (see
-    `Step.took_part`). An agent that terminates in this step still takes part in it.
+    no part in the step, because they had terminated before it or are away (see `Step.took_part`).
+    An agent that terminates in this step still takes part in it.
 
     ```python
     import jax.numpy as jnp
@@ -111,7 +111,7 @@ class AbstractReward(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        """The reward of each agent; `GridWorld` ignores rewards of terminated agents."""
+        """The reward of each agent. `GridWorld` ignores rewards of terminated agents."""
 
 
 @final
@@ -132,8 +132,8 @@ class WeightedEventReward(AbstractReward):
     - `names`: the names of the game's events, in order.
     - `shared`: whether every agent gets the sum over all agents instead.
 
-    **Raises:** `ValueError` when there is no event of a name, or a weight is not finite. Traced
-    weights are not checked.
+    **Raises:** `ValueError` when a name is not an event of the game, or a weight is not finite.
+    Traced weights are not checked.
     """
 
     weights: Float32[Array, " events"]
@@ -151,17 +151,20 @@ class WeightedEventReward(AbstractReward):
             raise ValueError(
                 f"There is no event {min(unknown)!r}: the events are {', '.join(names)}."
             )
-        worth = []
+        values = []
         for name in names:
             needs = f"The event {name!r} needs a finite weight"
-            worth.append(as_number(weights.get(name, 0.0), float, is_finite, needs))
-        self.weights = jnp.asarray(worth, jnp.float32)
+            values.append(as_number(weights.get(name, 0.0), float, is_finite, needs))
+        self.weights = jnp.asarray(values, jnp.float32)
         self.names, self.shared = tuple(names), shared
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        # Summed event by event, which is one kernel; stacking the events would copy each of them.
-        paid = [x.astype(jnp.float32) * w for x, w in zip(step.happened, self.weights, strict=True)]
-        own = sum(paid, start=jnp.zeros(step.world.num_agents, jnp.float32))
+        # A sum event by event is one kernel; stacking the events would copy each of them.
+        parts = [
+            event.astype(jnp.float32) * weight
+            for event, weight in zip(step.happened, self.weights, strict=True)
+        ]
+        own = sum(parts, start=jnp.zeros(step.world.num_agents, jnp.float32))
         return jnp.broadcast_to(own.sum(), own.shape) if self.shared else own
 
 
@@ -170,4 +173,4 @@ class AbstractEnding(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, step: Step) -> Bool[Array, " agents"]:
-        """Which agents terminate in this step; they stay so until the episode ends."""
+        """Which agents terminate in this step. They stay inactive until the episode ends."""

@@ -1,4 +1,4 @@
-"""Free cells, and random initial states: small changes to the initial state of a layout."""
+"""Searches for free cells, and random changes to the initial state of a layout."""
 
 import abc
 import dataclasses
@@ -27,8 +27,8 @@ def is_free(
     - `kinds`: the kinds of the game.
     - `tile`, `code`: the kind of tile of each cell, and the code of the object in it.
     """
-    # Kinds are few, so comparisons are cheaper than a look-up; games without solid objects pay for
-    # no look-up either.
+    # A game has few walkable tiles, so comparisons are cheaper than a look-up. Objects need a
+    # look-up only in games with solid objects.
     free = tile == kinds.walkable[0]
     for number in kinds.walkable[1:]:
         free |= tile == number
@@ -52,7 +52,7 @@ def occupied_cells(world: World) -> Bool[Array, "height width"]:
     position, active = world.bodies.position, world.bodies.active
     stands = jnp.ones(world.num_agents, bool) if active is None else active
     nowhere = jnp.zeros(world.cells.object.shape, bool)
-    # `max`, since agents that have terminated may share a cell with one that has not.
+    # `max`, because a terminated agent may share a cell with an active agent.
     return nowhere.at[position[:, 0], position[:, 1]].max(stands)
 
 
@@ -85,7 +85,7 @@ def bare_floor(layout: Layout, world: World) -> Bool[Array, "*batch height width
 def draw_cells(
     key: PRNGKeyArray, places: Bool[Array, "height width"], count: int
 ) -> Int8[Array, "count 2"]:
-    """Distinct cells, uniformly at random.
+    """Samples distinct cells, uniformly at random.
 
     **Arguments:**
 
@@ -98,8 +98,8 @@ def draw_cells(
     **Returns:** `(row, col)` of each cell.
     """
     height, width = places.shape
-    # The cells with the highest scores are a sample without replacement; others score below all.
-    # A sort of all scores would give the same sample, but only the best few are needed.
+    # The places with the highest random scores are a sample without replacement. All other cells
+    # score less. Only the best few scores are needed, so `top_k` replaces a sort.
     score = jnp.where(places.reshape(-1), jax.random.uniform(key, (height * width,)), -1.0)
     _, cells = jax.lax.top_k(score, count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
@@ -151,7 +151,10 @@ class AbstractCheckedStart(AbstractStart):
 
 
 def check_starts(starts: Iterable[AbstractStart], layout: Layout) -> None:
-    """**Raises:** `LayoutError` when one of the changes cannot be made in a layout."""
+    """Checks that all changes can be made in a layout.
+
+    **Raises:** `LayoutError` when one of them cannot.
+    """
     for start in starts:
         if isinstance(start, AbstractCheckedStart):
             start.check(layout)
@@ -161,7 +164,7 @@ def apply_starts(
     starts: tuple[AbstractStart, ...], key: PRNGKeyArray, layout: Layout, world: World
 ) -> World:
     """Applies all changes in order, each with its own key."""
-    # Without starts, the key is not split, so that nothing is compiled for it.
+    # Without changes, the key is not split, so that no program is compiled for it.
     keys = jax.random.split(key, len(starts)) if starts else ()
     for start, start_key in zip(starts, keys, strict=True):
         world = start(start_key, layout, world)
@@ -191,7 +194,7 @@ class WithProbability(AbstractCheckedStart):
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         changes_key, starts_key = jax.random.split(key)
         changes = jax.random.uniform(changes_key) < self.probability
-        # Both worlds are computed: under `vmap`, a `cond` would compute both, too.
+        # Both worlds are computed, as a `cond` under `vmap` would do.
         changed = apply_starts(self.starts, starts_key, layout, world)
         return jax.tree.map(lambda new, old: jnp.where(changes, new, old), changed, world)
 
@@ -232,7 +235,7 @@ class RandomDirections(AbstractStart):
     """Turns every agent to one of the four directions, uniformly at random."""
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        # Scaled and rounded down: `randint` draws twice as many bits.
+        # A scaled uniform number, since `randint` uses twice as many random bits.
         uniform = jax.random.uniform(key, (world.num_agents,))
         direction = jnp.floor(uniform * len(Direction)).astype(jnp.int8)
         bodies = dataclasses.replace(world.bodies, direction=direction)

@@ -1,4 +1,4 @@
-"""Phases, and the `Step` that they update and that rewards, events and endings read."""
+"""The phases of a step, and the `Step` that they update and that rewards and endings read."""
 
 import abc
 import dataclasses
@@ -52,17 +52,18 @@ class Step(eqx.Module):
     ```
 
     - `layout`: the tiles, and the parameters of the game.
-    - `action`: the action of each agent, as indices into `actions`; with several choices, it has a
-        second axis. `chose` reads both.
+    - `action`: the action of each agent, as indices into `actions`. If agents make several choices,
+        it has a second axis. `chose` reads both forms.
     - `key`: the random key of this phase.
     - `before`: the world at the beginning of the step.
     - `world`: the current world.
     - `actions`: the actions of the game.
     - `turns`: the world before each agent's turn in `Interact`, in the order of the agents.
-    - `rules`, `fired`: the types of the rules so far, and for which agents each has fired.
-    - `happened`: for which agents each event of the game has happened, once all phases are done.
-    - `present`: which agents were active before any phase so far; `None` if agents are always
-        active.
+    - `rules`, `fired`: the types of the rules so far, and for which agents each rule has fired.
+    - `happened`: for which agents each event of the game has happened; empty until all phases are
+        done.
+    - `present`: which agents were active before at least one phase so far; `None` if agents are
+        always active.
     """
 
     layout: Layout
@@ -98,8 +99,8 @@ class Step(eqx.Module):
 
     def is_free(self, position: Int[Array, "*cells 2"]) -> Bool[Array, "*cells"]:
         """Whether the cells at `(row, col)` can be entered: the tile is walkable, and the object in
-        it is not solid. Agents are ignored: see `occupied` for them, and `free_cells` for the whole
-        grid. Cells outside the grid are not free.
+        it is not solid. Cells outside the grid are not free. Agents do not matter: see `occupied`,
+        or `free_cells` for the whole grid.
         """
         kinds, cells = self.layout.kinds, self.world.cells
         tile = cells_at(self.layout.tiles, position, kinds.wall)
@@ -122,10 +123,10 @@ class Step(eqx.Module):
     def by(self, *rules: type) -> Bool[Array, " agents"]:
         """For which agents a rule of one of these types has fired.
 
-        It is false for agents that do not take part in the step, since a terminated agent may still
-        stand where a rule fires. `fired` does not exclude these agents.
+        It is false for agents that take no part in the step: a terminated agent may still stand
+        where a rule fires. `fired` does not exclude these agents.
         """
-        # Selected by type when traced, so that unused rules cost nothing.
+        # The rules are selected while tracing, so that unused rules cost nothing.
         columns = [
             fired
             for rule, fired in zip(self.rules, self.fired, strict=True)
@@ -151,15 +152,15 @@ class Step(eqx.Module):
         **Arguments:**
 
         - `world`: the world after the phase.
-        - `rule`, `fired`: the type of the phase's rule, and for which agents it has fired, for
-            `by`. Give both or neither.
+        - `rule`, `fired`: the type of the phase's rule, and for which agents it has fired.
+            `by` returns them. Give both or neither.
 
-        **Raises:** `ValueError` when only one of them is given.
+        **Raises:** `ValueError` when only one of `rule` and `fired` is given.
         """
         if (rule is None) != (fired is None):
             raise ValueError(
-                "step.then needs both a rule and for whom it has fired: step.then(world, Rule, "
-                "fired), or neither."
+                "step.then needs both a rule and the agents for which it has fired, as in "
+                "step.then(world, Rule, fired), or neither."
             )
         if rule is None or fired is None:
             return dataclasses.replace(self, world=world)
@@ -215,10 +216,9 @@ def run_phases(phases: tuple[AbstractPhase, ...], step: Step) -> Step:
     """Applies all phases in order, each with its own key."""
     key = step.key
     for number, phase in enumerate(phases):
-        # `fold_in` instead of `split`, so that XLA can remove the key of a phase that is
-        # deterministic.
-        key_here = jax.random.fold_in(key, number)
-        after = phase(dataclasses.replace(step, key=key_here, present=step.took_part))
+        # With `fold_in` instead of `split`, XLA can remove the key of a deterministic phase.
+        phase_key = jax.random.fold_in(key, number)
+        after = phase(dataclasses.replace(step, key=phase_key, present=step.took_part))
         if not isinstance(after, Step):
             raise ValueError(
                 f"The phase {type(phase).__name__} must return a Step, as step.then(world) does, "

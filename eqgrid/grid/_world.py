@@ -1,7 +1,7 @@
 """The state of a grid world: cells, bodies and time.
 
-Rules are written for one cell or one body, and mapped with `jax.vmap`. What is constant during an
-episode, such as the tiles, is not part of the state but of `Layout`.
+Rules are written for one cell or one body, and mapped with `jax.vmap`. The tiles and everything
+else that is constant during an episode are in `Layout`.
 """
 
 from enum import IntEnum
@@ -33,8 +33,8 @@ class Cell(eqx.Module):
     """The contents of a cell, or of all cells of a grid.
 
     - `object`: the code of the object in the cell; see `Kinds`.
-    - `timer`: the number of steps left; 0 when it has run out, `IDLE` when nothing is running;
-        `None` in games without timers.
+    - `timer`: the number of steps left: 0 when the timer has run out, `IDLE` when it is not
+        running. `None` in games without timers.
     - `extra`: further arrays of a game, with one entry per cell.
     """
 
@@ -60,13 +60,13 @@ class Bodies(eqx.Module):
     - `position`: `(row, col)`, with row 0 at the top.
     - `direction`: the direction that each agent faces, as a `Direction`.
     - `held`: the code of the object that each agent holds.
-    - `active`: which agents take part: they have not terminated, and are not away. `None` in games
-        in which all agents always do. An inactive agent does nothing, does not collide, and is not
-        observed.
-    - `away`: the number of steps after which an agent that is away comes back, and 0 for all
-        others; `None` in games without `ComeBack`.
+    - `active`: which agents take part: they have not terminated, and are not away. An inactive
+        agent does nothing, does not collide, and is not observed. `None` in games in which all
+        agents are always active.
+    - `away`: the number of steps after which an agent that is away comes back, and 0 for all other
+        agents. `None` in games without `ComeBack`.
     - `said`: the number of the word that each agent said in the last step, counted from 1 in the
-        order of the actions, and 0 for none; `None` in games without `Say`.
+        order of the actions, and 0 for no word. `None` in games without `Say`.
     - `extra`: further arrays of a game, with one entry per agent.
     """
 
@@ -115,7 +115,7 @@ def poses(world: World) -> Int8[Array, "agents 3"]:
 
 def direction_delta(direction: Int8[Array, "*bodies"]) -> Int8[Array, "*bodies 2"]:
     """The `(row, col)` offset of one step in a direction; zero for an invalid direction."""
-    # Comparisons, and not a look-up in a table: XLA fuses them into the kernels around them.
+    # XLA fuses comparisons into the kernels around them, unlike a look-up in a table.
     south, north = direction == Direction.SOUTH, direction == Direction.NORTH
     east, west = direction == Direction.EAST, direction == Direction.WEST
     down = south.astype(jnp.int8) - north.astype(jnp.int8)
@@ -132,7 +132,7 @@ def cells_at(
     grid: Shaped[Array, "height width *rest"], position: Int[Array, "*cells 2"], outside: int
 ) -> Shaped[Array, "..."]:
     """The values of `grid` at `(row, col)` positions, and `outside` beyond its edge."""
-    # Without the last argument, -1 would read the opposite edge, as in NumPy.
+    # Without `wrap_negative_indices=False`, -1 would read the opposite edge, as in NumPy.
     found = grid.at[position[..., 0], position[..., 1]]
     return found.get(mode="fill", fill_value=outside, wrap_negative_indices=False)
 

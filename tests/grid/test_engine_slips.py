@@ -83,7 +83,7 @@ def test_a_move_of_a_subclass_moves(key):
 
 
 def test_a_rule_needs_for_whom_it_fired(key):
-    with pytest.raises(ValueError, match=r"step.then needs both a rule and for whom"):
+    with pytest.raises(ValueError, match=r"step.then needs both a rule and the agents"):
         first_step(room(Cheer(forgets=True)), key)
 
 
