@@ -214,7 +214,7 @@ class Interact(AbstractPhase):
             fires = outcome.fired & acting
             new = _replace_where(fires, (outcome.cell, outcome.body), new, (cell, body))
             fired.append(fires)
-        # The cell is written even if no rule fired: this is cheaper than selecting one of two grids.
+        # The cell is written even if no rule fired, since selecting one of two grids costs more.
         return set_cell(step.world.cells, target, new[0]), new[1], tuple(fired)
 
 

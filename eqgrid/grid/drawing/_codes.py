@@ -13,11 +13,11 @@ from .._world import IDLE, World
 class LookCodes(NamedTuple):
     """The state that a picture of a world shows, except its tiles, which never change.
 
-    It is computed from NumPy arrays or in a traced program, which can be exported to a web page.
+    It can be computed from NumPy arrays, or in a traced program for a web page.
 
     - `lying`: the code of the object in each cell, in row-major order.
     - `timer`: the timer of each cell.
-    - `mark`: the number that `Kinds.overlay` gives each cell.
+    - `mark`: the number that `Kinds.overlay` computes for each cell.
     - `place`: the cell of each agent, and -1 for an agent that is not drawn.
     - `direction`, `held`: the direction of each agent, and the code of the object that it holds.
     - `extra`: for each leaf of `Bodies.extra`, the numbers of each agent.
@@ -38,22 +38,22 @@ def look_codes(layout: Layout, world: World) -> LookCodes:
     **Arguments:**
 
     - `layout`: the layout of the world.
-    - `world`: the state, of NumPy arrays or traced.
+    - `world`: the state, with NumPy arrays or traced arrays.
 
-    **Raises:** `ValueError` when the overlay of the kinds does not give a number for each cell.
+    **Raises:** `ValueError` when the overlay of the kinds does not compute a number for each cell.
     """
     cells, bodies = world.cells, world.bodies
     size, agents = layout.tiles.size, len(bodies.position)
     timer = np.full(size, IDLE, np.int32) if cells.timer is None else cells.timer.ravel()
     position = bodies.position.astype(np.int32)
-    # int32 first: row times columns does not fit into the int8 of positions.
+    # Positions are int8, into which the number of a cell does not fit.
     place = position[:, 0] * layout.tiles.shape[1] + position[:, 1]
     if bodies.active is not None:
-        # Once every agent has terminated, the episode is over, and the picture shows all agents.
-        # This is `Bodies.goes_on` without `jnp`: it must also work on NumPy arrays.
+        # Once every agent has terminated, the picture shows all agents. `Bodies.goes_on` is not
+        # used, since it would convert NumPy arrays to JAX arrays, as `jnp.where` would.
         goes_on = bodies.active if bodies.away is None else bodies.active | (bodies.away > 0)
         drawn = (bodies.active | ~goes_on.any()).astype(np.int32)
-        place = (place + 1) * drawn - 1  # -1 where not drawn; `jnp.where` would return JAX arrays
+        place = (place + 1) * drawn - 1  # -1 where not drawn
     extra = tuple(leaf.reshape(agents, -1) for leaf in jax.tree.leaves(bodies.extra))
     return LookCodes(
         cells.object.ravel(),
@@ -67,7 +67,7 @@ def look_codes(layout: Layout, world: World) -> LookCodes:
 
 
 def _marks(layout: Layout, world: World) -> Int[np.ndarray | jax.Array, " cells"]:
-    """The number of the overlay of each cell, in row-major order."""
+    """The number that the overlay computes for each cell, in row-major order."""
     overlay = layout.kinds.overlay
     if overlay is None:
         return np.zeros(layout.tiles.size, np.int32)

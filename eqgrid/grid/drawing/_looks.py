@@ -23,8 +23,7 @@ class Pen:
     upper left corner, and y points down. A colour is a name, `"#RRGGBB"` or
     `(red, green, blue, alpha)`.
 
-    - `pixels`: the side of the cell in the final picture, so that sprites can leave out small
-        details.
+    - `pixels`: the side of the cell in pixels. Sprites can leave out details of small pictures.
     """
 
     def __init__(self, draw: Any, font: Callable[[int], Any], unit: int, pixels: int):
@@ -142,7 +141,7 @@ _AGENT_COLOURS = (
     ("#B18CE6", "#5F3F94"),
 )
 
-_FLOORS = ("#F3EADB", "#E9DDC9")
+_FLOORS = ("#F3EADB", "#E9DDC9")  # by `Look.shade`
 _STEPS = {
     Direction.NORTH: (0, -1),
     Direction.SOUTH: (0, 1),
@@ -152,7 +151,7 @@ _STEPS = {
 
 
 def agent_colours(number: int) -> tuple[str, str]:
-    """The colour of an agent and a dark shade of it; agents are numbered from 1."""
+    """The colour of an agent, and a dark shade of it. Agents are numbered from 1."""
     return _AGENT_COLOURS[(number - 1) % len(_AGENT_COLOURS)]
 
 
@@ -162,7 +161,7 @@ class AgentLook(NamedTuple):
     - `number`: the number of the agent, counted from 1.
     - `direction`: the direction that it faces, as a `Direction`.
     - `held`: the code of the object that it holds.
-    - `numbered`: whether numbers are drawn on agents, as in worlds with more than two.
+    - `numbered`: whether to draw numbers on agents: true if there are more than two.
     - `extra`: all numbers of the agent in `Bodies.extra`.
     """
 
@@ -191,8 +190,8 @@ class Look(NamedTuple):
     - `shade`: 0 or 1, alternating as on a chess board.
     - `open_sides`: whether the adjacent cells can be entered, in the order of `Direction`.
     - `middle`: the y coordinate of the middle of the tile's top, in cells from the upper edge.
-    - `agent`: the agent that stands here, or `None`.
-    - `mark`: the number that `Kinds.overlay` gives this cell.
+    - `agent`: the agent in the cell, or `None`.
+    - `mark`: the number that `Kinds.overlay` computes for the cell.
     """
 
     tile: int
@@ -214,7 +213,7 @@ def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:
 
 
 def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
-    """Draws the tile, then the object on it, then the agent, then what is over them."""
+    """Draws the tile, the object on it, the agent and the overlay, in this order."""
     kind = kinds.tiles[look.tile]
     if kind.sprite is None:
         _draw_tile(pen, kind, look)
@@ -224,9 +223,7 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
 
 
 def draw_over_tile(pen: Pen, kinds: Kinds, look: Look) -> None:
-    """Draws the object on the tile, unless the tile draws it, then the agent, then what is over
-    them.
-    """
+    """Draws the object on the tile, unless the tile draws it, the agent and the overlay."""
     kind = kinds.tiles[look.tile]
     if look.lying != NOTHING and not kind.draws_object:
         _object_drawer(pen, kinds, look.lying)(0.5, look.middle, 0.26)
@@ -244,23 +241,23 @@ def _object_drawer(pen: Pen, kinds: Kinds, code: int) -> Callable[[Number, Numbe
     def draw(x: Number, y: Number, radius: Number) -> None:
         if found is not None:
             kind, variant = found
-            (kind.sprite or _object_sprite(kind))(pen, variant, x, y, radius)
+            if kind.sprite is None:
+                _draw_object(pen, kind, variant, x, y, radius)
+            else:
+                kind.sprite(pen, variant, x, y, radius)
 
     return draw
 
 
-def _object_sprite(kind: Kind) -> Callable[[Pen, int, Number, Number, Number], None]:
-    def draw(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-        """Draws a coloured block with a character, and the variant if there are several."""
-        fill, dark = _colours(kind)
-        text = kind.chars[variant] or kind.name[0].upper()
-        if kind.variants > 1 and not isinstance(kind.char, tuple):
-            text += str(variant + 1)
-        box = (x - radius, y - radius, x + radius, y + radius)
-        pen.box(*box, fill=fill, edge=dark, round_by=0.3 * radius)
-        pen.text(x, y, text, 1.3 * radius, fill="#FFFFFF")
-
-    return draw
+def _draw_object(pen: Pen, kind: Kind, variant: int, x: Number, y: Number, radius: Number) -> None:
+    """Draws a coloured block with a character, and the variant if there are several."""
+    fill, dark = _colours(kind)
+    text = kind.chars[variant] or kind.name[0].upper()
+    if kind.variants > 1 and not isinstance(kind.char, tuple):
+        text += str(variant + 1)
+    box = (x - radius, y - radius, x + radius, y + radius)
+    pen.box(*box, fill=fill, edge=dark, round_by=0.3 * radius)
+    pen.text(x, y, text, 1.3 * radius, fill="#FFFFFF")
 
 
 def _draw_tile(pen: Pen, kind: Kind, look: Look) -> None:
@@ -287,11 +284,12 @@ def _draw_agent(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> N
     pen.pointer(dx, dy, colour)
     pen.disc(0.5, 0.5, 0.27, fill=colour, edge=dark, width=0.03)
     pen.text(0.5, 0.5, str(agent.number), 0.32, fill="#FFFFFF")
+    # The held object is in a corner of the cell, so that it does not hide the number or the tip.
     draw_held(0.5 + 0.27 * (dx or 1), 0.5 + (0.27 if dx else 0.27 * dy), 0.15)
 
 
 def _colours(kind: Kind) -> tuple[str, str]:
-    """A colour and a dark shade, which depend only on the name of the kind; walls are grey."""
+    """A colour and a dark shade of it, chosen by the name of the kind. Walls are grey."""
     if kind.char == "#":
         return "#4A515D", "#2B3038"
     return agent_colours(sum(map(ord, kind.name)))

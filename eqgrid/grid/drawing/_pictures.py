@@ -2,7 +2,7 @@
 
 A picture is a mosaic of cells, each drawn within its own square. The picture of a cell depends only
 on a small tuple (`Look`), so it is drawn once and then cached. A video of 400 steps has a few
-hundred different cells.
+hundred different cells. All arrays in layouts and worlds must be NumPy arrays.
 """
 
 import functools
@@ -28,84 +28,61 @@ _PALETTE_SAMPLES = 200_000
 _BAR = (52, 58, 70)
 _BAR_TEXT = (236, 239, 244)
 _TEXT_PIXELS = 14
-"""The smallest size of a caption that fits into the width of the picture."""
-_LAST_FRAME = 1500
+"""The smallest size of a text, unless it must shrink to fit into the width of the picture."""
+_LAST_FRAME_MS = 1500
 """How long a video shows its last frame before it begins again, in milliseconds."""
 
 
-@functools.lru_cache(maxsize=64)
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size=size)
+def draw(
+    layout: Layout, world: World, cell_pixels: int, caption: str | None
+) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
+    """The picture of one world, RGB."""
+    height, width = layout.tiles.shape
+    tiles = [tile(layout.kinds, look, cell_pixels) for look in looks(layout, world)]
+    bar = _bar(int(world.time), caption, cell_pixels, width * cell_pixels)
+    return np.concatenate([_mosaic(tiles, height, width), np.asarray(bar)])
 
 
-@functools.lru_cache(maxsize=_CACHED_TILES)
-def tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 3"]:
-    """The picture of a cell, RGB."""
-    side = cell_pixels * _SUPERSAMPLING
-    image = Image.new("RGB", (side, side))
-    draw_cell(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
-    small = image.resize((cell_pixels, cell_pixels), Image.Resampling.LANCZOS)
-    return np.asarray(small)
+def pngs(
+    layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
+) -> list[bytes]:
+    """The pictures of worlds with a leading time axis, as PNG files."""
+    files = []
+    for number, caption in enumerate(captions):
+        file = io.BytesIO()
+        Image.fromarray(draw(layout, _frame(worlds, number), cell_pixels, caption)).save(
+            file, format="PNG", optimize=True
+        )
+        files.append(file.getvalue())
+    return files
 
 
-def over_tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 4"]:
-    """What is drawn over the tile of a cell, RGBA.
-
-    It is drawn on black and on white: where the two differ, it is transparent.
-    """
-    side = cell_pixels * _SUPERSAMPLING
-    on_black, on_white = (Image.new("RGB", (side, side), colour) for colour in ("black", "white"))
-    for image in (on_black, on_white):
-        draw_over_tile(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
-    size = (cell_pixels, cell_pixels)
-    black, white = (
-        np.asarray(image.resize(size, Image.Resampling.LANCZOS), np.float32)
-        for image in (on_black, on_white)
-    )
-    alpha = np.clip(255 - (white - black).mean(axis=-1, keepdims=True), 0, 255)
-    colour = np.where(alpha > 0, black * 255 / np.maximum(alpha, 1), 0)
-    return np.concatenate([np.clip(colour, 0, 255), alpha], axis=-1).round().astype(np.uint8)
-
-
-def tile_png(kinds: Kinds, look: Look, cell_pixels: int, over: bool) -> bytes:
-    """The picture of a cell, or of what is over its tile, as a PNG file."""
+def gif(
+    layout: Layout,
+    worlds: World,
+    cell_pixels: int,
+    frames_per_second: Number,
+    captions: Sequence[str | None],
+) -> bytes:
+    """A GIF of worlds with a leading time axis."""
+    frames = _frames(layout, worlds, cell_pixels, captions)
     file = io.BytesIO()
-    draw = over_tile if over else tile
-    Image.fromarray(draw(kinds, look, cell_pixels)).save(file, "PNG")
+    duration = max(1, round(100 / frames_per_second)) * 10  # GIFs count hundredths of a second
+    frames[0].save(
+        file,
+        format="GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=[duration] * (len(frames) - 1) + [max(duration, _LAST_FRAME_MS)],
+        loop=0,
+        optimize=True,
+        palette=bytes(frames[0].getpalette() or []),
+    )
     return file.getvalue()
 
 
-def _open_sides(
-    tiles: bytes, width: int, walkable: Sequence[int]
-) -> tuple[tuple[bool, bool, bool, bool], ...]:
-    free = np.isin(np.frombuffer(tiles, np.uint8).reshape(-1, width), walkable)
-    around = np.pad(free, 1)
-    sides = (around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, 2:], around[1:-1, :-2])
-    return tuple(
-        (bool(n), bool(s), bool(e), bool(w))
-        for n, s, e, w in zip(*(side.ravel() for side in sides), strict=True)
-    )
-
-
-def _agents(codes: LookCodes) -> dict[int, AgentLook]:
-    """The looks of the agents by their cells."""
-    numbered = len(codes.place) > 2
-    direction, held = codes.direction.tolist(), codes.held.tolist()
-    return {
-        place: AgentLook(
-            index + 1,
-            direction[index],
-            held[index],
-            numbered,
-            tuple(number for leaf in codes.extra for number in leaf[index].tolist()),
-        )
-        for index, place in enumerate(codes.place.tolist())
-        if place >= 0
-    }
-
-
 def looks(layout: Layout, world: World) -> list[Look]:
-    """The looks of all cells in row-major order; all leaves of the arguments are NumPy arrays."""
+    """The looks of all cells in row-major order."""
     codes = look_codes(layout, world)
     lying, timers, marks = (x.tolist() for x in (codes.lying, codes.timer, codes.mark))
     agents = _agents(codes)
@@ -122,12 +99,47 @@ def looks(layout: Layout, world: World) -> list[Look]:
 
 
 def bare_looks(layout: Layout) -> list[Look]:
-    """The looks of all cells in row-major order, without objects, timers, agents and marks; all
-    leaves of the layout are NumPy arrays.
-    """
-    # The hash of kinds goes through all of them, which takes longer than the looks.
+    """The looks of all cells in row-major order, without objects, timers, agents and marks."""
+    # `Kinds` are no key of the cache, since hashing them takes longer than computing the looks.
     solid = tuple(bool(kind.solid) for kind in layout.kinds.tiles)
     return _bare_looks(layout.tiles.tobytes(), layout.tiles.shape[1], solid)
+
+
+@functools.lru_cache(maxsize=_CACHED_TILES)
+def tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 3"]:
+    """The picture of a cell, RGB."""
+    side = cell_pixels * _SUPERSAMPLING
+    image = Image.new("RGB", (side, side))
+    draw_cell(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
+    small = image.resize((cell_pixels, cell_pixels), Image.Resampling.LANCZOS)
+    return np.asarray(small)
+
+
+def over_tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "cell cell 4"]:
+    """The object, the agent and the overlay of a cell on a transparent background, RGBA.
+
+    They are drawn on black and on white: the more a pixel differs, the more transparent it is.
+    """
+    side = cell_pixels * _SUPERSAMPLING
+    on_black, on_white = (Image.new("RGB", (side, side), colour) for colour in ("black", "white"))
+    for image in (on_black, on_white):
+        draw_over_tile(Pen(ImageDraw.Draw(image, "RGBA"), _font, side, cell_pixels), kinds, look)
+    size = (cell_pixels, cell_pixels)
+    black, white = (
+        np.asarray(image.resize(size, Image.Resampling.LANCZOS), np.float32)
+        for image in (on_black, on_white)
+    )
+    alpha = np.clip(255 - (white - black).mean(axis=-1, keepdims=True), 0, 255)
+    colour = np.where(alpha > 0, black * 255 / np.maximum(alpha, 1), 0)
+    return np.concatenate([np.clip(colour, 0, 255), alpha], axis=-1).round().astype(np.uint8)
+
+
+def tile_png(kinds: Kinds, look: Look, cell_pixels: int, over: bool) -> bytes:
+    """The picture of a cell, or with `over` the picture of `over_tile`, as a PNG file."""
+    file = io.BytesIO()
+    picture = over_tile if over else tile
+    Image.fromarray(picture(kinds, look, cell_pixels)).save(file, "PNG")
+    return file.getvalue()
 
 
 @functools.lru_cache(maxsize=8)
@@ -140,6 +152,36 @@ def _bare_looks(tiles: bytes, width: int, solid: tuple[bool, ...]) -> list[Look]
         shade = (row + col) % 2
         found.append(Look(tile, NOTHING, IDLE, 0, shade, sides[place], middle, None))
     return found
+
+
+def _open_sides(
+    tiles: bytes, width: int, walkable: Sequence[int]
+) -> tuple[tuple[bool, bool, bool, bool], ...]:
+    """For each cell, whether the adjacent cells can be entered, in the order of `Direction`."""
+    free = np.isin(np.frombuffer(tiles, np.uint8).reshape(-1, width), walkable)
+    around = np.pad(free, 1)
+    sides = (around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, 2:], around[1:-1, :-2])
+    return tuple(
+        (bool(n), bool(s), bool(e), bool(w))
+        for n, s, e, w in zip(*(side.ravel() for side in sides), strict=True)
+    )
+
+
+def _agents(codes: LookCodes) -> dict[int, AgentLook]:
+    """The looks of all drawn agents by the numbers of their cells."""
+    numbered = len(codes.place) > 2
+    direction, held = codes.direction.tolist(), codes.held.tolist()
+    return {
+        place: AgentLook(
+            index + 1,
+            direction[index],
+            held[index],
+            numbered,
+            tuple(number for leaf in codes.extra for number in leaf[index].tolist()),
+        )
+        for index, place in enumerate(codes.place.tolist())
+        if place >= 0
+    }
 
 
 def _duration(layout: Layout, tile: int, lying: int, timer: int) -> int:
@@ -158,21 +200,8 @@ def _mosaic(
     return grid.reshape(height * side, width * side, *channels)
 
 
-def _fit(
-    text: str, size: int, room: Number
-) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont]:
-    """Shrinks a text until it fits into `room` pixels, or else shortens it."""
-    while size > 9 and _font(size).getlength(text) > room:
-        size -= 1
-    font = _font(size)
-    if font.getlength(text) > room:
-        while text and font.getlength(text + "...") > room:
-            text = text[:-1]
-        text = text + "..." if text else ""
-    return text, font
-
-
 def _bar(time: int, caption: str | None, cell_pixels: int, width: int) -> Image.Image:
+    """The bar below a picture, with the time step and the caption."""
     height = max(_TEXT_PIXELS + 8, round(0.36 * cell_pixels))
     image = Image.new("RGB", (width, height), _BAR)
     draw = ImageDraw.Draw(image)
@@ -187,52 +216,23 @@ def _bar(time: int, caption: str | None, cell_pixels: int, width: int) -> Image.
     return image
 
 
-def draw(
-    layout: Layout, world: World, cell_pixels: int, caption: str | None
-) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
-    """The picture of one world, RGB; all leaves of the arguments are NumPy arrays."""
-    height, width = layout.tiles.shape
-    tiles = [tile(layout.kinds, look, cell_pixels) for look in looks(layout, world)]
-    bar = _bar(int(world.time), caption, cell_pixels, width * cell_pixels)
-    return np.concatenate([_mosaic(tiles, height, width), np.asarray(bar)])
+def _fit(
+    text: str, size: int, room: Number
+) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont]:
+    """Shrinks a text until it fits into `room` pixels, or else shortens it."""
+    while size > 9 and _font(size).getlength(text) > room:
+        size -= 1
+    font = _font(size)
+    if font.getlength(text) > room:
+        while text and font.getlength(text + "...") > room:
+            text = text[:-1]
+        text = text + "..." if text else ""
+    return text, font
 
 
-def pngs(
-    layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
-) -> list[bytes]:
-    """The pictures of worlds with a leading time axis, as PNG files; leaves are NumPy arrays."""
-    files = []
-    for number, caption in enumerate(captions):
-        file = io.BytesIO()
-        Image.fromarray(draw(layout, _frame(worlds, number), cell_pixels, caption)).save(
-            file, format="PNG", optimize=True
-        )
-        files.append(file.getvalue())
-    return files
-
-
-def gif(
-    layout: Layout,
-    worlds: World,
-    cell_pixels: int,
-    frames_per_second: Number,
-    captions: Sequence[str | None],
-) -> bytes:
-    """A GIF of worlds with a leading time axis; all leaves of the arguments are NumPy arrays."""
-    frames = _frames(layout, worlds, cell_pixels, captions)
-    file = io.BytesIO()
-    duration = max(1, round(100 / frames_per_second)) * 10
-    frames[0].save(
-        file,
-        format="GIF",
-        save_all=True,
-        append_images=frames[1:],
-        duration=[duration] * (len(frames) - 1) + [max(duration, _LAST_FRAME)],
-        loop=0,
-        optimize=True,
-        palette=bytes(frames[0].getpalette() or []),
-    )
-    return file.getvalue()
+@functools.lru_cache(maxsize=64)
+def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(size=size)
 
 
 def _frame(worlds: World, number: int) -> World:
@@ -242,7 +242,7 @@ def _frame(worlds: World, number: int) -> World:
 def _frames(
     layout: Layout, worlds: World, cell_pixels: int, captions: Sequence[str | None]
 ) -> list[Image.Image]:
-    """The frames of a video, all with the same palette."""
+    """The frames of a GIF, all with the same palette."""
     height, width = layout.tiles.shape
     times = [int(time) for time in worlds.time]
     frames_of_looks = [looks(layout, _frame(worlds, number)) for number in range(len(times))]
@@ -268,9 +268,9 @@ def _frames(
 
 
 def _palette(tiles: Sequence[UInt8[np.ndarray, "cell cell 3"]], bar: Image.Image) -> Image.Image:
-    """An image with the palette of the video.
+    """An image with the palette of the GIF.
 
-    A few of its 256 colours stay unused, since Pillow uses one to mark unchanged pixels of a frame.
+    A few of its 256 colours stay unused, since Pillow needs one to mark unchanged pixels.
     """
     pixels = np.concatenate(tiles).reshape(-1, 3)
     bar_pixels = np.resize(np.asarray(bar).reshape(-1, 3), (_PALETTE_SAMPLES // 20, 3))

@@ -18,6 +18,9 @@ from .._layout import Layout
 from .._world import World
 from ._looks import Look, Number
 
+SMALLEST_CELL = 16
+"""The smallest side of a cell in pixels for which a picture is recognisable."""
+
 _PLAYER = """
 <div id="{name}" style="display:inline-block;font-family:sans-serif">
 <img style="display:block;image-rendering:auto" alt="a video of {count} frames">
@@ -50,8 +53,8 @@ _PLAYER = """
 
 @final
 class Video:
-    """A sequence of frames, which a notebook displays as a player with a slider. It needs no
-    server, and stays in the saved notebook.
+    """A sequence of frames, which a notebook displays as a player with a slider. The player needs
+    no server, and is saved with the notebook.
 
     - `frames`: the frames, each as the bytes of a PNG file.
     - `frames_per_second`: the playback speed.
@@ -64,11 +67,11 @@ class Video:
         return len(self.frames)
 
     def _repr_html_(self) -> str:
-        # Each picture once: in many games most steps change nothing that is drawn.
+        # Equal pictures are stored once: in many games, most steps change nothing that is drawn.
         different = list(dict.fromkeys(self.frames))
         number = {frame: i for i, frame in enumerate(different)}
         order = [number[frame] for frame in self.frames]
-        # The name is made of the pictures, so that a notebook saved twice is the same file.
+        # The name is a hash of the pictures, so that a notebook that is run twice stays the same.
         digest = hashlib.sha256(b"".join(different) + bytes(str(order), "ascii")).hexdigest()
         return _PLAYER.format(
             name=f"eqgrid-{digest[:16]}",
@@ -78,40 +81,6 @@ class Video:
             order=json.dumps(order),
             pause=max(1, round(1000 / self.frames_per_second)),
         )
-
-
-SMALLEST_CELL = 16
-"""The smallest side of a cell in pixels for which a picture is recognisable."""
-
-
-def _check_size(cell_pixels: int) -> None:
-    if cell_pixels < SMALLEST_CELL:
-        raise ValueError(
-            f"`cell_pixels` must be at least {SMALLEST_CELL} to be recognisable, not {cell_pixels}."
-        )
-
-
-def _concrete(
-    layout: Layout, worlds: World, cell_pixels: int, leading: int
-) -> tuple[Layout, World]:
-    """Checks that the worlds fit the layout, and converts both to NumPy arrays."""
-    _check_size(cell_pixels)
-    # A program that draws every step of many games hands over NumPy arrays, which stay as they are.
-    if not isinstance(layout.tiles, np.ndarray):
-        layout = jax.tree.map(np.asarray, layout)
-    if not isinstance(worlds.time, np.ndarray):
-        worlds = jax.tree.map(np.asarray, worlds)
-    grid = worlds.cells.object.shape[leading:]
-    if worlds.cells.object.ndim != leading + 2 or grid != layout.tiles.shape:
-        kind = "a leading time axis and the layout's grid" if leading else "the layout's grid"
-        raise ValueError(
-            f"The cells of the world are {worlds.cells.object.shape}, but they must have {kind} of "
-            f"{layout.tiles.shape} cells."
-        )
-    position = worlds.bodies.position
-    if (position < 0).any() or (position >= np.asarray(grid)).any():
-        raise ValueError(f"An agent stands outside of the layout's grid of {grid} cells.")
-    return layout, worlds
 
 
 def render(
@@ -131,7 +100,7 @@ def render(
 
     **Raises:** `ValueError` when `cell_pixels` is too small, or the world does not fit the layout.
     """
-    layout, world = _concrete(layout, world, cell_pixels, leading=0)
+    layout, world = _to_numpy(layout, world, cell_pixels, leading=0)
     return _pictures().draw(layout, world, cell_pixels, caption)
 
 
@@ -164,11 +133,26 @@ def render_episode(
     return _pictures().gif(layout, worlds, cell_pixels, frames_per_second, shown)
 
 
-def looks(layout: Layout, world: World) -> list[Look]:
-    """What the picture of each cell shows, in row-major order.
+def video(
+    layout: Layout,
+    worlds: World,
+    *,
+    cell_pixels: int = 32,
+    frames_per_second: Number = 8,
+    captions: Sequence[str] | None = None,
+) -> Video:
+    """Draws an episode as a video, which a notebook displays as a player. The arguments and errors
+    are those of `render_episode`.
+    """
+    layout, worlds, shown = _check_video(layout, worlds, cell_pixels, frames_per_second, captions)
+    return Video(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)
 
-    A program that draws worlds itself, such as a web page, draws a picture for each look with
-    `draw_look` once, and then puts pictures together.
+
+def looks(layout: Layout, world: World) -> list[Look]:
+    """The inputs of the picture of each cell, in row-major order.
+
+    A program that draws many worlds, such as a web page, draws each look once with `draw_look`,
+    and then joins the pictures.
 
     **Arguments:**
 
@@ -177,8 +161,19 @@ def looks(layout: Layout, world: World) -> list[Look]:
 
     **Raises:** `ValueError` when the world does not fit the layout.
     """
-    layout, world = _concrete(layout, world, SMALLEST_CELL, leading=0)
+    layout, world = _to_numpy(layout, world, SMALLEST_CELL, leading=0)
     return _pictures().looks(layout, world)
+
+
+def bare_looks(layout: Layout) -> list[Look]:
+    """The inputs of the picture of each cell of a bare layout, in row-major order: without objects,
+    timers, agents and an overlay.
+
+    **Arguments:**
+
+    - `layout`: the layout, with concrete arrays.
+    """
+    return _pictures().bare_looks(jax.tree.map(np.asarray, layout))
 
 
 def draw_look(
@@ -189,7 +184,7 @@ def draw_look(
     **Arguments:**
 
     - `kinds`: the kinds of the layout.
-    - `look`: what the picture shows, as `looks` returns it.
+    - `look`: the inputs of the picture, as returned by `looks`.
     - `cell_pixels`: the side of the picture in pixels, at least 16.
 
     **Returns:** the image, RGB.
@@ -203,8 +198,9 @@ def draw_look(
 def draw_over_look(
     kinds: Kinds, look: Look, cell_pixels: int = 64
 ) -> UInt8[np.ndarray, "cell_pixels cell_pixels 4"]:
-    """Draws what is over the tile of a cell: the object, the agent and the mark, as far as there
-    are any. A program that puts it over the picture of the bare tile needs few pictures for many
+    """Draws the object, the agent and the overlay of a cell on a transparent background.
+
+    A program that puts these pictures over pictures of bare tiles needs few pictures for many
     looks.
 
     **Arguments:** as in `draw_look`.
@@ -217,38 +213,12 @@ def draw_over_look(
     return _pictures().over_tile(kinds, look, cell_pixels)
 
 
-def bare_looks(layout: Layout) -> list[Look]:
-    """What the picture of each cell of a bare layout shows, in row-major order: no objects, timers,
-    agents and marks.
-
-    **Arguments:**
-
-    - `layout`: the layout, with concrete arrays.
-    """
-    return _pictures().bare_looks(jax.tree.map(np.asarray, layout))
-
-
 def look_png(kinds: Kinds, look: Look, cell_pixels: int = 64, *, over: bool = False) -> bytes:
-    """The picture that `draw_look` draws, or with `over` the one that `draw_over_look` draws, as a
-    PNG file. The other arguments and the errors are the same.
+    """The picture of `draw_look`, or of `draw_over_look` if `over` is true, as a PNG file. The
+    other arguments and the errors are the same.
     """
     _check_size(cell_pixels)
     return _pictures().tile_png(kinds, look, cell_pixels, over)
-
-
-def video(
-    layout: Layout,
-    worlds: World,
-    *,
-    cell_pixels: int = 32,
-    frames_per_second: Number = 8,
-    captions: Sequence[str] | None = None,
-) -> Video:
-    """Draws an episode as a video, which a notebook displays as a player. The arguments and errors
-    are as in `render_episode`.
-    """
-    layout, worlds, shown = _check_video(layout, worlds, cell_pixels, frames_per_second, captions)
-    return Video(_pictures().pngs(layout, worlds, cell_pixels, shown), frames_per_second)
 
 
 def _check_video(
@@ -258,7 +228,10 @@ def _check_video(
     frames_per_second: Number,
     captions: Sequence[str] | None,
 ) -> tuple[Layout, World, Sequence[str | None]]:
-    layout, worlds = _concrete(layout, worlds, cell_pixels, leading=1)
+    """Checks the arguments, and returns the layout and the worlds as NumPy arrays, and a caption or
+    `None` for each frame.
+    """
+    layout, worlds = _to_numpy(layout, worlds, cell_pixels, leading=1)
     count = len(worlds.time)
     if count == 0:
         raise ValueError("An episode needs at least one world to make a video of.")
@@ -269,6 +242,36 @@ def _check_video(
             f"There are {len(captions)} captions for {count} frames: give one for each."
         )
     return layout, worlds, [None] * count if captions is None else captions
+
+
+def _to_numpy(
+    layout: Layout, worlds: World, cell_pixels: int, leading: int
+) -> tuple[Layout, World]:
+    """Checks that the worlds fit the layout, and converts both to NumPy arrays."""
+    _check_size(cell_pixels)
+    # NumPy arrays are not converted again, for programs that draw every step of many games.
+    if not isinstance(layout.tiles, np.ndarray):
+        layout = jax.tree.map(np.asarray, layout)
+    if not isinstance(worlds.time, np.ndarray):
+        worlds = jax.tree.map(np.asarray, worlds)
+    grid = worlds.cells.object.shape[leading:]
+    if worlds.cells.object.ndim != leading + 2 or grid != layout.tiles.shape:
+        wanted = "a leading time axis and the layout's grid" if leading else "the layout's grid"
+        raise ValueError(
+            f"The cells of the world are {worlds.cells.object.shape}, but they must have {wanted} "
+            f"of {layout.tiles.shape} cells."
+        )
+    position = worlds.bodies.position
+    if (position < 0).any() or (position >= np.asarray(grid)).any():
+        raise ValueError(f"An agent stands outside of the layout's grid of {grid} cells.")
+    return layout, worlds
+
+
+def _check_size(cell_pixels: int) -> None:
+    if cell_pixels < SMALLEST_CELL:
+        raise ValueError(
+            f"`cell_pixels` must be at least {SMALLEST_CELL} to be recognisable, not {cell_pixels}."
+        )
 
 
 def _pictures() -> ModuleType:
