@@ -20,17 +20,17 @@ def append_vector(
     x: Shaped[Array, "*leading features"], vector: Shaped[Array, " more"]
 ) -> Shaped[Array, "*leading features+more"]:
     """Appends a vector to the last axis of an array, broadcast over all other axes."""
-    planes = jnp.broadcast_to(vector, (*x.shape[:-1], *vector.shape))
-    return jnp.concatenate([x, planes], axis=-1)
+    repeated = jnp.broadcast_to(vector, (*x.shape[:-1], *vector.shape))
+    return jnp.concatenate([x, repeated], axis=-1)
 
 
 @final
 class AppendAgentId(AbstractWrapper):
     """Appends the one-hot index of each agent to the last axis of its observation.
 
-    `agents features` becomes `agents features+agents`; an image `agents height width channels` gets
-    one constant plane per agent. The dtype stays the same. If the observation has several arrays,
-    each of them is extended.
+    `agents features` becomes `agents features+agents`, and an image `agents height width channels`
+    gets one constant plane per agent. The dtype stays the same. If the observation has several
+    arrays, the wrapper extends each of them.
 
     ```python
     from eqgrid import AppendAgentId, make
@@ -61,7 +61,7 @@ class AppendAgentId(AbstractWrapper):
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         observation, state = self.env.reset(key)
-        return _append(observation), state
+        return _append_agent_id(observation), state
 
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
@@ -69,16 +69,16 @@ class AppendAgentId(AbstractWrapper):
         timestep, state = self.env.step(key, state, action)
         timestep = dataclasses.replace(
             timestep,
-            observation=_append(timestep.observation),
-            final_observation=_append(timestep.final_observation),
+            observation=_append_agent_id(timestep.observation),
+            final_observation=_append_agent_id(timestep.final_observation),
         )
         return timestep, state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        return _append(self.env.observe(state))
+        return _append_agent_id(self.env.observe(state))
 
 
-def _append(
+def _append_agent_id(
     observation: PyTree[Shaped[Array, "agents ..."]],
 ) -> PyTree[Shaped[Array, "agents ..."]]:
     def append(x: Shaped[Array, "agents ..."]) -> Shaped[Array, "agents ..."]:
@@ -91,9 +91,9 @@ def _append(
 class AppendTimeLeft(AbstractWrapper):
     """Appends the fraction of the episode that is left to the last axis of each observation.
 
-    It falls linearly from 1 at the reset to 0 after `horizon` steps, and stays there, so that
-    values and policies can depend on the remaining time (Pardo et al. 2018, "Time Limits in
-    Reinforcement Learning"). `agents features` becomes `agents features+1`.
+    Values and policies can then depend on the remaining time (Pardo et al. 2018, "Time Limits in
+    Reinforcement Learning"). The fraction falls linearly from 1 at the reset to 0 after `horizon`
+    steps, and stays 0. `agents features` becomes `agents features+1`.
 
     ```python
     from eqgrid import AppendTimeLeft, make
@@ -108,7 +108,7 @@ class AppendTimeLeft(AbstractWrapper):
     - `horizon`: the number of steps of an episode, at least 1. It is an array leaf, so that Modules
         with different horizons can be batched.
 
-    **Raises:** `ValueError` for a wrong nesting, a horizon below 1, or another observation. A
+    **Raises:** `ValueError` for a wrong nesting, a horizon below 1, or any other observation. A
     traced horizon is not checked.
     """
 

@@ -1,4 +1,4 @@
-"""Wrappers for the end of an episode: AutoReset starts the next one, and TimeLimit truncates it."""
+"""Wrappers for the end of an episode: `TimeLimit` ends it, and `AutoReset` starts the next one."""
 
 import dataclasses
 from typing import final
@@ -30,12 +30,12 @@ class AbstractAutoReset(AbstractWrapper):
     """A wrapper whose `step` resets the environment on the same step on which an episode ends.
 
     No other environment or wrapper resets by itself. On the last step of an episode, `observation`
-    is the first observation of the next episode, and `final_observation` is the last one of the
-    episode that ended; all other fields of the timestep belong to the episode that ended. The state
-    belongs to the next episode. On all other steps, `step` returns the result of the inner
-    environment.
+    is the first observation of the next episode, and the returned state belongs to the next
+    episode. `final_observation` is the last observation of the episode that ended, and all other
+    fields of the timestep belong to that episode, too. On all other steps, `step` returns the
+    result of the inner environment.
 
-    Other wrappers, rollouts, evaluations and adapters accept any subclass as they do `AutoReset`.
+    Other wrappers, rollouts, evaluations and adapters treat all subclasses like `AutoReset`.
     """
 
 
@@ -43,12 +43,12 @@ class AbstractAutoReset(AbstractWrapper):
 class AutoReset(AbstractAutoReset):
     """Resets the environment on the same step on which an episode ends.
 
-    `observation` is recomputed from the state after the reset, so under `jit` the final observation
-    costs nothing if it is not used.
+    `observation` is computed from the state after the reset, so under `jit` the final observation
+    costs nothing if it is not used. The state is the state of the inner environment.
 
-    By default, a reset is computed in every step and selected where it is needed, because `vmap`
-    computes both branches anyway. With `lazy`, it is computed only in steps in which an episode
-    ends somewhere in the batch. AutoReset has no state of its own: its state is the inner state.
+    By default, every step computes a reset and selects it where an episode ends, because `vmap`
+    computes both branches anyway. With `lazy`, only steps in which an episode of the batch ends
+    compute resets.
 
     ```python
     from eqgrid import AutoReset, LogEpisodes, make
@@ -59,9 +59,9 @@ class AutoReset(AbstractAutoReset):
     **Arguments:**
 
     - `env`: a single environment, including all wrappers whose state must be reset with an episode.
-    - `lazy`: whether to skip resets that are not needed. It is faster where a reset is expensive,
-        as with random initial states, and episodes end together. The results are the same, but a
-        lazy step does not support reverse-mode differentiation.
+    - `lazy`: whether to skip resets that are not needed. This is faster if resets are expensive, as
+        with random initial states, and episodes end at the same time. The results are the same,
+        but a lazy step does not support reverse-mode differentiation.
 
     **Raises:** `ValueError` for a wrong nesting.
     """
@@ -102,7 +102,7 @@ class AutoReset(AbstractAutoReset):
             reset_key,
             stepped,
         )
-        state = eqx.combine(arrays, stepped)  # leaves that are not arrays, such as functions, stay
+        state = eqx.combine(arrays, stepped)  # other leaves, such as functions, never change
         observation = self.env.observe(state)
         check_leading((self.num_agents,), observation=observation)
         return dataclasses.replace(timestep, observation=observation), state
@@ -123,11 +123,11 @@ class StepCountState(AbstractWrapperState):
 class TimeLimit(AbstractWrapper):
     """Truncates an episode after `limit` steps.
 
-    It sets `truncated` on that step, and leaves it unchanged before. A time limit belongs to the
-    experiment, not to the task, so the state after it still has a value (Pardo et al. 2018, "Time
-    Limits in Reinforcement Learning"). If an agent terminates on the same step, both `terminated`
-    and `truncated` are true; `terminated` takes precedence, and the learner does not bootstrap. If
-    one limit is nested in another, the shorter one applies.
+    It sets `truncated` on that step. A time limit belongs to the experiment, not to the task, so
+    the state after it still has a value (Pardo et al. 2018, "Time Limits in Reinforcement
+    Learning"). If an agent terminates on the same step, both `terminated` and `truncated` are true:
+    `terminated` takes precedence, and the learner does not bootstrap. Of two nested limits, the
+    shorter limit applies.
 
     ```python
     from eqgrid import TimeLimit, make

@@ -38,11 +38,16 @@ class LogEpisodesState(AbstractWrapperState):
 class LogEpisodes(AbstractWrapper):
     """Adds the return and length of an episode to `info`, on the step that ends it.
 
-    The new entries are `"episode_done"` (a Bool scalar) and, zero unless it is true,
-    `"episode_return"` (Float, `agents`: the sum of each agent's unshaped rewards until it
-    terminates; see `TimeStep`), `"episode_length"` (an Int scalar, in steps), and
-    `"episode_<name>"` for every name in `totals`. The sums restart after every episode, so it works
-    inside and outside `AutoReset`.
+    The new entries are:
+
+    - `"episode_done"` (a Bool scalar): whether the episode ends on this step. The other entries are
+        0 unless it does.
+    - `"episode_return"` (Float, `agents`): the sum of each agent's unshaped rewards until it
+        terminates; see `TimeStep`.
+    - `"episode_length"` (an Int scalar): the number of steps.
+    - `"episode_<name>"`: the sum of the entry `name`, for every name in `totals`.
+
+    The sums restart after every episode, so this wrapper works inside and outside `AutoReset`.
 
     ```python
     from eqgrid import AutoReset, LogEpisodes, Vectorize, make
@@ -55,9 +60,8 @@ class LogEpisodes(AbstractWrapper):
     - `env`: a single environment with its raw reward; reward shaping and normalisation go outside
         this wrapper.
     - `totals`: names of `info` entries to sum over the episode, such as event counts per step.
-        Floats are summed as floats, integers and booleans as integers. Entries need not have an
-        `agents` axis, so they are summed until the episode ends, including entries of agents that
-        have terminated.
+        Floats are summed as floats, integers and booleans as integers. The sums include entries of
+        agents that have terminated, since an entry need not have an `agents` axis.
 
     **Raises:** `ValueError` for a wrong nesting, or a name that is not in `info`.
     """

@@ -1,5 +1,5 @@
-"""Vectorize, which separates wrappers of one environment from wrappers of a batch, and checks of
-the nesting of wrappers.
+"""`Vectorize`, between wrappers of one environment and wrappers of a batch of environments, and
+checks of the nesting of wrappers.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def iter_wrappers(
 ) -> Iterator[AbstractWrapper | AbstractVectorWrapper]:
     """Iterates over the wrappers around an environment, from the outermost to the innermost.
 
-    It stops at `Vectorize`: start again from `vectorize.env` for the wrappers inside it.
+    It stops at `Vectorize`; continue with `vectorize.env` for the wrappers inside it.
     """
     while isinstance(env, AbstractWrapper | AbstractVectorWrapper):
         yield env
@@ -142,7 +142,8 @@ class Vectorize(AbstractVectorEnv):
         check_state(unwrap(self.env), unwrap_state(state))
         return observation, state
 
-    @eqx.filter_jit  # so that a program with several calls of `step` traces the environment once
+    # With `filter_jit`, a program with several calls of `step` traces the environment only once.
+    @eqx.filter_jit
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
     ) -> tuple[TimeStep, PyTree]:

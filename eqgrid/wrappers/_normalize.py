@@ -1,4 +1,4 @@
-"""Wrappers that normalise observations and rewards by running moments."""
+"""Wrappers that normalise observations and rewards with running moments: means and variances."""
 
 from typing import final
 
@@ -23,8 +23,12 @@ from ._nesting import check_vector_env, contains_wrapper
 
 @final
 class NormalizeObservationState(AbstractWrapperState):
-    """The moments with which the last observation was normalised, the last observation and final
-    observation before normalisation (`None` unless `keep_raw`), and the inner state.
+    """The state of `NormalizeObservation`.
+
+    - `env_state`: the inner state.
+    - `moments`: the moments with which the last observation was normalised.
+    - `raw`: the last observation and final observation before normalisation; `None` unless
+        `keep_raw`.
     """
 
     env_state: PyTree
@@ -36,15 +40,15 @@ class NormalizeObservationState(AbstractWrapperState):
 class NormalizeObservation(AbstractVectorWrapper):
     """Normalises observations to `clip((x - mean) / sqrt(variance + epsilon), -clip, clip)`.
 
-    There is one set of moments per array of the observation, of the shape of one agent's array,
-    shared by all environments and agents. Each batch of observations is first added to the moments
-    and then normalised with them. This includes the observations of `reset`, but not final
-    observations, nor observations of agents that have terminated. Observations are not renormalised
-    later, so the policy and the learner use the same values. The result is floating-point, whatever
-    the dtype of the observation. The mask of a `Masked` observation stays the same.
+    Each array of the observation has one set of moments, with the shape of one agent's array. All
+    environments and agents share it. Each batch of observations is first added to the moments, and
+    then normalised with them. Final observations, and observations of agents that have terminated,
+    are not added. Observations are not normalised again later, so the policy and the learner use
+    the same values. The result is floating-point for all dtypes of observations. The mask of a
+    `Masked` observation stays the same.
 
-    A replay buffer stores raw observations (`keep_raw` and `raw`), and normalises its samples with
-    the current moments (`normalize`).
+    With `keep_raw`, a replay buffer can store raw observations (see `raw`), and normalise its
+    samples with the current moments (see `normalize`).
 
     For evaluation, `freeze` the moments:
     `evaluation = NormalizeObservation(other_envs).freeze(state)` normalises with the moments in
@@ -62,8 +66,8 @@ class NormalizeObservation(AbstractVectorWrapper):
     - `env`: a vector environment.
     - `epsilon`: added to the variance.
     - `clip`: the largest magnitude; `jnp.inf` for no clipping.
-    - `moments`: the moments to start from in `reset`; by default, the moments of no samples.
-    - `frozen`: whether `moments` are never updated.
+    - `moments`: the moments with which `reset` starts; by default, the moments of no samples.
+    - `frozen`: whether `moments` stay the same in every reset and step.
     - `keep_raw`: whether the state keeps the last raw observations, for `raw`.
 
     **Raises:** `ValueError` for a wrong nesting, if `frozen` without `moments`, or for a number out
@@ -111,11 +115,11 @@ class NormalizeObservation(AbstractVectorWrapper):
 
         **Raises:** `ValueError` when `state` contains no moments.
         """
-        moments = jax.tree.map(jnp.copy, _find(state, "freeze").moments)
+        moments = jax.tree.map(jnp.copy, _find_state(state, "freeze").moments)
         return self._with(moments, frozen=True)
 
     def thaw(self) -> "NormalizeObservation":
-        """This wrapper with moments that are updated again, from the current ones on."""
+        """This wrapper with moments that are updated again, starting from the current moments."""
         return self._with(self.moments, frozen=False)
 
     def normalize(
@@ -133,7 +137,7 @@ class NormalizeObservation(AbstractVectorWrapper):
 
         **Raises:** `ValueError` when `state` contains no moments.
         """
-        return self._normalize(_find(state, "normalize").moments, observation)
+        return self._normalize(_find_state(state, "normalize").moments, observation)
 
     def raw(
         self, state: PyTree
@@ -142,14 +146,14 @@ class NormalizeObservation(AbstractVectorWrapper):
 
         **Arguments:**
 
-        - `state`: as in `normalize`, of a wrapper with `keep_raw`.
+        - `state`: the state of any stack that contains a `NormalizeObservation` with `keep_raw`.
 
         **Returns:** the observation and the final observation of the last step; after a reset, both
         are the first observation.
 
-        **Raises:** `ValueError` when `state` does not have them.
+        **Raises:** `ValueError` when `state` contains no raw observations.
         """
-        raw = _find(state, "raw").raw
+        raw = _find_state(state, "raw").raw
         if raw is None:
             raise ValueError(
                 "The state keeps no raw observations: use NormalizeObservation(env, keep_raw=True)."
@@ -165,10 +169,10 @@ class NormalizeObservation(AbstractVectorWrapper):
             seen, _ = split_mask(observation)
             start = jax.tree.map(lambda x: RunningMoments.empty(x.shape[2:]), seen)
         # The moments of no samples are constants, with which XLA may round the returned observation
-        # and the stored moments differently. The barrier makes `observe` bitwise equal to the first
-        # observation.
-        everybody = jnp.ones((self.num_envs, self.num_agents), bool)
-        moments = self._update(jax.lax.optimization_barrier(start), observation, everybody)
+        # and the stored moments differently. With the barrier, `observe` returns the same bits as
+        # `reset`.
+        all_agents = jnp.ones((self.num_envs, self.num_agents), bool)
+        moments = self._update(jax.lax.optimization_barrier(start), observation, all_agents)
         raw = (observation, jax.tree.map(jnp.copy, observation)) if self.keep_raw else None
         state = NormalizeObservationState(env_state=env_state, moments=moments, raw=raw)
         return self._normalize(moments, observation), state
@@ -240,19 +244,25 @@ class NormalizeObservation(AbstractVectorWrapper):
         return per_env(leaf.astype(float), self.epsilon, self.clip)
 
 
-def _find(state: PyTree, method: str) -> NormalizeObservationState:
+def _find_state(state: PyTree, method: str) -> NormalizeObservationState:
     """The state of the `NormalizeObservation` in the state of a stack of wrappers."""
     while isinstance(state, AbstractWrapperState):
         if isinstance(state, NormalizeObservationState):
             return state
         state = state.env_state
-    raise ValueError(f"{method} needs the state of a NormalizeObservation; there is none in this.")
+    raise ValueError(
+        f"{method} needs the state of a NormalizeObservation, but the given state contains none."
+    )
 
 
 @final
 class NormalizeRewardState(AbstractWrapperState):
-    """The running discounted returns and their moments, the agents that have not terminated, and
-    the inner state.
+    """The state of `NormalizeReward`.
+
+    - `env_state`: the inner state.
+    - `discounted_return`: the running discounted return of each agent.
+    - `active`: the agents that have not terminated.
+    - `moments`: the moments of the discounted returns.
     """
 
     env_state: PyTree
@@ -265,11 +275,12 @@ class NormalizeRewardState(AbstractWrapperState):
 class NormalizeReward(AbstractVectorWrapper):
     """Divides the reward by the standard deviation of the running discounted return.
 
-    With `g <- gamma * g + reward`, kept per environment and agent and set to 0 where an episode
-    ends, the reward becomes `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`. The variance
-    is shared by all environments and agents, and excludes agents that have terminated (Engstrom et
-    al. 2020, "Implementation Matters in Deep Policy Gradients", section 3). The mean is not
-    subtracted. `LogEpisodes` is inside this wrapper, so the logged returns are unscaled.
+    Each agent of each environment has a running discounted return, `g <- gamma * g + reward`, which
+    is set to 0 where an episode ends. The reward becomes
+    `clip(reward / sqrt(variance(g) + epsilon), -clip, clip)`. All environments and agents share the
+    variance, which excludes agents that have terminated (Engstrom et al. 2020, "Implementation
+    Matters in Deep Policy Gradients", section 3). The mean is not subtracted. `LogEpisodes` is
+    inside this wrapper, so the logged returns are unscaled.
 
     ```python
     from eqgrid import AutoReset, LogEpisodes, NormalizeReward, Vectorize, make

@@ -1,4 +1,4 @@
-"""A schedule, and the wrappers that follow one: a scheduled value, and a shaped reward."""
+"""Schedules, and wrappers that follow them: a scheduled number, and a shaped reward."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,11 +24,11 @@ from ._nesting import check_single_env, iter_wrappers
 
 @final
 class LinearSchedule(eqx.Module):
-    """A schedule that changes linearly from `start` to `end` in `steps` steps, and then stays.
+    """A schedule that changes linearly from `start` to `end` in `steps` steps, and stays at `end`.
 
-    An optax schedule is a closure over its numbers, so other numbers recompile the program. Here
-    they are array leaves: changing them does not recompile, and `eqx.filter_vmap` over a batch of
-    schedules is a sweep.
+    Its numbers are array leaves: changing them does not recompile a program, and `eqx.filter_vmap`
+    can map over a batch of schedules. An optax schedule is a closure over its numbers, so changing
+    them recompiles.
 
     ```python
     import jax.numpy as jnp
@@ -43,7 +43,7 @@ class LinearSchedule(eqx.Module):
 
     - `start`: the value at a count of 0.
     - `end`: the value from a count of `steps` on.
-    - `steps`: the length of the change, above 0; in `ShapedReward`, counted in steps of one
+    - `steps`: the length of the change, above 0. `ShapedReward` counts the steps of one
         environment.
 
     **Raises:** `ValueError` when a number is not finite, or `steps` is not above 0. Traced numbers
@@ -77,12 +77,12 @@ class ScheduledState(AbstractWrapperState):
 
 @final
 class Scheduled(AbstractWrapper):
-    """Sets a number of the environment inside to `schedule(count)`, such as the share of episodes
-    that have a partner.
+    """Sets a number of the inner environment, such as the share of episodes with a partner, to
+    `schedule(count)`.
 
-    `count` is the number of steps of this one environment, the current one included, over all its
-    episodes: a batch of `n` environments takes `n` steps while `count` rises by 1. It must not
-    restart with an episode, so this wrapper goes outside `AutoReset`.
+    `count` is the number of steps of one environment over all its episodes, including the current
+    step. A batch of `n` environments takes `n` steps while `count` rises by 1. It must not restart
+    with an episode, so this wrapper goes outside `AutoReset`.
 
     ```python
     from eqgrid import AutoReset, LinearSchedule, RandomPartner, OneOf, Scheduled, WithPartner, make
@@ -95,8 +95,9 @@ class Scheduled(AbstractWrapper):
     **Arguments:**
 
     - `env`: a single environment.
-    - `where`: picks the number, a scalar array, out of `env`, as in `equinox.tree_at`. Environments
-        with the same function share compiled programs, and a function of a module can be pickled.
+    - `where`: a function that picks the number, a scalar array, out of `env`, as in
+        `equinox.tree_at`. Environments with the same function share compiled programs, and a
+        module-level function can be pickled.
     - `schedule`: the number as a function of `count` (an Int scalar), for example a
         `LinearSchedule`.
 
@@ -124,21 +125,21 @@ class Scheduled(AbstractWrapper):
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         count = jnp.zeros((), dtype=int)
-        observation, env_state = self._at(count).reset(key)
+        observation, env_state = self._scheduled_env(count).reset(key)
         return observation, ScheduledState(env_state=env_state, count=count)
 
     def step(
         self, key: PRNGKeyArray, state: ScheduledState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, ScheduledState]:
         count = state.count + 1
-        timestep, env_state = self._at(count).step(key, state.env_state, action)
+        timestep, env_state = self._scheduled_env(count).step(key, state.env_state, action)
         return timestep, ScheduledState(env_state=env_state, count=count)
 
     def observe(self, state: ScheduledState) -> PyTree[Shaped[Array, "agents ..."]]:
-        return self._at(state.count).observe(state.env_state)
+        return self._scheduled_env(state.count).observe(state.env_state)
 
-    def _at(self, count: Int[Array, ""]) -> AbstractEnv:
-        """The environment at a number of steps."""
+    def _scheduled_env(self, count: Int[Array, ""]) -> AbstractEnv:
+        """The environment with the number that the schedule sets after `count` steps."""
         # A schedule is user code; optax's own schedules mix integers and floats.
         with jax.numpy_dtype_promotion("standard"):
             number = jnp.asarray(self.schedule(count), dtype=self.where(self.env).dtype)
@@ -157,10 +158,10 @@ class ShapedRewardState(AbstractWrapperState):
 class ShapedReward(AbstractWrapper):
     """Adds a weighted shaping reward: `reward + schedule(count) * info[key]`.
 
-    `count` is the number of earlier steps of this one environment, over all its episodes: a batch
-    of `n` environments takes `n` steps while `count` rises by 1. It must not restart with an
-    episode, so this wrapper goes outside `AutoReset`; and it goes outside `LogEpisodes`, which logs
-    the raw reward.
+    `count` is the number of earlier steps of one environment over all its episodes. A batch of `n`
+    environments takes `n` steps while `count` rises by 1. It must not restart with an episode, so
+    this wrapper goes outside `AutoReset`. It also goes outside `LogEpisodes`, which logs the raw
+    reward.
 
     ```python
     from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, make
@@ -172,8 +173,8 @@ class ShapedReward(AbstractWrapper):
     **Arguments:**
 
     - `env`: a single environment whose `info[key]` is a Float of shape `agents`.
-    - `schedule`: the weight as a function of `count` (an Int scalar), for example a
-        `LinearSchedule` or any optax schedule; or a number, for a constant weight.
+    - `schedule`: a constant weight, or the weight as a function of `count` (an Int scalar), for
+        example a `LinearSchedule` or any optax schedule.
     - `key`: the entry of `info` with the shaping reward.
 
     **Raises:** `ValueError` for a wrong nesting, if `info[key]` is missing or has another shape or

@@ -1,7 +1,5 @@
-"""Wrappers that replace one agent's actions by a partner's, and that design such partners.
-
-`DesignPartners` keeps the partners with the highest variance of returns, from which the learner can
-learn most.
+"""Wrappers in which a partner acts for one agent: `WithPartner` samples a partner for each episode,
+and `DesignPartners` selects the partners from which the learner can learn most.
 """
 
 import dataclasses
@@ -32,9 +30,7 @@ from ._episode_ends import AbstractAutoReset
 from ._nesting import Vectorize, check_single_env, check_vector_env, contains_wrapper, iter_wrappers
 
 REPLACED = "replaced"
-"""The key in `info` of a boolean per agent: whether a partner's action replaced the agent's own
-action.
-"""
+"""The key in `info` of a boolean per agent: whether a partner's action replaced the agent's."""
 TAKEN = "taken"
 """The key in `info` of the actions that all agents took, including the partner's."""
 
@@ -49,8 +45,8 @@ class WithPartnerState(AbstractWrapperState):
     - `present`: whether there is a partner in this episode.
     - `seat`: the index of the agent for which the partner acts.
     - `number`: the index of the partner among `partners`.
-    - `level`: the probability that an action of the partner is replaced by a random one.
-    - `bias`: the logits of its random actions; `None` if all are equally likely.
+    - `level`: the noise level: the probability that a random action replaces the partner's action.
+    - `bias`: the logits of the random actions; `None` if all are equally likely.
     - `carry`: the partner's memory.
     """
 
@@ -68,14 +64,15 @@ class WithPartner(AbstractWrapper):
     """Lets a partner act for one agent, so that the other agents learn to play with it.
 
     Each reset samples whether there is a partner in this episode, its seat, its index in
-    `partners`, and its noise level. The action given for its seat is then replaced:
-    `info[REPLACED]` marks this agent, and `info[TAKEN]` has the actions that all agents took.
-    `agents.collect_rollout` excludes replaced actions from learning. With policies of earlier runs
-    as partners, this is the second stage of fictitious co-play (Strouse et al. 2021, "Collaborating
-    with Humans without Human Data"). Without `partners`, the given action is kept except for the
-    noise: the partner is then a mixture of the learner's own policy and a random one, as in E3T
-    (Yan et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI
-    Coordination").
+    `partners`, and its noise level. In each step, the partner's action replaces the action that is
+    passed for its seat. `info[REPLACED]` marks this agent, and `info[TAKEN]` contains the actions
+    that all agents took. `agents.collect_rollout` excludes replaced actions from learning.
+
+    With policies of earlier runs as partners, this is the second stage of fictitious co-play
+    (Strouse et al. 2021, "Collaborating with Humans without Human Data"). Without `partners`, only
+    the noise replaces actions: the partner is a mixture of the learner's own policy and a random
+    policy, as in E3T (Yan et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot
+    Human-AI Coordination").
 
     ```python
     from eqgrid import OneOf, WithPartner, make
@@ -88,12 +85,12 @@ class WithPartner(AbstractWrapper):
     **Arguments:**
 
     - `env`: a single environment, not yet inside `AutoReset`.
-    - `partners`: the partners to sample from, uniformly; `None` for the agents themselves.
+    - `partners`: the partners to sample from, uniformly; `None` for the learner's own policy.
     - `share`: the probability that an episode has a partner.
-    - `noise`: the lower and upper bound of the probability with which an action of the partner is
-        replaced by a random one; sampled uniformly for each episode.
-    - `biased`: whether some random actions are more likely than others: each episode then samples
-        their probabilities uniformly from all distributions. Otherwise all are equally likely.
+    - `noise`: the bounds of the noise level, which each episode samples uniformly between them. The
+        noise level is the probability that a random action replaces the partner's action.
+    - `biased`: whether each episode samples the probabilities of the random actions, uniformly from
+        all distributions. By default, all actions are equally likely.
 
     **Raises:** `ValueError` for a wrong nesting, for an environment with one agent, for a
     probability outside 0 to 1, if the lower bound of the noise exceeds the upper one, or for
@@ -162,10 +159,10 @@ class WithPartner(AbstractWrapper):
         env_key, act_key, random_key, level_key = jax.random.split(key, 4)
         # Under jit, the observation is not computed if it is not used.
         observation = self.env.observe(state.env_state)
-        chosen, carry = self._choose(observation, state, action, act_key)
-        drawn = sample_allowed(self.action_space, observation, state.seat, random_key, state.bias)
-        drawn = drawn.astype(action.dtype)
-        chosen = jnp.where(jax.random.bernoulli(level_key, state.level), drawn, chosen)
+        chosen, carry = self._partner_action(observation, state, action, act_key)
+        noise = sample_allowed(self.action_space, observation, state.seat, random_key, state.bias)
+        noise = noise.astype(action.dtype)
+        chosen = jnp.where(jax.random.bernoulli(level_key, state.level), noise, chosen)
         replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
         action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
         timestep, env_state = self.env.step(env_key, state.env_state, action)
@@ -183,7 +180,7 @@ class WithPartner(AbstractWrapper):
         assert isinstance(self.action_space, Discrete)
         return sample_bias(key, self.action_space.n)
 
-    def _choose(
+    def _partner_action(
         self,
         observation: PyTree[Shaped[Array, "agents ..."]],
         state: WithPartnerState,
@@ -198,22 +195,17 @@ class WithPartner(AbstractWrapper):
         return chosen.astype(action.dtype), carry
 
 
-def sample_bias(key: PRNGKeyArray, num_actions: int) -> Float[Array, " actions"]:
-    """The logits of a distribution over actions, sampled uniformly from all distributions."""
-    return jnp.log(jax.random.dirichlet(key, jnp.ones(num_actions)))
-
-
 @final
 class DesignPartnersState(AbstractWrapperState):
-    """The designs, the returns with each of them, and the inner state.
+    """The designs of partners, the returns with each design, and the inner state.
 
     **Arguments:**
 
     - `env_state`: the inner state.
     - `level`, `bias`: the noise level of each design, and the logits of its random actions.
-    - `returns`: the moments of the returns of each design in this generation.
-    - `generation`: the number of times that designs were replaced.
-    - `begun`: the generation in which the episode of each environment began.
+    - `returns`: the moments of the returns with each design in this generation.
+    - `generation`: the number of earlier generations.
+    - `begun`: the generation in which the current episode of each environment began.
     """
 
     env_state: PyTree
@@ -228,17 +220,19 @@ class DesignPartnersState(AbstractWrapperState):
 class DesignPartners(AbstractVectorWrapper):
     """Keeps the partners with the highest variance of returns, and replaces the others.
 
-    A design is a noise level and a distribution of random actions: the partner is the learner's own
-    policy, with some of its actions replaced by random ones. The noise level is the probability of
-    a replacement. Each design has an equal share of the environments. When all designs have had
-    `episodes` episodes, a generation ends: the half with the highest variance of returns stays, and
-    the other half is sampled again. Levels are uniform from 0 to 1, and ties are broken at random.
-    If the return varies, the learner can influence it, and so can improve. With a partner with
-    which the team always or never succeeds, it cannot. Episodes should be about equally long, since
-    unfinished episodes do not count when a generation ends.
+    A partner is the learner's own policy, some of whose actions are replaced by random actions. Its
+    design is a noise level, which is the probability of a replacement, and a distribution of random
+    actions. Each design has an equal share of the environments.
 
-    This is the curriculum of Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised
-    Partner Design Enables Robust Ad-hoc Teamwork"), except that eqgrid selects by halves.
+    A generation ends when all designs have had `episodes` episodes: the half of the designs with
+    the highest variance of returns stays, and the other half is sampled again. Noise levels are
+    uniform from 0 to 1, and ties are broken at random. Episodes should be about equally long, since
+    episodes that are unfinished at the end of a generation do not count.
+
+    If the return with a partner varies, the learner can influence it and improve. It cannot improve
+    with a partner with which the team always or never succeeds. This is the curriculum of
+    Unsupervised Partner Design (Ruhdorfer et al. 2025, "Unsupervised Partner Design Enables Robust
+    Ad-hoc Teamwork"), except that eqgrid replaces one half of the designs in each generation.
 
     ```python
     from eqgrid import AutoReset, DesignPartners, LogEpisodes, Vectorize, WithPartner, make
@@ -250,8 +244,8 @@ class DesignPartners(AbstractVectorWrapper):
     **Arguments:**
 
     - `env`: a vector environment with `WithPartner(..., biased=True)` and `LogEpisodes` inside.
-    - `num_designs`: the number of designs, an even number that divides the environments.
-    - `episodes`: the number of episodes, at least 2, after which a design is evaluated.
+    - `num_designs`: the number of designs: even, and a divisor of the number of environments.
+    - `episodes`: the number of episodes of each design in a generation, at least 2.
 
     **Raises:** `ValueError` for a wrong nesting or a number out of range.
     """
@@ -287,10 +281,10 @@ class DesignPartners(AbstractVectorWrapper):
     ) -> tuple[PyTree[Shaped[Array, "envs agents ..."]], DesignPartnersState]:
         env_key, design_key = jax.random.split(key)
         observation, env_state = self.env.reset(env_key)
-        level, bias = self._sample(design_key)
-        everywhere = jnp.ones(self.num_envs, bool)
+        level, bias = self._sample_designs(design_key)
+        all_envs = jnp.ones(self.num_envs, bool)
         state = DesignPartnersState(
-            env_state=self._assign(env_state, level, bias, everywhere),
+            env_state=self._assign(env_state, level, bias, all_envs),
             level=level,
             bias=bias,
             returns=self._no_returns(),
@@ -310,24 +304,25 @@ class DesignPartners(AbstractVectorWrapper):
         if "episode_done" not in timestep.info:
             raise ValueError("DesignPartners needs LogEpisodes inside, for the returns.")
         ended: Bool[Array, " envs"] = timestep.info["episode_done"]
-        present = _with_partner(state.env_state).present
+        present = _partner_state(state.env_state).present
+        # An episode that began in an earlier generation was played with an earlier design.
         counted = ended & present & (state.begun == state.generation)
-        groups = (self.num_designs, -1)
-        earned = timestep.info["episode_return"].mean(axis=-1)
+        by_design = (self.num_designs, -1)
+        team_return = timestep.info["episode_return"].mean(axis=-1)
         returns = jax.vmap(RunningMoments.update)(
-            state.returns, earned.reshape(groups), counted.reshape(groups)
+            state.returns, team_return.reshape(by_design), counted.reshape(by_design)
         )
-        over = jnp.all(returns.count >= self.episodes)
+        generation_ends = jnp.all(returns.count >= self.episodes)
         order = jnp.lexsort((jax.random.uniform(tie_key, returns.count.shape), -returns.variance))
-        rank = jnp.argsort(order)
-        kept = ~over | (rank < self.num_designs // 2)
-        level, bias = self._sample(design_key)
+        rank = jnp.argsort(order)  # 0 for the design with the highest variance
+        kept = ~generation_ends | (rank < self.num_designs // 2)
+        level, bias = self._sample_designs(design_key)
         level = jnp.where(kept, state.level, level)
         bias = jnp.where(kept[:, None], state.bias, bias)
         returns = jax.tree.map(
-            lambda new, old: jnp.where(over, new, old), self._no_returns(), returns
+            lambda new, old: jnp.where(generation_ends, new, old), self._no_returns(), returns
         )
-        generation = state.generation + over.astype(int)
+        generation = state.generation + generation_ends.astype(int)
         state = DesignPartnersState(
             env_state=self._assign(env_state, level, bias, ended),
             level=level,
@@ -341,10 +336,10 @@ class DesignPartners(AbstractVectorWrapper):
     def observe(self, state: DesignPartnersState) -> PyTree[Shaped[Array, "envs agents ..."]]:
         return self.env.observe(state.env_state)
 
-    def _sample(
+    def _sample_designs(
         self, key: PRNGKeyArray
     ) -> tuple[Float[Array, " designs"], Float[Array, "designs actions"]]:
-        """New designs, `num_designs` of them."""
+        """The levels and the biases of `num_designs` new designs."""
         level_key, bias_key = jax.random.split(key)
         assert isinstance(self.action_space, Discrete)
         keys = jax.random.split(bias_key, self.num_designs)
@@ -359,15 +354,15 @@ class DesignPartners(AbstractVectorWrapper):
         where: Bool[Array, " envs"],
     ) -> PyTree:
         """Assigns the current designs to the environments in which an episode begins."""
-        own = self.num_envs // self.num_designs
-        old = _with_partner(env_state)
+        repeats = self.num_envs // self.num_designs
+        old = _partner_state(env_state)
         assert old.bias is not None
         new = (
-            jnp.where(where, jnp.repeat(level, own), old.level),
-            jnp.where(where[:, None], jnp.repeat(bias, own, axis=0), old.bias),
+            jnp.where(where, jnp.repeat(level, repeats), old.level),
+            jnp.where(where[:, None], jnp.repeat(bias, repeats, axis=0), old.bias),
         )
         return eqx.tree_at(
-            lambda x: (_with_partner(x).level, _with_partner(x).bias), env_state, new
+            lambda x: (_partner_state(x).level, _partner_state(x).bias), env_state, new
         )
 
     def _no_returns(self) -> RunningMoments:
@@ -375,7 +370,13 @@ class DesignPartners(AbstractVectorWrapper):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.num_designs,)), empty)
 
 
-def _with_partner(state: PyTree) -> WithPartnerState:
+def sample_bias(key: PRNGKeyArray, num_actions: int) -> Float[Array, " actions"]:
+    """The logits of a distribution over actions, sampled uniformly from all distributions."""
+    return jnp.log(jax.random.dirichlet(key, jnp.ones(num_actions)))
+
+
+def _partner_state(state: PyTree) -> WithPartnerState:
+    """The state of `WithPartner` in the state of a stack of wrappers."""
     while not isinstance(state, WithPartnerState):
         state = state.env_state
     return state

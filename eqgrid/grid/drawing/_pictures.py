@@ -245,10 +245,10 @@ def _frames(
     """The frames of a GIF, all with the same palette."""
     height, width = layout.tiles.shape
     times = [int(time) for time in worlds.time]
-    frames_of_looks = [looks(layout, _frame(worlds, number)) for number in range(len(times))]
+    looks_of_frames = [looks(layout, _frame(worlds, number)) for number in range(len(times))]
     tiles = {
         look: tile(layout.kinds, look, cell_pixels)
-        for look in dict.fromkeys(itertools.chain(*frames_of_looks))
+        for look in dict.fromkeys(itertools.chain(*looks_of_frames))
     }
     first_bar = _bar(times[0], captions[0], cell_pixels, width * cell_pixels)
     palette = _palette(list(tiles.values()), first_bar)
@@ -256,9 +256,10 @@ def _frames(
     def reduce(image: Image.Image) -> UInt8[np.ndarray, "pixel_rows pixel_cols"]:
         return np.asarray(image.quantize(palette=palette, dither=Image.Dither.NONE))
 
-    indices = {look: reduce(Image.fromarray(tile)) for look, tile in tiles.items()}
+    # Each look is reduced to palette indices once, and all frames are joined from these indices.
+    indices = {look: reduce(Image.fromarray(picture)) for look, picture in tiles.items()}
     frames = []
-    for shown, time, caption in zip(frames_of_looks, times, captions, strict=True):
+    for shown, time, caption in zip(looks_of_frames, times, captions, strict=True):
         grid = _mosaic([indices[look] for look in shown], height, width)
         bar = reduce(_bar(time, caption, cell_pixels, width * cell_pixels))
         frame = Image.fromarray(np.concatenate([grid, bar]))
