@@ -158,11 +158,12 @@ def by_choice(actions: Actions) -> tuple[tuple[Action, ...], ...]:
 
 def words_of(actions: Actions) -> tuple[str, ...]:
     """The words that agents can say, in the order of the actions."""
-    every = (action for choice in by_choice(actions) for action in choice)
-    return tuple(action.word for action in every if isinstance(action, Say))
+    all_actions = (action for choice in by_choice(actions) for action in choice)
+    return tuple(action.word for action in all_actions if isinstance(action, Say))
 
 
 def _single(actions: Actions) -> tuple[Action, ...]:
+    """The actions of a game in which agents make one choice."""
     return tuple(x for x in actions if not isinstance(x, tuple))
 
 

@@ -189,6 +189,7 @@ class Interact(AbstractPhase):
             joined = _join(bodies, first_rows, rows)
             step = step.then(dataclasses.replace(step.world, cells=cells, bodies=joined))
             fired.append(fired_in_turn)
+        # `fired` has a row for each agent, and `Step.fired` has a row for each rule.
         return dataclasses.replace(
             step,
             turns=tuple(turns),

@@ -18,6 +18,8 @@ from ._starts import bare_floor, draw_cells, occupied_cells
 from ._step import AbstractPhase, Step
 from ._world import IDLE, Bodies, Cell, Direction, World
 
+_LONGEST = np.iinfo(np.int16).max  # the largest value of `Bodies.away`
+
 
 @final
 class Speak(AbstractPhase):
@@ -32,9 +34,6 @@ class Speak(AbstractPhase):
             said = jnp.where(step.chose(Say(word)), jnp.uint8(number), said)
         bodies = dataclasses.replace(step.world.bodies, said=said)
         return step.then(dataclasses.replace(step.world, bodies=bodies), Speak, said > 0)
-
-
-_LONGEST = np.iinfo(np.int16).max  # `Bodies.away` is int16
 
 
 def send_away(
@@ -108,6 +107,7 @@ class ComeBack(AbstractPhase):
         return step.then(dataclasses.replace(world, bodies=bodies), ComeBack, back)
 
     def _places(self, step: Step) -> Bool[Array, "height width"]:
+        """The cells to which agents can come back."""
         layout, world = step.layout, step.world
         if not self.tiles:
             return bare_floor(layout, world)
@@ -228,7 +228,7 @@ def _cell_update(rule: AbstractTick, rule_number: int, step: Step) -> Callable[.
 
 
 def _neighbours_of_cells(cells: Cell) -> list[Cell]:
-    """The neighbours of all cells in each direction."""
+    """For each direction, the neighbours of all cells in that direction."""
     objects = _neighbours(cells.object, NOTHING)
     timers = [None] * 4 if cells.timer is None else _neighbours(cells.timer, IDLE)
     leaves, structure = jax.tree.flatten(cells.extra)
@@ -240,7 +240,7 @@ def _neighbours_of_cells(cells: Cell) -> list[Cell]:
 def _neighbours(
     grid: Shaped[Array, "height width *rest"], outside: int
 ) -> list[Shaped[Array, "height width *rest"]]:
-    """The values of the neighbours of all cells in each direction."""
+    """For each direction, the values of the neighbours of all cells, `outside` beyond the edge."""
     if jnp.issubdtype(grid.dtype, jax.dtypes.prng_key):
         # `lax.pad` does not accept typed keys.
         numbers, kind = jax.random.key_data(grid), jax.random.key_impl(grid)

@@ -129,6 +129,7 @@ def over_tile(kinds: Kinds, look: Look, cell_pixels: int) -> UInt8[np.ndarray, "
         np.asarray(image.resize(size, Image.Resampling.LANCZOS), np.float32)
         for image in (on_black, on_white)
     )
+    # A pixel on black is `colour * alpha / 255`; on white, it is lighter by `255 - alpha`.
     alpha = np.clip(255 - (white - black).mean(axis=-1, keepdims=True), 0, 255)
     colour = np.where(alpha > 0, black * 255 / np.maximum(alpha, 1), 0)
     return np.concatenate([np.clip(colour, 0, 255), alpha], axis=-1).round().astype(np.uint8)
@@ -146,11 +147,11 @@ def tile_png(kinds: Kinds, look: Look, cell_pixels: int, over: bool) -> bytes:
 def _bare_looks(tiles: bytes, width: int, solid: tuple[bool, ...]) -> list[Look]:
     sides = _open_sides(tiles, width, [number for number, x in enumerate(solid) if not x])
     found = []
-    for place, tile in enumerate(np.frombuffer(tiles, np.uint8).tolist()):
+    for place, number in enumerate(np.frombuffer(tiles, np.uint8).tolist()):
         row, col = divmod(place, width)
-        middle = top_of(sides[place]) / 2 if solid[tile] else 0.5
+        middle = top_of(sides[place]) / 2 if solid[number] else 0.5
         shade = (row + col) % 2
-        found.append(Look(tile, NOTHING, IDLE, 0, shade, sides[place], middle, None))
+        found.append(Look(number, NOTHING, IDLE, 0, shade, sides[place], middle, None))
     return found
 
 

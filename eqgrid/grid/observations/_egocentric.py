@@ -142,7 +142,7 @@ def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols
     up_to = jnp.cumsum(~clear, axis=1)
     before = up_to - (~clear).astype(up_to.dtype)
     # Whether light passes from one column (axis 1) to another (axis 2): equal counts mean that no
-    # opaque cell is between them.
+    # opaque cell is in its way. The last cell may be opaque.
     rightwards = (before[:, :, None] == before[:, None, :]) & (cols[:, None] <= cols)[None]
     leftwards = (up_to[:, :, None] == up_to[:, None, :]) & (cols[:, None] >= cols)[None]
     lit, rows = jnp.asarray(cols == col), []
@@ -151,7 +151,8 @@ def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols
         once = (lit[:, None] & right).any(axis=0)
         twice = (once[:, None] & left).any(axis=0)
         rows.append(twice)
-        # Into the next row, the first pass lights straight on and right, the second also left.
+        # A lit cell lights two cells of the next row: straight on, and to the right in the first
+        # pass or to the left in the second.
         first, second = (once & passes)[:-1], (twice & passes)[1:]
         lit = jnp.pad(first, (0, 1)) | jnp.pad(first, (1, 0))
         lit |= jnp.pad(second, (1, 0)) | jnp.pad(second, (0, 1))
