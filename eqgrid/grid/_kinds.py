@@ -114,8 +114,9 @@ class Kinds:
     - `agent_sprite`: a function that draws an agent: `agent_sprite(pen, agent, draw_object)`.
     - `overlay`: the pictures over cells and agents; none by default.
 
-    **Raises:** `KindError` when a name or a character is used twice, when a character cannot be
-    used, or when there are more than 256 kinds of tiles or object codes.
+    **Raises:** `KindError` when the first kind of tile is solid, when a name or a character is used
+    twice, when a character cannot be used, or when there are more than 256 kinds of tiles or object
+    codes.
     """
 
     tiles: tuple[Kind, ...]

@@ -100,7 +100,7 @@ class LocalCollision(AbstractCollision):
         for _ in range(agents):
             target = jnp.where(stays, was, wanted)
             meets = ((target[:, None] == target[None, :]) & others).any(axis=1)
-            # Only agents that would move give way, to an agent that already stands there, too.
+            # Only moving agents give way: an agent that already stands in the cell stays there.
             stays |= meets & (target != was)
         return jnp.where(stays[:, None], old, new)
 

@@ -1,6 +1,4 @@
-"""`Vectorize`, between wrappers of one environment and wrappers of a batch of environments, and
-checks of the nesting of wrappers.
-"""
+"""`Vectorize`, which turns one environment into a batch, and checks of the nesting of wrappers."""
 
 from collections.abc import Iterator
 from typing import final

@@ -26,6 +26,8 @@ class Pen:
     - `pixels`: the side of the cell in pixels. Sprites can leave out details of small pictures.
     """
 
+    # `draw` is an `ImageDraw` of Pillow, `font` returns the font of a size, and `unit` is the side
+    # of the cell in pixels of the image that is drawn, which is scaled down later.
     def __init__(self, draw: Any, font: Callable[[int], Any], unit: int, pixels: int):
         self._draw, self._font, self._unit = draw, font, unit
         self.pixels = pixels

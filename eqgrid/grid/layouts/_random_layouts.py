@@ -77,9 +77,11 @@ class RandomLayouts(AbstractEnv):
         """
         self.env, self.layouts = env, layouts
         # Only shapes are compared, so nothing is compiled.
-        drawn = eqx.filter_eval_shape(self._draw, jax.random.key(0))
+        sampled = eqx.filter_eval_shape(self._sample_layout, jax.random.key(0))
         own = eqx.filter_eval_shape(lambda: self.env.layout)
-        if jax.tree.structure(drawn) != jax.tree.structure(own) or _shapes(drawn) != _shapes(own):
+        if jax.tree.structure(sampled) != jax.tree.structure(own) or _shapes(sampled) != _shapes(
+            own
+        ):
             raise LayoutError(
                 "The sampled layouts do not fit the world: they need its size "
                 f"{self.env.layout.tiles.shape}, kinds, parameters and number of agents "
@@ -113,18 +115,18 @@ class RandomLayouts(AbstractEnv):
         """This environment with another observation."""
         return RandomLayouts(self.env.with_observation(observation), self.layouts)
 
-    def _draw(self, key: PRNGKeyArray) -> Layout:
+    def _sample_layout(self, key: PRNGKeyArray) -> Layout:
         return self.env.with_layout(self.layouts(key)).layout
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PlacedWorld]:
         # The layout has its own key, so that the sequence of layouts does not depend on the world.
         layout_key, world_key = jax.random.split(key)
-        layout = self._draw(layout_key)
+        layout = self._sample_layout(layout_key)
         observation, world = self.env.with_layout(layout).reset(world_key)
         return observation, PlacedWorld(layout, world)
 
     def step(
-        self, key: PRNGKeyArray, state: PlacedWorld, action: Int[Array, " agents"]
+        self, key: PRNGKeyArray, state: PlacedWorld, action: Int[Array, "agents *choices"]
     ) -> tuple[TimeStep, PlacedWorld]:
         timestep, world = self.env.with_layout(state.layout).step(key, state.world, action)
         return timestep, PlacedWorld(state.layout, world)
@@ -148,7 +150,7 @@ class RandomLayouts(AbstractEnv):
         captions: Sequence[str] | None = None,
     ) -> Video:
         """A video of the states of one episode; see `AbstractGridWorld.video`."""
-        return self._of_episode(states).video(
+        return self._env_of_episode(states).video(
             states.world,
             cell_pixels=cell_pixels,
             frames_per_second=frames_per_second,
@@ -164,20 +166,21 @@ class RandomLayouts(AbstractEnv):
         captions: Sequence[str] | None = None,
     ) -> bytes:
         """A GIF of the states of one episode; see `eqgrid.grid.render_episode`."""
-        return self._of_episode(states).render_episode(
+        return self._env_of_episode(states).render_episode(
             states.world,
             cell_pixels=cell_pixels,
             frames_per_second=frames_per_second,
             captions=captions,
         )
 
-    def _of_episode(self, states: PlacedWorld) -> AbstractGridWorld:
+    def _env_of_episode(self, states: PlacedWorld) -> AbstractGridWorld:
+        """The grid world with the layout of an episode, which is the same in all its states."""
         first = jax.tree.map(lambda x: x[0], states.layout)
         return self.env.with_layout(first)
 
     def _repr_html_(self) -> str:
         """The first steps of an episode with random actions, as a player for notebooks."""
-        layout = self._draw(jax.random.key(0))
+        layout = self._sample_layout(jax.random.key(0))
         return self.env.with_layout(layout)._repr_html_()
 
 
