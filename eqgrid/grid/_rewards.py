@@ -1,6 +1,6 @@
 """Events, rewards and termination.
 
-They are computed from the finished step: from what happened, not from the chosen actions.
+They are computed from the finished step: from its results, not from the chosen actions.
 """
 
 import abc

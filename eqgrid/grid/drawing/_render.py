@@ -126,8 +126,8 @@ def render_episode(
     **Returns:** the GIF file, for `pathlib.Path.write_bytes`.
 
     **Raises:** `ValueError` when `cell_pixels` is too small, the worlds do not fit the layout,
-    there is no frame, the speed is not positive and at most 100, or there is not one caption per
-    frame.
+    there is no frame, the speed is not above 0 and at most 100, or the number of captions is not
+    the number of frames.
     """
     layout, worlds, shown = _check_video(layout, worlds, cell_pixels, frames_per_second, captions)
     return _pictures().gif(layout, worlds, cell_pixels, frames_per_second, shown)

@@ -48,7 +48,7 @@ def choose_observation(
 
     **Arguments:**
 
-    - `observation`: a key of `choices`, or an observation of the user's own.
+    - `observation`: a key of `choices`, or an observation, which is returned as it is.
     - `choices`: the observations of the world by name, as functions that build them.
 
     **Raises:** `ValueError` when there is no such observation.
