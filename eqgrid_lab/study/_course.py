@@ -51,7 +51,7 @@ class WaitingRoom:
     def __init__(self, now: Callable[[], float] = time.monotonic):
         """**Arguments:**
 
-        - `now`: the time in seconds since any moment.
+        - `now`: returns the time in seconds, with any origin.
         """
         self._now = now
         self._waiting: dict[int, _Waiting] = {}
@@ -145,7 +145,7 @@ class Course:
     - `plan`: the plan, which `check_plan` has accepted.
     - `people`: the data.
     - `hall`: the games.
-    - `now`: the time in seconds since any moment, for people who wait.
+    - `now`: returns the time in seconds, with any origin, for people who wait.
     """
 
     def __init__(

@@ -195,7 +195,7 @@ class People:
         """**Arguments:**
 
         - `folder`: the folder of the database; the file is created if it does not exist.
-        - `now`: the time in seconds since any moment.
+        - `now`: returns the time in seconds, with any origin.
 
         **Raises:** `sqlite3.Error` when it is damaged or cannot be written.
         """
