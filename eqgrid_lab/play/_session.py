@@ -70,7 +70,7 @@ WATCHER = -1
 """The seat of a page that only watches."""
 _LONGEST_QUEUE = 120
 _MOST_LATENCIES = 1000
-_SILENT_AFTER = 3.0
+_SILENT = 3.0
 """A page without a message for this many seconds counts as lost, even if its connection is open.
 Pages send a message every two seconds.
 """
@@ -184,7 +184,7 @@ class Session:
         self._started: float | None = None
         self._last_waits: dict[int, str] | None = None  # `_waited_for` as of the last message
         self._waits_since: dict[int, float | None] = {}
-        self._write_error = ""
+        self._failure = ""
 
     def seat_of(self, token: str) -> int | None:
         """The seat of a token: `WATCHER` for `watch_token`, and `None` for an unknown token."""
@@ -299,7 +299,7 @@ class Session:
     @property
     def broken(self) -> bool:
         """Whether the game was stopped because a step could not be recorded."""
-        return bool(self._write_error)
+        return bool(self._failure)
 
     def leave(self, seats: Iterable[int] = (), how: str = "") -> None:
         """Ends the game before its last step.
@@ -334,9 +334,7 @@ class Session:
             self._compiled = True
             await self._play()
         except OSError as error:
-            self._write_error = (
-                f"The game has stopped, since it cannot be recorded: {error.strerror}."
-            )
+            self._failure = f"The game has stopped, since it cannot be recorded: {error.strerror}."
             raise
         finally:
             self.over.set()
@@ -447,7 +445,7 @@ class Session:
         return {seat for seat, why in self._waited_for().items() if why in ("away", "silent")}
 
     def _is_silent(self, page: Page) -> bool:
-        return self._now() - page.heard >= _SILENT_AFTER
+        return self._now() - page.heard >= _SILENT
 
     def _people(self) -> set[int]:
         return {seat for seat, hands in enumerate(self.game.hands) if hands is not None}
@@ -472,7 +470,7 @@ class Session:
             score = score_in_words(self.game.scores, seat)
             together = self._has_next and len(self._people()) > 1
             more = " The other person plays again." if together else ""
-            return Status("over", self._write_error or f"{ended}, with a score of {score}.{more}")
+            return Status("over", self._failure or f"{ended}, with a score of {score}.{more}")
         if not self._compiled:
             is_kitchen = kitchen_layout(self.place.world) is not None
             return Status("preparing", f"Loading the {'kitchen' if is_kitchen else 'world'}.")

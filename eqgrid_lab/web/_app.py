@@ -107,23 +107,21 @@ def build_app(
         WebSocketRoute("/api/games/{game}", _socket),
     ]
     if course is not None:
-        routes += study_routes(course, admin, _with_error_text, _page)
+        routes += study_routes(course, admin, _endpoint, _page)
     else:  # without a study, players choose their games
         routes += [
             Route("/", _page("index.html")),
-            Route("/api/menu", _with_error_text(_menu)),
-            Route("/api/layouts/{number:int}", _with_error_text(_layout)),
-            Route("/api/games", _with_error_text(_open), methods=["POST"]),
-            Route("/api/games/{game}/again", _with_error_text(_again), methods=["POST"]),
-            Route("/api/games/{game}/video.gif", _with_error_text(_video)),
-            Route("/api/games/{game}/scenes", _with_error_text(_scenes)),
-            Route("/api/games/{game}/thoughts/{policy:int}", _with_error_text(_thoughts)),
-            Route("/api/games/{game}/record", _with_error_text(_record)),
-            Route("/api/recordings", _with_error_text(_recordings)),
-            Route("/api/recordings/{number:int}/scenes", _with_error_text(_scenes)),
-            Route(
-                "/api/recordings/{number:int}/thoughts/{policy:int}", _with_error_text(_thoughts)
-            ),
+            Route("/api/menu", _endpoint(_menu)),
+            Route("/api/layouts/{number:int}", _endpoint(_layout)),
+            Route("/api/games", _endpoint(_open), methods=["POST"]),
+            Route("/api/games/{game}/again", _endpoint(_again), methods=["POST"]),
+            Route("/api/games/{game}/video.gif", _endpoint(_video)),
+            Route("/api/games/{game}/scenes", _endpoint(_scenes)),
+            Route("/api/games/{game}/thoughts/{policy:int}", _endpoint(_thoughts)),
+            Route("/api/games/{game}/record", _endpoint(_record)),
+            Route("/api/recordings", _endpoint(_recordings)),
+            Route("/api/recordings/{number:int}/scenes", _endpoint(_scenes)),
+            Route("/api/recordings/{number:int}/thoughts/{policy:int}", _endpoint(_thoughts)),
         ]
     guard = Middleware(_Guard, hosts=frozenset(hosts))
     limits = Middleware(Limits, most_per_client=hall.most_per_client)
@@ -165,8 +163,8 @@ class _Guard:
         return name in self._hosts and same
 
 
-def _with_error_text(answer: Answer) -> Endpoint:
-    """Turns expected errors into responses with one sentence."""
+def _endpoint(answer: Answer) -> Endpoint:
+    """An endpoint that turns expected errors into responses with one sentence."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -343,7 +341,7 @@ def _played_game(hall: Hall, request: Request) -> tuple[Session, Path]:
 def _over_game(hall: Hall, request: Request) -> tuple[Session, int]:
     """A game that is over, and the seat of the request's token in this game.
 
-    **Raises:** `UsageError` when there is no such game for this token, or the game is still running.
+    **Raises:** `UsageError` when no game has this token, or the game is still running.
     """
     session = hall.sessions.get(request.path_params["game"])
     seat = None if session is None else session.seat_of(request.query_params.get("token", ""))
