@@ -75,7 +75,7 @@ _LATER_COLUMNS = (
 )
 """Columns that were added later, which the databases of older studies may lack."""
 _NUMBER = "CAST(person AS TEXT)"
-_UNFINISHED = "SELECT person, seen FROM people WHERE outcome IS NULL"
+_NOT_ENDED = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
 _LOCK_TIMEOUT = 0.2
 """The number of seconds that a statement waits while another process has locked the file."""
@@ -451,7 +451,7 @@ class People:
         """
         now = datetime.datetime.now(datetime.UTC)
         heard: dict[int, float] = {}
-        for person, seen in self._db.execute(_UNFINISHED):
+        for person, seen in self._db.execute(_NOT_ENDED):
             age = (now - datetime.datetime.fromisoformat(seen)).total_seconds()
             heard[person] = self._now() - max(0.0, age)
         return heard

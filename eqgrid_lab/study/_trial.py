@@ -118,9 +118,9 @@ class _BotClock:
 async def _walk_all(plan: Plan, people: People, hall: Hall) -> list[_Walk]:
     clock = _BotClock()
     course = Course(plan, people, hall, lambda: clock.now)
-    num_rounds = min(
-        _MOST_WALKS, max([2, *(len(x.game) for x in plan.stage if isinstance(x, Games))])
-    )
+    # One round for each order of the games, as far as possible.
+    num_games = [len(stage.game) for stage in plan.stage if isinstance(stage, Games)]
+    num_rounds = min(_MOST_WALKS, max([2, *num_games]))
     walks: list[_Walk] = []
     try:
         largest = max([2, *(x.people for x in plan.games() if x.partner == PERSON)])
