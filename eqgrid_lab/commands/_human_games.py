@@ -51,15 +51,15 @@ _CELL_INCHES, _CELL_PIXELS, _LETTER_INCHES = 0.5, 96, 0.08
 def draw_heat_maps(
     path: Path, layout: Layout, groups: Sequence[tuple[str, Trajectories]], title: str
 ) -> None:
-    """Draws the share of time that is spent in each cell over a picture of the kitchen: a row for
-    each group, a panel for each seat, and the same colours for all.
+    """Draws heat maps of the share of time that agents spend in each cell, over a picture of the
+    kitchen. The figure has a row for each group, a panel for each seat, and one colour scale.
 
     **Arguments:**
 
     - `path`: the PNG file.
     - `layout`: the kitchen.
-    - `groups`: who played, and their games.
-    - `title`: the title of the picture.
+    - `groups`: for each group of games, the name of the players and the games.
+    - `title`: the name of the kitchen in the title.
 
     **Raises:** `PictureError` and `OSError`.
     """
@@ -70,34 +70,34 @@ def draw_heat_maps(
         seats * (_CELL_INCHES * width + 0.2) + 0.9,
         len(groups) * (_CELL_INCHES * height + 0.55) + 0.4,
     )
-    kitchen, room = empty_kitchen(layout), int(_CELL_INCHES * width / _LETTER_INCHES)
-    shown = []
+    kitchen, most_letters = empty_kitchen(layout), int(_CELL_INCHES * width / _LETTER_INCHES)
+    images = []
     for row, ((name, games), own) in enumerate(zip(groups, shares, strict=True)):
         for seat, share in enumerate(own):
             axes = figure.add_subplot(len(groups), seats, row * seats + seat + 1)
-            shown.append(_draw(axes, layout, kitchen, share, most))
+            images.append(_draw_panel(axes, layout, kitchen, share, most))
             start = np.asarray(games.state.bodies.position[0, seat])
             axes.plot(start[1], start[0], "o", ms=26, mfc="none", mec="#D1495B", mew=1.6)
-            who = name.removesuffix(".safetensors")
-            who = who if len(who) <= room else Path(who).name  # of a path, the file is enough
-            who = who if len(who) <= room else who[: room - 3] + "..."
-            axes.set_title(f"{who}\nseat {seat}", fontsize=9, loc="left")
-    bar = figure.colorbar(shown[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
+            label = name.removesuffix(".safetensors")
+            label = label if len(label) <= most_letters else Path(label).name
+            label = label if len(label) <= most_letters else label[: most_letters - 3] + "..."
+            axes.set_title(f"{label}\nseat {seat}", fontsize=9, loc="left")
+    bar = figure.colorbar(images[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
     bar.set_label("share of the time; a ring marks the start", fontsize=8)
     figure.suptitle(f"Positions of the agents in {title}", fontsize=10)
     write_figure(path, figure, dpi=130)
 
 
-def _draw(
+def _draw_panel(
     axes: "Axes",
     layout: Layout,
     kitchen: UInt8[np.ndarray, "rows cols 3"],
     share: Float[np.ndarray, "height width"],
     most: float,
 ) -> "AxesImage":
-    """Draws one panel: the kitchen, and over its floor a colour and a number for each cell.
+    """Draws one panel: the kitchen, and a colour and a number over each cell of its floor.
 
-    **Returns:** what has the colours, for a bar.
+    **Returns:** the image, for the colour bar.
     """
     height, width = share.shape
     floor = np.isin(np.asarray(layout.tiles), layout.kinds.walkable)
@@ -116,7 +116,7 @@ def _draw(
 
 
 def empty_kitchen(layout: Layout) -> UInt8[np.ndarray, "rows cols 3"]:
-    """The picture of a kitchen without cooks, and without the bar below it."""
+    """The picture of a kitchen without cooks and without the bar below the kitchen."""
     bodies = jax.tree.map(lambda x: x[:0], layout.start.bodies)
     world = dataclasses.replace(layout.start, bodies=bodies)
     return render(layout, world, cell_pixels=_CELL_PIXELS)[: len(layout.tiles) * _CELL_PIXELS]
@@ -125,13 +125,13 @@ def empty_kitchen(layout: Layout) -> UInt8[np.ndarray, "rows cols 3"]:
 def share_of_time(
     games: Trajectories, shape: tuple[int, int], seat: int
 ) -> Float[np.ndarray, "height width"]:
-    """The share of the time of one agent that is spent in each cell.
+    """The share of time that one agent spends in each cell.
 
     **Arguments:**
 
-    - `games`: the games, whose states are states of a grid world.
+    - `games`: games in a grid world.
     - `shape`: the height and the width of the grid.
-    - `seat`: the agent.
+    - `seat`: the seat of the agent.
     """
     position = np.asarray(games.state.bodies.position)[:, seat]
     count = np.zeros(shape)
@@ -147,8 +147,8 @@ SCRIPT = "experiments/human_games.py"
 
 @dataclasses.dataclass(frozen=True)
 class Config(PolicyFlags):
-    """Shows what is in recorded games of people: returns, actions, and where people stand. With
-    policies, it plays them with themselves, and shows the same of them.
+    """Shows returns, actions and positions of people in recorded games. With policies, also plays
+    games of each policy with itself, and shows the same statistics of these games.
     """
 
     kitchen: str | None = None
@@ -169,11 +169,11 @@ class Config(PolicyFlags):
 class Group(NamedTuple):
     """Games of one kitchen by one kind of player.
 
-    - `name`: who played, such as `people, train half`, or the name of a policy.
+    - `name`: the players, such as `people, train half`, or the name of a policy.
     - `layout`: the kitchen.
     - `games`: the games.
-    - `found`: what the players did in them.
-    - `recorded`: the games, if people played them.
+    - `found`: statistics of the players' behaviour.
+    - `recorded`: the recorded games of people; empty for a policy.
     """
 
     name: str
@@ -204,11 +204,11 @@ def run(args: Sequence[str]) -> None:
         raise UsageError(f"--video must be below {len(games)}, the number of these games.")
     with open_results(f"human-games-{kitchen or 'all'}", config.out) as (folder, console):
         keep_compiled_programs()
-        groups = _people(games)
+        groups = _groups_of_people(games)
         _print_people(console, groups)
         for own in groups.values():
             if judged is not None:
-                own += _policies(config, policies, judged, own[0].layout)
+                own += _groups_of_policies(config, policies, judged, own[0].layout)
         paths = []
         for name, own in groups.items():
             if policies:
@@ -218,15 +218,15 @@ def run(args: Sequence[str]) -> None:
         if config.video is not None:
             paths.append(folder / f"game-{config.video}.gif")
             write_whole(paths[-1], video_of(games[config.video]))
-        summary = {name: [_numbers(group) for group in own] for name, own in groups.items()}
+        summary = {name: [_statistics(group) for group in own] for name, own in groups.items()}
         about = {"command": f"{program(SCRIPT)} {shlex.join(args)}"}
         write_json(folder / "human_games.json", about | {"kitchens": summary})
-        write_csv(folder / "games.csv", _rows(games, groups))
+        write_csv(folder / "games.csv", _game_rows(games, groups))
         print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])
 
 
-def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
-    """The games of people by kitchen, in turn by the half of the data."""
+def _groups_of_people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
+    """The games of people: for each kitchen, a group for each half of the data."""
     parts: dict[tuple[str, str | None], list[HumanGame]] = {}
     for game in games:
         parts.setdefault((game.kitchen, game.split), []).append(game)
@@ -239,7 +239,7 @@ def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
     return groups
 
 
-def _policies(
+def _groups_of_policies(
     config: Config,
     policies: Sequence[SavedPolicy],
     judged: tuple[PolicySettings, AbstractEnv],
@@ -247,7 +247,7 @@ def _policies(
 ) -> list[Group]:
     """Games of each policy with itself, in the world that `common_world` returned.
 
-    **Raises:** `UsageError` when the kitchen of the policies is another one.
+    **Raises:** `UsageError` when `layout` is not the kitchen of the policies.
     """
     settings, world = judged
     own = kitchen_layout(world)
@@ -266,8 +266,8 @@ def _policies(
     return groups
 
 
-def _numbers(group: Group) -> dict[str, object]:
-    """The means over the games of a group, with 95 % intervals."""
+def _statistics(group: Group) -> dict[str, object]:
+    """The statistics of a group for the JSON file: means over its games with 95 % intervals."""
     numbers = {}
     for name, each in group.found.numbers().items():
         known = each[~np.isnan(each)]
@@ -303,8 +303,8 @@ def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
 def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) -> None:
     """Prints every statistic of people and policies.
 
-    A policy is marked where its mean is further from people's mean than twice the deviation
-    between the games of people.
+    A star marks each mean of a policy that differs from the mean of people by more than two
+    standard deviations of the games of people.
     """
     people = [group for group in groups if group.recorded]
     spread = {
@@ -326,12 +326,12 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
 
 
 def _mean(numbers: Float[np.ndarray, " games"]) -> float:
-    """The mean over the games that have this number; NaN if none has."""
+    """The mean over the games that are not NaN; NaN if all are NaN."""
     known = numbers[~np.isnan(numbers)]
     return float(known.mean()) if len(known) else np.nan
 
 
-def _rows(
+def _game_rows(
     games: Sequence[HumanGame], groups: Mapping[str, Sequence[Group]]
 ) -> list[dict[str, object]]:
     """A row for each game of people, in the order in which `--video` counts them."""
@@ -356,8 +356,8 @@ def _rows(
 
 
 def video_of(game: HumanGame) -> bytes:
-    """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
-    of the game. Games of agents, whose times are steps, have 8 steps a second.
+    """A GIF of a recorded game at its original speed, with the return so far. Games of agents, for
+    which step numbers are recorded instead of times, are shown at 8 steps per second.
     """
     scores = running_return(np.asarray(game.reward.mean(axis=1)))
     states = with_last(game.state, game.final_state)

@@ -36,13 +36,13 @@ class Config:
     network: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
     ] = ()
-    """Your own class of networks in it, if any; give the flag again for another."""
+    """Your own class of networks in the policy, if any; repeat the flag for further classes."""
     seat: Annotated[int, Meta(ge=0)] = 0
     """Place of the person, counted from 0, which the page can change."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
     delay: Annotated[int, Meta(ge=0, le=60)] = 0
-    """Number of steps after which the partner reacts."""
+    """Reaction delay of the partner, in steps."""
     noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Probability that an action of the partner is replaced by a random one."""
     runtime: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None

@@ -78,14 +78,14 @@ class Config:
     network: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
     ] = ()
-    """Your own class of networks in them, if any; give the flag again for another."""
+    """Your own class of networks in the policies, if any; repeat the flag for further classes."""
     watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
     """Recorded games to watch: journals, tables, or the human games of a version of
     overcooked-ai."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
     delay: Annotated[int, Meta(ge=0, le=60)] = 0
-    """Number of steps after which partners react."""
+    """Reaction delay of partners, in steps."""
     noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Probability that an action of a partner is replaced by a random one."""
     host: str = "127.0.0.1"
