@@ -1,4 +1,6 @@
-"""The command `report.py`: one table and one picture of complete runs, and a video of each row."""
+"""The command `report.py`: a table and learning curves of complete runs, and a video for each row
+of the table.
+"""
 
 import csv
 import dataclasses
@@ -38,7 +40,7 @@ from ._heldout import PEOPLE
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 _DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
-_OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
+_MAY_DIFFER = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
 
 _NAMES = ("layout", "algorithm", "network")
@@ -51,10 +53,11 @@ class FinishedRun(msgspec.Struct, frozen=True):
     **Arguments:**
 
     - `folder`: the folder of the run.
-    - `settings`: the settings that it was trained with.
-    - `network`: the kind of its network; empty where the script has no such setting.
-    - `curve`: the mean return of every evaluation, by the number of steps of training before it.
-    - All others are entries of its `result.json`.
+    - `settings`: the settings of training.
+    - `network`: the kind of the network; empty if the script has no such setting.
+    - `curve`: the mean return of every evaluation, by the number of training steps before the
+        evaluation.
+    - All other fields are entries of the run's `result.json`.
     """
 
     folder: Path
@@ -73,13 +76,13 @@ class FinishedRun(msgspec.Struct, frozen=True):
 
     @property
     def score(self) -> float:
-        """The mean return of its policy file, which is its best or its last policy."""
+        """The mean return of the run's policy file, which has the best or the last policy."""
         best = self.best_return_mean if self.policy == "best" else None
         return self.eval_return_mean if best is None else best
 
     @property
     def row(self) -> tuple[str, str, str]:
-        """The row of the table that it belongs to: the layout, the algorithm and the network."""
+        """The row of the table to which the run belongs: its layout, algorithm and network."""
         return short_name(self.layout), self.algorithm, self.network
 
 
@@ -93,8 +96,8 @@ class Row:
     - `names`: the layout, the algorithm and the network.
     - `runs`: the runs, in the order of their seeds.
     - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
-        there are such files; as `people`, the mean return with proxies of people; and as `regret`,
-        the mean regret with them if the best responses to all of them are known.
+        these files exist. Also `people`, the mean return with human proxies, and `regret`, the mean
+        regret with human proxies if the best responses to all of them are known.
     """
 
     names: Mapping[str, str]
@@ -103,12 +106,12 @@ class Row:
 
     @property
     def optimum(self) -> float | None:
-        """The best known return in this layout, if any."""
+        """The best known return in this layout; `None` if unknown."""
         return self.runs[0].optimum
 
     def numbers(self) -> Table:
-        """The row of the table, by column. Steps and times are means over the runs. The time of
-        runs that were trained together is the time of all of them.
+        """The row of the table, by column. Steps and times are means over the runs. If runs were
+        trained together, the time of each of them is the total time.
         """
         scores = np.asarray([run.score for run in self.runs])
         low, high = bootstrap_interval(scores)
@@ -131,7 +134,7 @@ class Row:
         }
 
     def seeds(self) -> list[dict[str, object]]:
-        """A row for every run, by column: the returns of its best policy and of its last one."""
+        """A row for every run, by column, with the returns of its best and last policies."""
         return [
             {
                 **self.names,
@@ -155,7 +158,7 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
 
     **Arguments:**
 
-    - `paths`: folders of runs, of runs of many seeds, or folders that contain these.
+    - `paths`: folders of runs with one or many seeds, or folders that contain runs.
 
     **Returns:** the runs of single seeds.
 
@@ -164,14 +167,14 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     runs = []
     for path in paths:
         found = sorted(file.parent for file in path.glob("**/result.json"))
-        single = [_read(folder) for folder in found if not seed_folders(folder)]
+        single = [_read_run(folder) for folder in found if not seed_folders(folder)]
         if not single:
             raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
         runs += single
     return runs
 
 
-def _read(folder: Path) -> FinishedRun:
+def _read_run(folder: Path) -> FinishedRun:
     try:
         result, settings, metrics = (
             read_regular_text(folder / name, MAX_RESULT_BYTES)
@@ -202,10 +205,10 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
 
     **Returns:** the rows, sorted by these names.
 
-    **Raises:** `UsageError` when two runs of one row differ in other settings, or have equal seeds.
+    **Raises:** `UsageError` when two runs of a row differ in other settings or have equal seeds.
     """
     rows = []
-    # Many rows may be in one folder, which is searched once.
+    # Cached, since many rows may be in the same folder.
     find = functools.cache(
         lambda folder, name: sorted(folder.glob(f"**/{name}"), key=lambda x: x.stat().st_mtime)
     )
@@ -222,17 +225,22 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
                 )
         row = Row(dict(zip(_NAMES, name, strict=True)), own, {})
         crossplay, partners = (find(row.folder, f"{x}.json") for x in ("crossplay", "partners"))
-        games = _played(row, crossplay) | _played(row, partners)
-        people = _played(row, partners, with_people=True)
+        games = _find_games(row, crossplay) | _find_games(row, partners)
+        people = _find_games(row, partners, with_people=True)
         games |= {"people": people.get("people"), "regret": people.get("regret")}
         rows.append(dataclasses.replace(row, games=games))
     return rows
 
 
-def _played(row: Row, paths: Sequence[Path], *, with_people: bool = False) -> Table:
-    """The contents of the last of these files that is about exactly the runs of the row, with
-    proxies of people or with all other partners; empty if there is none. Games of most probable
-    actions do not count, nor those with partners that a policy knows.
+def _find_games(row: Row, paths: Sequence[Path], *, with_people: bool = False) -> Table:
+    """The contents of the newest result file about exactly the runs of the row; empty if no file
+    fits. Files about greedy actions, or about partners from a policy's training, are left out.
+
+    **Arguments:**
+
+    - `row`: the row.
+    - `paths`: the files, from old to new.
+    - `with_people`: find games with human proxies instead of games with other partners.
     """
     runs = {run.folder.resolve() for run in row.runs}
     found = {}
@@ -255,8 +263,8 @@ def _played(row: Row, paths: Sequence[Path], *, with_people: bool = False) -> Ta
 
 
 def _difference(one: Table, other: Table) -> str | None:
-    """The name of the first setting that differs; `None` if all are equal."""
-    for key in sorted({*one, *other} - set(_OF_THE_PROCESS)):
+    """The name of the first setting that differs; `None` if all settings are equal."""
+    for key in sorted({*one, *other} - set(_MAY_DIFFER)):
         mine, theirs = one.get(key), other.get(key)
         if isinstance(mine, dict) and isinstance(theirs, dict):
             inner = _difference(mine, theirs)
@@ -315,8 +323,8 @@ def run(args: Sequence[str]) -> None:
 
 
 def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
-    """Copies one video for every row that has any: the video of the run of many seeds, which shows
-    the median seed, or else the video of the best run.
+    """Copies a video for every row that has one: the video of the run with many seeds, which shows
+    the median seed, or otherwise the video of the best run.
 
     **Arguments:**
 
@@ -337,7 +345,7 @@ def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
     return names
 
 
-def _kind(row: Row) -> str:
+def _row_label(row: Row) -> str:
     """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
     algorithm, network = row.names["algorithm"], row.names["network"]
     return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
@@ -352,7 +360,9 @@ def as_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         x = row.numbers()
         share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
-        what = x["algorithm"].upper() + ("" if x["network"] in ("", "mlp") else f", {x['network']}")
+        label = x["algorithm"].upper() + (
+            "" if x["network"] in ("", "mlp") else f", {x['network']}"
+        )
         crossplay, held_out, people, regret = (
             "" if x[name] is None else return_text(x[name])
             for name in ("crossplay", "held_out", "people", "regret")
@@ -360,7 +370,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
         names = ("mean", "iqm", "low", "high", "worst")
         mean, iqm, low, high, worst = return_texts(x[name] for name in names)
         lines.append(
-            f"| `{x['layout']}` | {what} | {x['seeds']} | {mean} | {iqm} ({low} to {high}) "
+            f"| `{x['layout']}` | {label} | {x['seeds']} | {mean} | {iqm} ({low} to {high}) "
             f"| {worst} | {share} "
             f"| {crossplay} | {held_out} | {people} | {regret} "
             f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
@@ -369,21 +379,25 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def draw_all(path: Path, rows: Sequence[Row]) -> None:
-    """Draws the learning curves of every layout side by side, as a PNG file: for each row, the
-    interquartile mean over its seeds, and its 95 % bootstrap interval as a band.
+    """Draws learning curves as a PNG file, with a panel for each layout. Each row of the table has
+    a curve of the interquartile mean over its seeds, and a band of the 95 % bootstrap interval.
     """
     layouts = list(dict.fromkeys(row.names["layout"] for row in rows))
-    kinds = list(dict.fromkeys(_kind(row) for row in rows))
+    labels = list(dict.fromkeys(_row_label(row) for row in rows))
     figure = new_figure(3.4 * len(layouts) + 0.6, 3.2)
     for number, layout in enumerate(layouts, 1):
         axes = figure.add_subplot(1, len(layouts), number)
         for row in (row for row in rows if row.names["layout"] == layout):
             steps, scores = align_curves([run.curve for run in row.runs])
             low, high = bootstrap_interval(scores)
-            lap, place = divmod(kinds.index(_kind(row)), len(_COLOURS))
-            colour, dashes = _COLOURS[place], _DASHES[lap % len(_DASHES)]
+            # Each colour is used once before the next style of line.
+            label = _row_label(row)
+            style, place = divmod(labels.index(label), len(_COLOURS))
+            colour, dashes = _COLOURS[place], _DASHES[style % len(_DASHES)]
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-            axes.plot(steps, interquartile_mean(scores), dashes, color=colour, label=_kind(row))
+            axes.plot(
+                steps, interquartile_mean(scores), dashes, color=colour, label=_row_label(row)
+            )
             if row.optimum is not None:
                 axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
         axes.set_title(layout, loc="left")

@@ -1,4 +1,6 @@
-"""The command `eqgrid-status`: the state of each run of a study, and the end of its jobs."""
+"""The command `eqgrid-status`: shows the state of each run of a study, and waits for or cancels its
+jobs.
+"""
 
 import contextlib
 import csv
@@ -26,7 +28,7 @@ from ..settings import read_flags
 from ..show import path_text, print_table
 
 POLL_SECONDS = 10
-"""The time between two looks of `--wait` at the jobs."""
+"""The time between two queries of the jobs by `--wait`, in seconds."""
 _NO_LOG = "Its job ended before the run began. Can all hosts write to this folder?"
 
 
@@ -44,14 +46,14 @@ class Config:
 
 @final
 class Submission(msgspec.Struct, frozen=True):
-    """The jobs of a study, which `jobs/submission.json` stores.
+    """The jobs of a study, which are stored in `jobs/submission.json`.
 
     **Arguments:**
 
-    - `executor`: the executor that starts the jobs.
+    - `executor`: the executor of the jobs.
     - `command`: the command of the jobs, with `{index}`.
-    - `jobs`: the number of the job of each run, by the run's name.
-    - `shared`: whether all jobs write to one folder, as the jobs of a sweep do.
+    - `jobs`: the number of the job, by the name of the run.
+    - `shared`: whether all jobs write to the same folder, as the jobs of a sweep do.
     """
 
     executor: str
@@ -65,9 +67,9 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 def read_submission(study: Path) -> Submission | None:
-    """The submission of a study, or `None` if there is none.
+    """Reads the submission of a study. **Returns:** `None` if the folder has no submission.
 
-    **Raises:** `UsageError` when its file is damaged.
+    **Raises:** `UsageError` when the file is damaged.
     """
     path = study / "jobs" / "submission.json"
     if not path.exists():
@@ -79,7 +81,7 @@ def read_submission(study: Path) -> Submission | None:
 
 
 def exit_code_file(study: Path, name: str) -> Path:
-    """The file with the exit code of a run that finished or failed; it exists only then."""
+    """The file with the exit code of a run, which exists once the run has finished or failed."""
     return study / "jobs" / f"{name}.exit"
 
 
@@ -89,8 +91,8 @@ def log_file(study: Path, name: str) -> Path:
 
 
 def live_jobs(submission: Submission) -> dict[str, str]:
-    """The jobs of a submission that wait or run: `"waiting"` or `"running"`, by the number of the
-    job.
+    """The jobs of a submission that have not ended: `"waiting"` or `"running"`, by the number of
+    the job.
 
     **Raises:** `RunError` when Slurm does not answer.
     """
@@ -111,7 +113,7 @@ def live_jobs(submission: Submission) -> dict[str, str]:
 
 
 def cancel(submission: Submission) -> None:
-    """Cancels all jobs of a submission; their runs receive a SIGTERM, and save."""
+    """Cancels all jobs of a submission. Their runs receive a SIGTERM and save."""
     live = live_jobs(submission)
     if submission.executor == "slurm":
         if live:
@@ -122,7 +124,7 @@ def cancel(submission: Submission) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             controller = psutil.Process(int(job))
             tasks += controller.children()
-            controller.kill()  # or it would start its task again
+            controller.kill()  # first, since it would start its task again
     for task in tasks:
         with contextlib.suppress(psutil.NoSuchProcess):
             task.terminate()
@@ -138,7 +140,7 @@ class Row:
 
     - `folder`: the folder of the run.
     - `state`: `waiting`, `running`, `stopped`, `failed` or `finished`.
-    - `error`: the error of a run that failed, or the reason for which it did not begin.
+    - `error`: the error of a run that failed, or why the run did not begin.
     """
 
     folder: Path
@@ -159,7 +161,7 @@ def rows_of(study: Path, submission: Submission) -> list[Row]:
         if code.exists():
             state = "finished" if code.read_text() == "0" else "failed"
         elif not lines and state == "running":
-            state = "waiting"  # for an earlier run of the same job
+            state = "waiting"  # the job is still training another run
         elif not lines and state == "stopped":
             error = _NO_LOG
         if state == "failed":
@@ -181,9 +183,8 @@ def is_finished(folder: Path) -> bool:
 
 
 def progress(folder: Path) -> tuple[int, int, float, float]:
-    """The steps of a run so far, all its steps, its last mean return, and its time in seconds.
-
-    Without a log, all of them are 0, except for all its steps, which are 1.
+    """The progress of a run: its steps so far, its total steps, its last mean return, and its time
+    in seconds. Without a readable log, the total is 1 and all other numbers are 0.
     """
     try:
         total = tomllib.loads(read_regular_text(folder / SETTINGS_FILE))["total_steps"]
@@ -196,7 +197,7 @@ def progress(folder: Path) -> tuple[int, int, float, float]:
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Prints the table, and the number of runs in each state."""
+    """Prints the table of runs, their errors, and the number of runs in each state."""
     console = results_console()
     cells = []
     for row in rows:
@@ -261,7 +262,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def _state(folder: Path) -> str:
-    """The state of a run without a job."""
+    """The state of a run that has no job."""
     if is_finished(folder):
         return "finished"
     try:

@@ -1,8 +1,8 @@
 """The command `eqgrid-submit`: starts the runs of a study as jobs, with submitit.
 
-A job is a process of submitit, which starts the command of a run. Before the time limit and at a
-preemption, both receive a SIGTERM: the run saves, and submitit queues the job again. The job then
-resumes the run.
+A job is a process of submitit, which starts the run as a second process. Shortly before the time
+limit and at a preemption, both processes receive a SIGTERM. The run then saves, and submitit queues
+the job again. When the job starts again, it resumes the run.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
 
 _STOPPED = (143, 130, 129, -15, -2, -1)
-"""The exit codes of runs that a signal has stopped."""
+"""The exit codes of runs that a signal stopped."""
 _WRONG_SETTINGS = 2
 _MINUTES = {"m": 1, "h": 60, "d": 60 * 24}
 _NO_LIMIT = 60 * 24 * 3650
@@ -85,13 +85,14 @@ class Config:
 @final
 @dataclasses.dataclass
 class Job:
-    """Trains some runs of a study, one after another. submitit stores it as a file.
+    """Trains some runs of a study, one after another. submitit stores the job as a file.
 
     **Arguments:**
 
     - `study`: the folder of the study.
-    - `submission`: its submission, whose numbers of jobs are not used.
-    - `retries`: how often each run may still be restarted after a failure.
+    - `submission`: the submission of the study; its `jobs` are not used.
+    - `retries`: the number of restarts that are left for each run, after failures.
+    - `stopped`, `process`: whether a signal stopped the job, and the process of the current run.
     """
 
     study: Path
@@ -103,10 +104,11 @@ class Job:
     def __call__(self, names: Sequence[str]) -> None:
         """Trains these runs. The process ends with the exit code of the first run that fails.
 
-        After a SIGTERM, the run saves, and then submitit calls `checkpoint` and queues the job
+        After a SIGTERM, the current run saves. submitit then calls `checkpoint` and queues the job
         again.
         """
         in_submitit = self.submission.executor != "debug"
+        # submitit's own handler of SIGTERM, which is called once the run has saved.
         queue_again, self.stopped = signal.getsignal(signal.SIGTERM), False
         if in_submitit:
             for number in (signal.SIGTERM, signal.SIGALRM):
@@ -126,7 +128,9 @@ class Job:
             sys.exit(abs(code))
 
     def _stop(self, *_: object) -> None:
-        """Stops the current run. After a minute, a second signal skips its pictures."""
+        """Stops the current run. After a minute, SIGALRM calls this method again, and the second
+        SIGTERM makes the run skip its pictures.
+        """
         self.stopped = True
         if self.process is not None:
             self.process.terminate()
@@ -137,7 +141,7 @@ class Job:
         queued it again.
         """
         if self.submission.executor == "slurm":
-            # The number of the last job of an array is also that of the array.
+            # The last job of an array has the same number as the array, so name the task.
             array, task = (os.environ.get(f"SLURM_ARRAY_{x}_ID") for x in ("JOB", "TASK"))
             job = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
             command = ["squeue", "--noheader", f"--jobs={job}", "--format=%T"]
@@ -147,7 +151,7 @@ class Job:
         return submitit("submitit.helpers").DelayedSubmission(self, names)
 
     def train(self, name: str) -> int:
-        """Trains a run until it ends, with restarts. **Returns:** its last exit code."""
+        """Trains a run until it ends, with restarts. **Returns:** the last exit code."""
         code, file = 0, exit_code_file(self.study, name)
         folder = self.submission.run_folder(self.study, name)
         if file.exists():
@@ -158,13 +162,13 @@ class Job:
             self.retries[name] -= 1
             code = self._run_once(name, folder)
         if code in _STOPPED:
-            time.sleep(5)  # this process also receives the signal, perhaps a moment later
+            time.sleep(5)  # waits for the signal to reach this process too, which sets `stopped`
         else:
             write_whole(file, str(code).encode())
         return code
 
     def _run_once(self, name: str, folder: Path) -> int:
-        # The process of a host that has failed may hold the lock for some time.
+        # Wait for the lock, which a process on a failed host may hold for some time.
         with contextlib.suppress(UsageError), locked(folder, seconds=180):
             pass
         if self.stopped:
@@ -239,7 +243,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def planned(config: Config, command: Sequence[str]) -> Submission:
-    """The submission that a command line describes, without numbers of jobs.
+    """The submission of a command line, before its jobs have numbers.
 
     **Raises:** `UsageError` when a flag is wrong.
     """
@@ -278,7 +282,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
 
 
 def _submit(config: Config, study: Path, new: Submission, old: Submission | None) -> Submission:
-    """Starts a job for each run that is not finished.
+    """Starts jobs for all runs that are not finished.
 
     **Returns:** the submission, with the numbers of the jobs.
     """
@@ -307,7 +311,7 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
 
 
 def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict[str, str]:
-    """Starts jobs for these runs. **Returns:** the number of the job of each run."""
+    """Starts jobs for these runs. **Returns:** the number of the job, by the name of the run."""
     module = submitit("submitit")
     if config.executor == "debug":
         with contextlib.suppress(SystemExit):
@@ -323,7 +327,7 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
                 timeout_min=_NO_LIMIT, gpus_per_node=config.gpus, visible_gpus=gpus
             )
             own = names[i::workers]
-            # A Ctrl-C in this terminal does not reach the jobs, which inherit what is ignored.
+            # Jobs inherit ignored signals, so a Ctrl-C in this terminal does not stop them.
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 jobs |= dict.fromkeys(own, executor.submit(job, own).job_id)
@@ -342,9 +346,9 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
             additional_parameters={"requeue": True, **options},
             **({"gpus_per_node": config.gpus} if config.gpus else {}),
         )
-        with contextlib.redirect_stderr(io.StringIO()):  # to which submitit repeats the error
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit also prints the error there
             started = executor.map_array(job, [[name] for name in names])
     except RuntimeError as error:
-        says = str(error).strip().rpartition("error: ")[2]
-        raise RunError(f"Slurm did not accept the jobs: {says}.") from error
+        reason = str(error).strip().rpartition("error: ")[2]
+        raise RunError(f"Slurm did not accept the jobs: {reason}.") from error
     return {name: x.job_id for name, x in zip(names, started, strict=True)}
