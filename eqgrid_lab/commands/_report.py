@@ -395,9 +395,7 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
             style, place = divmod(labels.index(label), len(_COLOURS))
             colour, dashes = _COLOURS[place], _DASHES[style % len(_DASHES)]
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-            axes.plot(
-                steps, interquartile_mean(scores), dashes, color=colour, label=_row_label(row)
-            )
+            axes.plot(steps, interquartile_mean(scores), dashes, color=colour, label=label)
             if row.optimum is not None:
                 axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
         axes.set_title(layout, loc="left")
