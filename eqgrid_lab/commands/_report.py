@@ -390,8 +390,8 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         for row in (row for row in rows if row.names["layout"] == layout):
             steps, scores = align_curves([run.curve for run in row.runs])
             low, high = bootstrap_interval(scores)
-            # Each colour is used once before the next style of line.
             label = _row_label(row)
+            # All colours are used with one style of line before the next style.
             style, place = divmod(labels.index(label), len(_COLOURS))
             colour, dashes = _COLOURS[place], _DASHES[style % len(_DASHES)]
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)

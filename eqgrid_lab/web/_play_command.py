@@ -328,7 +328,7 @@ def _write_missing_tables(folder: Path, named: Named) -> None:
 
 
 def _server() -> Callable[..., None]:
-    """The function that serves games. **Raises:** `UsageError` when its extra is missing."""
+    """Imports the function `serve`. **Raises:** `UsageError` when its extra is not installed."""
     try:
         return importlib.import_module("eqgrid_lab.web._app").serve
     except ModuleNotFoundError as error:
