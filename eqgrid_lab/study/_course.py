@@ -253,23 +253,14 @@ class Course:
         progress = (person.stage + done) / len(self.plan.stage)
         at = {"at": self.place(person), "progress": progress}
         if isinstance(stage, Consent):
-            return {**at, "kind": "consent", **_title_and_text(stage), "agree": stage.agree}
+            text = {"title": stage.title, "text": stage.text, "agree": stage.agree}
+            return {**at, "kind": "consent", **text}
         if isinstance(stage, Reading):
-            return {**at, "kind": "text", **_title_and_text(stage)}
+            return {**at, "kind": "text", "title": stage.title, "text": stage.text}
         if isinstance(stage, Questions):
-            return {
-                **at,
-                "kind": "questions",
-                "title": stage.title,
-                **_as_shown(stage.question),
-            }
+            return {**at, **_questions_page(stage.title, stage.question)}
         if isinstance(stage, Games) and person.asked:
-            return {
-                **at,
-                "kind": "questions",
-                "title": _game_title(person, stage),
-                **_as_shown(stage.after),
-            }
+            return {**at, **_questions_page(_game_title(person, stage), stage.after)}
         return {**at, **await self._current_game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
@@ -405,6 +396,7 @@ class Course:
         return True
 
     def _planned(self, stage: int, number: int) -> PlannedGame:
+        """A game of a stage, by its number in the plan."""
         games = self.plan.stage[stage]
         assert isinstance(games, Games | Tutorial)
         return games.game[number] if isinstance(games, Games) else games.game
@@ -449,11 +441,10 @@ class Course:
         """Opens a game for one or several people, and records the seat of each person."""
         at, numbers = people[0].stage, [x.person for x in people]
         stage, planned = self.plan.stage[at], self._planned(at, number)
-        own, seats = self._seats(people, planned, number, partner)
-        names = [f"person {who}" for _, who in sorted(zip(own, numbers, strict=True))]
+        own_seats, seats = self._seats(people, planned, number, partner)
+        names = [f"person {who}" for _, who in sorted(zip(own_seats, numbers, strict=True))]
         waited = [round(self._room.waited(who), 3) for who in numbers]
-        before = self.plan.stage[:at]
-        keys = any(isinstance(stage, Consent) and stage.keys for stage in before)
+        keys = any(isinstance(x, Consent) and x.keys for x in self.plan.stage[:at])
         goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
         patience = _ALONE if len(people) == 1 else _TOGETHER
         terms = Terms(free=False, patience=patience, goal=goal, keys=keys)
@@ -467,25 +458,33 @@ class Course:
         if any(x is None or x.outcome is not None for x in now):
             session.leave()  # a person stopped taking part while the game was being opened
             return
-        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
         try:
             with self.people.together():
-                for seat, person, seconds in zip(own, people, waited, strict=True):
-                    me = person.person
-                    attempt = self.people.num_played(me, at, number)
-                    who = {"person": me, "stage": at, "game": person.game, "seat": seat}
-                    where = {"layout": planned.layout, "file": file, "attempt": attempt}
-                    self.people.begin_game({**who, **game, **where, "waited_s": seconds})
+                for seat, person, seconds in zip(own_seats, people, waited, strict=True):
+                    row: dict[str, Cell] = {
+                        "person": person.person,
+                        "stage": at,
+                        "game": person.game,
+                        "number": number,
+                        "attempt": self.people.num_played(person.person, at, number),
+                        "name": planned.name or planned.partner,
+                        "layout": planned.layout,
+                        "partner": partner,
+                        "seat": seat,
+                        "file": file,
+                        "waited_s": seconds,
+                    }
+                    self.people.begin_game(row)
         except sqlite3.Error:
             session.leave()  # the game has no row, so its result could not be stored
             raise
-        for seat, person in zip(own, numbers, strict=True):
+        for seat, who in zip(own_seats, numbers, strict=True):
             token = session.tokens[seat]
             assert token is not None
-            self._playing[person] = (file, token)
-            self._room.leave(person)
-        own_seats = dict(zip(numbers, own, strict=True))
-        task = asyncio.create_task(self._await_end(file, session, own_seats))
+            self._playing[who] = (file, token)
+            self._room.leave(who)
+        ending = self._await_end(file, session, dict(zip(numbers, own_seats, strict=True)))
+        task = asyncio.create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -643,11 +642,8 @@ def _conduct_row(session: Session, seat: int) -> dict[str, Cell]:
     }
 
 
-def _title_and_text(stage: Consent | Reading) -> dict[str, object]:
-    return {"title": stage.title, "text": stage.text}
-
-
-def _as_shown(questions: Sequence[Question]) -> dict[str, object]:
-    """The questions as a page gets them, without the right answers of attention checks."""
+def _questions_page(title: str, questions: Sequence[Question]) -> dict[str, object]:
+    """The page with questions, without the right answers of attention checks."""
     fields = ("name", "text", "kind", "points", "low", "high", "options", "optional")
-    return {"questions": [{name: getattr(x, name) for name in fields} for x in questions]}
+    shown = [{name: getattr(x, name) for name in fields} for x in questions]
+    return {"kind": "questions", "title": title, "questions": shown}

@@ -381,10 +381,10 @@ class People:
         )
         rows = self._db.execute(query, (stage,)).fetchall()
         last = rows[-1][0] if rows else -1
-        others = [(who, at) for turn, who, at in rows if turn == last]
-        here = [who for who, at in others if at == stage and who in present]
-        if len(here) == len(others) < people and not any(self.played(x, stage) for x in here):
-            turn = max(last, 0)
+        in_last = [(who, at) for turn, who, at in rows if turn == last]
+        here = [who for who, at in in_last if at == stage and who in present]
+        if len(here) == len(in_last) < people and not any(self.played(x, stage) for x in here):
+            turn = max(last, 0)  # 0 for the first person
         else:
             taken = [turn % orders for turn, who, at in rows if at > stage or who in present]
             turn = min(range(last + 1, last + 1 + orders), key=lambda x: taken.count(x % orders))
