@@ -45,104 +45,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-_CELL_INCHES, _CELL_PIXELS, _LETTER_INCHES = 0.5, 96, 0.08
-
-
-def draw_heat_maps(
-    path: Path, layout: Layout, groups: Sequence[tuple[str, Trajectories]], title: str
-) -> None:
-    """Draws heat maps of the share of time that agents spend in each cell, over a picture of the
-    kitchen. The figure has a row for each group, a panel for each seat, and one colour scale.
-
-    **Arguments:**
-
-    - `path`: the PNG file.
-    - `layout`: the kitchen.
-    - `groups`: for each group of games, the name of the players and the games.
-    - `title`: the name of the kitchen in the title.
-
-    **Raises:** `PictureError` and `OSError`.
-    """
-    (height, width), seats = layout.tiles.shape, layout.num_agents
-    shares = [[share_of_time(x, (height, width), i) for i in range(seats)] for _, x in groups]
-    most = max(float(share.max()) for row in shares for share in row)
-    figure = new_figure(
-        seats * (_CELL_INCHES * width + 0.2) + 0.9,
-        len(groups) * (_CELL_INCHES * height + 0.55) + 0.4,
-    )
-    kitchen, most_letters = empty_kitchen(layout), int(_CELL_INCHES * width / _LETTER_INCHES)
-    images = []
-    for row, ((name, games), own) in enumerate(zip(groups, shares, strict=True)):
-        for seat, share in enumerate(own):
-            axes = figure.add_subplot(len(groups), seats, row * seats + seat + 1)
-            images.append(_draw_panel(axes, layout, kitchen, share, most))
-            start = np.asarray(games.state.bodies.position[0, seat])
-            axes.plot(start[1], start[0], "o", ms=26, mfc="none", mec="#D1495B", mew=1.6)
-            label = name.removesuffix(".safetensors")
-            label = label if len(label) <= most_letters else Path(label).name
-            label = label if len(label) <= most_letters else label[: most_letters - 3] + "..."
-            axes.set_title(f"{label}\nseat {seat}", fontsize=9, loc="left")
-    bar = figure.colorbar(images[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
-    bar.set_label("share of the time; a ring marks the start", fontsize=8)
-    figure.suptitle(f"Positions of the agents in {title}", fontsize=10)
-    write_figure(path, figure, dpi=130)
-
-
-def _draw_panel(
-    axes: "Axes",
-    layout: Layout,
-    kitchen: UInt8[np.ndarray, "rows cols 3"],
-    share: Float[np.ndarray, "height width"],
-    most: float,
-) -> "AxesImage":
-    """Draws one panel: the kitchen, and a colour and a number over each cell of its floor.
-
-    **Returns:** the image, for the colour bar.
-    """
-    height, width = share.shape
-    floor = np.isin(np.asarray(layout.tiles), layout.kinds.walkable)
-    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    axes.imshow(kitchen, extent=extent)
-    cells = np.ma.masked_array(share, ~floor)
-    shown = axes.imshow(cells, cmap="PuBu", vmin=0, vmax=most, extent=extent)
-    for row, col in np.argwhere(floor & (share > 0)).tolist():
-        own = share[row, col]
-        text = f"{own:.0%}" if own >= 0.005 else "<1%"
-        colour = "white" if own > 0.55 * most else "#333333"
-        axes.text(col, row, text, ha="center", va="center", fontsize=8, color=colour)
-    axes.set(xticks=[], yticks=[], xlim=extent[:2], ylim=extent[2:])
-    axes.spines[:].set_visible(False)
-    return shown
-
-
-def empty_kitchen(layout: Layout) -> UInt8[np.ndarray, "rows cols 3"]:
-    """The picture of a kitchen without cooks and without the bar below the kitchen."""
-    bodies = jax.tree.map(lambda x: x[:0], layout.start.bodies)
-    world = dataclasses.replace(layout.start, bodies=bodies)
-    return render(layout, world, cell_pixels=_CELL_PIXELS)[: len(layout.tiles) * _CELL_PIXELS]
-
-
-def share_of_time(
-    games: Trajectories, shape: tuple[int, int], seat: int
-) -> Float[np.ndarray, "height width"]:
-    """The share of time that one agent spends in each cell.
-
-    **Arguments:**
-
-    - `games`: games in a grid world.
-    - `shape`: the height and the width of the grid.
-    - `seat`: the seat of the agent.
-    """
-    position = np.asarray(games.state.bodies.position)[:, seat]
-    count = np.zeros(shape)
-    np.add.at(count, (position[:, 0], position[:, 1]), 1)
-    return count / len(position)
-
-
+SCRIPT = "experiments/human_games.py"
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""
-
-SCRIPT = "experiments/human_games.py"
+_COLUMNS = ("return", "stay", "interact", "walks", "collisions", "bumps", "stuck")
+_CELL_INCHES, _CELL_PIXELS, _LETTER_INCHES = 0.5, 96, 0.08
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,24 +173,6 @@ def _groups_of_policies(
     return groups
 
 
-def _statistics(group: Group) -> dict[str, object]:
-    """The statistics of a group for the JSON file: means over its games with 95 % intervals."""
-    numbers = {}
-    for name, each in group.found.numbers().items():
-        known = each[~np.isnan(each)]
-        low, high = interval_of_mean(known[None]) if len(known) > 1 else (known, known)
-        numbers[name] = {
-            "mean": float(known.mean()) if len(known) else None,
-            "interval": [float(low[0]), float(high[0])] if len(known) else None,
-            "std": float(known.std()) if len(known) else None,
-        }
-    steps = group.found.steps
-    return {"who": group.name, "games": len(steps), "steps": int(steps.sum()), **numbers}
-
-
-_COLUMNS = ("return", "stay", "interact", "walks", "collisions", "bumps", "stuck")
-
-
 def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
     rows = []
     for kitchen, own in groups.items():
@@ -331,6 +220,21 @@ def _mean(numbers: Float[np.ndarray, " games"]) -> float:
     return float(known.mean()) if len(known) else np.nan
 
 
+def _statistics(group: Group) -> dict[str, object]:
+    """The statistics of a group for the JSON file: means over its games with 95 % intervals."""
+    numbers = {}
+    for name, each in group.found.numbers().items():
+        known = each[~np.isnan(each)]
+        low, high = interval_of_mean(known[None]) if len(known) > 1 else (known, known)
+        numbers[name] = {
+            "mean": float(known.mean()) if len(known) else None,
+            "interval": [float(low[0]), float(high[0])] if len(known) else None,
+            "std": float(known.std()) if len(known) else None,
+        }
+    steps = group.found.steps
+    return {"who": group.name, "games": len(steps), "steps": int(steps.sum()), **numbers}
+
+
 def _game_rows(
     games: Sequence[HumanGame], groups: Mapping[str, Sequence[Group]]
 ) -> list[dict[str, object]]:
@@ -369,3 +273,94 @@ def video_of(game: HumanGame) -> bytes:
         cell_pixels=48,
         frames_per_second=min(speed, 50) if speed > 1 else 8,
     )
+
+
+def draw_heat_maps(
+    path: Path, layout: Layout, groups: Sequence[tuple[str, Trajectories]], title: str
+) -> None:
+    """Draws heat maps of the share of time that agents spend in each cell, over a picture of the
+    kitchen. The figure has a row for each group, a panel for each seat, and one colour scale.
+
+    **Arguments:**
+
+    - `path`: the PNG file.
+    - `layout`: the kitchen.
+    - `groups`: for each group of games, the name of the players and the games.
+    - `title`: the name of the kitchen in the title.
+
+    **Raises:** `PictureError` and `OSError`.
+    """
+    (height, width), seats = layout.tiles.shape, layout.num_agents
+    shares = [[share_of_time(x, (height, width), i) for i in range(seats)] for _, x in groups]
+    most = max(float(share.max()) for row in shares for share in row)
+    figure = new_figure(
+        seats * (_CELL_INCHES * width + 0.2) + 0.9,
+        len(groups) * (_CELL_INCHES * height + 0.55) + 0.4,
+    )
+    kitchen, most_letters = empty_kitchen(layout), int(_CELL_INCHES * width / _LETTER_INCHES)
+    images = []
+    for row, ((name, games), own) in enumerate(zip(groups, shares, strict=True)):
+        for seat, share in enumerate(own):
+            axes = figure.add_subplot(len(groups), seats, row * seats + seat + 1)
+            images.append(_draw_panel(axes, layout, kitchen, share, most))
+            start = np.asarray(games.state.bodies.position[0, seat])
+            axes.plot(start[1], start[0], "o", ms=26, mfc="none", mec="#D1495B", mew=1.6)
+            label = name.removesuffix(".safetensors")
+            label = label if len(label) <= most_letters else Path(label).name
+            label = label if len(label) <= most_letters else label[: most_letters - 3] + "..."
+            axes.set_title(f"{label}\nseat {seat}", fontsize=9, loc="left")
+    bar = figure.colorbar(images[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
+    bar.set_label("share of the time; a ring marks the start", fontsize=8)
+    figure.suptitle(f"Positions of the agents in {title}", fontsize=10)
+    write_figure(path, figure, dpi=130)
+
+
+def _draw_panel(
+    axes: "Axes",
+    layout: Layout,
+    kitchen: UInt8[np.ndarray, "rows cols 3"],
+    share: Float[np.ndarray, "height width"],
+    most: float,
+) -> "AxesImage":
+    """Draws one panel: the kitchen, and a colour and a number over each cell of its floor.
+
+    **Returns:** the image, for the colour bar.
+    """
+    height, width = share.shape
+    floor = np.isin(np.asarray(layout.tiles), layout.kinds.walkable)
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    axes.imshow(kitchen, extent=extent)
+    cells = np.ma.masked_array(share, ~floor)
+    shown = axes.imshow(cells, cmap="PuBu", vmin=0, vmax=most, extent=extent)
+    for row, col in np.argwhere(floor & (share > 0)).tolist():
+        own = share[row, col]
+        text = f"{own:.0%}" if own >= 0.005 else "<1%"
+        colour = "white" if own > 0.55 * most else "#333333"
+        axes.text(col, row, text, ha="center", va="center", fontsize=8, color=colour)
+    axes.set(xticks=[], yticks=[], xlim=extent[:2], ylim=extent[2:])
+    axes.spines[:].set_visible(False)
+    return shown
+
+
+def empty_kitchen(layout: Layout) -> UInt8[np.ndarray, "rows cols 3"]:
+    """The picture of a kitchen without cooks and without the bar below the kitchen."""
+    bodies = jax.tree.map(lambda x: x[:0], layout.start.bodies)
+    world = dataclasses.replace(layout.start, bodies=bodies)
+    return render(layout, world, cell_pixels=_CELL_PIXELS)[: len(layout.tiles) * _CELL_PIXELS]
+
+
+def share_of_time(
+    games: Trajectories, shape: tuple[int, int], seat: int
+) -> Float[np.ndarray, "height width"]:
+    """The share of time that one agent spends in each cell.
+
+    **Arguments:**
+
+    - `games`: games in a grid world.
+    - `shape`: the height and the width of the grid.
+    - `seat`: the seat of the agent.
+    """
+    position = np.asarray(games.state.bodies.position)[:, seat]
+    count = np.zeros(shape)
+    np.add.at(count, (position[:, 0], position[:, 1]), 1)
+    return count / len(position)

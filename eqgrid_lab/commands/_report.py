@@ -42,8 +42,52 @@ _DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
 _MAY_DIFFER = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
-
 _NAMES = ("layout", "algorithm", "network")
+_COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
+_DASHES = ("-", "--", ":", "-.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Writes a table of complete runs, with a row for each layout, algorithm and network."""
+
+    runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
+    """Folders of runs with one or many seeds, or folders that contain runs."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; by default, a new one in runs/."""
+
+
+def report_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run)
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** `UsageError` when a folder has no complete run, runs do not fit into one table, or a
+    flag is wrong; `OSError` when the results cannot be written.
+    """
+    config = read_flags(Config(), args, "experiments/report.py")
+    if not config.runs:
+        raise UsageError("Name the folders of runs; see --help.")
+    rows = rows_of(find_runs(config.runs))
+    with open_results("report", config.out) as (folder, console):
+        table = as_markdown(rows)
+        console.print(table, highlight=False, markup=False, soft_wrap=True)
+        write_whole(folder / "report.md", table.encode())
+        write_csv(folder / "report.csv", [row.numbers() for row in rows])
+        write_csv(folder / "seeds.csv", [seed for row in rows for seed in row.seeds()])
+        draw_all(folder / "curves.png", rows)
+        files = {
+            "report.md": "table",
+            "report.csv": "numbers",
+            "seeds.csv": "each seed",
+            "curves.png": "curves",
+            **dict.fromkeys(copy_videos(folder, rows), "video"),
+        }
+        for name, what in files.items():
+            console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 
 @final
@@ -84,6 +128,49 @@ class FinishedRun(msgspec.Struct, frozen=True):
     def row(self) -> tuple[str, str, str]:
         """The row of the table to which the run belongs: its layout, algorithm and network."""
         return short_name(self.layout), self.algorithm, self.network
+
+
+def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
+    """Finds complete runs.
+
+    **Arguments:**
+
+    - `paths`: folders of runs with one or many seeds, or folders that contain runs.
+
+    **Returns:** the runs of single seeds.
+
+    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
+    """
+    runs = []
+    for path in paths:
+        found = sorted(file.parent for file in path.glob("**/result.json"))
+        single = [_read_run(folder) for folder in found if not seed_folders(folder)]
+        if not single:
+            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
+        runs += single
+    return runs
+
+
+def _read_run(folder: Path) -> FinishedRun:
+    try:
+        result, settings, metrics = (
+            read_regular_text(folder / name, MAX_RESULT_BYTES)
+            for name in ("result.json", "config.toml", "metrics.csv")
+        )
+        own = tomllib.loads(settings)
+        rows = csv.DictReader(io.StringIO(metrics, newline=""))
+        found = {
+            "folder": folder,
+            "settings": own,
+            "network": own.get("network", ""),
+            "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
+        }
+        return msgspec.convert({**json.loads(result), **found}, FinishedRun)
+    except _DAMAGED as error:
+        raise UsageError(
+            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
+            "metrics.csv is missing or damaged: leave it out."
+        ) from error
 
 
 @final
@@ -151,49 +238,6 @@ class Row:
     def folder(self) -> Path:
         """The innermost folder with all runs, such as the folder of a run of many seeds."""
         return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
-
-
-def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
-    """Finds complete runs.
-
-    **Arguments:**
-
-    - `paths`: folders of runs with one or many seeds, or folders that contain runs.
-
-    **Returns:** the runs of single seeds.
-
-    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
-    """
-    runs = []
-    for path in paths:
-        found = sorted(file.parent for file in path.glob("**/result.json"))
-        single = [_read_run(folder) for folder in found if not seed_folders(folder)]
-        if not single:
-            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
-        runs += single
-    return runs
-
-
-def _read_run(folder: Path) -> FinishedRun:
-    try:
-        result, settings, metrics = (
-            read_regular_text(folder / name, MAX_RESULT_BYTES)
-            for name in ("result.json", "config.toml", "metrics.csv")
-        )
-        own = tomllib.loads(settings)
-        rows = csv.DictReader(io.StringIO(metrics, newline=""))
-        found = {
-            "folder": folder,
-            "settings": own,
-            "network": own.get("network", ""),
-            "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
-        }
-        return msgspec.convert({**json.loads(result), **found}, FinishedRun)
-    except _DAMAGED as error:
-        raise UsageError(
-            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
-            "metrics.csv is missing or damaged: leave it out."
-        ) from error
 
 
 def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
@@ -275,82 +319,6 @@ def _difference(one: Table, other: Table) -> str | None:
     return None
 
 
-_COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
-_DASHES = ("-", "--", ":", "-.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Config:
-    """Writes a table of complete runs, with a row for each layout, algorithm and network."""
-
-    runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
-    """Folders of runs with one or many seeds, or folders that contain runs."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; by default, a new one in runs/."""
-
-
-def report_command() -> None:
-    """Runs the command line, and ends the process."""
-    run_command(run)
-
-
-def run(args: Sequence[str]) -> None:
-    """Runs the command with these arguments.
-
-    **Raises:** `UsageError` when a folder has no complete run, runs do not fit into one table, or a
-    flag is wrong; `OSError` when the results cannot be written.
-    """
-    config = read_flags(Config(), args, "experiments/report.py")
-    if not config.runs:
-        raise UsageError("Name the folders of runs; see --help.")
-    rows = rows_of(find_runs(config.runs))
-    with open_results("report", config.out) as (folder, console):
-        table = as_markdown(rows)
-        console.print(table, highlight=False, markup=False, soft_wrap=True)
-        write_whole(folder / "report.md", table.encode())
-        write_csv(folder / "report.csv", [row.numbers() for row in rows])
-        write_csv(folder / "seeds.csv", [seed for row in rows for seed in row.seeds()])
-        draw_all(folder / "curves.png", rows)
-        files = {
-            "report.md": "table",
-            "report.csv": "numbers",
-            "seeds.csv": "each seed",
-            "curves.png": "curves",
-            **dict.fromkeys(copy_videos(folder, rows), "video"),
-        }
-        for name, what in files.items():
-            console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
-
-
-def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
-    """Copies a video for every row that has one: the video of the run with many seeds, which shows
-    the median seed, or otherwise the video of the best run.
-
-    **Arguments:**
-
-    - `folder`: the folder for the copies.
-    - `rows`: the rows of the table.
-
-    **Returns:** the names of the copies.
-    """
-    names = []
-    for row in rows:
-        best = max(row.runs, key=lambda run: run.score)
-        videos = [around / "episode.gif" for around in (row.folder, best.folder)]
-        video = next((video for video in videos if video.is_file()), None)
-        if video is not None:
-            name = "-".join(x for x in row.names.values() if x not in ("", "mlp"))
-            names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
-            write_whole(folder / names[-1], read_regular_file(video))
-    return names
-
-
-def _row_label(row: Row) -> str:
-    """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
-    algorithm, network = row.names["algorithm"], row.names["network"]
-    return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
-
-
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table in Markdown."""
     titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
@@ -407,3 +375,32 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         axes.grid(alpha=0.25)
         axes.legend(loc="lower right", frameon=False)
     write_figure(path, figure, dpi=120)
+
+
+def _row_label(row: Row) -> str:
+    """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
+    algorithm, network = row.names["algorithm"], row.names["network"]
+    return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
+
+
+def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
+    """Copies a video for every row that has one: the video of the run with many seeds, which shows
+    the median seed, or otherwise the video of the best run.
+
+    **Arguments:**
+
+    - `folder`: the folder for the copies.
+    - `rows`: the rows of the table.
+
+    **Returns:** the names of the copies.
+    """
+    names = []
+    for row in rows:
+        best = max(row.runs, key=lambda run: run.score)
+        videos = [around / "episode.gif" for around in (row.folder, best.folder)]
+        video = next((video for video in videos if video.is_file()), None)
+        if video is not None:
+            name = "-".join(x for x in row.names.values() if x not in ("", "mlp"))
+            names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
+            write_whole(folder / names[-1], read_regular_file(video))
+    return names

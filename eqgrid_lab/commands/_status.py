@@ -44,6 +44,51 @@ class Config:
     """Cancel all jobs. Their runs save, and the command that submitted them continues them."""
 
 
+def status_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run)
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** `UsageError` when a folder has no runs, and `RunError` when Slurm does not answer
+    or, with `--wait`, a run did not finish.
+    """
+    config = read_flags(Config(), args, "status")
+    if not config.runs:
+        raise UsageError("Name the folders of runs; see --help.")
+    rows = []
+    for path in config.runs:
+        submission = read_submission(path)
+        if submission is None:
+            found = sorted(file.parent for file in path.glob(f"**/{SETTINGS_FILE}"))
+            if not found or config.wait or config.cancel:
+                what = "runs" if not found else "jobs of eqgrid-submit"
+                raise UsageError(f"There are no {what} in {str(path)!r}.")
+            rows += [Row(folder, _state(folder)) for folder in found]
+            continue
+        if config.cancel:
+            cancel(submission)
+        if config.wait or config.cancel:
+            wait_for(submission)
+        rows += rows_of(path, submission)
+    print_rows(rows)
+    if config.wait:
+        check_finished(rows)
+
+
+def _state(folder: Path) -> str:
+    """The state of a run that has no job."""
+    if is_finished(folder):
+        return "finished"
+    try:
+        with locked(folder):
+            return "stopped"
+    except UsageError:
+        return "running"
+
+
 @final
 class Submission(msgspec.Struct, frozen=True):
     """The jobs of a study, which are stored in `jobs/submission.json`.
@@ -225,48 +270,3 @@ def check_finished(rows: Iterable[Row]) -> None:
     if unfinished := [row for row in rows if row.state != "finished"]:
         names = f"{len(unfinished)} runs, the first of which is {str(unfinished[0].folder)!r}"
         raise RunError(f"These did not finish: {names}.")
-
-
-def status_command() -> None:
-    """Runs the command line, and ends the process."""
-    run_command(run)
-
-
-def run(args: Sequence[str]) -> None:
-    """Runs the command with these arguments.
-
-    **Raises:** `UsageError` when a folder has no runs, and `RunError` when Slurm does not answer
-    or, with `--wait`, a run did not finish.
-    """
-    config = read_flags(Config(), args, "status")
-    if not config.runs:
-        raise UsageError("Name the folders of runs; see --help.")
-    rows = []
-    for path in config.runs:
-        submission = read_submission(path)
-        if submission is None:
-            found = sorted(file.parent for file in path.glob(f"**/{SETTINGS_FILE}"))
-            if not found or config.wait or config.cancel:
-                what = "runs" if not found else "jobs of eqgrid-submit"
-                raise UsageError(f"There are no {what} in {str(path)!r}.")
-            rows += [Row(folder, _state(folder)) for folder in found]
-            continue
-        if config.cancel:
-            cancel(submission)
-        if config.wait or config.cancel:
-            wait_for(submission)
-        rows += rows_of(path, submission)
-    print_rows(rows)
-    if config.wait:
-        check_finished(rows)
-
-
-def _state(folder: Path) -> str:
-    """The state of a run that has no job."""
-    if is_finished(folder):
-        return "finished"
-    try:
-        with locked(folder):
-            return "stopped"
-    except UsageError:
-        return "running"

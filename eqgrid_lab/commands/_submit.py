@@ -82,6 +82,79 @@ class Config:
     """Wait until all jobs have ended; the exit code is 1 unless all runs finished."""
 
 
+def submit_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run, "jobs that were started continue")
+
+
+def run(args: Sequence[str]) -> None:
+    """Runs the command with these arguments.
+
+    **Raises:** `UsageError` when a flag is wrong or the folder has other content, and `RunError`
+    when Slurm does not accept the jobs or, with `--wait`, a run did not finish.
+    """
+    args = list(args)
+    end = args.index("--") if "--" in args else len(args)
+    config, command = read_flags(Config(), args[:end], "submit"), args[end + 1 :]
+    new = planned(config, command)
+    submitit("submitit")
+    assert config.out is not None
+    with made_folder(config.out.name, config.out) as study, writing_into(study):
+        if read_submission(study) is None and names_in(study) - {"jobs"}:
+            raise UsageError(
+                f"The folder {str(study)!r} exists and is not empty: choose another --out."
+            )
+        (study / "jobs").mkdir(exist_ok=True)
+        with locked(study / "jobs"):
+            submission = _submit(config, study, new, read_submission(study))
+    if config.wait:
+        wait_for(submission)
+    rows = rows_of(study, submission)
+    print_rows(rows)
+    results_console().print(f"eqgrid-status {study} shows the runs", highlight=False)
+    if config.wait:
+        check_finished(rows)
+
+
+def planned(config: Config, command: Sequence[str]) -> Submission:
+    """The submission of a command line, before its jobs have numbers.
+
+    **Raises:** `UsageError` when a flag is wrong.
+    """
+    if config.out is None:
+        raise UsageError("Name the folder of the study with --out.")
+    if not command or shutil.which(command[0]) is None:
+        what = f"There is no program {command[0]!r}" if command else "There is no command"
+        raise UsageError(f"{what}: add it after --, such as -- eqgrid-ippo --env.layout cramped.")
+    flags = {word.partition("=")[0] for word in command}
+    if taken := flags & {"--out", "--resume", "--overwrite"}:
+        raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
+    if not re.fullmatch(r"[1-9]\d{0,4}[mhd]", config.time):
+        raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
+    if wrong := next((x for x in config.slurm if not re.fullmatch(r"[\w-]+(=.+)?", x)), None):
+        raise UsageError(f"--slurm must be an option such as partition=long, but is {wrong!r}.")
+    shared, names, words = "--sweep" in flags, ["run"], list(command)
+    has_index = any("{index}" in word for word in command)
+    if config.array is not None:
+        found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", config.array)
+        first, end = map(int, found.groups()) if found else (0, 0)
+        if not 0 < end - first <= 100_000:
+            raise UsageError(f"--array must be FIRST:END, such as 0:50, but is {config.array!r}.")
+        if "--seed" in flags and not (has_index or shared):
+            raise UsageError("Leave out --seed in the command, or add --seed {index}.")
+        kind = "job" if shared else "index" if has_index else "seed"
+        names = [f"{kind}-{index}" for index in range(first, end)]
+        words += ["--seed", "{index}"] if kind == "seed" else []
+    elif has_index:
+        raise UsageError("{index} in the command needs --array, such as --array 0:50.")
+    if config.executor == "slurm" and shutil.which("srun") is None:
+        raise UsageError(
+            "There is no Slurm on this host: call this command on a host of the cluster, or add "
+            "--executor local."
+        )
+    return Submission(config.executor, tuple(words), dict.fromkeys(names, ""), shared)
+
+
 @final
 @dataclasses.dataclass
 class Job:
@@ -196,91 +269,6 @@ class Job:
         return code
 
 
-def submitit(module: str) -> ModuleType:
-    """Imports submitit, or a module of it, on first use.
-
-    **Raises:** `UsageError` when it is not installed.
-    """
-    os.environ["SUBMITIT_PREEMPT_SIGNAL"] = "TERM"  # also in the jobs, which inherit it
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError("This command needs submitit: pip install 'eqgrid[cluster]'.") from error
-
-
-def submit_command() -> None:
-    """Runs the command line, and ends the process."""
-    run_command(run, "jobs that were started continue")
-
-
-def run(args: Sequence[str]) -> None:
-    """Runs the command with these arguments.
-
-    **Raises:** `UsageError` when a flag is wrong or the folder has other content, and `RunError`
-    when Slurm does not accept the jobs or, with `--wait`, a run did not finish.
-    """
-    args = list(args)
-    end = args.index("--") if "--" in args else len(args)
-    config, command = read_flags(Config(), args[:end], "submit"), args[end + 1 :]
-    new = planned(config, command)
-    submitit("submitit")
-    assert config.out is not None
-    with made_folder(config.out.name, config.out) as study, writing_into(study):
-        if read_submission(study) is None and names_in(study) - {"jobs"}:
-            raise UsageError(
-                f"The folder {str(study)!r} exists and is not empty: choose another --out."
-            )
-        (study / "jobs").mkdir(exist_ok=True)
-        with locked(study / "jobs"):
-            submission = _submit(config, study, new, read_submission(study))
-    if config.wait:
-        wait_for(submission)
-    rows = rows_of(study, submission)
-    print_rows(rows)
-    results_console().print(f"eqgrid-status {study} shows the runs", highlight=False)
-    if config.wait:
-        check_finished(rows)
-
-
-def planned(config: Config, command: Sequence[str]) -> Submission:
-    """The submission of a command line, before its jobs have numbers.
-
-    **Raises:** `UsageError` when a flag is wrong.
-    """
-    if config.out is None:
-        raise UsageError("Name the folder of the study with --out.")
-    if not command or shutil.which(command[0]) is None:
-        what = f"There is no program {command[0]!r}" if command else "There is no command"
-        raise UsageError(f"{what}: add it after --, such as -- eqgrid-ippo --env.layout cramped.")
-    flags = {word.partition("=")[0] for word in command}
-    if taken := flags & {"--out", "--resume", "--overwrite"}:
-        raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
-    if not re.fullmatch(r"[1-9]\d{0,4}[mhd]", config.time):
-        raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
-    if wrong := next((x for x in config.slurm if not re.fullmatch(r"[\w-]+(=.+)?", x)), None):
-        raise UsageError(f"--slurm must be an option such as partition=long, but is {wrong!r}.")
-    shared, names, words = "--sweep" in flags, ["run"], list(command)
-    has_index = any("{index}" in word for word in command)
-    if config.array is not None:
-        found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", config.array)
-        first, end = map(int, found.groups()) if found else (0, 0)
-        if not 0 < end - first <= 100_000:
-            raise UsageError(f"--array must be FIRST:END, such as 0:50, but is {config.array!r}.")
-        if "--seed" in flags and not (has_index or shared):
-            raise UsageError("Leave out --seed in the command, or add --seed {index}.")
-        kind = "job" if shared else "index" if has_index else "seed"
-        names = [f"{kind}-{index}" for index in range(first, end)]
-        words += ["--seed", "{index}"] if kind == "seed" else []
-    elif has_index:
-        raise UsageError("{index} in the command needs --array, such as --array 0:50.")
-    if config.executor == "slurm" and shutil.which("srun") is None:
-        raise UsageError(
-            "There is no Slurm on this host: call this command on a host of the cluster, or add "
-            "--executor local."
-        )
-    return Submission(config.executor, tuple(words), dict.fromkeys(names, ""), shared)
-
-
 def _submit(config: Config, study: Path, new: Submission, old: Submission | None) -> Submission:
     """Starts jobs for all runs that are not finished.
 
@@ -352,3 +340,15 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
         reason = str(error).strip().rpartition("error: ")[2]
         raise RunError(f"Slurm did not accept the jobs: {reason}.") from error
     return {name: x.job_id for name, x in zip(names, started, strict=True)}
+
+
+def submitit(module: str) -> ModuleType:
+    """Imports submitit, or a module of it, on first use.
+
+    **Raises:** `UsageError` when it is not installed.
+    """
+    os.environ["SUBMITIT_PREEMPT_SIGNAL"] = "TERM"  # also in the jobs, which inherit it
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError("This command needs submitit: pip install 'eqgrid[cluster]'.") from error

@@ -60,8 +60,10 @@ from ._study_routes import Answer, Endpoint, study_routes
 
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
+_LARGEST_FRAME = 4096
 _MESSAGES_PER_SECOND = 60.0
 _MOST_REFUSALS = 50
+_SECONDS_TO_END = 5
 _CLOSED_BY_BROWSER = (1000, 1001)
 """The codes with which a browser ends the connection of a page that is closed or reloaded."""
 _HEADERS = {
@@ -75,12 +77,29 @@ _HEADERS = {
 }
 
 
-@final
-class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The request of a page to open a game; see `Hall.open`."""
+def serve(
+    hall: Hall,
+    listening: socket.socket,
+    hosts: Sequence[str],
+    course: Course | None = None,
+    admin: str = "",
+) -> None:
+    """Serves games until the process is interrupted. The server then ends all games and writes
+    their files.
 
-    layout: Annotated[int, Meta(ge=0, le=10_000)]
-    seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
+    **Arguments:**
+
+    - `hall`: the games.
+    - `listening`: the socket.
+    - `hosts`, `course`, `admin`: as for `build_app`.
+    """
+    config = uvicorn.Config(
+        build_app(hall, hosts, course, admin),
+        log_level="error",
+        ws_max_size=_LARGEST_FRAME,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def build_app(
@@ -223,6 +242,14 @@ async def _layout(hall: Hall, request: Request) -> Response:
         "frame": msgspec.to_builtins(frame),
     }
     return JSONResponse(facts)
+
+
+@final
+class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request of a page to open a game; see `Hall.open`."""
+
+    layout: Annotated[int, Meta(ge=0, le=10_000)]
+    seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
 
 
 async def _open(hall: Hall, request: Request) -> Response:
@@ -431,32 +458,3 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> str:
         else:
             session.receive(page, found)
     return "lost"
-
-
-_LARGEST_FRAME = 4096
-_SECONDS_TO_END = 5
-
-
-def serve(
-    hall: Hall,
-    listening: socket.socket,
-    hosts: Sequence[str],
-    course: Course | None = None,
-    admin: str = "",
-) -> None:
-    """Serves games until the process is interrupted. The server then ends all games and writes
-    their files.
-
-    **Arguments:**
-
-    - `hall`: the games.
-    - `listening`: the socket.
-    - `hosts`, `course`, `admin`: as for `build_app`.
-    """
-    config = uvicorn.Config(
-        build_app(hall, hosts, course, admin),
-        log_level="error",
-        ws_max_size=_LARGEST_FRAME,
-        timeout_graceful_shutdown=_SECONDS_TO_END,
-    )
-    uvicorn.Server(config).run(sockets=[listening])
