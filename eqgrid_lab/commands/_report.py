@@ -43,6 +43,7 @@ _DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
 _MAY_DIFFER = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
 _NAMES = ("layout", "algorithm", "network")
+"""The columns that identify a row of the table."""
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _DASHES = ("-", "--", ":", "-.")
 

@@ -75,7 +75,7 @@ class Config:
     gpus: Annotated[int, Meta(ge=0)] = 0
     """GPUs of each job. With local, jobs without GPUs use the CPU."""
     slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """A further option of sbatch, such as --slurm partition=long; give it again for another."""
+    """A further option of sbatch, such as --slurm partition=long; repeat the flag for more."""
     retries: Annotated[int, Meta(ge=0)] = 0
     """Restarts of a run that fails, except for wrong settings."""
     wait: bool = False

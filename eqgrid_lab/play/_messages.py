@@ -39,6 +39,7 @@ from eqgrid.typing import PyTree
 
 T = TypeVar("T")
 
+# The names of actions for people, and their keys as `KeyboardEvent.code` of browsers names them.
 _MOVES = {
     Direction.NORTH: ("up", ("ArrowUp", "KeyW")),
     Direction.SOUTH: ("down", ("ArrowDown", "KeyS")),
@@ -47,6 +48,7 @@ _MOVES = {
 }
 _TURNS = {"left": ("ArrowLeft", "KeyA"), "right": ("ArrowRight", "KeyD")}
 _STEPS = {"back": ("ArrowDown", "KeyS"), "left": ("KeyZ",), "right": ("KeyX",)}
+# The keys of the first use, the second use, and so on.
 _USES = (("Space", "Enter"), ("KeyE",), ("KeyR",), ("KeyF",), ("KeyC",), ("KeyV",))
 _WORDS = {"pickup": "pick up or put down", "toggle_load": "load or unload", "toggle": "use or open"}
 """Clearer names for people, for uses whose name in the world is not clear."""
@@ -375,7 +377,8 @@ class TileSheet:
         cells: list[int] = []
         agents = [(-1, -1, -1)] * len(world.bodies.position)
         turned: dict[int, list[int]] = {}
-        # Keyed by identity, since hashing `Kinds` visits all kinds.
+        # Keyed by identity, since hashing `Kinds` visits all kinds. The value keeps the kinds
+        # alive, so that no other kinds get the same identity.
         _, known = self._of_kinds.setdefault(id(layout.kinds), (layout.kinds, {}))
 
         def number(look: Look) -> int:

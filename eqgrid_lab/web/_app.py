@@ -61,9 +61,12 @@ from ._study_routes import Answer, Endpoint, study_routes
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
 _LARGEST_FRAME = 4096
+"""The maximum sizes of a request and of a WebSocket message, in bytes."""
 _MESSAGES_PER_SECOND = 60.0
 _MOST_REFUSALS = 50
+"""The limits for the messages of a page: their rate, and the number of invalid messages."""
 _SECONDS_TO_END = 5
+"""The time in which connections must end when the server stops."""
 _CLOSED_BY_BROWSER = (1000, 1001)
 """The codes with which a browser ends the connection of a page that is closed or reloaded."""
 _HEADERS = {

@@ -63,15 +63,15 @@ from ..worlds import Kitchen, WorldSettings
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Lets people play with policies, scripted partners or one another, in the browser. Every game
-    is written into a folder as it is played.
+    """Lets people play with policies, scripted partners or other people in the browser. Every game
+    is written into a folder while it is played.
     """
 
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners. Of a folder
-    with several of them, those that can act in the world of --env.name are offered."""
+    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners. A folder
+    with several policies offers all policies that can act in the world of --env.name."""
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
