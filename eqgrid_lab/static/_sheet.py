@@ -107,13 +107,13 @@ def draw_sheet(
         raise UsageError("A page without a server cannot draw the marks over cells of this world.")
     distinct = list(dict.fromkeys(bare))
     sheet = Sheet(
-        CELL_PIXELS,
-        _COLUMNS,
-        kinds.num_codes,
-        [distinct.index(look) for look in bare],
-        [_cell_pictures(layout, look, pictures) for look in distinct],
-        _agent_pictures(kinds, len(layout.start.bodies.position), extra, pictures),
-        {},
+        side=CELL_PIXELS,
+        columns=_COLUMNS,
+        codes=kinds.num_codes,
+        tiles=[distinct.index(look) for look in bare],
+        looks=[_cell_pictures(layout, look, pictures) for look in distinct],
+        agents=_agent_pictures(kinds, len(layout.start.bodies.position), extra, pictures),
+        marks={},
     )
     return sheet, pictures.as_image()
 

@@ -378,14 +378,14 @@ class Course:
         """
         me, number = person.person, self._games_left(person)[0]
         planned = self._planned(person.stage, number)
-        waits = planned.partner == PERSON
-        if waits and self._room.enter(me, person.stage):
+        with_people = planned.partner == PERSON
+        if with_people and self._room.enter(me, person.stage):
             self.people.note(me, "waits")
         for shared, people in self._groups(person):
             if len(people) == self._planned(person.stage, shared).people:
                 await self._open(people, shared, PERSON)
                 return True
-        if not waits:
+        if not with_people:
             await self._open([person], number, planned.partner)
             return True
         if self._room.waited(me) < self.plan.patience:
@@ -497,8 +497,10 @@ class Course:
         agents = self.hall.menu.place(planned.layout).env.num_agents
         seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
         if planned.seat == "drawn":
-            who = "/".join(str(x) for x in (*(x.person for x in people), people[0].stage, number))
-            own = random.Random(f"{self.plan.seed}/{who}").sample(range(agents), len(people))
+            # The same people in the same game always get the same seats.
+            parts = (self.plan.seed, *(x.person for x in people), people[0].stage, number)
+            seed = "/".join(map(str, parts))
+            own = random.Random(seed).sample(range(agents), len(people))
         else:
             own = [planned.seat]
         for seat in own:
@@ -559,6 +561,9 @@ class Course:
         return True
 
     def _after_game(self, person: Person, score: float, outcome: str) -> None:
+        """Moves a person to the questions after a game, to the next game or stage, or to the end.
+        A person who may repeat a tutorial stays at the same place.
+        """
         stage = self.plan.stage[person.stage]
         if isinstance(stage, Games):
             if stage.after:
@@ -596,8 +601,8 @@ class Course:
         minutes = (now - datetime.datetime.fromisoformat(person.started)).total_seconds() / 60
         if 0 < self.plan.most_minutes < minutes:
             return "expired"
-        plays = isinstance(self.plan.stage[person.stage], Games | Tutorial) and not person.asked
-        return "stopped" if plays and self.stopped else None
+        has_game = isinstance(self.plan.stage[person.stage], Games | Tutorial) and not person.asked
+        return "stopped" if has_game and self.stopped else None
 
     def _finish(self, person: Person, outcome: str) -> None:
         self._room.leave(person.person)
@@ -610,12 +615,16 @@ class Course:
         if outcome == "finished":
             ending = Ending(code=self.plan.code, redirect=self.plan.redirect)
         fields = {**person.parameters, "id": person.id or "", "code": ending.code}
-        text = ending.text or _ENDINGS[outcome]
-        redirect = re.sub(
-            FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
-        )
-        found = {"text": text, "code": ending.code, "redirect": redirect}
-        return {"kind": "end", "outcome": outcome, **found}
+        return {
+            "kind": "end",
+            "outcome": outcome,
+            "text": ending.text or _ENDINGS[outcome],
+            "code": ending.code,
+            # Each {field} in the address is replaced by its value, encoded for a URL.
+            "redirect": re.sub(
+                FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
+            ),
+        }
 
 
 def _game_title(person: Person, stage: Games) -> str:
