@@ -215,7 +215,7 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
 
 
 def _mean(numbers: Float[np.ndarray, " games"]) -> float:
-    """The mean over the games that are not NaN; NaN if all are NaN."""
+    """The mean over the games whose number is not NaN; NaN if there are none."""
     known = numbers[~np.isnan(numbers)]
     return float(known.mean()) if len(known) else np.nan
 
