@@ -54,6 +54,7 @@ class BestResponses:
         """
         self.path = file.with_suffix(".best-responses.json")
         self._file, self._layout = file, short_name(config.env.title)
+        # The key of the world in the file. A hash of all its settings is part of the key.
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
         details = _digest(", ".join(map(str, (repr(env), *config.appended.values()))))
@@ -61,6 +62,7 @@ class BestResponses:
         self._worlds = self._read_file()
 
     def _read_file(self) -> dict[str, dict[str, _Entry]]:
+        """The best responses in the file, by the world and by the name of the partner."""
         try:
             worlds = json.loads(read_regular_text(self.path, MAX_RESULT_BYTES))
             return msgspec.convert(worlds, dict[str, dict[str, _Entry]])

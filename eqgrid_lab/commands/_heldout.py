@@ -224,10 +224,10 @@ def known_before(
     """
     places = {x.name: x.place(file, short_name(layout)) for x in partners if x.kind == "policy"}
     files = {name: find_policy(place) for name, place in places.items()}
-    theirs = {name: marks(path, read_metadata(path)) for name, path in files.items()}
-    mine = {saved.name: saved.known() for saved in policies}
+    marks_of = {name: marks(path, read_metadata(path)) for name, path in files.items()}
+    known_to = {saved.name: saved.known() for saved in policies}
     found = {
-        policy: [name for name, own in theirs.items() if own & known]
-        for policy, known in mine.items()
+        policy: [name for name, own in marks_of.items() if own & known]
+        for policy, known in known_to.items()
     }
     return {policy: names for policy, names in found.items() if names}

@@ -103,9 +103,10 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, SCRIPT)
     policies = config.read_all_seeds() if config.policies else []
     kitchen = config.kitchen
-    judged = common_world(policies) if policies else None
-    if judged is not None:
-        kitchen = kitchen or judged[0].env.title
+    common = common_world(policies) if policies else None
+    if common is not None:
+        settings, _ = common
+        kitchen = kitchen or settings.env.title
     games = recorded_games(config.games, config.split, kitchen)
     if config.video is not None and config.video >= len(games):
         raise UsageError(f"--video must be below {len(games)}, the number of these games.")
@@ -114,8 +115,8 @@ def run(args: Sequence[str]) -> None:
         groups = _groups_of_people(games)
         _print_people(console, groups)
         for own in groups.values():
-            if judged is not None:
-                own += _groups_of_policies(config, policies, judged, own[0].layout)
+            if common is not None:
+                own += _groups_of_policies(config, policies, common, own[0].layout)
         paths = []
         for name, own in groups.items():
             if policies:
@@ -149,14 +150,14 @@ def _groups_of_people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
 def _groups_of_policies(
     config: Config,
     policies: Sequence[SavedPolicy],
-    judged: tuple[PolicySettings, AbstractEnv],
+    common: tuple[PolicySettings, AbstractEnv],
     layout: Layout,
 ) -> list[Group]:
     """Games of each policy with itself, in the world that `common_world` returned.
 
     **Raises:** `UsageError` when `layout` is not the kitchen of the policies.
     """
-    settings, world = judged
+    settings, world = common
     own = kitchen_layout(world)
     if own is None or not np.array_equal(np.asarray(own.tiles), np.asarray(layout.tiles)):
         raise UsageError(

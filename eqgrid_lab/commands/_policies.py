@@ -396,9 +396,9 @@ def score_rows(
     numbers = {"mean": returns.mean(-1), "std": returns.std(-1), "low": low, "high": high}
     return [
         {
-            **{axis: own[i] for (axis, own), i in zip(names.items(), where, strict=True)},
-            **{name: float(x[where]) for name, x in numbers.items()},
+            **{column: labels[i] for (column, labels), i in zip(names.items(), game, strict=True)},
+            **{column: float(x[game]) for column, x in numbers.items()},
             "episodes": returns.shape[-1],
         }
-        for where in np.ndindex(*returns.shape[:-1])
+        for game in np.ndindex(*returns.shape[:-1])
     ]

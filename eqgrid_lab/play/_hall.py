@@ -134,13 +134,13 @@ class Hall:
         offers = await asyncio.to_thread(self.menu.offers, layout)
         if len(seats) != place.env.num_agents or any(x not in {PERSON, *offers} for x in seats):
             raise UsageError("There is no such partner, or the number of players is wrong.")
-        found = [None if seat == PERSON else offers[seat] for seat in seats]
+        partners = [None if seat == PERSON else offers[seat] for seat in seats]
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)
-        waiting = iter(people)
-        names = [next(waiting, "person") if x is None else x.name for x in found]
-        program = await asyncio.to_thread(self._program, place, tuple(seats), found)
-        header = self._header(place, found, names, seed)
+        people_left = iter(people)
+        names = [next(people_left, "person") if x is None else x.name for x in partners]
+        program = await asyncio.to_thread(self._program, place, tuple(seats), partners)
+        header = self._header(place, partners, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
         clock = Clock(self.ticks_per_second, sleep=self._sleep)
