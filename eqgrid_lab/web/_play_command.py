@@ -104,7 +104,7 @@ class Config:
     """Run the study in this plan, instead of letting people choose games. With the --out of an
     existing study, continue it."""
     trial: Annotated[bool, tyro.conf.arg(name="try")] = False
-    """Only let bots walk through the plan of --study at full speed, alone and in pairs; print
+    """Only let bots walk through the plan of --study at full speed, alone and in groups; print
     stages, orders, pairings, waits and duration, and write the export."""
     report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
