@@ -25,9 +25,10 @@ _EPISODES = 128
 
 
 class _Entry(TypedDict):
-    """The returns of a best response in each of its seats, and a hash of the partner. A trained
-    best response also has the steps and the seed of its training, an exact one the counters that
-    cooks could use.
+    """A best response: its return in each of its seats, and a hash of the partner.
+
+    A trained best response also has the steps and the seed of its training. An exact best response
+    has the counters that cooks could use.
     """
 
     returns: Annotated[list[float], Meta(min_length=2, max_length=2)]
@@ -53,13 +54,15 @@ class BestResponses:
         """
         self.path = file.with_suffix(".best-responses.json")
         self._file, self._layout = file, short_name(config.env.title)
+        # The key of the world in the file. A hash of all its settings is part of the key.
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
         details = _digest(", ".join(map(str, (repr(env), *config.appended.values()))))
         self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {details}"
-        self._worlds = self._read()
+        self._worlds = self._read_file()
 
-    def _read(self) -> dict[str, dict[str, _Entry]]:
+    def _read_file(self) -> dict[str, dict[str, _Entry]]:
+        """The best responses in the file, by the world and by the name of the partner."""
         try:
             worlds = json.loads(read_regular_text(self.path, MAX_RESULT_BYTES))
             return msgspec.convert(worlds, dict[str, dict[str, _Entry]])
@@ -75,17 +78,17 @@ class BestResponses:
         )
 
     def returns(self, partner: HeldOut) -> list[float] | None:
-        """The returns of the best response to a partner in each of its seats. `None` if they are
-        unknown, or if the partner's description or policy has changed since they were stored.
+        """The returns of the best response to a partner, in each seat of the best response. `None`
+        if they are unknown, or the partner's description or policy has changed since then.
         """
-        entry = self._entry(partner)
+        entry = self._stored(partner)
         return None if entry is None else entry["returns"]
 
     def is_exact(self, partner: HeldOut) -> bool:
-        """Whether the best response to a partner was computed, and not trained."""
-        return "counters" in (self._entry(partner) or {})
+        """Whether the best response to a partner was computed exactly, instead of trained."""
+        return "counters" in (self._stored(partner) or {})
 
-    def _entry(self, partner: HeldOut) -> _Entry | None:
+    def _stored(self, partner: HeldOut) -> _Entry | None:
         entry = self._worlds.get(self.world, {}).get(partner.name)
         return None if entry is None or entry["partner"] != self._identity(partner) else entry
 
@@ -102,7 +105,8 @@ class BestResponses:
         self._write(partner, entry)
 
     def keep_exact(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
-        """Stores the returns of an exact best response, in place of the returns of a trained one.
+        """Stores the returns of an exact best response. They replace the returns of a trained best
+        response.
 
         **Arguments:**
 
@@ -131,12 +135,12 @@ def _digest(text: str) -> str:
 
 
 def training_settings(config: PolicySettings, steps: int) -> Experiment:
-    """The settings for training best responses: the world and the observations of `config`, with
-    default values for settings that only matter in training. Observations are normalised if that is
-    the default of the world.
+    """The settings for training best responses: the world and the observations of `config`, and
+    the defaults of all settings that only matter in training. Whether observations are normalised
+    is also the default of the world.
     """
     env: Any = config.env.as_judged()
-    own = type(config)().env  # a custom script may have a world of its own
+    own = type(config)().env  # a custom script may have its own default world
     default = own if own.name == env.name else world_settings(env.name, Named(worlds=(env.name,)))
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
     changes = {"shaping_steps": max(1, steps // 2), **config.appended}
@@ -154,13 +158,13 @@ def train_best_response(
 
     **Arguments:**
 
-    - `config`: the settings of the world, of two agents.
+    - `config`: the settings of the world, which has two agents.
     - `partner`: the partner, which acts for one of the agents in training and in evaluation.
-    - `steps`: the number of environment steps of training. The shaped reward fades over the first
-        half.
+    - `steps`: the number of environment steps of training. The shaped reward decays over the first
+        half of them.
     - `seed`: the seed of all randomness.
 
-    **Returns:** the mean return with the partner, by the seat of the best response.
+    **Returns:** the mean return, by the seat of the best response.
     """
     config = training_settings(config, steps)
     config = dataclasses.replace(config, partners=GivenPartners(given=OneOf([partner])))

@@ -32,19 +32,19 @@ def upload(folder: Path, repo: str, client: Hub | None = None) -> str:
 
     - `folder`: the folder that `write_card` wrote.
     - `repo`: the repository, such as `name/cooks`.
-    - `client`: unless given, `HfApi` of huggingface_hub, with the token that `hf auth login`
-        stores.
+    - `client`: the client; by default `HfApi` of huggingface_hub, with the token that
+        `hf auth login` stores.
 
     **Returns:** the address of the uploaded folder.
 
-    **Raises:** `UsageError` when the extra `[hub]` is not installed, `RunError` when the upload
+    **Raises:** `UsageError` when the extra `[hub]` is not installed; `RunError` when the upload
     fails.
     """
     client = _client() if client is None else client
     try:
         client.create_repo(repo_id=repo, repo_type="model", exist_ok=True)
         return str(client.upload_folder(folder_path=str(folder), repo_id=repo, repo_type="model"))
-    except (OSError, ValueError) as error:  # errors of huggingface_hub are one or the other
+    except (OSError, ValueError) as error:  # the base classes of huggingface_hub's errors
         why = str(error).strip().partition("\n")[0]
         raise RunError(
             f"The folder {str(folder)!r} cannot be uploaded to {repo!r}: {why:.300}"
@@ -54,7 +54,7 @@ def upload(folder: Path, repo: str, client: Hub | None = None) -> str:
 def _client() -> Hub:
     if importlib.util.find_spec("huggingface_hub") is None:
         raise UsageError("--upload needs huggingface_hub: pip install 'eqgrid[hub]'.")
-    # Imported late, since it comes with an extra that few people install.
+    # Imported late, since the library is an optional extra.
     return importlib.import_module("huggingface_hub").HfApi()
 
 
@@ -69,18 +69,17 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: Table, results: Pat
 
     **Arguments:**
 
-    - `folder`: the folder, which is made if needed.
+    - `folder`: the folder, which is created if needed.
     - `saved`: the policy.
     - `evaluation`: the contents of `evaluation.json`.
-    - `results`: the folder with that file and the video.
+    - `results`: the folder with `evaluation.json` and the video.
 
     **Raises:** `OSError` or `CheckpointError` when the folder cannot be written.
     """
-    folder_of_policy = saved.path.parent
-    is_checkpoint = folder_of_policy.name == "checkpoints"
-    run = folder_of_policy.parent if is_checkpoint else folder_of_policy
+    run = saved.path.parent
+    run = run.parent if run.name == "checkpoints" else run
     sources = {"episode.gif": results / "episode.gif", "curve.png": run / "curve.png"}
-    shown = {name: what for name, what in _PICTURES.items() if sources[name].is_file()}
+    shown = {name: title for name, title in _PICTURES.items() if sources[name].is_file()}
     text = _front_matter(saved, evaluation) + _body(saved, evaluation, shown)
     content = text.encode(errors="backslashreplace")
     metadata = {name: value for name, value in saved.metadata.items() if name != "policy"}
@@ -93,7 +92,7 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: Table, results: Pat
 
 
 def _front_matter(saved: SavedPolicy, evaluation: Table) -> str:
-    """The metadata for the hub, in YAML. Values are written as JSON, which is YAML, too."""
+    """The metadata for the hub, in YAML. Values are written as JSON, which is valid YAML."""
     env, layout = saved.config.env, short_name(evaluation["layout"])
     metrics = [
         {
@@ -125,6 +124,7 @@ def _title(saved: SavedPolicy, evaluation: Table) -> str:
 
 
 def _body(saved: SavedPolicy, evaluation: Table, shown: dict[str, str]) -> str:
+    """The text of the card. `shown` has the caption of each picture, by its file."""
     steps, policy = saved.metadata.get("env_steps"), saved.metadata["policy"]
     trained = f"It was trained for {steps:,} environment steps" if steps else "It was trained"
     versions = ", ".join(f"{name} {number}" for name, number in policy["versions"].items())
@@ -132,7 +132,7 @@ def _body(saved: SavedPolicy, evaluation: Table, shown: dict[str, str]) -> str:
     if saved.config.env.title != saved.trained_in.title:
         flags += ["--layout", evaluation["layout"]]
     flags += own_flags(saved.config).split()
-    # To be run in the folder of the card.
+    # The path of the policy is relative to the folder of the card.
     command = shlex.join(["python", "experiments/evaluate.py", "policy.safetensors", *flags])
     scores = ["| team | actions | return | steps |", "|---|---|---|---|"]
     scores += [
@@ -144,7 +144,7 @@ def _body(saved: SavedPolicy, evaluation: Table, shown: dict[str, str]) -> str:
         f"# {escape_markdown(_title(saved, evaluation))}",
         f"A policy for {policy['num_agents']} agents. {trained} with eqgrid "
         f"({escape_markdown(versions)}).",
-        *(f"![{what}]({name})" for name, what in shown.items()),
+        *(f"![{title}]({name})" for name, title in shown.items()),
         "\n".join(["## Scores\n", *scores]),
         f"{evaluation['episodes']} episodes each; the return of an episode is the mean over the "
         "agents. All numbers are in [evaluation.json](evaluation.json). This reproduces them:",

@@ -99,7 +99,7 @@ def run(args: Sequence[str]) -> None:
             "wall_seconds": round(time.perf_counter() - started, 2),
         }
         names = different_names([saved.name for saved in policies])
-        _print(console, names, matrix, result)
+        _print_scores(console, names, matrix, result)
         write_csv(folder / "crossplay.csv", score_rows(returns, first=names, second=names))
         write_json(folder / "crossplay.json", result)
         draw_matrix(folder / "matrix.png", names, matrix, title)
@@ -108,14 +108,14 @@ def run(args: Sequence[str]) -> None:
 
 
 def summary(matrix: Float[np.ndarray, "first second"]) -> Table:
-    """The means of self-play and of cross-play.
+    """The mean returns of self-play and of cross-play.
 
     **Arguments:**
 
     - `matrix`: the mean return of every pair.
 
-    **Returns:** the means of self-play (the diagonal), of cross-play (all the rest), and their
-    difference, each with its interval; and the matrix.
+    **Returns:** the mean of self-play (the diagonal), the mean of cross-play (all other entries),
+    and their difference, each with its interval; and the matrix.
     """
     self_play = float(np.diag(matrix).mean())
     cross_play = float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
@@ -158,7 +158,7 @@ def draw_matrix(
     write_figure(path, figure)
 
 
-def _print(
+def _print_scores(
     console: Console,
     names: Sequence[str],
     matrix: Float[np.ndarray, "first second"],
@@ -172,8 +172,8 @@ def _print(
         print_table(console, ("first seat", *labels), cells)
     for name in ("self_play", "cross_play", "gap"):
         ends = result[f"{name}_interval"]
-        what, mean, interval = name.replace("_", "-"), return_text(result[name]), ""
+        label, mean, interval = name.replace("_", "-"), return_text(result[name]), ""
         if ends is not None:
-            mean, words = with_interval(result[name], *ends)
-            interval = f" (95 % interval {words})"
-        console.print(f"{what:10} [bold]{mean}[/]{interval}", highlight=False)
+            mean, range_text = with_interval(result[name], *ends)
+            interval = f" (95 % interval {range_text})"
+        console.print(f"{label:10} [bold]{mean}[/]{interval}", highlight=False)

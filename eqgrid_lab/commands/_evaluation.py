@@ -1,4 +1,6 @@
-"""The command `evaluate.py`: the returns of policies in every seat, with videos and a card."""
+"""The command `evaluate.py`: evaluates policies in every seat, and writes returns, videos and a
+model card.
+"""
 
 import dataclasses
 import functools
@@ -65,10 +67,10 @@ class Place:
 
     **Arguments:**
 
-    - `settings`: the settings of the first policy, whose world can also render its states.
+    - `settings`: the settings of the first policy; `settings.env` can also draw states.
     - `world`: one environment, before features are appended to its observations.
-    - `many`: one environment for each episode.
-    - `one`: a single environment, for the video.
+    - `many`: a vector environment with one environment for each episode.
+    - `one`: a vector environment with a single environment, for the video.
     """
 
     settings: PolicySettings
@@ -85,14 +87,14 @@ class Place:
 @final
 @dataclasses.dataclass(frozen=True)
 class Team:
-    """A team to evaluate, with drawn or with greedy actions.
+    """A team to evaluate, with sampled or with greedy actions.
 
     **Arguments:**
 
     - `number`: the number of the team, from 1.
     - `seats`: the name of the policy of every agent.
     - `policy`: the policies of all agents.
-    - `actions`: `"drawn"` or `"greedy"`.
+    - `actions`: `"drawn"` (sampled) or `"greedy"`.
     """
 
     number: int
@@ -121,23 +123,23 @@ def run(args: Sequence[str]) -> None:
     file, shown = config.trajectories, settings.observe(world)
     kitchen = None if file is None else kitchen_of_table(file, world, settings.env)
     teams = [
-        Team(number, lineup.seats, lineup.players(settings, shown, greedy=x == "greedy"), x)
-        for number, lineup in enumerate(seats, 1)
-        for x in ("drawn", "greedy")
+        Team(number, x.seats, x.players(settings, shown, greedy=actions == "greedy"), actions)
+        for number, x in enumerate(seats, 1)
+        for actions in ("drawn", "greedy")
     ]
-    name = place.env.title
-    title = short_name(name)
+    layout = place.env.title
+    title = short_name(layout)
     with open_results(f"evaluation-{title}", config.out) as (folder, console):
         console.print(
             f"{config.episodes} episodes in [bold]{escape(title)}[/] for each team", highlight=False
         )
         keep_compiled_programs()
-        results = [_judge(team, place, config.seed) for team in teams]
+        results = [_evaluate_team(team, place, config.seed) for team in teams]
         evaluation = {
             "policies": [shown_path(saved.path) for saved in policies],
             "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
             "world": place.env.name,
-            "layout": name if "\n" in name else shown_path(name),
+            "layout": layout if "\n" in layout else shown_path(layout),
             "episodes": config.episodes,
             "seed": config.seed,
             "results": results,
@@ -147,7 +149,7 @@ def run(args: Sequence[str]) -> None:
         write_json(folder / "evaluation.json", evaluation)
         if config.trajectories is not None:
             longest = max(result["length_max"] for result in results)
-            key = jax.random.key(config.seed)  # of the episodes that were judged
+            key = jax.random.key(config.seed)  # plays the evaluated episodes again
             episodes = (
                 record_episodes(
                     team.policy, many, key, greedy=team.actions == "greedy", max_steps=longest
@@ -159,8 +161,8 @@ def run(args: Sequence[str]) -> None:
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
         for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)
-        drawn = place.env.has_video and config.video
-        videos = _draw_videos(folder, teams, place, config.seed) if drawn else []
+        has_videos = place.env.has_video and config.video
+        videos = _draw_videos(folder, teams, place, config.seed) if has_videos else []
         print_paths(console, [folder / name for name in ("evaluation.json", *videos)])
         if config.card is not None:
             write_card(config.card, policies[0], evaluation, folder)
@@ -170,7 +172,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def _check(config: Config) -> None:
-    """**Raises:** `UsageError` for flags that do not fit together, and for paths that exist."""
+    """**Raises:** `UsageError` for incompatible flags, and for output paths that exist."""
     if config.card is not None and len(config.policies) > 1:
         raise UsageError("--card describes one policy: name one only.")
     if config.trajectories is not None:
@@ -181,8 +183,11 @@ def _check(config: Config) -> None:
         raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
 
 
-def _judge(team: Team, place: Place, seed: int) -> Table:
-    """Plays the episodes of one team. All teams have the same layouts and random numbers."""
+def _evaluate_team(team: Team, place: Place, seed: int) -> Table:
+    """Plays the episodes of one team, with the same layouts and random numbers for all teams.
+
+    **Returns:** an entry of `results` in `evaluation.json`.
+    """
     greedy = team.actions == "greedy"
     games = evaluate(team.policy, place.many, jax.random.key(seed), greedy=greedy)
     returns = games.episode_return.mean(axis=-1)
@@ -201,7 +206,7 @@ def _judge(team: Team, place: Place, seed: int) -> Table:
 
 
 def _draw_videos(folder: Path, teams: Sequence[Team], place: Place, seed: int) -> list[str]:
-    """Draws one video for every team, with drawn actions.
+    """Draws one video for every team, with sampled actions.
 
     **Returns:** the names of the files.
     """
@@ -252,9 +257,9 @@ _FLAG = "--trajectories"
 
 
 def check_file(path: Path) -> None:
-    """Checks that a new file can be written, before any episode is played.
+    """Checks that the file of --trajectories can be written, before any episode is played.
 
-    **Raises:** `UsageError` when it cannot.
+    **Raises:** `UsageError` when the file cannot be written.
     """
     if path.suffix not in (".parquet", ".npz"):
         raise UsageError(f"{_FLAG} needs a file that ends in .parquet or .npz, not {str(path)!r}.")
@@ -264,24 +269,24 @@ def check_file(path: Path) -> None:
         raise UsageError(f"There is no folder {str(path.parent)!r} for {_FLAG}: make it first.")
     if path.suffix == ".parquet":
         try:
-            _ = interop.to_parquet
+            _ = interop.to_parquet  # imported lazily, which fails without its extra
         except ImportError as error:
             raise UsageError(f"{error} Or name a .npz file.") from error
 
 
 def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) -> Layout | None:
-    """The kitchen of Overcooked whose episodes are written as a table.
+    """The kitchen of Overcooked, if its episodes can be written as a table.
 
     **Arguments:**
 
     - `path`: the file.
-    - `world`: the world in which they are played.
-    - `settings`: its settings.
+    - `world`: the world in which the episodes are played.
+    - `settings`: the settings of the world.
 
-    **Returns:** the kitchen, or `None` if the world is not a kitchen, or is padded to the size of
-    other kitchens, because tables cannot store padded kitchens.
+    **Returns:** the kitchen; `None` if the world is not a kitchen, or is a kitchen that is padded
+    to the size of other kitchens, which tables cannot store.
 
-    **Raises:** `UsageError` for a Parquet file without such a kitchen.
+    **Raises:** `UsageError` when the file is a Parquet file and there is no such kitchen.
     """
     layout = kitchen_layout(world)
     if layout is not None:
@@ -305,15 +310,15 @@ def write_episodes(
 ) -> None:
     """Writes the episodes of all teams into one file.
 
-    Episodes in a kitchen of Overcooked become a table with the columns of Overcooked-AI's human
-    games; episodes in other worlds are written as arrays.
+    Episodes in a kitchen of Overcooked are written as a table with the columns of Overcooked-AI's
+    human games. Episodes in other worlds are written as arrays.
 
     **Arguments:**
 
     - `path`: the file.
     - `kitchen`, `title`: the kitchen from `kitchen_of_table`, and its name.
-    - `teams`: the name of each team, and the name of the policy in each of its seats.
-    - `episodes`: the episodes of each team, which may be played during the iteration.
+    - `teams`: for each team, its name and the name of the policy in each seat.
+    - `episodes`: the episodes of each team; an iterator may play them on demand.
 
     **Raises:** `RunError` when the episodes do not fit into memory, and `OSError` when the file
     cannot be written.

@@ -1,4 +1,6 @@
-"""Held-out partners, described in a TOML file so that others can use the same ones."""
+"""Held-out partners, described in a TOML file so that other people can evaluate with the same
+partners.
+"""
 
 import dataclasses
 import shlex
@@ -23,9 +25,9 @@ from ._policies import PolicyFlags
 T = TypeVar("T")
 
 HELD_OUT = shipped("heldout/kitchens.toml")
-"""The file of partners that comes with eqgrid."""
+"""The bundled file of partners."""
 PEOPLE = shipped("heldout/people.toml")
-"""That of the proxies of people, which is named `people` on command lines."""
+"""The bundled file of human proxies, which the word `people` on command lines stands for."""
 
 Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
 
@@ -33,16 +35,16 @@ Kind: TypeAlias = Literal["stay", "random", "greedy", "onion", "dish", "policy"]
 @final
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """The description of a partner in a file.
+    """The description of a partner, which is an entry in a file of partners.
 
     **Arguments:**
 
     - `name`: the name of the partner, and of the folder of its policy.
     - `kind`: a script, or `"policy"`.
     - `noise`: the probability that an action is replaced by a random one.
-    - `algorithm`, `seed`, `steps`: the settings with which a policy is trained.
-    - `file`: the file of a policy that these settings do not train. The path is relative to the
-        folder of the file of partners, and `{layout}` in it stands for the layout.
+    - `algorithm`, `seed`, `steps`: the settings that train the policy.
+    - `file`: the file of a policy that was trained otherwise. The path is relative to the folder of
+        the file of partners, and `{layout}` in it stands for the layout.
     """
 
     name: str
@@ -51,12 +53,12 @@ class HeldOut:
     algorithm: Literal["ippo", "mappo"] = "ippo"
     seed: Seed = 0
     steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
-    # Without it, since stored best responses know partners by their `repr`.
+    # Not in `repr`, by which stored best responses identify partners.
     file: str = dataclasses.field(default="", repr=False)
 
     def place(self, file: Path, layout: str) -> Path:
-        """The file of the policy, or its folder: `FILE/LAYOUT/NAME`, where `FILE` is the path of
-        the file of partners without suffix.
+        """The file or the folder of the policy. The default is the folder `FILE/LAYOUT/NAME`, where
+        `FILE` is the path of the file of partners without suffix.
         """
         if self.file.startswith(BUNDLED):
             return find_policy(self.file.replace("{layout}", layout))
@@ -90,12 +92,12 @@ def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
 
     **Returns:** the partners, and the seed of the episodes with them.
 
-    **Raises:** `UsageError` with one sentence when the file cannot be used.
+    **Raises:** `UsageError` when the file cannot be used.
     """
     where = f"The file of partners {str(file)!r}"
     with as_usage_error(f"{where} ", UsageError):
         table = read_toml(file)
-    contents = _fill(_File(), table, where)
+    contents = _filled(_File(), table, where)
     partners = [_read_entry(file, entry) for entry in contents.partner]
     names = [partner.name for partner in partners]
     for name in names:
@@ -106,7 +108,7 @@ def read_held_out(file: Path) -> tuple[list[HeldOut], int]:
 
 def _read_entry(file: Path, entry: Table) -> HeldOut:
     where = f"In the file of partners {str(file)!r}, the partner {entry.get('name')!r:.60}"
-    partner = _fill(HeldOut("", "stay"), entry, where)
+    partner = _filled(HeldOut("", "stay"), entry, where)
     if "/" in partner.name or partner.name in ("", ".", ".."):
         raise UsageError(f"{where} needs a `name` that can be the name of a folder.")
     if "kind" not in entry:
@@ -118,11 +120,11 @@ def _read_entry(file: Path, entry: Table) -> HeldOut:
     return partner
 
 
-def _fill(default: T, table: Table, where: str) -> T:
+def _filled(default: T, table: Table, where: str) -> T:
     """Replaces fields of a dataclass by the entries of a table.
 
-    **Raises:** `UsageError`, in which `where` names the table, for an unknown key, and for a value
-    of a wrong type or out of range.
+    **Raises:** `UsageError` for an unknown key, and for a value of a wrong type or out of range.
+    The message begins with `where`.
     """
     with as_usage_error(f"{where} ", UsageError):
         filled = fill(default, table, "")
@@ -144,15 +146,16 @@ def build_partners(
 
     - `partners`: the descriptions of the partners.
     - `file`: the file of the partners, next to their policies.
-    - `among`: the settings of the policies that are judged.
-    - `env`: their environment, with their observations.
-    - `flags`: the command line, which may name code of the user that the policies need.
+    - `among`: the settings of the policies that are evaluated.
+    - `env`: the environment of these policies, with their observations.
+    - `flags`: the command line, which may name user code that the partners' policies need.
 
-    **Returns:** the partners, each in a `NoisyPartner`, so that fewer of them differ in structure.
+    **Returns:** the partners. Each is wrapped in a `NoisyPartner`, even without noise, so that
+    partners have fewer different structures to compile.
 
-    **Raises:** `UsageError` when a policy is missing, does not fit or was trained in another game,
-    or when a scripted cook is used outside of Overcooked; `CheckpointError` when a policy is
-    damaged.
+    **Raises:** `UsageError` when a policy is missing, does not fit the world or was trained in
+    another game, or when a scripted cook is used outside of Overcooked; `CheckpointError` when a
+    policy is damaged.
     """
     return [
         NoisyPartner(_build(partner, file, among, env, flags), partner.noise, env.action_space)
@@ -166,7 +169,7 @@ def _build(
     if partner.kind == "random":
         return RandomPartner(env.action_space)
     if partner.kind == "policy":
-        return _read(partner, file, among, env, flags)
+        return _read_partner(partner, file, among, env, flags)
     kitchen = kitchen_layout(env)
     if kitchen is None:
         raise UsageError(
@@ -176,7 +179,7 @@ def _build(
     return StayPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
 
 
-def _read(
+def _read_partner(
     partner: HeldOut, file: Path, among: PolicySettings, env: AbstractEnv, flags: PolicyFlags
 ) -> AbstractPartner:
     layout = short_name(among.env.title)
@@ -207,22 +210,24 @@ def _read(
 def known_before(
     policies: Sequence[SavedPolicy], partners: Sequence[HeldOut], file: Path, layout: str
 ) -> dict[str, list[str]]:
-    """The partners that policies met in training, or that are the policies themselves.
+    """Finds the partners with which policies were trained, and partners that are one of these
+    policies.
 
     **Arguments:**
 
-    - `policies`: the policies that are judged.
-    - `partners`, `file`: as in `build_partners`, which has found their policies.
+    - `policies`: the policies that are evaluated.
+    - `partners`, `file`: as in `build_partners`, which has checked that their files exist.
     - `layout`: the title of the world.
 
-    **Returns:** the names of such partners, by the name of each policy that has any.
+    **Returns:** the names of these partners, by the name of the policy. Policies without such
+    partners are left out.
     """
     places = {x.name: x.place(file, short_name(layout)) for x in partners if x.kind == "policy"}
     files = {name: find_policy(place) for name, place in places.items()}
-    theirs = {name: marks(path, read_metadata(path)) for name, path in files.items()}
-    mine = {saved.name: saved.known() for saved in policies}
+    marks_of = {name: marks(path, read_metadata(path)) for name, path in files.items()}
+    known_to = {saved.name: saved.known() for saved in policies}
     found = {
-        policy: [name for name, own in theirs.items() if own & known]
-        for policy, known in mine.items()
+        policy: [name for name, own in marks_of.items() if own & known]
+        for policy, known in known_to.items()
     }
     return {policy: names for policy, names in found.items() if names}

@@ -45,110 +45,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-_CELL_INCHES, _CELL_PIXELS, _LETTER_INCHES = 0.5, 96, 0.08
-
-
-def draw_heat_maps(
-    path: Path, layout: Layout, groups: Sequence[tuple[str, Trajectories]], title: str
-) -> None:
-    """Draws the share of time that is spent in each cell over a picture of the kitchen: a row for
-    each group, a panel for each seat, and the same colours for all.
-
-    **Arguments:**
-
-    - `path`: the PNG file.
-    - `layout`: the kitchen.
-    - `groups`: who played, and their games.
-    - `title`: the title of the picture.
-
-    **Raises:** `PictureError` and `OSError`.
-    """
-    (height, width), seats = layout.tiles.shape, layout.num_agents
-    shares = [[share_of_time(x, (height, width), i) for i in range(seats)] for _, x in groups]
-    most = max(float(share.max()) for row in shares for share in row)
-    figure = new_figure(
-        seats * (_CELL_INCHES * width + 0.2) + 0.9,
-        len(groups) * (_CELL_INCHES * height + 0.55) + 0.4,
-    )
-    kitchen, room = empty_kitchen(layout), int(_CELL_INCHES * width / _LETTER_INCHES)
-    shown = []
-    for row, ((name, games), own) in enumerate(zip(groups, shares, strict=True)):
-        for seat, share in enumerate(own):
-            axes = figure.add_subplot(len(groups), seats, row * seats + seat + 1)
-            shown.append(_draw(axes, layout, kitchen, share, most))
-            start = np.asarray(games.state.bodies.position[0, seat])
-            axes.plot(start[1], start[0], "o", ms=26, mfc="none", mec="#D1495B", mew=1.6)
-            who = name.removesuffix(".safetensors")
-            who = who if len(who) <= room else Path(who).name  # of a path, the file is enough
-            who = who if len(who) <= room else who[: room - 3] + "..."
-            axes.set_title(f"{who}\nseat {seat}", fontsize=9, loc="left")
-    bar = figure.colorbar(shown[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
-    bar.set_label("share of the time; a ring marks the start", fontsize=8)
-    figure.suptitle(f"Positions of the agents in {title}", fontsize=10)
-    write_figure(path, figure, dpi=130)
-
-
-def _draw(
-    axes: "Axes",
-    layout: Layout,
-    kitchen: UInt8[np.ndarray, "rows cols 3"],
-    share: Float[np.ndarray, "height width"],
-    most: float,
-) -> "AxesImage":
-    """Draws one panel: the kitchen, and over its floor a colour and a number for each cell.
-
-    **Returns:** what has the colours, for a bar.
-    """
-    height, width = share.shape
-    floor = np.isin(np.asarray(layout.tiles), layout.kinds.walkable)
-    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    axes.imshow(kitchen, extent=extent)
-    cells = np.ma.masked_array(share, ~floor)
-    shown = axes.imshow(cells, cmap="PuBu", vmin=0, vmax=most, extent=extent)
-    for row, col in np.argwhere(floor & (share > 0)).tolist():
-        own = share[row, col]
-        text = f"{own:.0%}" if own >= 0.005 else "<1%"
-        colour = "white" if own > 0.55 * most else "#333333"
-        axes.text(col, row, text, ha="center", va="center", fontsize=8, color=colour)
-    axes.set(xticks=[], yticks=[], xlim=extent[:2], ylim=extent[2:])
-    axes.spines[:].set_visible(False)
-    return shown
-
-
-def empty_kitchen(layout: Layout) -> UInt8[np.ndarray, "rows cols 3"]:
-    """The picture of a kitchen without cooks, and without the bar below it."""
-    bodies = jax.tree.map(lambda x: x[:0], layout.start.bodies)
-    world = dataclasses.replace(layout.start, bodies=bodies)
-    return render(layout, world, cell_pixels=_CELL_PIXELS)[: len(layout.tiles) * _CELL_PIXELS]
-
-
-def share_of_time(
-    games: Trajectories, shape: tuple[int, int], seat: int
-) -> Float[np.ndarray, "height width"]:
-    """The share of the time of one agent that is spent in each cell.
-
-    **Arguments:**
-
-    - `games`: the games, whose states are states of a grid world.
-    - `shape`: the height and the width of the grid.
-    - `seat`: the agent.
-    """
-    position = np.asarray(games.state.bodies.position)[:, seat]
-    count = np.zeros(shape)
-    np.add.at(count, (position[:, 0], position[:, 1]), 1)
-    return count / len(position)
-
-
+SCRIPT = "experiments/human_games.py"
 _STEPS = 400
 """The length of the episodes of policies, and the unit of returns, in steps."""
-
-SCRIPT = "experiments/human_games.py"
+_COLUMNS = ("return", "stay", "interact", "walks", "collisions", "bumps", "stuck")
+_CELL_INCHES, _CELL_PIXELS, _LETTER_INCHES = 0.5, 96, 0.08
 
 
 @dataclasses.dataclass(frozen=True)
 class Config(PolicyFlags):
-    """Shows what is in recorded games of people: returns, actions, and where people stand. With
-    policies, it plays them with themselves, and shows the same of them.
+    """Shows returns, actions and positions of people in recorded games. With policies, also plays
+    games of each policy with itself, and shows the same statistics of these games.
     """
 
     kitchen: str | None = None
@@ -169,11 +76,11 @@ class Config(PolicyFlags):
 class Group(NamedTuple):
     """Games of one kitchen by one kind of player.
 
-    - `name`: who played, such as `people, train half`, or the name of a policy.
+    - `name`: the players, such as `people, train half`, or the name of a policy.
     - `layout`: the kitchen.
     - `games`: the games.
-    - `found`: what the players did in them.
-    - `recorded`: the games, if people played them.
+    - `found`: statistics of the players' behaviour.
+    - `recorded`: the recorded games of people; empty for a policy.
     """
 
     name: str
@@ -196,19 +103,20 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, SCRIPT)
     policies = config.read_all_seeds() if config.policies else []
     kitchen = config.kitchen
-    judged = common_world(policies) if policies else None
-    if judged is not None:
-        kitchen = kitchen or judged[0].env.title
+    common = common_world(policies) if policies else None
+    if common is not None:
+        settings, _ = common
+        kitchen = kitchen or settings.env.title
     games = recorded_games(config.games, config.split, kitchen)
     if config.video is not None and config.video >= len(games):
         raise UsageError(f"--video must be below {len(games)}, the number of these games.")
     with open_results(f"human-games-{kitchen or 'all'}", config.out) as (folder, console):
         keep_compiled_programs()
-        groups = _people(games)
+        groups = _groups_of_people(games)
         _print_people(console, groups)
         for own in groups.values():
-            if judged is not None:
-                own += _policies(config, policies, judged, own[0].layout)
+            if common is not None:
+                own += _groups_of_policies(config, policies, common, own[0].layout)
         paths = []
         for name, own in groups.items():
             if policies:
@@ -218,15 +126,15 @@ def run(args: Sequence[str]) -> None:
         if config.video is not None:
             paths.append(folder / f"game-{config.video}.gif")
             write_whole(paths[-1], video_of(games[config.video]))
-        summary = {name: [_numbers(group) for group in own] for name, own in groups.items()}
+        summary = {name: [_statistics(group) for group in own] for name, own in groups.items()}
         about = {"command": f"{program(SCRIPT)} {shlex.join(args)}"}
         write_json(folder / "human_games.json", about | {"kitchens": summary})
-        write_csv(folder / "games.csv", _rows(games, groups))
+        write_csv(folder / "games.csv", _game_rows(games, groups))
         print_paths(console, [folder / "human_games.json", folder / "games.csv", *paths])
 
 
-def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
-    """The games of people by kitchen, in turn by the half of the data."""
+def _groups_of_people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
+    """The games of people: for each kitchen, a group for each half of the data."""
     parts: dict[tuple[str, str | None], list[HumanGame]] = {}
     for game in games:
         parts.setdefault((game.kitchen, game.split), []).append(game)
@@ -239,17 +147,17 @@ def _people(games: Sequence[HumanGame]) -> dict[str, list[Group]]:
     return groups
 
 
-def _policies(
+def _groups_of_policies(
     config: Config,
     policies: Sequence[SavedPolicy],
-    judged: tuple[PolicySettings, AbstractEnv],
+    common: tuple[PolicySettings, AbstractEnv],
     layout: Layout,
 ) -> list[Group]:
     """Games of each policy with itself, in the world that `common_world` returned.
 
-    **Raises:** `UsageError` when the kitchen of the policies is another one.
+    **Raises:** `UsageError` when `layout` is not the kitchen of the policies.
     """
-    settings, world = judged
+    settings, world = common
     own = kitchen_layout(world)
     if own is None or not np.array_equal(np.asarray(own.tiles), np.asarray(layout.tiles)):
         raise UsageError(
@@ -264,24 +172,6 @@ def _policies(
         games = record_play(shown, team, keys, max_steps=settings.env.horizon or _STEPS)
         groups.append(Group(name, own, games, behaviour(games, shown)))
     return groups
-
-
-def _numbers(group: Group) -> dict[str, object]:
-    """The means over the games of a group, with 95 % intervals."""
-    numbers = {}
-    for name, each in group.found.numbers().items():
-        known = each[~np.isnan(each)]
-        low, high = interval_of_mean(known[None]) if len(known) > 1 else (known, known)
-        numbers[name] = {
-            "mean": float(known.mean()) if len(known) else None,
-            "interval": [float(low[0]), float(high[0])] if len(known) else None,
-            "std": float(known.std()) if len(known) else None,
-        }
-    steps = group.found.steps
-    return {"who": group.name, "games": len(steps), "steps": int(steps.sum()), **numbers}
-
-
-_COLUMNS = ("return", "stay", "interact", "walks", "collisions", "bumps", "stuck")
 
 
 def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
@@ -303,8 +193,8 @@ def _print_people(console: Console, groups: dict[str, list[Group]]) -> None:
 def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) -> None:
     """Prints every statistic of people and policies.
 
-    A policy is marked where its mean is further from people's mean than twice the deviation
-    between the games of people.
+    A star marks each mean of a policy that differs from the mean of people by more than two
+    standard deviations of the games of people.
     """
     people = [group for group in groups if group.recorded]
     spread = {
@@ -326,12 +216,27 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
 
 
 def _mean(numbers: Float[np.ndarray, " games"]) -> float:
-    """The mean over the games that have this number; NaN if none has."""
+    """The mean over the games whose number is not NaN; NaN if there are none."""
     known = numbers[~np.isnan(numbers)]
     return float(known.mean()) if len(known) else np.nan
 
 
-def _rows(
+def _statistics(group: Group) -> dict[str, object]:
+    """The statistics of a group for the JSON file: means over its games with 95 % intervals."""
+    numbers = {}
+    for name, each in group.found.numbers().items():
+        known = each[~np.isnan(each)]
+        low, high = interval_of_mean(known[None]) if len(known) > 1 else (known, known)
+        numbers[name] = {
+            "mean": float(known.mean()) if len(known) else None,
+            "interval": [float(low[0]), float(high[0])] if len(known) else None,
+            "std": float(known.std()) if len(known) else None,
+        }
+    steps = group.found.steps
+    return {"who": group.name, "games": len(steps), "steps": int(steps.sum()), **numbers}
+
+
+def _game_rows(
     games: Sequence[HumanGame], groups: Mapping[str, Sequence[Group]]
 ) -> list[dict[str, object]]:
     """A row for each game of people, in the order in which `--video` counts them."""
@@ -356,8 +261,8 @@ def _rows(
 
 
 def video_of(game: HumanGame) -> bytes:
-    """A GIF of a recorded game, as fast as it was played, with what was earned so far in the units
-    of the game. Games of agents, whose times are steps, have 8 steps a second.
+    """A GIF of a recorded game at its original speed, with the return so far. Games of agents, for
+    which step numbers are recorded instead of times, are shown at 8 steps per second.
     """
     scores = running_return(np.asarray(game.reward.mean(axis=1)))
     states = with_last(game.state, game.final_state)
@@ -369,3 +274,94 @@ def video_of(game: HumanGame) -> bytes:
         cell_pixels=48,
         frames_per_second=min(speed, 50) if speed > 1 else 8,
     )
+
+
+def draw_heat_maps(
+    path: Path, layout: Layout, groups: Sequence[tuple[str, Trajectories]], title: str
+) -> None:
+    """Draws heat maps of the share of time that agents spend in each cell, over a picture of the
+    kitchen. The figure has a row for each group, a panel for each seat, and one colour scale.
+
+    **Arguments:**
+
+    - `path`: the PNG file.
+    - `layout`: the kitchen.
+    - `groups`: for each group of games, the name of the players and the games.
+    - `title`: the name of the kitchen in the title.
+
+    **Raises:** `PictureError` and `OSError`.
+    """
+    (height, width), seats = layout.tiles.shape, layout.num_agents
+    shares = [[share_of_time(x, (height, width), i) for i in range(seats)] for _, x in groups]
+    most = max(float(share.max()) for row in shares for share in row)
+    figure = new_figure(
+        seats * (_CELL_INCHES * width + 0.2) + 0.9,
+        len(groups) * (_CELL_INCHES * height + 0.55) + 0.4,
+    )
+    kitchen, most_letters = empty_kitchen(layout), int(_CELL_INCHES * width / _LETTER_INCHES)
+    images = []
+    for row, ((name, games), own) in enumerate(zip(groups, shares, strict=True)):
+        for seat, share in enumerate(own):
+            axes = figure.add_subplot(len(groups), seats, row * seats + seat + 1)
+            images.append(_draw_panel(axes, layout, kitchen, share, most))
+            start = np.asarray(games.state.bodies.position[0, seat])
+            axes.plot(start[1], start[0], "o", ms=26, mfc="none", mec="#D1495B", mew=1.6)
+            label = name.removesuffix(".safetensors")
+            label = label if len(label) <= most_letters else Path(label).name
+            label = label if len(label) <= most_letters else label[: most_letters - 3] + "..."
+            axes.set_title(f"{label}\nseat {seat}", fontsize=9, loc="left")
+    bar = figure.colorbar(images[0], ax=figure.axes, shrink=0.8, format=lambda x, _: f"{x:.0%}")
+    bar.set_label("share of the time; a ring marks the start", fontsize=8)
+    figure.suptitle(f"Positions of the agents in {title}", fontsize=10)
+    write_figure(path, figure, dpi=130)
+
+
+def _draw_panel(
+    axes: "Axes",
+    layout: Layout,
+    kitchen: UInt8[np.ndarray, "rows cols 3"],
+    share: Float[np.ndarray, "height width"],
+    most: float,
+) -> "AxesImage":
+    """Draws one panel: the kitchen, and a colour and a number over each cell of its floor.
+
+    **Returns:** the image, for the colour bar.
+    """
+    height, width = share.shape
+    floor = np.isin(np.asarray(layout.tiles), layout.kinds.walkable)
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    axes.imshow(kitchen, extent=extent)
+    cells = np.ma.masked_array(share, ~floor)
+    shown = axes.imshow(cells, cmap="PuBu", vmin=0, vmax=most, extent=extent)
+    for row, col in np.argwhere(floor & (share > 0)).tolist():
+        own = share[row, col]
+        text = f"{own:.0%}" if own >= 0.005 else "<1%"
+        colour = "white" if own > 0.55 * most else "#333333"
+        axes.text(col, row, text, ha="center", va="center", fontsize=8, color=colour)
+    axes.set(xticks=[], yticks=[], xlim=extent[:2], ylim=extent[2:])
+    axes.spines[:].set_visible(False)
+    return shown
+
+
+def empty_kitchen(layout: Layout) -> UInt8[np.ndarray, "rows cols 3"]:
+    """The picture of a kitchen without cooks and without the bar below the kitchen."""
+    bodies = jax.tree.map(lambda x: x[:0], layout.start.bodies)
+    world = dataclasses.replace(layout.start, bodies=bodies)
+    return render(layout, world, cell_pixels=_CELL_PIXELS)[: len(layout.tiles) * _CELL_PIXELS]
+
+
+def share_of_time(
+    games: Trajectories, shape: tuple[int, int], seat: int
+) -> Float[np.ndarray, "height width"]:
+    """The share of time that one agent spends in each cell.
+
+    **Arguments:**
+
+    - `games`: games in a grid world.
+    - `shape`: the height and the width of the grid.
+    - `seat`: the seat of the agent.
+    """
+    position = np.asarray(games.state.bodies.position)[:, seat]
+    count = np.zeros(shape)
+    np.add.at(count, (position[:, 0], position[:, 1]), 1)
+    return count / len(position)

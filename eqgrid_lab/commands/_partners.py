@@ -1,4 +1,4 @@
-"""The command `partners.py`: the returns of policies with held-out partners."""
+"""The command `partners.py`: plays policies with held-out partners, and writes their returns."""
 
 import dataclasses
 import shlex
@@ -86,7 +86,7 @@ def run(args: Sequence[str]) -> None:
     title, env = short_name(settings.env.title), settings.observe(world)
     partners = build_partners(held_out, config.partners, settings, env, config)
     known = known_before(policies, held_out, config.partners, settings.env.title)
-    _check_held_out(known, config.allow_trained_with)
+    _check_unknown(known, config.allow_trained_with)
     best = BestResponses(config.partners, settings)
     if config.train_best_responses and env.num_agents != 2:
         raise UsageError(
@@ -100,19 +100,19 @@ def run(args: Sequence[str]) -> None:
         )
         keep_compiled_programs()
         if config.train_best_responses:
-            alone = settings.observe(settings.env.build(train=False))  # not padded
-            others = build_partners(held_out, config.partners, settings, alone, config)
-            for one, partner in zip(held_out, others, strict=True):
-                if best.returns(one) is None:
+            unpadded = settings.observe(settings.env.build(train=False))
+            in_unpadded = build_partners(held_out, config.partners, settings, unpadded, config)
+            for described, partner in zip(held_out, in_unpadded, strict=True):
+                if best.returns(described) is None:
                     steps = config.best_response_steps
                     own = train_best_response(settings, partner, steps, seed)
-                    best.keep(one, own, steps, seed)
+                    best.keep(described, own, steps, seed)
                     means = ", ".join(return_texts(own))
-                    says = f"best response to {escape(one.name)}: {means}"
-                    console.print(says, highlight=False)
+                    text = f"best response to {escape(described.name)}: {means}"
+                    console.print(text, highlight=False)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
-        judged = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
-        returns = np.stack([play_with(env, [own, *partners], keys) for own in judged])
+        players = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
+        returns = np.stack([play_with(env, [player, *partners], keys) for player in players])
         scores = returns.mean(axis=(0, 3))
         result = {
             "command": f"{program(SCRIPT)} {shlex.join(args)}",
@@ -126,7 +126,7 @@ def run(args: Sequence[str]) -> None:
             "trained_with": known,
             **summary(held_out, scores, best),
         }
-        _print(console, scores, result)
+        _print_table(console, scores, result)
         names = different_names([saved.name for saved in policies])
         seats = {"partner": [x.name for x in held_out], "seat": range(env.num_agents)}
         write_csv(folder / "partners.csv", score_rows(returns, policy=names, **seats))
@@ -134,8 +134,8 @@ def run(args: Sequence[str]) -> None:
         print_paths(console, [folder / "partners.json", folder / "partners.csv"])
 
 
-def _check_held_out(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
-    """**Raises:** `UsageError` when a policy met a partner in training, unless it is allowed."""
+def _check_unknown(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
+    """**Raises:** `UsageError` when a policy was trained with a partner, unless it is allowed."""
     if known and not allowed:
         name, partners = next(iter(known.items()))
         raise UsageError(
@@ -150,7 +150,14 @@ def summary(
     scores: Float[np.ndarray, "partners seats"],
     best: BestResponses,
 ) -> Table:
-    """The returns with all partners, and their proximities to the returns of best responses.
+    """The returns with all partners, compared with the returns of best responses.
+
+    - The return with a partner is the mean over the seats.
+    - The proximity is the sum of the returns over the seats, divided by the same sum for the best
+      response to the partner. It is `None` if the best response is unknown or this sum is not
+      positive.
+    - The regret is the best response's return minus the policies' return, averaged over the seats.
+      It is `None` if the best response is unknown.
 
     **Arguments:**
 
@@ -158,12 +165,9 @@ def summary(
     - `scores`: the mean return with each partner in every seat, over runs and episodes.
     - `best`: the returns of best responses.
 
-    **Returns:** the return with each partner, as the mean over the seats; the proximity, which is
-    the sum of the returns over the seats, divided by the same sum for the best response to this
-    partner; the regret, which is the best response's return minus its own, averaged over seats;
-    and the interquartile means of returns and proximities over the partners, with their 95 %
-    intervals. Without a known best response, proximity and regret are `None`, and so is the
-    proximity if the best response has a return of 0.
+    **Returns:** the return, proximity and regret for each partner; the interquartile means of
+    returns and proximities over the partners, with 95 % intervals; and the names of the partners
+    whose best responses are exact.
     """
     shares: dict[str, float | None] = {}
     regrets: dict[str, float | None] = {}
@@ -172,10 +176,10 @@ def summary(
         total = sum(known or ())
         shares[partner.name] = float(own.sum() / total) if total > 0 else None
         regrets[partner.name] = None if known is None else float((known - own).mean())
-    found = np.asarray([share for share in shares.values() if share is not None])
+    known_shares = np.asarray([share for share in shares.values() if share is not None])
     return {
-        **_middle("return", scores.mean(axis=1)),
-        **_middle("proximity", found),
+        **_iqm_with_interval("return", scores.mean(axis=1)),
+        **_iqm_with_interval("proximity", known_shares),
         "returns": {x.name: float(own.mean()) for x, own in zip(partners, scores, strict=True)},
         "proximities": shares,
         "regrets": regrets,
@@ -183,24 +187,27 @@ def summary(
     }
 
 
-def _middle(name: str, scores: Float[np.ndarray, " partners"]) -> Table:
+def _iqm_with_interval(name: str, scores: Float[np.ndarray, " partners"]) -> Table:
+    """The interquartile mean and its 95 % interval, as entries with these names."""
     if len(scores) == 0:
         return {f"{name}_iqm": None, f"{name}_interval": None}
     low, high = (float(end) for end in bootstrap_interval(scores))
     return {f"{name}_iqm": float(interquartile_mean(scores)), f"{name}_interval": [low, high]}
 
 
-def _print(console: Console, scores: Float[np.ndarray, "partners seats"], result: Table) -> None:
+def _print_table(
+    console: Console, scores: Float[np.ndarray, "partners seats"], result: Table
+) -> None:
     rows, all_scores = [], scores.ravel().tolist()
     for (name, share), own in zip(result["proximities"].items(), scores, strict=True):
-        regret, known = result["regrets"][name], "exact" if name in result["exact"] else "trained"
+        regret, source = result["regrets"][name], "exact" if name in result["exact"] else "trained"
         rows.append(
             [
                 Text(name),
                 *(return_text(mean, all_scores) for mean in own),
                 "not known" if share is None else f"{share:.2f}",
                 "" if regret is None else return_text(regret, all_scores),
-                "" if regret is None else known,
+                "" if regret is None else source,
             ]
         )
     seats = [f"return in seat {seat}" for seat in range(scores.shape[1])]

@@ -1,4 +1,4 @@
-"""The saved policies that a command names, the teams that they form, and their games."""
+"""Reads the policies that a command names, forms teams of them, and plays their games."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -47,6 +47,262 @@ from ..show import interval_of_mean
 from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings
 
 
+@dataclasses.dataclass(frozen=True)
+class PolicyFlags:
+    """The flags that name the policies and the folder of the results."""
+
+    policies: tyro.conf.Positional[
+        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+    ] = ()
+    """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
+    which: Literal["policy", "best", "last"] = "policy"
+    """File to read from a folder: policy.safetensors, or a checkpoint."""
+    script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """Your own script that trained them, if any; its code is run."""
+    env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
+    """Your own world that they were trained in, if any; its module is imported."""
+    network: tyro.conf.UseAppendAction[
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
+    ] = ()
+    """Your own class of networks in the policies, if any; repeat the flag for further classes."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results; by default, a new one in runs/."""
+
+    @property
+    def named(self) -> Named:
+        """The user code that the command line names.
+
+        **Raises:** `UsageError` when a name is not `MODULE:NAME`.
+        """
+        if self.env_name is not None and not is_own(self.env_name):
+            raise UsageError(
+                f"--env.name {self.env_name!r:.60} is not MODULE:NAME of your own world: leave it "
+                "out, since policy files contain the name of every other world."
+            )
+        worlds = () if self.env_name is None else (self.env_name,)
+        return Named(worlds=worlds, networks=self.network)
+
+    def own_script(self) -> type[PolicySettings] | None:
+        """The custom script that the command line names, if any. **Raises:** as `load_script`."""
+        return None if self.script is None else load_script(self.script)
+
+    def read(self, layout: str | None = None) -> list[SavedPolicy]:
+        """Reads the policies.
+
+        **Arguments:**
+
+        - `layout`: the layout to play in; by default, the layout of training.
+
+        **Returns:** the policies, with the settings of their runs.
+
+        **Raises:** `UsageError` when no policy is named, and as `read_policy`.
+        """
+        if not self.policies:
+            raise UsageError("Name the folder of a run, or a policy file; see --help.")
+        checkpoint = None if self.which == "policy" else self.which
+        script, named = self.own_script(), self.named
+        return [read_policy(path, checkpoint, layout, script, named) for path in self.policies]
+
+    def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
+        """Reads the policies as `read`, with all seeds of each run with many seeds.
+
+        **Raises:** as `read`, and `UsageError` when a policy is named twice.
+        """
+        runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
+        found = dataclasses.replace(self, policies=runs).read(layout)
+        files = [saved.path.resolve() for saved in found]
+        for i, saved in enumerate(found):
+            if files[i] in files[:i]:
+                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
+        return found
+
+
+def first_world(args: Sequence[str]) -> WorldSettings:
+    """The world of a command line: the value of `--env.name`, or the world of the first policy.
+
+    **Raises:** as `world_settings` and `read_policy`.
+    """
+    args = at_home(args)
+    name = value_after("--env.name", args)
+    first = next(iter(args), "-")
+    if name is not None or first.startswith("-"):
+        return world_settings(name, Named(worlds=(name or "",)))
+    which = value_after("--which", args)
+    checkpoint = which if which in ("best", "last") else None
+    return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
+
+
+def settings_to_play(env: WorldSettings) -> PolicySettings:
+    """The settings of a world in which people and policies play: the world as evaluated, without
+    normalisation of observations.
+    """
+    played: Any = env
+    played = dataclasses.replace(played.as_judged(), normalize_observation=False)
+    return default_settings(shipped_script("ippo"), played)
+
+
+def common_world(
+    policies: Sequence[SavedPolicy], layout: str | None = None
+) -> tuple[PolicySettings, AbstractEnv]:
+    """Builds the world in which all policies were trained, to play in it. The world does not
+    normalise observations, since policies do it themselves.
+
+    **Arguments:**
+
+    - `policies`: at least one policy.
+    - `layout`: the layout with which the policies were read; `None` for the layout of training.
+
+    **Returns:** the settings of the first policy, and the world before features are appended to its
+    observations.
+
+    **Raises:** `UsageError` when the worlds of the policies differ, the layout does not exist, or a
+    policy does not fit the world; `CheckpointError` when the file of the first policy contains
+    settings from which no world can be built, or which the policy does not fit.
+    """
+    first: Any = policies[0].config.env
+    for other in policies[1:]:
+        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
+        if other.config.env.title != first.title:
+            raise UsageError(
+                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
+                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
+            )
+    env: Any = dataclasses.replace(first, normalize_observation=False)
+    settings = dataclasses.replace(policies[0].config, env=env)
+    try:
+        env.check()
+        world = settings.env.build(train=False)
+        if layout is not None and not (trained := policies[0].trained_in).layout_files:
+            # If the policy was trained in several layouts including this one, the layout is padded
+            # to the size of the largest layout.
+            padded = (trained.parts() | trained.zero_shot()).get(layout)
+            world = world if padded is None else padded.env  # a pool of this layout alone
+        shown = settings.observe(world)
+    except (ValueError, UsageError) as error:
+        if layout is None:
+            where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
+            raise CheckpointError(f"{where}: {error}") from error
+        raise UsageError(str(error)) from error
+    for saved in policies:
+        try:
+            saved.partner(settings, shown)
+        except ValueError as error:
+            own_world = layout is None and saved is policies[0]
+            raise (CheckpointError if own_world else UsageError)(
+                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
+            ) from error
+    return settings, world
+
+
+def judging_env(
+    settings: PolicySettings, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
+) -> AbstractVectorEnv:
+    """Many environments for evaluation, which reset themselves and log their episodes.
+
+    **Arguments:**
+
+    - `settings`, `world`: the settings and the world that `common_world` returned.
+    - `num_envs`: the number of environments.
+    - `totals`: the entries of `info` that are summed over each episode.
+    """
+    return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Lineup:
+    """The policies of one team.
+
+    **Arguments:**
+
+    - `seats`: the name of the policy of every agent.
+    - `policies`: the policy of every agent.
+    """
+
+    seats: tuple[str, ...]
+    policies: tuple[SavedPolicy, ...]
+
+    def players(
+        self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool
+    ) -> ActorCritic | PartnerTeam:
+        """The team, for `evaluate`.
+
+        **Arguments:**
+
+        - `settings`: the settings that `common_world` returned.
+        - `shown`: the world with the observations of these settings.
+        - `greedy`: take the most probable actions instead of sampling them.
+        """
+        partners = [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
+        plain = [x.policy for x in partners if isinstance(x, PolicyPartner) and x.env is None]
+        # If all policies read the same observations, computing them in one pass is faster.
+        return mixed_team(plain) if len(plain) == len(partners) else PartnerTeam(partners)
+
+
+def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
+    """The teams to evaluate, with every policy in every seat.
+
+    Several policies form a team, which is rotated through the seats. A single policy plays with
+    itself, in one team if its agents share their parameters. If its agents have independent
+    parameters, the agents are rotated through the seats.
+
+    **Arguments:**
+
+    - `policies`: one policy, or one policy for each agent.
+
+    **Returns:** the teams, one for each rotation.
+
+    **Raises:** `UsageError` when the number of policies is neither 1 nor the number of agents.
+    """
+    num_agents = policies[0].policy.num_agents
+    turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
+    if len(policies) == 1:
+        [saved] = policies
+        if not isinstance(saved.policy.actor_critic.actor, IndependentParameters):
+            return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
+        return [
+            Lineup(
+                tuple(f"{saved.name} (agent {i})" for i in turn),
+                (dataclasses.replace(saved, policy=saved.policy.reorder(turn)),) * num_agents,
+            )
+            for turn in turns
+        ]
+    if len(policies) != num_agents:
+        raise UsageError(
+            f"A team has {num_agents} agents: name one policy, which plays with itself, or "
+            f"{num_agents} policies, not {len(policies)}."
+        )
+    names = different_names([saved.name for saved in policies])
+    return [
+        Lineup(tuple(names[i] for i in turn), tuple(policies[i] for i in turn)) for turn in turns
+    ]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Short labels of policies for tables and plots: the shortest unique endings of their paths.
+
+    Labels leave out the file name `policy.safetensors` and the suffix `.safetensors`. Labels that
+    still occur more than once get a number.
+    """
+    parts = []
+    for name in names:
+        own = Path(name).parts
+        own = own[:-1] if len(own) > 1 and own[-1] == POLICY_FILE else own
+        parts.append((*own[:-1], *(x.removesuffix(".safetensors") for x in own[-1:])))
+    labels = []
+    for own in parts:
+        others = [other for other in parts if other != own]
+        sizes = range(1, len(own) + 1)
+        size = next((n for n in sizes if all(x[-n:] != own[-n:] for x in others)), len(own))
+        labels.append(str(Path(*own[-size:])))
+    return different_names(labels)
+
+
+def different_names(names: list[str]) -> list[str]:
+    """The names, with a number appended to each name that occurs more than once."""
+    return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
 def play_with(
     env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
 ) -> Float[np.ndarray, "partners seats episodes"]:
@@ -55,11 +311,11 @@ def play_with(
     **Arguments:**
 
     - `env`: one environment.
-    - `partners`: the partner to evaluate, followed by the others.
+    - `partners`: the partner to evaluate, followed by its partners.
     - `keys`: a key for each episode; the same for all teams.
 
-    **Returns:** the return (the mean over the agents) of every episode, by the other partner and by
-    the seat of the first one. The other partner has all other seats.
+    **Returns:** the return (the mean over the agents) of every episode, by the partner of the first
+    partner and by the seat of the first partner. The partner has all other seats.
     """
     own = np.eye(env.num_agents, dtype=bool)
     others = np.arange(1, len(partners))[:, None, None]
@@ -77,8 +333,8 @@ def play_all(
     - `partners`: the partners.
     - `keys`: a key for each episode; the same for all teams.
 
-    **Returns:** the return (the mean over the agents) of every episode, in which the first partner
-    has the first seat, and the second one all others.
+    **Returns:** the return (the mean over the agents) of every episode, by the partner in the first
+    seat and by the partner in all other seats.
     """
     first, second = np.mgrid[: len(partners), : len(partners)]
     teams = np.stack([first, *[second] * (env.num_agents - 1)], axis=-1)
@@ -91,14 +347,16 @@ def play_teams(
     teams: Int[np.ndarray, "rows columns agents"],
     keys: PRNGKeyArray,
 ) -> Float[np.ndarray, "rows columns episodes"]:
-    """Plays episodes of many teams in one compiled program: teams one after another, and all
-    episodes of a team at once, so that only the partners of this team are computed.
+    """Plays episodes of many teams in one compiled program.
+
+    The program plays one team after another, and all episodes of a team in parallel. So it computes
+    only the partners of the current team.
 
     **Arguments:**
 
     - `env`: one environment.
     - `partners`: the partners of all teams.
-    - `teams`: the index of the partner that acts for each agent.
+    - `teams`: the index in `partners` of each agent of each team.
     - `keys`: a key for each episode; the same for all teams.
 
     **Returns:** the return (the mean over the agents) of every episode.
@@ -129,272 +387,18 @@ def score_rows(
     **Arguments:**
 
     - `returns`: the return of every episode.
-    - `names`: the names of the entries of every axis but the last one.
+    - `names`: for every axis but the last, in order, its column and the labels of its entries.
 
-    **Returns:** the rows by column: the names, the `mean` and the `std` of the returns, the ends
+    **Returns:** the rows by column: the labels, the `mean` and the `std` of the returns, the ends
     `low` and `high` of the 95 % confidence interval of the mean, and the number of `episodes`.
     """
     low, high = interval_of_mean(returns)
     numbers = {"mean": returns.mean(-1), "std": returns.std(-1), "low": low, "high": high}
     return [
         {
-            **{axis: own[i] for (axis, own), i in zip(names.items(), where, strict=True)},
-            **{name: float(x[where]) for name, x in numbers.items()},
+            **{column: labels[i] for (column, labels), i in zip(names.items(), game, strict=True)},
+            **{column: float(x[game]) for column, x in numbers.items()},
             "episodes": returns.shape[-1],
         }
-        for where in np.ndindex(*returns.shape[:-1])
+        for game in np.ndindex(*returns.shape[:-1])
     ]
-
-
-@dataclasses.dataclass(frozen=True)
-class PolicyFlags:
-    """The flags that name the policies and the folder of the results."""
-
-    policies: tyro.conf.Positional[
-        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
-    ] = ()
-    """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
-    which: Literal["policy", "best", "last"] = "policy"
-    """File to read from a folder: policy.safetensors, or a checkpoint."""
-    script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
-    """Your own script that trained them, if any; its code is run."""
-    env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
-    """Your own world that they were trained in, if any; its module is imported."""
-    network: tyro.conf.UseAppendAction[
-        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
-    ] = ()
-    """Your own class of networks in them, if any; give the flag again for another."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; by default, a new one in runs/."""
-
-    @property
-    def named(self) -> Named:
-        """What the command line names, of the code of the user.
-
-        **Raises:** `UsageError` when a name is not `MODULE:NAME`.
-        """
-        if self.env_name is not None and not is_own(self.env_name):
-            raise UsageError(
-                f"--env.name {self.env_name!r:.60} is not MODULE:NAME of your own world: leave it "
-                "out, since policy files contain the name of every other world."
-            )
-        worlds = () if self.env_name is None else (self.env_name,)
-        return Named(worlds=worlds, networks=self.network)
-
-    def own_script(self) -> type[PolicySettings] | None:
-        """The custom script that the command line names, if any. **Raises:** as `load_script`."""
-        return None if self.script is None else load_script(self.script)
-
-    def read(self, layout: str | None = None) -> list[SavedPolicy]:
-        """Reads the policies.
-
-        **Arguments:**
-
-        - `layout`: the layout to play in, if not the one of training.
-
-        **Returns:** the policies, with the settings of their runs.
-
-        **Raises:** `UsageError` when no policy is named, and as `read_policy`.
-        """
-        if not self.policies:
-            raise UsageError("Name the folder of a run, or a policy file; see --help.")
-        checkpoint = None if self.which == "policy" else self.which
-        script, named = self.own_script(), self.named
-        return [read_policy(path, checkpoint, layout, script, named) for path in self.policies]
-
-    def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """As `read`, but the folder of a run with many seeds is replaced by its seeds' folders.
-
-        **Raises:** also `UsageError` when a policy is named twice.
-        """
-        runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
-        found = dataclasses.replace(self, policies=runs).read(layout)
-        files = [saved.path.resolve() for saved in found]
-        for i, saved in enumerate(found):
-            if files[i] in files[:i]:
-                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
-        return found
-
-
-def first_world(args: Sequence[str]) -> WorldSettings:
-    """The world that `--env.name` names on a command line, or the world of its first policy.
-
-    **Raises:** as `world_settings` and `read_policy`.
-    """
-    args = at_home(args)
-    name = value_after("--env.name", args)
-    first = next(iter(args), "-")
-    if name is not None or first.startswith("-"):
-        return world_settings(name, Named(worlds=(name or "",)))
-    which = value_after("--which", args)
-    checkpoint = which if which in ("best", "last") else None
-    return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
-
-
-def settings_to_play(env: WorldSettings) -> PolicySettings:
-    """The settings of a world in which people and policies play: the whole game, as it is shown."""
-    shown: Any = env
-    shown = dataclasses.replace(shown.as_judged(), normalize_observation=False)
-    return default_settings(shipped_script("ippo"), shown)
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Lineup:
-    """The policies of one team.
-
-    **Arguments:**
-
-    - `seats`: the name of the policy of every agent.
-    - `policies`: the policy of every agent.
-    """
-
-    seats: tuple[str, ...]
-    policies: tuple[SavedPolicy, ...]
-
-    def players(
-        self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool
-    ) -> ActorCritic | PartnerTeam:
-        """The team, for `evaluate`.
-
-        **Arguments:**
-
-        - `settings`: the settings that `common_world` returned.
-        - `shown`: the world with their observations.
-        - `greedy`: take the most probable actions instead of sampling them.
-        """
-        partners = [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
-        plain = [x.policy for x in partners if isinstance(x, PolicyPartner) and x.env is None]
-        # All policies in one pass is faster, where all of them observe what the world shows.
-        return mixed_team(plain) if len(plain) == len(partners) else PartnerTeam(partners)
-
-
-def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
-    """The teams to evaluate, with every policy in every seat.
-
-    A single policy plays with itself; if its agents have independent parameters, these are rotated
-    through the seats. Several policies play together, and are rotated through the seats.
-
-    **Arguments:**
-
-    - `policies`: one policy, or one for each agent.
-
-    **Returns:** the teams, one for each rotation.
-
-    **Raises:** `UsageError` when the number of policies is another one.
-    """
-    num_agents = policies[0].policy.num_agents
-    turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
-    if len(policies) == 1:
-        [saved] = policies
-        if not isinstance(saved.policy.actor_critic.actor, IndependentParameters):
-            return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
-        return [
-            Lineup(
-                tuple(f"{saved.name} (agent {i})" for i in turn),
-                (dataclasses.replace(saved, policy=saved.policy.reorder(turn)),) * num_agents,
-            )
-            for turn in turns
-        ]
-    if len(policies) != num_agents:
-        raise UsageError(
-            f"A team has {num_agents} agents: name one policy, which plays with itself, or "
-            f"{num_agents} policies, not {len(policies)}."
-        )
-    names = different_names([saved.name for saved in policies])
-    return [
-        Lineup(tuple(names[i] for i in turn), tuple(policies[i] for i in turn)) for turn in turns
-    ]
-
-
-def short_names(names: Sequence[str]) -> list[str]:
-    """Short labels of policies for tables and plots: the shortest endings of their paths that
-    differ. Names of files are without `policy.safetensors` and `.safetensors`, and a number is
-    appended to each label that still occurs more than once.
-    """
-    parts = []
-    for name in names:
-        own = Path(name).parts
-        own = own[:-1] if len(own) > 1 and own[-1] == POLICY_FILE else own
-        parts.append((*own[:-1], *(x.removesuffix(".safetensors") for x in own[-1:])))
-    labels = []
-    for own in parts:
-        others = [other for other in parts if other != own]
-        sizes = range(1, len(own) + 1)
-        size = next((n for n in sizes if all(x[-n:] != own[-n:] for x in others)), len(own))
-        labels.append(str(Path(*own[-size:])))
-    return different_names(labels)
-
-
-def different_names(names: list[str]) -> list[str]:
-    """The names, with a number appended to each that occurs more than once."""
-    return [f"{name} ({i + 1})" if names.count(name) > 1 else name for i, name in enumerate(names)]
-
-
-def common_world(
-    policies: Sequence[SavedPolicy], layout: str | None = None
-) -> tuple[PolicySettings, AbstractEnv]:
-    """Builds the world that all policies were trained in, to play in it.
-
-    **Arguments:**
-
-    - `policies`: at least one. They normalise observations themselves, and act without the global
-        state that may be an input of critics.
-    - `layout`: the layout that the policies were read with, if not the one of training.
-
-    **Returns:** the settings of the first policy, and the world before features are appended to its
-    observations.
-
-    **Raises:** `UsageError` when the worlds differ, when there is no such layout, or when a policy
-    does not fit the world; `CheckpointError` when no world can be built from the settings in the
-    file of the first policy, or that policy does not fit it.
-    """
-    first: Any = policies[0].config.env
-    for other in policies[1:]:
-        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
-        if other.config.env.title != first.title:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
-                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
-            )
-    env: Any = dataclasses.replace(first, normalize_observation=False)
-    settings = dataclasses.replace(policies[0].config, env=env)
-    try:
-        env.check()
-        world = settings.env.build(train=False)
-        if layout is not None and not (trained := policies[0].trained_in).layout_files:
-            # If it was trained in many layouts, and this is one of them, the layout is padded to
-            # the size of the largest.
-            padded = (trained.parts() | trained.zero_shot()).get(layout)
-            world = world if padded is None else padded.env  # a pool of this layout alone
-        shown = settings.observe(world)
-    except (ValueError, UsageError) as error:
-        if layout is None:
-            where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
-            raise CheckpointError(f"{where}: {error}") from error
-        raise UsageError(str(error)) from error
-    for saved in policies:
-        try:
-            saved.partner(settings, shown)
-        except ValueError as error:
-            own = layout is None and saved is policies[0]
-            raise (CheckpointError if own else UsageError)(
-                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
-            ) from error
-    return settings, world
-
-
-def judging_env(
-    settings: PolicySettings, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
-) -> AbstractVectorEnv:
-    """Many environments for evaluation, without normalisation: policies do it themselves.
-
-    **Arguments:**
-
-    - `settings`, `world`: the settings and the world that `common_world` returned.
-    - `num_envs`: the number of environments.
-    - `totals`: the entries of `info` that are summed over each episode.
-
-    **Returns:** environments that reset themselves, and log their episodes.
-    """
-    return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)

@@ -1,4 +1,6 @@
-"""The command `report.py`: one table and one picture of complete runs, and a video of each row."""
+"""The command `report.py`: a table and learning curves of complete runs, and a video for each row
+of the table.
+"""
 
 import csv
 import dataclasses
@@ -38,235 +40,10 @@ from ._heldout import PEOPLE
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 _DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
-_OF_THE_PROCESS = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
+_MAY_DIFFER = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
-
 _NAMES = ("layout", "algorithm", "network")
-
-
-@final
-class FinishedRun(msgspec.Struct, frozen=True):
-    """A complete run of one seed.
-
-    **Arguments:**
-
-    - `folder`: the folder of the run.
-    - `settings`: the settings that it was trained with.
-    - `network`: the kind of its network; empty where the script has no such setting.
-    - `curve`: the mean return of every evaluation, by the number of steps of training before it.
-    - All others are entries of its `result.json`.
-    """
-
-    folder: Path
-    settings: Table
-    network: str
-    curve: dict[int, float]
-    algorithm: str
-    layout: str
-    seeds: tuple[int]
-    policy: str
-    eval_return_mean: float
-    best_return_mean: float | None
-    optimum: float | None
-    env_steps: int
-    wall_seconds: float
-
-    @property
-    def score(self) -> float:
-        """The mean return of its policy file, which is its best or its last policy."""
-        best = self.best_return_mean if self.policy == "best" else None
-        return self.eval_return_mean if best is None else best
-
-    @property
-    def row(self) -> tuple[str, str, str]:
-        """The row of the table that it belongs to: the layout, the algorithm and the network."""
-        return short_name(self.layout), self.algorithm, self.network
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A row of the table: runs that differ only in their seeds.
-
-    **Arguments:**
-
-    - `names`: the layout, the algorithm and the network.
-    - `runs`: the runs, in the order of their seeds.
-    - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
-        there are such files; as `people`, the mean return with proxies of people; and as `regret`,
-        the mean regret with them if the best responses to all of them are known.
-    """
-
-    names: Mapping[str, str]
-    runs: tuple[FinishedRun, ...]
-    games: Table
-
-    @property
-    def optimum(self) -> float | None:
-        """The best known return in this layout, if any."""
-        return self.runs[0].optimum
-
-    def numbers(self) -> Table:
-        """The row of the table, by column. Steps and times are means over the runs. The time of
-        runs that were trained together is the time of all of them.
-        """
-        scores = np.asarray([run.score for run in self.runs])
-        low, high = bootstrap_interval(scores)
-        return {
-            **self.names,
-            "seeds": len(scores),
-            "mean": float(scores.mean()),
-            "iqm": float(interquartile_mean(scores)),
-            "low": float(low),
-            "high": float(high),
-            "worst": float(scores.min()),
-            "optimum": self.optimum,
-            "env_steps": float(np.mean([x.env_steps for x in self.runs])),
-            "minutes": float(np.mean([x.wall_seconds for x in self.runs])) / 60,
-            "crossplay": self.games.get("cross_play"),
-            "held_out": self.games.get("return_iqm"),
-            "proximity": self.games.get("proximity_iqm"),
-            "people": self.games.get("people"),
-            "regret": self.games.get("regret"),
-        }
-
-    def seeds(self) -> list[dict[str, object]]:
-        """A row for every run, by column: the returns of its best policy and of its last one."""
-        return [
-            {
-                **self.names,
-                "seed": run.seeds[0],
-                "best": run.best_return_mean,
-                "last": run.eval_return_mean,
-                "env_steps": run.env_steps,
-                "minutes": run.wall_seconds / 60,
-            }
-            for run in self.runs
-        ]
-
-    @property
-    def folder(self) -> Path:
-        """The innermost folder with all runs, such as the folder of a run of many seeds."""
-        return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
-
-
-def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
-    """Finds complete runs.
-
-    **Arguments:**
-
-    - `paths`: folders of runs, of runs of many seeds, or folders that contain these.
-
-    **Returns:** the runs of single seeds.
-
-    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
-    """
-    runs = []
-    for path in paths:
-        found = sorted(file.parent for file in path.glob("**/result.json"))
-        single = [_read(folder) for folder in found if not seed_folders(folder)]
-        if not single:
-            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
-        runs += single
-    return runs
-
-
-def _read(folder: Path) -> FinishedRun:
-    try:
-        result, settings, metrics = (
-            read_regular_text(folder / name, MAX_RESULT_BYTES)
-            for name in ("result.json", "config.toml", "metrics.csv")
-        )
-        own = tomllib.loads(settings)
-        rows = csv.DictReader(io.StringIO(metrics, newline=""))
-        found = {
-            "folder": folder,
-            "settings": own,
-            "network": own.get("network", ""),
-            "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
-        }
-        return msgspec.convert({**json.loads(result), **found}, FinishedRun)
-    except _DAMAGED as error:
-        raise UsageError(
-            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
-            "metrics.csv is missing or damaged: leave it out."
-        ) from error
-
-
-def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
-    """Groups runs into rows, by layout, algorithm and network.
-
-    **Arguments:**
-
-    - `runs`: complete runs.
-
-    **Returns:** the rows, sorted by these names.
-
-    **Raises:** `UsageError` when two runs of one row differ in other settings, or have equal seeds.
-    """
-    rows = []
-    # Many rows may be in one folder, which is searched once.
-    find = functools.cache(
-        lambda folder, name: sorted(folder.glob(f"**/{name}"), key=lambda x: x.stat().st_mtime)
-    )
-    by_name = sorted(runs, key=lambda run: (run.row, run.seeds))
-    for name, group in itertools.groupby(by_name, key=lambda run: run.row):
-        own = tuple(group)
-        for before, run in itertools.pairwise(own):
-            differ = _difference(before.settings, run.settings)
-            if differ is not None or before.seeds == run.seeds:
-                what = "have the same seed" if differ is None else f"differ in {differ}"
-                raise UsageError(
-                    f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
-                    "that differ only in their seeds."
-                )
-        row = Row(dict(zip(_NAMES, name, strict=True)), own, {})
-        crossplay, partners = (find(row.folder, f"{x}.json") for x in ("crossplay", "partners"))
-        games = _played(row, crossplay) | _played(row, partners)
-        people = _played(row, partners, with_people=True)
-        games |= {"people": people.get("people"), "regret": people.get("regret")}
-        rows.append(dataclasses.replace(row, games=games))
-    return rows
-
-
-def _played(row: Row, paths: Sequence[Path], *, with_people: bool = False) -> Table:
-    """The contents of the last of these files that is about exactly the runs of the row, with
-    proxies of people or with all other partners; empty if there is none. Games of most probable
-    actions do not count, nor those with partners that a policy knows.
-    """
-    runs = {run.folder.resolve() for run in row.runs}
-    found = {}
-    for path in paths:
-        try:
-            result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
-            played = {Path(policy).parent.resolve() for policy in result["policies"]}
-            of_people = Path(result.get("partners_file", "")).name == PEOPLE.name
-            fair = result.get("actions", "drawn") == "drawn" and not result.get("trained_with")
-            if played == runs and of_people == with_people and fair:
-                found = result
-                if of_people:
-                    found["people"] = float(np.mean(list(result["returns"].values())))
-                    regrets = list(result.get("regrets", {}).values())
-                    known = bool(regrets) and None not in regrets
-                    found["regret"] = float(np.mean(regrets)) if known else None
-        except _DAMAGED as error:
-            raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
-    return found
-
-
-def _difference(one: Table, other: Table) -> str | None:
-    """The name of the first setting that differs; `None` if all are equal."""
-    for key in sorted({*one, *other} - set(_OF_THE_PROCESS)):
-        mine, theirs = one.get(key), other.get(key)
-        if isinstance(mine, dict) and isinstance(theirs, dict):
-            inner = _difference(mine, theirs)
-            if inner is not None:
-                return f"{key}.{inner}"
-        elif mine != theirs:
-            return key
-    return None
-
-
+"""The columns that identify a row of the table."""
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _DASHES = ("-", "--", ":", "-.")
 
@@ -314,9 +91,302 @@ def run(args: Sequence[str]) -> None:
             console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
 
 
+@final
+class FinishedRun(msgspec.Struct, frozen=True):
+    """A complete run of one seed.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `settings`: the settings of training.
+    - `network`: the kind of the network; empty if the script has no such setting.
+    - `curve`: the mean return of every evaluation, by the number of training steps before the
+        evaluation.
+    - All other fields are entries of the run's `result.json`.
+    """
+
+    folder: Path
+    settings: Table
+    network: str
+    curve: dict[int, float]
+    algorithm: str
+    layout: str
+    seeds: tuple[int]
+    policy: str
+    eval_return_mean: float
+    best_return_mean: float | None
+    optimum: float | None
+    env_steps: int
+    wall_seconds: float
+
+    @property
+    def score(self) -> float:
+        """The mean return of the run's policy file, which has the best or the last policy."""
+        best = self.best_return_mean if self.policy == "best" else None
+        return self.eval_return_mean if best is None else best
+
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """The row of the table to which the run belongs: its layout, algorithm and network."""
+        return short_name(self.layout), self.algorithm, self.network
+
+
+def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
+    """Finds complete runs.
+
+    **Arguments:**
+
+    - `paths`: folders of runs with one or many seeds, or folders that contain runs.
+
+    **Returns:** the runs of single seeds.
+
+    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
+    """
+    runs = []
+    for path in paths:
+        found = sorted(file.parent for file in path.glob("**/result.json"))
+        single = [_read_run(folder) for folder in found if not seed_folders(folder)]
+        if not single:
+            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
+        runs += single
+    return runs
+
+
+def _read_run(folder: Path) -> FinishedRun:
+    try:
+        result, settings, metrics = (
+            read_regular_text(folder / name, MAX_RESULT_BYTES)
+            for name in ("result.json", "config.toml", "metrics.csv")
+        )
+        own = tomllib.loads(settings)
+        rows = csv.DictReader(io.StringIO(metrics, newline=""))
+        found = {
+            "folder": folder,
+            "settings": own,
+            "network": own.get("network", ""),
+            "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
+        }
+        return msgspec.convert({**json.loads(result), **found}, FinishedRun)
+    except _DAMAGED as error:
+        raise UsageError(
+            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
+            "metrics.csv is missing or damaged: leave it out."
+        ) from error
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table: runs that differ only in their seeds.
+
+    **Arguments:**
+
+    - `names`: the layout, the algorithm and the network.
+    - `runs`: the runs, in the order of their seeds.
+    - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
+        these files exist. Also `people`, the mean return with human proxies, and `regret`, the mean
+        regret with human proxies if the best responses to all of them are known.
+    """
+
+    names: Mapping[str, str]
+    runs: tuple[FinishedRun, ...]
+    games: Table
+
+    @property
+    def optimum(self) -> float | None:
+        """The best known return in this layout; `None` if unknown."""
+        return self.runs[0].optimum
+
+    def numbers(self) -> Table:
+        """The row of the table, by column. Steps and times are means over the runs. If runs were
+        trained together, the time of each of them is the total time.
+        """
+        scores = np.asarray([run.score for run in self.runs])
+        low, high = bootstrap_interval(scores)
+        return {
+            **self.names,
+            "seeds": len(scores),
+            "mean": float(scores.mean()),
+            "iqm": float(interquartile_mean(scores)),
+            "low": float(low),
+            "high": float(high),
+            "worst": float(scores.min()),
+            "optimum": self.optimum,
+            "env_steps": float(np.mean([x.env_steps for x in self.runs])),
+            "minutes": float(np.mean([x.wall_seconds for x in self.runs])) / 60,
+            "crossplay": self.games.get("cross_play"),
+            "held_out": self.games.get("return_iqm"),
+            "proximity": self.games.get("proximity_iqm"),
+            "people": self.games.get("people"),
+            "regret": self.games.get("regret"),
+        }
+
+    def seeds(self) -> list[dict[str, object]]:
+        """A row for every run, by column, with the returns of its best and last policies."""
+        return [
+            {
+                **self.names,
+                "seed": run.seeds[0],
+                "best": run.best_return_mean,
+                "last": run.eval_return_mean,
+                "env_steps": run.env_steps,
+                "minutes": run.wall_seconds / 60,
+            }
+            for run in self.runs
+        ]
+
+    @property
+    def folder(self) -> Path:
+        """The innermost folder with all runs, such as the folder of a run of many seeds."""
+        return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
+
+
+def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
+    """Groups runs into rows, by layout, algorithm and network.
+
+    **Arguments:**
+
+    - `runs`: complete runs.
+
+    **Returns:** the rows, sorted by these names.
+
+    **Raises:** `UsageError` when two runs of a row differ in other settings or have equal seeds.
+    """
+    rows = []
+    # Cached, since many rows may be in the same folder.
+    find = functools.cache(
+        lambda folder, name: sorted(folder.glob(f"**/{name}"), key=lambda x: x.stat().st_mtime)
+    )
+    by_name = sorted(runs, key=lambda run: (run.row, run.seeds))
+    for name, group in itertools.groupby(by_name, key=lambda run: run.row):
+        own = tuple(group)
+        for before, run in itertools.pairwise(own):
+            differ = _difference(before.settings, run.settings)
+            if differ is not None or before.seeds == run.seeds:
+                what = "have the same seed" if differ is None else f"differ in {differ}"
+                raise UsageError(
+                    f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
+                    "that differ only in their seeds."
+                )
+        row = Row(dict(zip(_NAMES, name, strict=True)), own, {})
+        crossplay, partners = (find(row.folder, f"{x}.json") for x in ("crossplay", "partners"))
+        games = _find_games(row, crossplay) | _find_games(row, partners)
+        people = _find_games(row, partners, with_people=True)
+        games |= {"people": people.get("people"), "regret": people.get("regret")}
+        rows.append(dataclasses.replace(row, games=games))
+    return rows
+
+
+def _find_games(row: Row, paths: Sequence[Path], *, with_people: bool = False) -> Table:
+    """The contents of the newest result file about exactly the runs of the row; empty if no file
+    fits. Files about greedy actions, or about partners from a policy's training, are left out.
+
+    **Arguments:**
+
+    - `row`: the row.
+    - `paths`: the files, from old to new.
+    - `with_people`: find games with human proxies instead of games with other partners.
+    """
+    runs = {run.folder.resolve() for run in row.runs}
+    found = {}
+    for path in paths:
+        try:
+            result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
+            played = {Path(policy).parent.resolve() for policy in result["policies"]}
+            of_people = Path(result.get("partners_file", "")).name == PEOPLE.name
+            fair = result.get("actions", "drawn") == "drawn" and not result.get("trained_with")
+            if played == runs and of_people == with_people and fair:
+                found = result
+                if of_people:
+                    found["people"] = float(np.mean(list(result["returns"].values())))
+                    regrets = list(result.get("regrets", {}).values())
+                    known = bool(regrets) and None not in regrets
+                    found["regret"] = float(np.mean(regrets)) if known else None
+        except _DAMAGED as error:
+            raise UsageError(f"{str(path)!r} is damaged: play these games again.") from error
+    return found
+
+
+def _difference(one: Table, other: Table) -> str | None:
+    """The name of the first setting that differs; `None` if all settings are equal."""
+    for key in sorted({*one, *other} - set(_MAY_DIFFER)):
+        mine, theirs = one.get(key), other.get(key)
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            inner = _difference(mine, theirs)
+            if inner is not None:
+                return f"{key}.{inner}"
+        elif mine != theirs:
+            return key
+    return None
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """The table in Markdown."""
+    titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
+    titles += ("of the best known", "cross-play", "held-out partners", "people", "regret")
+    titles += ("steps", "minutes")
+    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
+    for row in rows:
+        x = row.numbers()
+        share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
+        label = x["algorithm"].upper() + (
+            "" if x["network"] in ("", "mlp") else f", {x['network']}"
+        )
+        crossplay, held_out, people, regret = (
+            "" if x[name] is None else return_text(x[name])
+            for name in ("crossplay", "held_out", "people", "regret")
+        )
+        names = ("mean", "iqm", "low", "high", "worst")
+        mean, iqm, low, high, worst = return_texts(x[name] for name in names)
+        lines.append(
+            f"| `{x['layout']}` | {label} | {x['seeds']} | {mean} | {iqm} ({low} to {high}) "
+            f"| {worst} | {share} "
+            f"| {crossplay} | {held_out} | {people} | {regret} "
+            f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def draw_all(path: Path, rows: Sequence[Row]) -> None:
+    """Draws learning curves as a PNG file, with a panel for each layout. Each row of the table has
+    a curve of the interquartile mean over its seeds, and a band of the 95 % bootstrap interval.
+    """
+    layouts = list(dict.fromkeys(row.names["layout"] for row in rows))
+    labels = list(dict.fromkeys(_row_label(row) for row in rows))
+    figure = new_figure(3.4 * len(layouts) + 0.6, 3.2)
+    for number, layout in enumerate(layouts, 1):
+        axes = figure.add_subplot(1, len(layouts), number)
+        for row in (row for row in rows if row.names["layout"] == layout):
+            steps, scores = align_curves([run.curve for run in row.runs])
+            low, high = bootstrap_interval(scores)
+            label = _row_label(row)
+            # All colours are used with one style of line before the next style.
+            style, place = divmod(labels.index(label), len(_COLOURS))
+            colour, dashes = _COLOURS[place], _DASHES[style % len(_DASHES)]
+            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+            axes.plot(steps, interquartile_mean(scores), dashes, color=colour, label=label)
+            if row.optimum is not None:
+                axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
+        axes.set_title(layout, loc="left")
+        axes.set_ylabel("return of an episode" if number == 1 else "")
+        axes.set_xlabel("environment steps")
+        label_thousands(axes)
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
+        axes.grid(alpha=0.25)
+        axes.legend(loc="lower right", frameon=False)
+    write_figure(path, figure, dpi=120)
+
+
+def _row_label(row: Row) -> str:
+    """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
+    algorithm, network = row.names["algorithm"], row.names["network"]
+    return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
+
+
 def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
-    """Copies one video for every row that has any: the video of the run of many seeds, which shows
-    the median seed, or else the video of the best run.
+    """Copies a video for every row that has one: the video of the run with many seeds, which shows
+    the median seed, or otherwise the video of the best run.
 
     **Arguments:**
 
@@ -335,63 +405,3 @@ def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
             names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
             write_whole(folder / names[-1], read_regular_file(video))
     return names
-
-
-def _kind(row: Row) -> str:
-    """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
-    algorithm, network = row.names["algorithm"], row.names["network"]
-    return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
-
-
-def as_markdown(rows: Sequence[Row]) -> str:
-    """The table in Markdown."""
-    titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
-    titles += ("of the best known", "cross-play", "held-out partners", "people", "regret")
-    titles += ("steps", "minutes")
-    lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
-    for row in rows:
-        x = row.numbers()
-        share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
-        what = x["algorithm"].upper() + ("" if x["network"] in ("", "mlp") else f", {x['network']}")
-        crossplay, held_out, people, regret = (
-            "" if x[name] is None else return_text(x[name])
-            for name in ("crossplay", "held_out", "people", "regret")
-        )
-        names = ("mean", "iqm", "low", "high", "worst")
-        mean, iqm, low, high, worst = return_texts(x[name] for name in names)
-        lines.append(
-            f"| `{x['layout']}` | {what} | {x['seeds']} | {mean} | {iqm} ({low} to {high}) "
-            f"| {worst} | {share} "
-            f"| {crossplay} | {held_out} | {people} | {regret} "
-            f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def draw_all(path: Path, rows: Sequence[Row]) -> None:
-    """Draws the learning curves of every layout side by side, as a PNG file: for each row, the
-    interquartile mean over its seeds, and its 95 % bootstrap interval as a band.
-    """
-    layouts = list(dict.fromkeys(row.names["layout"] for row in rows))
-    kinds = list(dict.fromkeys(_kind(row) for row in rows))
-    figure = new_figure(3.4 * len(layouts) + 0.6, 3.2)
-    for number, layout in enumerate(layouts, 1):
-        axes = figure.add_subplot(1, len(layouts), number)
-        for row in (row for row in rows if row.names["layout"] == layout):
-            steps, scores = align_curves([run.curve for run in row.runs])
-            low, high = bootstrap_interval(scores)
-            lap, place = divmod(kinds.index(_kind(row)), len(_COLOURS))
-            colour, dashes = _COLOURS[place], _DASHES[lap % len(_DASHES)]
-            axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-            axes.plot(steps, interquartile_mean(scores), dashes, color=colour, label=_kind(row))
-            if row.optimum is not None:
-                axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
-        axes.set_title(layout, loc="left")
-        axes.set_ylabel("return of an episode" if number == 1 else "")
-        axes.set_xlabel("environment steps")
-        label_thousands(axes)
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
-        axes.grid(alpha=0.25)
-        axes.legend(loc="lower right", frameon=False)
-    write_figure(path, figure, dpi=120)

@@ -1,4 +1,6 @@
-"""The command `eqgrid-status`: the state of each run of a study, and the end of its jobs."""
+"""The command `eqgrid-status`: shows the state of each run of a study, and waits for or cancels its
+jobs.
+"""
 
 import contextlib
 import csv
@@ -26,7 +28,7 @@ from ..settings import read_flags
 from ..show import path_text, print_table
 
 POLL_SECONDS = 10
-"""The time between two looks of `--wait` at the jobs."""
+"""The time between two queries of the jobs by `--wait`, in seconds."""
 _NO_LOG = "Its job ended before the run began. Can all hosts write to this folder?"
 
 
@@ -40,190 +42,6 @@ class Config:
     """Wait until all jobs have ended; the exit code is 1 unless all runs finished."""
     cancel: bool = False
     """Cancel all jobs. Their runs save, and the command that submitted them continues them."""
-
-
-@final
-class Submission(msgspec.Struct, frozen=True):
-    """The jobs of a study, which `jobs/submission.json` stores.
-
-    **Arguments:**
-
-    - `executor`: the executor that starts the jobs.
-    - `command`: the command of the jobs, with `{index}`.
-    - `jobs`: the number of the job of each run, by the run's name.
-    - `shared`: whether all jobs write to one folder, as the jobs of a sweep do.
-    """
-
-    executor: str
-    command: tuple[str, ...]
-    jobs: dict[str, str]
-    shared: bool
-
-    def run_folder(self, study: Path, name: str) -> Path:
-        """The folder of a run."""
-        return study / ("sweep" if self.shared else name)
-
-
-def read_submission(study: Path) -> Submission | None:
-    """The submission of a study, or `None` if there is none.
-
-    **Raises:** `UsageError` when its file is damaged.
-    """
-    path = study / "jobs" / "submission.json"
-    if not path.exists():
-        return None
-    try:
-        return msgspec.json.decode(read_regular_file(path, MAX_RESULT_BYTES), type=Submission)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{str(path)!r} is damaged: choose another folder.") from error
-
-
-def exit_code_file(study: Path, name: str) -> Path:
-    """The file with the exit code of a run that finished or failed; it exists only then."""
-    return study / "jobs" / f"{name}.exit"
-
-
-def log_file(study: Path, name: str) -> Path:
-    """The file with the output of a run."""
-    return study / "jobs" / f"{name}.log"
-
-
-def live_jobs(submission: Submission) -> dict[str, str]:
-    """The jobs of a submission that wait or run: `"waiting"` or `"running"`, by the number of the
-    job.
-
-    **Raises:** `RunError` when Slurm does not answer.
-    """
-    if submission.executor == "slurm":
-        command = ["squeue", "--me", "--noheader", "--array", "--format=%i %T"]
-        try:
-            listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise RunError("Slurm does not answer: call this command on a host of it.") from error
-        states, own = (line.split() for line in listed.splitlines()), {*submission.jobs.values()}
-        return {job: "waiting" if x == "PENDING" else "running" for job, x in states if job in own}
-    live = {}
-    for job in filter(str.isdigit, submission.jobs.values()):  # "debug" is not a process
-        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            if "submitit.local._local" in psutil.Process(int(job)).cmdline():
-                live[job] = "running"
-    return live
-
-
-def cancel(submission: Submission) -> None:
-    """Cancels all jobs of a submission; their runs receive a SIGTERM, and save."""
-    live = live_jobs(submission)
-    if submission.executor == "slurm":
-        if live:
-            subprocess.run(["scancel", *sorted(live)], check=False)
-        return
-    tasks: list[psutil.Process] = []
-    for job in live:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            controller = psutil.Process(int(job))
-            tasks += controller.children()
-            controller.kill()  # or it would start its task again
-    for task in tasks:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            task.terminate()
-    psutil.wait_procs(tasks)
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A row of the table.
-
-    **Arguments:**
-
-    - `folder`: the folder of the run.
-    - `state`: `waiting`, `running`, `stopped`, `failed` or `finished`.
-    - `error`: the error of a run that failed, or the reason for which it did not begin.
-    """
-
-    folder: Path
-    state: str
-    error: str = ""
-
-
-def rows_of(study: Path, submission: Submission) -> list[Row]:
-    """The rows of the runs of a submission.
-
-    **Raises:** `RunError` when Slurm does not answer.
-    """
-    live, rows = live_jobs(submission), []
-    for name, job in submission.jobs.items():
-        code, log = exit_code_file(study, name), log_file(study, name)
-        lines = log.read_text("utf-8", "replace").strip().splitlines() if log.exists() else []
-        state, error = live.get(job, "stopped"), ""
-        if code.exists():
-            state = "finished" if code.read_text() == "0" else "failed"
-        elif not lines and state == "running":
-            state = "waiting"  # for an earlier run of the same job
-        elif not lines and state == "stopped":
-            error = _NO_LOG
-        if state == "failed":
-            errors = [line for line in lines if line.startswith("error: ")]
-            error = (errors or lines or [f"exit code {code.read_text()}"])[-1]
-        rows.append(Row(study / name, state, error.removeprefix("error: ")))
-    return rows
-
-
-def is_finished(folder: Path) -> bool:
-    """Whether a run has finished, according to the files in its own folder."""
-    steps, total, _, _ = progress(folder)
-    with contextlib.suppress(CheckpointError):
-        checkpoint = folder / "checkpoints" / "last.safetensors"
-        return is_complete(folder, video=False) and (
-            steps >= total or "ended" in read_metadata(checkpoint)
-        )
-    return False
-
-
-def progress(folder: Path) -> tuple[int, int, float, float]:
-    """The steps of a run so far, all its steps, its last mean return, and its time in seconds.
-
-    Without a log, all of them are 0, except for all its steps, which are 1.
-    """
-    try:
-        total = tomllib.loads(read_regular_text(folder / SETTINGS_FILE))["total_steps"]
-        text = read_regular_text(folder / "metrics.csv", MAX_RESULT_BYTES)
-        last: Mapping[str, str] = list(csv.DictReader(io.StringIO(text, newline="")))[-1]
-        steps, seconds = int(last["env_steps"]), float(last["wall_seconds"])
-        return steps, total, float(last["eval_return_mean"]), seconds
-    except (OSError, ValueError, LookupError, TypeError, csv.Error):
-        return 0, 1, 0.0, 0.0
-
-
-def print_rows(rows: Sequence[Row]) -> None:
-    """Prints the table, and the number of runs in each state."""
-    console = results_console()
-    cells = []
-    for row in rows:
-        steps, total, mean, seconds = progress(row.folder)
-        left = f"{seconds * (total / steps - 1) / 60:.0f} min" if steps and steps < total else ""
-        shown = (f"{steps:,}", f"{mean:.2f}") if steps else ("", "")
-        left = left if row.state in ("waiting", "running") else ""
-        cells.append((path_text(row.folder), row.state, *shown, left))
-    print_table(console, ("run", "state", "steps", "return", "remaining"), cells, words=2)
-    for row in rows:
-        if row.error:
-            console.print(Text(f"{row.folder}: {row.error}"), soft_wrap=True)
-    counts = Counter(row.state for row in rows)
-    console.print(", ".join(f"{n} {state}" for state, n in counts.items()), highlight=False)
-
-
-def wait_for(submission: Submission) -> None:
-    """Waits until no job of a submission waits or runs."""
-    while live_jobs(submission):
-        time.sleep(POLL_SECONDS)
-
-
-def check_finished(rows: Iterable[Row]) -> None:
-    """**Raises:** `RunError` unless all runs finished."""
-    if unfinished := [row for row in rows if row.state != "finished"]:
-        names = f"{len(unfinished)} runs, the first of which is {str(unfinished[0].folder)!r}"
-        raise RunError(f"These did not finish: {names}.")
 
 
 def status_command() -> None:
@@ -261,7 +79,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def _state(folder: Path) -> str:
-    """The state of a run without a job."""
+    """The state of a run that has no job."""
     if is_finished(folder):
         return "finished"
     try:
@@ -269,3 +87,186 @@ def _state(folder: Path) -> str:
             return "stopped"
     except UsageError:
         return "running"
+
+
+@final
+class Submission(msgspec.Struct, frozen=True):
+    """The jobs of a study, which are stored in `jobs/submission.json`.
+
+    **Arguments:**
+
+    - `executor`: the executor of the jobs.
+    - `command`: the command of the jobs, with `{index}`.
+    - `jobs`: the number of the job, by the name of the run.
+    - `shared`: whether all jobs write to the same folder, as the jobs of a sweep do.
+    """
+
+    executor: str
+    command: tuple[str, ...]
+    jobs: dict[str, str]
+    shared: bool
+
+    def run_folder(self, study: Path, name: str) -> Path:
+        """The folder of a run."""
+        return study / ("sweep" if self.shared else name)
+
+
+def read_submission(study: Path) -> Submission | None:
+    """Reads the submission of a study. **Returns:** `None` if the folder has no submission.
+
+    **Raises:** `UsageError` when the file is damaged.
+    """
+    path = study / "jobs" / "submission.json"
+    if not path.exists():
+        return None
+    try:
+        return msgspec.json.decode(read_regular_file(path, MAX_RESULT_BYTES), type=Submission)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{str(path)!r} is damaged: choose another folder.") from error
+
+
+def exit_code_file(study: Path, name: str) -> Path:
+    """The file with the exit code of a run, which exists once the run has finished or failed."""
+    return study / "jobs" / f"{name}.exit"
+
+
+def log_file(study: Path, name: str) -> Path:
+    """The file with the output of a run."""
+    return study / "jobs" / f"{name}.log"
+
+
+def live_jobs(submission: Submission) -> dict[str, str]:
+    """The jobs of a submission that have not ended: `"waiting"` or `"running"`, by the number of
+    the job.
+
+    **Raises:** `RunError` when Slurm does not answer.
+    """
+    if submission.executor == "slurm":
+        command = ["squeue", "--me", "--noheader", "--array", "--format=%i %T"]
+        try:
+            listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise RunError("Slurm does not answer: call this command on a host of it.") from error
+        states, own = (line.split() for line in listed.splitlines()), {*submission.jobs.values()}
+        return {job: "waiting" if x == "PENDING" else "running" for job, x in states if job in own}
+    live = {}
+    for job in filter(str.isdigit, submission.jobs.values()):  # "debug" is not a process
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if "submitit.local._local" in psutil.Process(int(job)).cmdline():
+                live[job] = "running"
+    return live
+
+
+def cancel(submission: Submission) -> None:
+    """Cancels all jobs of a submission. Their runs receive a SIGTERM and save."""
+    live = live_jobs(submission)
+    if submission.executor == "slurm":
+        if live:
+            subprocess.run(["scancel", *sorted(live)], check=False)
+        return
+    tasks: list[psutil.Process] = []
+    for job in live:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            controller = psutil.Process(int(job))
+            tasks += controller.children()
+            controller.kill()  # first, since it would start its task again
+    for task in tasks:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            task.terminate()
+    psutil.wait_procs(tasks)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `state`: `waiting`, `running`, `stopped`, `failed` or `finished`.
+    - `error`: the error of a run that failed, or why the run did not begin.
+    """
+
+    folder: Path
+    state: str
+    error: str = ""
+
+
+def rows_of(study: Path, submission: Submission) -> list[Row]:
+    """The rows of the runs of a submission.
+
+    **Raises:** `RunError` when Slurm does not answer.
+    """
+    live, rows = live_jobs(submission), []
+    for name, job in submission.jobs.items():
+        code, log = exit_code_file(study, name), log_file(study, name)
+        lines = log.read_text("utf-8", "replace").strip().splitlines() if log.exists() else []
+        state, error = live.get(job, "stopped"), ""
+        if code.exists():
+            state = "finished" if code.read_text() == "0" else "failed"
+        elif not lines and state == "running":
+            state = "waiting"  # the job is still training another run
+        elif not lines and state == "stopped":
+            error = _NO_LOG
+        if state == "failed":
+            errors = [line for line in lines if line.startswith("error: ")]
+            error = (errors or lines or [f"exit code {code.read_text()}"])[-1]
+        rows.append(Row(study / name, state, error.removeprefix("error: ")))
+    return rows
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has finished, according to the files in its own folder."""
+    steps, total, _, _ = progress(folder)
+    with contextlib.suppress(CheckpointError):
+        checkpoint = folder / "checkpoints" / "last.safetensors"
+        return is_complete(folder, video=False) and (
+            steps >= total or "ended" in read_metadata(checkpoint)
+        )
+    return False
+
+
+def progress(folder: Path) -> tuple[int, int, float, float]:
+    """The progress of a run: its steps so far, its total steps, its last mean return, and its time
+    in seconds. Without a readable log, the total is 1 and all other numbers are 0.
+    """
+    try:
+        total = tomllib.loads(read_regular_text(folder / SETTINGS_FILE))["total_steps"]
+        text = read_regular_text(folder / "metrics.csv", MAX_RESULT_BYTES)
+        last: Mapping[str, str] = list(csv.DictReader(io.StringIO(text, newline="")))[-1]
+        steps, seconds = int(last["env_steps"]), float(last["wall_seconds"])
+        return steps, total, float(last["eval_return_mean"]), seconds
+    except (OSError, ValueError, LookupError, TypeError, csv.Error):
+        return 0, 1, 0.0, 0.0
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Prints the table of runs, their errors, and the number of runs in each state."""
+    console = results_console()
+    cells = []
+    for row in rows:
+        steps, total, mean, seconds = progress(row.folder)
+        left = f"{seconds * (total / steps - 1) / 60:.0f} min" if steps and steps < total else ""
+        shown = (f"{steps:,}", f"{mean:.2f}") if steps else ("", "")
+        left = left if row.state in ("waiting", "running") else ""
+        cells.append((path_text(row.folder), row.state, *shown, left))
+    print_table(console, ("run", "state", "steps", "return", "remaining"), cells, words=2)
+    for row in rows:
+        if row.error:
+            console.print(Text(f"{row.folder}: {row.error}"), soft_wrap=True)
+    counts = Counter(row.state for row in rows)
+    console.print(", ".join(f"{n} {state}" for state, n in counts.items()), highlight=False)
+
+
+def wait_for(submission: Submission) -> None:
+    """Waits until no job of a submission waits or runs."""
+    while live_jobs(submission):
+        time.sleep(POLL_SECONDS)
+
+
+def check_finished(rows: Iterable[Row]) -> None:
+    """**Raises:** `RunError` unless all runs finished."""
+    if unfinished := [row for row in rows if row.state != "finished"]:
+        names = f"{len(unfinished)} runs, the first of which is {str(unfinished[0].folder)!r}"
+        raise RunError(f"These did not finish: {names}.")

@@ -1,8 +1,8 @@
 """The command `eqgrid-submit`: starts the runs of a study as jobs, with submitit.
 
-A job is a process of submitit, which starts the command of a run. Before the time limit and at a
-preemption, both receive a SIGTERM: the run saves, and submitit queues the job again. The job then
-resumes the run.
+A job is a process of submitit, which starts the run as a second process. Shortly before the time
+limit and at a preemption, both processes receive a SIGTERM. The run then saves, and submitit queues
+the job again. When the job starts again, it resumes the run.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
 
 _STOPPED = (143, 130, 129, -15, -2, -1)
-"""The exit codes of runs that a signal has stopped."""
+"""The exit codes of runs that a signal stopped."""
 _WRONG_SETTINGS = 2
 _MINUTES = {"m": 1, "h": 60, "d": 60 * 24}
 _NO_LIMIT = 60 * 24 * 3650
@@ -75,133 +75,11 @@ class Config:
     gpus: Annotated[int, Meta(ge=0)] = 0
     """GPUs of each job. With local, jobs without GPUs use the CPU."""
     slurm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """A further option of sbatch, such as --slurm partition=long; give it again for another."""
+    """A further option of sbatch, such as --slurm partition=long; repeat the flag for more."""
     retries: Annotated[int, Meta(ge=0)] = 0
     """Restarts of a run that fails, except for wrong settings."""
     wait: bool = False
     """Wait until all jobs have ended; the exit code is 1 unless all runs finished."""
-
-
-@final
-@dataclasses.dataclass
-class Job:
-    """Trains some runs of a study, one after another. submitit stores it as a file.
-
-    **Arguments:**
-
-    - `study`: the folder of the study.
-    - `submission`: its submission, whose numbers of jobs are not used.
-    - `retries`: how often each run may still be restarted after a failure.
-    """
-
-    study: Path
-    submission: Submission
-    retries: dict[str, int]
-    stopped: bool = False
-    process: "subprocess.Popen[bytes] | None" = None
-
-    def __call__(self, names: Sequence[str]) -> None:
-        """Trains these runs. The process ends with the exit code of the first run that fails.
-
-        After a SIGTERM, the run saves, and then submitit calls `checkpoint` and queues the job
-        again.
-        """
-        in_submitit = self.submission.executor != "debug"
-        queue_again, self.stopped = signal.getsignal(signal.SIGTERM), False
-        if in_submitit:
-            for number in (signal.SIGTERM, signal.SIGALRM):
-                signal.signal(number, self._stop)
-        codes = []
-        for name in names:
-            codes.append(self.train(name))
-            if self.stopped:
-                break
-        if in_submitit:
-            # Slurm sends further signals while submitit queues the job again.
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            signal.alarm(0)
-        if self.stopped and callable(queue_again):
-            queue_again(signal.SIGTERM, None)
-        if code := next(filter(None, codes), 0):
-            sys.exit(abs(code))
-
-    def _stop(self, *_: object) -> None:
-        """Stops the current run. After a minute, a second signal skips its pictures."""
-        self.stopped = True
-        if self.process is not None:
-            self.process.terminate()
-            signal.alarm(60)
-
-    def checkpoint(self, names: Sequence[str]) -> "DelayedSubmission | None":
-        """Returns the job that continues this one, or `None` if Slurm has already cancelled it or
-        queued it again.
-        """
-        if self.submission.executor == "slurm":
-            # The number of the last job of an array is also that of the array.
-            array, task = (os.environ.get(f"SLURM_ARRAY_{x}_ID") for x in ("JOB", "TASK"))
-            job = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
-            command = ["squeue", "--noheader", f"--jobs={job}", "--format=%T"]
-            state = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-            if state.strip() not in ("RUNNING", ""):  # empty if squeue fails
-                return None
-        return submitit("submitit.helpers").DelayedSubmission(self, names)
-
-    def train(self, name: str) -> int:
-        """Trains a run until it ends, with restarts. **Returns:** its last exit code."""
-        code, file = 0, exit_code_file(self.study, name)
-        folder = self.submission.run_folder(self.study, name)
-        if file.exists():
-            return int(file.read_text())
-        if self.submission.shared or not is_finished(folder):
-            code = self._run_once(name, folder)
-        while code not in (0, _WRONG_SETTINGS, *_STOPPED) and self.retries[name] > 0:
-            self.retries[name] -= 1
-            code = self._run_once(name, folder)
-        if code in _STOPPED:
-            time.sleep(5)  # this process also receives the signal, perhaps a moment later
-        else:
-            write_whole(file, str(code).encode())
-        return code
-
-    def _run_once(self, name: str, folder: Path) -> int:
-        # The process of a host that has failed may hold the lock for some time.
-        with contextlib.suppress(UsageError), locked(folder, seconds=180):
-            pass
-        if self.stopped:
-            return _STOPPED[0]
-        index = name.rpartition("-")[2]
-        words = [word.replace("{index}", index) for word in self.submission.command]
-        checkpoints = [folder / f"checkpoints/{x}.safetensors" for x in ("last", "seeds")]
-        if any(path.exists() for path in checkpoints) and not self.submission.shared:
-            words += ["--resume", str(folder)]
-        else:  # a sweep continues with the same command
-            words += ["--out", str(folder)]
-            if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
-                words.append("--overwrite")  # the run was killed before its first checkpoint
-        with log_file(self.study, name).open("ab") as log:
-            try:
-                self.process = subprocess.Popen(
-                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-                )
-            except OSError as error:  # this host may lack the program
-                log.write(f"error: {error}\n".encode())
-                return 127
-            if self.stopped:  # by a signal while the process started
-                self.process.terminate()
-            code, self.process = self.process.wait(), None
-        return code
-
-
-def submitit(module: str) -> ModuleType:
-    """Imports submitit, or a module of it, on first use.
-
-    **Raises:** `UsageError` when it is not installed.
-    """
-    os.environ["SUBMITIT_PREEMPT_SIGNAL"] = "TERM"  # also in the jobs, which inherit it
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError("This command needs submitit: pip install 'eqgrid[cluster]'.") from error
 
 
 def submit_command() -> None:
@@ -239,7 +117,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def planned(config: Config, command: Sequence[str]) -> Submission:
-    """The submission that a command line describes, without numbers of jobs.
+    """The submission of a command line, before its jobs have numbers.
 
     **Raises:** `UsageError` when a flag is wrong.
     """
@@ -277,8 +155,122 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     return Submission(config.executor, tuple(words), dict.fromkeys(names, ""), shared)
 
 
+@final
+@dataclasses.dataclass
+class Job:
+    """Trains some runs of a study, one after another. submitit stores the job as a file.
+
+    **Arguments:**
+
+    - `study`: the folder of the study.
+    - `submission`: the submission of the study; its `jobs` are not used.
+    - `retries`: the number of restarts that are left for each run, after failures.
+    - `stopped`, `process`: whether a signal stopped the job, and the process of the current run.
+    """
+
+    study: Path
+    submission: Submission
+    retries: dict[str, int]
+    stopped: bool = False
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def __call__(self, names: Sequence[str]) -> None:
+        """Trains these runs. The process ends with the exit code of the first run that fails.
+
+        After a SIGTERM, the current run saves. submitit then calls `checkpoint` and queues the job
+        again.
+        """
+        in_submitit = self.submission.executor != "debug"
+        # submitit's own handler of SIGTERM, which is called once the run has saved.
+        queue_again, self.stopped = signal.getsignal(signal.SIGTERM), False
+        if in_submitit:
+            for number in (signal.SIGTERM, signal.SIGALRM):
+                signal.signal(number, self._stop)
+        codes = []
+        for name in names:
+            codes.append(self.train(name))
+            if self.stopped:
+                break
+        if in_submitit:
+            # Slurm sends further signals while submitit queues the job again.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.alarm(0)
+        if self.stopped and callable(queue_again):
+            queue_again(signal.SIGTERM, None)
+        if code := next(filter(None, codes), 0):
+            sys.exit(abs(code))
+
+    def _stop(self, *_: object) -> None:
+        """Stops the current run. After a minute, SIGALRM calls this method again, and the second
+        SIGTERM makes the run skip its pictures.
+        """
+        self.stopped = True
+        if self.process is not None:
+            self.process.terminate()
+            signal.alarm(60)
+
+    def checkpoint(self, names: Sequence[str]) -> "DelayedSubmission | None":
+        """Returns the job that continues this one, or `None` if Slurm has already cancelled it or
+        queued it again.
+        """
+        if self.submission.executor == "slurm":
+            # The last job of an array has the same number as the array, so name the task.
+            array, task = (os.environ.get(f"SLURM_ARRAY_{x}_ID") for x in ("JOB", "TASK"))
+            job = f"{array}_{task}" if array else os.environ["SLURM_JOB_ID"]
+            command = ["squeue", "--noheader", f"--jobs={job}", "--format=%T"]
+            state = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+            if state.strip() not in ("RUNNING", ""):  # empty if squeue fails
+                return None
+        return submitit("submitit.helpers").DelayedSubmission(self, names)
+
+    def train(self, name: str) -> int:
+        """Trains a run until it ends, with restarts. **Returns:** the last exit code."""
+        code, file = 0, exit_code_file(self.study, name)
+        folder = self.submission.run_folder(self.study, name)
+        if file.exists():
+            return int(file.read_text())
+        if self.submission.shared or not is_finished(folder):
+            code = self._run_once(name, folder)
+        while code not in (0, _WRONG_SETTINGS, *_STOPPED) and self.retries[name] > 0:
+            self.retries[name] -= 1
+            code = self._run_once(name, folder)
+        if code in _STOPPED:
+            time.sleep(5)  # waits for the signal to reach this process too, which sets `stopped`
+        else:
+            write_whole(file, str(code).encode())
+        return code
+
+    def _run_once(self, name: str, folder: Path) -> int:
+        # Wait for the lock, which a process on a failed host may hold for some time.
+        with contextlib.suppress(UsageError), locked(folder, seconds=180):
+            pass
+        if self.stopped:
+            return _STOPPED[0]
+        index = name.rpartition("-")[2]
+        words = [word.replace("{index}", index) for word in self.submission.command]
+        checkpoints = [folder / f"checkpoints/{x}.safetensors" for x in ("last", "seeds")]
+        if any(path.exists() for path in checkpoints) and not self.submission.shared:
+            words += ["--resume", str(folder)]
+        else:  # a sweep continues with the same command
+            words += ["--out", str(folder)]
+            if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
+                words.append("--overwrite")  # the run was killed before its first checkpoint
+        with log_file(self.study, name).open("ab") as log:
+            try:
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                )
+            except OSError as error:  # this host may lack the program
+                log.write(f"error: {error}\n".encode())
+                return 127
+            if self.stopped:  # by a signal while the process started
+                self.process.terminate()
+            code, self.process = self.process.wait(), None
+        return code
+
+
 def _submit(config: Config, study: Path, new: Submission, old: Submission | None) -> Submission:
-    """Starts a job for each run that is not finished.
+    """Starts jobs for all runs that are not finished.
 
     **Returns:** the submission, with the numbers of the jobs.
     """
@@ -307,7 +299,7 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
 
 
 def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict[str, str]:
-    """Starts jobs for these runs. **Returns:** the number of the job of each run."""
+    """Starts jobs for these runs. **Returns:** the number of the job, by the name of the run."""
     module = submitit("submitit")
     if config.executor == "debug":
         with contextlib.suppress(SystemExit):
@@ -323,7 +315,7 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
                 timeout_min=_NO_LIMIT, gpus_per_node=config.gpus, visible_gpus=gpus
             )
             own = names[i::workers]
-            # A Ctrl-C in this terminal does not reach the jobs, which inherit what is ignored.
+            # Jobs inherit ignored signals, so a Ctrl-C in this terminal does not stop them.
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 jobs |= dict.fromkeys(own, executor.submit(job, own).job_id)
@@ -342,9 +334,21 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
             additional_parameters={"requeue": True, **options},
             **({"gpus_per_node": config.gpus} if config.gpus else {}),
         )
-        with contextlib.redirect_stderr(io.StringIO()):  # to which submitit repeats the error
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit also prints the error there
             started = executor.map_array(job, [[name] for name in names])
     except RuntimeError as error:
-        says = str(error).strip().rpartition("error: ")[2]
-        raise RunError(f"Slurm did not accept the jobs: {says}.") from error
+        reason = str(error).strip().rpartition("error: ")[2]
+        raise RunError(f"Slurm did not accept the jobs: {reason}.") from error
     return {name: x.job_id for name, x in zip(names, started, strict=True)}
+
+
+def submitit(module: str) -> ModuleType:
+    """Imports submitit, or a module of it, on first use.
+
+    **Raises:** `UsageError` when it is not installed.
+    """
+    os.environ["SUBMITIT_PREEMPT_SIGNAL"] = "TERM"  # also in the jobs, which inherit it
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError("This command needs submitit: pip install 'eqgrid[cluster]'.") from error

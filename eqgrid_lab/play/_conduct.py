@@ -1,10 +1,10 @@
-"""What a person did in a live game, apart from the recorded actions."""
+"""Behaviour of a person in a live game, apart from the recorded actions: keys and connections."""
 
 import dataclasses
 from typing import final
 
 _MOST_KEYS = 20_000
-"""How many key presses of a game are kept."""
+"""The maximum number of key presses that are kept for a game."""
 
 
 @final
@@ -13,9 +13,10 @@ class KeyPress:
     """A key press of a person.
 
     - `key`: the key, as `KeyboardEvent.code` of browsers names it, or the button of the page.
-    - `page_ms`: when it was pressed by the clock of the page, in milliseconds since 1970 (UTC).
-    - `server_s`: when the server heard of it, in seconds since the game began.
-    - `step`: the number of the step, from 1, in which it counted; `None` if it did not count.
+    - `page_ms`: the time of the press by the clock of the page, in milliseconds since 1970 (UTC).
+    - `server_s`: the time at which the server received it, in seconds since the game began; `None`
+        before the game.
+    - `step`: the number of the step, from 1, that used the press; `None` if no step did.
     """
 
     key: str
@@ -27,18 +28,19 @@ class KeyPress:
 @final
 @dataclasses.dataclass
 class Conduct:
-    """What a person did in a game.
+    """The behaviour of a person in a game.
 
-    - `actions`: the number of steps in which the person did something.
-    - `longest_idle`: the largest number of steps in a row in which the person did nothing.
-    - `disconnections`: how often the connection was lost.
-    - `reloads`: how often the page was closed or reloaded, and came back.
+    - `actions`: the number of steps in which the person acted.
+    - `longest_idle`: the largest number of consecutive steps in which the person did not act.
+    - `disconnections`: the number of lost connections.
+    - `reloads`: how often the person closed or reloaded the page and came back.
     - `hidden`: how often the page was hidden, as by another tab.
-    - `hidden_s`: for how many seconds it was hidden.
+    - `hidden_s`: the number of seconds for which the page was hidden.
     - `keys`: the key presses, if they are recorded.
-    - `absent`: why the page is not connected: `absent` if it never was, `closed` by the person, or
-        `lost`, as by a network.
-    - `left`: how the person left the game, and when, in seconds since it began.
+    - `absent`: why the page is not connected: `absent` if it never was, `closed` by the person,
+        `lost`, as by a network failure, or `replaced` by another window; empty while it is
+        connected.
+    - `left`: how the person left the game, and when, in seconds since the game began.
     """
 
     actions: int = 0
@@ -54,24 +56,24 @@ class Conduct:
     _hidden_since: float | None = None
 
     def step(self, acted: bool) -> None:
-        """Notes whether the person did something in a step."""
+        """Records whether the person acted in a step."""
         self.actions += acted
         self._idle = 0 if acted else self._idle + 1
         self.longest_idle = max(self.longest_idle, self._idle)
 
     def connect(self) -> None:
-        """Notes that the page is there."""
+        """Records that the page is connected."""
         self.reloads += self.absent == "closed"
         self.absent = ""
 
     def disconnect(self, why: str, now: float) -> None:
-        """Notes that the page is no longer there, and why, as in `absent`."""
+        """Records that the page is no longer connected; `why` as in `absent`."""
         self.absent = why
         self.disconnections += why == "lost"
         self.hide(False, now)
 
     def hide(self, on: bool, now: float) -> None:
-        """Notes that the page is hidden, or no longer."""
+        """Records that the page was hidden (`on`), or is visible again."""
         if self._hidden_since is not None:
             self.hidden_s += now - self._hidden_since
         elif on:

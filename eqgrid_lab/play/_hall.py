@@ -30,12 +30,13 @@ class Hall:
     **Arguments:**
 
     - `menu`: the worlds and partners.
-    - `folder`: where games are written.
-    - `ticks_per_second`: the rate of their clocks.
-    - `most_games`: the largest number of games at the same time.
-    - `most_per_client`: of how many one network address may have opened; by default, of all.
+    - `folder`: the folder of the files of games.
+    - `ticks_per_second`: the rate of the clocks of games.
+    - `most_games`: the maximum number of simultaneous games.
+    - `most_per_client`: the maximum number of simultaneous games of one network address; by
+        default `most_games`.
     - `recorded`: games to watch.
-    - `sleep`: how clocks wait for some seconds.
+    - `sleep`: waits for some seconds, for the clocks.
     """
 
     def __init__(
@@ -54,12 +55,13 @@ class Hall:
         self.tiles = TileSheet()
         self.ticks_per_second, self.most_games, self._sleep = ticks_per_second, most_games, sleep
         self.most_per_client = most_per_client or most_games
-        self._opening: list[str] = []
-        self._clients: dict[str, str] = {}
+        self._opening: list[str] = []  # the clients whose games are being opened
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
-        self._wishes: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._next: dict[str, asyncio.Task[str]] = {}
+        # By the name of the game: its client, its layout and seats, and the next game with them.
+        self._clients: dict[str, str] = {}
+        self._requests: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._next_games: dict[str, asyncio.Task[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(
@@ -76,9 +78,10 @@ class Hall:
 
         - `layout`: one of the layouts of the menu.
         - `seats`: the player in each seat: `"person"`, or the key of an offer of the menu.
-        - `people`: the names under which people are recorded, in the order of their seats.
-        - `terms`: what people may do, and how long the game waits for them.
-        - `client`: the network address that opens it; without one, only `most_games` counts.
+        - `people`: the recorded names of the people, in the order of their seats.
+        - `terms`: the rules for people.
+        - `client`: the network address that opens the game; if empty, `most_per_client` does not
+            apply.
 
         **Returns:** the name of the game in `sessions`.
 
@@ -100,25 +103,27 @@ class Hall:
             self._opening.remove(client)
 
     async def again(self, name: str) -> str:
-        """Opens a game with the same layout and seats, once for all people of a game.
+        """Opens the next game with the same layout and seats. All people of a game get the same
+        next game.
 
         **Arguments:**
 
-        - `name`: the game that is over.
+        - `name`: the name of the game that is over.
 
         **Returns:** and **Raises:** as `open`.
         """
-        if name not in self._next:
-            wish = self.open(*self._wishes[name], client=self._clients[name])
-            self._next[name] = asyncio.create_task(wish)
+        if name not in self._next_games:
+            opening = self.open(*self._requests[name], client=self._clients[name])
+            self._next_games[name] = asyncio.create_task(opening)
         try:
-            found = await asyncio.shield(self._next[name])
+            # Shielded, since other people wait for the same task.
+            next_name = await asyncio.shield(self._next_games[name])
         except Exception:
-            self._next.pop(name, None)
+            self._next_games.pop(name, None)
             raise
         if name in self.sessions:
             self.sessions[name].invite()
-        return found
+        return next_name
 
     async def _open(
         self, layout: str, seats: Sequence[str], people: Sequence[str], terms: Terms
@@ -129,20 +134,20 @@ class Hall:
         offers = await asyncio.to_thread(self.menu.offers, layout)
         if len(seats) != place.env.num_agents or any(x not in {PERSON, *offers} for x in seats):
             raise UsageError("There is no such partner, or the number of players is wrong.")
-        found = [None if seat == PERSON else offers[seat] for seat in seats]
+        partners = [None if seat == PERSON else offers[seat] for seat in seats]
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)
-        waiting = iter(people)
-        names = [next(waiting, "person") if x is None else x.name for x in found]
-        program = await asyncio.to_thread(self._program, place, tuple(seats), found)
-        header = self._header(place, found, names, seed)
+        people_left = iter(people)
+        names = [next(people_left, "person") if x is None else x.name for x in partners]
+        program = await asyncio.to_thread(self._program, place, tuple(seats), partners)
+        header = self._header(place, partners, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
         clock = Clock(self.ticks_per_second, sleep=self._sleep)
         session = Session(place, names, game, self.tiles, clock, terms)
         self.sessions[name] = session
-        self._wishes[name] = (layout, tuple(seats))
-        self._forget()
+        self._requests[name] = (layout, tuple(seats))
+        self._forget_old_games()
         task = asyncio.create_task(self._play(name, session))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -174,12 +179,12 @@ class Hall:
         try:
             await session.run()
             if session.game.steps:
-                await asyncio.to_thread(self._write, name, session.place)
+                await asyncio.to_thread(self._write_table, name, session.place)
         except (OSError, UsageError, ImportError) as error:
-            says = error.strerror if isinstance(error, OSError) else error
-            print(f"error: the game {name} cannot be written: {says}", file=sys.stderr)
+            reason = error.strerror if isinstance(error, OSError) else error
+            print(f"error: the game {name} cannot be written: {reason}", file=sys.stderr)
 
-    def _write(self, name: str, place: Place) -> Path:
+    def _write_table(self, name: str, place: Place) -> Path:
         recording = read_journal(self.folder / f"{name}{SUFFIX}")
         return write_recording(place, recording, name, self.folder)
 
@@ -206,8 +211,9 @@ class Hall:
             files=files,
         )
 
-    def _forget(self) -> None:
+    def _forget_old_games(self) -> None:
+        """Removes all but the last `_KEPT` finished games."""
         over = [name for name, session in self.sessions.items() if session.over.is_set()]
         for name in over[: max(0, len(over) - _KEPT)]:
-            del self.sessions[name], self._wishes[name], self._clients[name]
-            self._next.pop(name, None)
+            del self.sessions[name], self._requests[name], self._clients[name]
+            self._next_games.pop(name, None)

@@ -1,10 +1,9 @@
 """Journals: files of live games, to which each step is appended as a line when it is played.
 
-The first line has the world, the people and partners in its seats, and the seed of all randomness.
-Every further line has the actions of one step, or an event between two steps, and ends with a
-checksum of all lines up to it, which shows changes. The seed and the actions determine the game:
-`replay` plays it again, bit for bit, with the program that trains, and `write_recording` writes it
-as a table of episodes.
+The first line contains the world, the players in its seats, and the seed of all randomness. Each
+further line contains the actions of one step or an event between two steps, and a checksum of all
+lines up to this one, which reveals changes. The seed and the actions determine the game: `replay`
+plays it again bit for bit, and `write_recording` writes it as a table of episodes.
 """
 
 import contextlib
@@ -43,12 +42,12 @@ from ._menu import Place
 SUFFIX = ".jsonl"
 _LARGEST = 2**28
 _FORMAT = 3
-_CHECKED = 3
+_FIRST_CHECKED_FORMAT = 3
 """The first format whose lines have checksums."""
 _CHECK = b',"check"'
-_BEGINNING = re.compile(rb'(?=\{"(?:action|event|end)":)')
-"""Where a line after the first one begins."""
-_IN_A_NUMBER = (b".", b"-", b"+", b"e", b"E")
+_LINE_START = re.compile(rb'(?=\{"(?:action|event|end)":)')
+"""The beginning of each line but the first."""
+_CUT_NUMBER_ENDS = (b".", b"-", b"+", b"e", b"E")
 """Last bytes of a line that was cut inside a number. msgspec does not report these lines as
 truncated.
 """
@@ -56,11 +55,11 @@ truncated.
 
 @final
 class SeatRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who had a seat.
+    """The player in a seat.
 
-    - `name`: the name of the partner, or of the person.
-    - `human`: whether it was a person.
-    - `sha256`: the hash of the policy's file, if it came from one.
+    - `name`: the name of the partner or person.
+    - `human`: whether the player was a person.
+    - `sha256`: the hash of the policy file, for a policy from a file.
     """
 
     name: str
@@ -79,9 +78,9 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     - `world`: the settings of the world, as in a settings file.
     - `layout`: the name of its layout.
     - `seed`: the seed of the game.
-    - `seats`: who had each seat.
+    - `seats`: the player in each seat.
     - `ticks_per_second`: the rate of the clock.
-    - `started`: when the game began, in UTC and ISO 8601.
+    - `started`: the time at which the game was opened, in UTC and ISO 8601.
     - `eqgrid`: the version of eqgrid.
     - `delay`, `noise`: the delay of partners in steps, and their probability of a random action.
     - `files`: the hashes of the layout files that `world` names.
@@ -112,12 +111,12 @@ class StepLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class EventLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A person paused or resumed a running game.
+    """A running game began or stopped waiting for a person.
 
     - `event`: `paused` or `resumed`.
     - `seat`: the seat of the person.
-    - `why`: `pause`, if the person asked for it; `away`, if the page was disconnected; `silent`, if
-        it sent no messages.
+    - `why`: `pause` if the person paused the game, `away` if the page was disconnected, `silent` if
+        the page sent no messages.
     - `time`: the seconds since the game began.
     """
 
@@ -132,7 +131,7 @@ class EndLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """The last line of a journal.
 
     - `end`: why the game ended, `finished` or `left`.
-    - `left`: the seats of the people who left it.
+    - `left`: the seats of the people who left the game.
     """
 
     end: str
@@ -144,10 +143,10 @@ _Line: TypeAlias = StepLine | EventLine | EndLine
 
 @final
 class Journal:
-    """The journal of a game that is being played.
+    """The journal of a running game.
 
-    Each line is written before the next step, without buffering, so that a crash of the process
-    loses no step.
+    Each line is written before the next step, without buffering, so a crash of the process loses no
+    step.
     """
 
     def __init__(self, path: Path, header: Header):
@@ -156,7 +155,7 @@ class Journal:
         - `path`: a new file.
         - `header`: the first line.
 
-        **Raises:** `OSError` when it cannot be written, or exists.
+        **Raises:** `OSError` when the file exists or cannot be written.
         """
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
@@ -169,11 +168,11 @@ class Journal:
             raise
 
     def step(self, line: StepLine) -> None:
-        """Appends a step. **Raises:** `OSError` when it cannot be written."""
+        """Appends a step. **Raises:** `OSError` when the step cannot be written."""
         self._write(line)
 
     def note(self, line: EventLine) -> None:
-        """Appends an event. **Raises:** `OSError` when it cannot be written."""
+        """Appends an event. **Raises:** `OSError` when the event cannot be written."""
         self._write(line)
 
     def close(self, end: str, left: Sequence[int] = ()) -> None:
@@ -188,7 +187,7 @@ class Journal:
         """Appends a line. If writing fails, as on a full disk, a partly written line is removed."""
         content = msgspec.json.encode(line)
         check, written = zlib.crc32(content, self._check), 0
-        if self._size:  # the first line has none
+        if self._size:  # the first line has no checksum
             content = content[:-1] + _CHECK + b":%d}" % check
         content += b"\n"
         try:
@@ -206,14 +205,14 @@ class Journal:
 class Recording(msgspec.Struct, frozen=True):
     """A game that was read from its journal.
 
-    - `path`: its file.
+    - `path`: the file of the journal.
     - `header`: the first line.
     - `action`: the actions of all agents in every step.
     - `reward`: their rewards.
-    - `time`: the seconds since the game began.
+    - `time`: the time of every step, in seconds since the game began.
     - `events`: the pauses between the steps.
-    - `end`: why it ended; `None` if the last line is missing, as after a crash.
-    - `left`: the seats of the people who left it before its end.
+    - `end`: why the game ended; `None` if the last line is missing, as after a crash.
+    - `left`: the seats of the people who left the game before its end.
     """
 
     path: Path
@@ -230,7 +229,7 @@ def read_journal(path: Path) -> Recording:
     """Reads a journal up to its last complete line. An incomplete line, as after a full disk, is
     ignored.
 
-    **Raises:** `UsageError` when it is damaged, and `OSError` when it cannot be read.
+    **Raises:** `UsageError` when the journal is damaged, and `OSError` when it cannot be read.
     """
     first, *lines = read_regular_file(path, _LARGEST).split(b"\n")
     try:
@@ -238,8 +237,8 @@ def read_journal(path: Path) -> Recording:
         if version > _FORMAT:
             raise UsageError(f"The journal {str(path)!r} {NEWER}.")
         header = msgspec.json.decode(first, type=Header)
-        check = zlib.crc32(first) if version >= _CHECKED else None
-        # What follows the last line break is not a complete line.
+        check = zlib.crc32(first) if version >= _FIRST_CHECKED_FORMAT else None
+        # Bytes after the last line break are not a complete line.
         found = _read_lines(lines[:-1], check)
         last = [line for line in found[-1:] if isinstance(line, EndLine)]
         steps = [line for line in found if isinstance(line, StepLine)]
@@ -259,17 +258,18 @@ def read_journal(path: Path) -> Recording:
 
 
 def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
-    """The lines before the first incomplete one. If people left the game, its last line is added.
-    An incomplete line has no line break, so the next line may follow it directly.
+    """The lines up to the first incomplete line. If people left the game, the last line of the
+    journal is added, since it contains their seats.
 
     **Arguments:**
 
     - `lines`: all lines but the first one.
     - `check`: the checksum of the first line; `None` if lines have no checksums.
 
-    **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged otherwise.
+    **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged in another way.
     """
-    parts = [part for line in lines for part in _BEGINNING.split(line) if part]
+    # An incomplete line has no line break, so the next line may follow it directly.
+    parts = [part for line in lines for part in _LINE_START.split(line) if part]
     found: list[_Line] = []
     for part in parts:
         try:
@@ -280,7 +280,7 @@ def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
                     raise ValueError(f"line {len(found) + 2} or a line before it was changed")
             found.append(line)
         except msgspec.DecodeError as error:
-            if "truncated" not in str(error) and part[-1:] not in _IN_A_NUMBER:
+            if "truncated" not in str(error) and part[-1:] not in _CUT_NUMBER_ENDS:
                 raise
             with contextlib.suppress(msgspec.DecodeError):
                 last, *_ = _read_line(parts[-1])
@@ -291,7 +291,7 @@ def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
 
 
 def _read_line(line: bytes) -> tuple[_Line, bytes, int | None]:
-    """A line, its content without the checksum, and the checksum."""
+    """A line, its bytes without the checksum, and the checksum."""
     types = {b'{"ev': EventLine, b'{"en': EndLine}
     before, mark, rest = line.rpartition(_CHECK)
     if mark and not rest.endswith(b"}"):
@@ -312,8 +312,8 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
 
     **Returns:** the game as one episode, possibly unfinished, and the state after its last step.
 
-    **Raises:** `UsageError` when there is no step, or the rewards differ from the recorded rewards,
-    as in another version of the world.
+    **Raises:** `UsageError` when the game has no steps, or its rewards differ from the recorded
+    rewards, as in another version of the world.
     """
     if not len(recording.action):
         raise UsageError(f"The game in {str(recording.path)!r} has no steps.")
@@ -332,9 +332,7 @@ def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:
 def _replay(
     env: AbstractEnv, action: Int[Array, "steps agents ..."], key: PRNGKeyArray
 ) -> tuple[dict[str, PyTree], PyTree]:
-    """The fields of `Trajectories` of a game that repeats the recorded actions, and the
-    state after it.
-    """
+    """Plays the recorded actions. **Returns:** the fields of `Trajectories`, and the last state."""
 
     def team(own: Int[Array, "agents ..."]) -> tuple[StayPartner, ...]:
         return tuple(StayPartner(own[seat]) for seat in range(env.num_agents))

@@ -25,51 +25,52 @@ from eqgrid.typing import PyTree
 from ._conduct import Conduct, KeyPress
 from ._journal import EventLine, Journal, StepLine
 
-_MOST_WAITING = 2
-"""How many presses wait for their steps; a person who presses faster than the clock ticks expects
-the last presses to count, but not to wait for them for a second."""
+_MOST_QUEUED = 2
+"""The maximum number of presses in the queue of a choice. A person who presses faster than the
+clock ticks expects the last presses to count, without a delay of many steps.
+"""
 
 
 @final
 class Hands:
-    """What a person presses between two steps, and the `conduct` of this person."""
+    """The keys and buttons that a person presses between two steps, and the person's `Conduct`."""
 
     def __init__(self, idle: Sequence[int]):
         """**Arguments:**
 
-        - `idle`: for each choice, the action of somebody who presses nothing.
+        - `idle`: the action of a person who presses no key, for each choice.
         """
         self._idle = tuple(idle)
         self._pressed: list[deque[tuple[int, int, KeyPress | None]]]
-        self._pressed = [deque(maxlen=_MOST_WAITING) for _ in idle]
+        self._pressed = [deque(maxlen=_MOST_QUEUED) for _ in idle]
         self._held: list[int | None] = [None] * len(self._idle)
         self.taken = 0
-        """The number of the last press that was taken."""
+        """The number of the last press that a step has used."""
         self.conduct = Conduct()
 
     def press(self, choice: int, action: int, number: int = 0, key: KeyPress | None = None) -> None:
-        """Takes an action in the next step, or in the one after it if another press waits.
+        """Queues an action for the next step, or for a later step if the queue is not empty.
 
         **Arguments:**
 
         - `choice`, `action`: as in `Control`.
-        - `number`: the number of the press, of those of a page.
-        - `key`: its key, if keys are recorded, which gets the number of the step.
+        - `number`: the number of the press among the presses of the page.
+        - `key`: the key press, if keys are recorded; gets the number of the step that uses it.
         """
         self._pressed[choice].append((action, number, key))
 
     def hold(self, choice: int, action: int | None) -> None:
-        """Takes an action in all steps without a press, until it is released with `None`."""
+        """Repeats an action in all steps without a press, until a call with `None`."""
         self._held[choice] = action
 
     def release(self) -> None:
-        """Releases everything."""
+        """Releases all keys, and empties the queues."""
         for choice, waiting in enumerate(self._pressed):
             waiting.clear()
             self._held[choice] = None
 
     def take(self, step: int = 1) -> list[int]:
-        """The action of each choice in the next step, which has this number."""
+        """Takes the action of each choice for the next step, which has the number `step`."""
         held = zip(self._idle, self._held, strict=True)
         taken = [idle if action is None else action for idle, action in held]
         for choice, waiting in enumerate(self._pressed):
@@ -82,8 +83,15 @@ class Hands:
         return taken
 
 
-class _Played(NamedTuple):
-    """What a step returns: the leaves of the next `PlayState`, and what is written and shown."""
+class _StepResult(NamedTuple):
+    """The result of a step.
+
+    - `state`: the leaves of the next `PlayState`.
+    - `world`: the leaves of the next state of the innermost environment.
+    - `action`, `reward`: of each agent in the step.
+    - `returns`: the return of each agent so far.
+    - `finished`: whether the episode has ended.
+    """
 
     state: list[Array]
     world: list[Array]
@@ -95,9 +103,10 @@ class _Played(NamedTuple):
 
 @final
 class Program:
-    """The compiled steps of all games in one world with the same partners.
+    """The compiled step function of all games in one world with the same partners.
 
-    It takes and returns lists of arrays, which costs a third of the time of a call with Modules.
+    The function takes and returns lists of arrays: a call with lists takes a third of the time of a
+    call with Modules.
     """
 
     def __init__(
@@ -110,51 +119,51 @@ class Program:
 
         - `env`: the environment, with the observations that the partners read.
         - `partners`: the partner in each seat; `None` for a person.
-        - `idle`: the action of a person who presses nothing.
+        - `idle`: the action of a person who presses no key.
         """
         self.env, self.partners, self.idle = env, tuple(partners), idle
         fixed, self._rest = eqx.partition((env, self.partners), eqx.is_array)
-        self._fixed, self._fixed_form = jax.tree.flatten(fixed)
+        self._fixed, self._fixed_structure = jax.tree.flatten(fixed)
         state, self._state_rest = eqx.partition(self._start(jax.random.key(0)), eqx.is_array)
-        self._state_form = jax.tree.structure(state)
+        self._state_structure = jax.tree.structure(state)
         world = unwrap_state(eqx.combine(state, self._state_rest).env_state)
-        self._world_form = jax.tree.structure(world)
+        self._world_structure = jax.tree.structure(world)
         self._step = jax.jit(self._play)
 
-    def start(self, seed: int) -> _Played:
-        """The game with a seed, before its first step."""
+    def start(self, seed: int) -> _StepResult:
+        """Starts a game. **Returns:** a result as if all agents had stayed in a step."""
         state = self._start(jax.random.key(seed))
         nothing = jnp.zeros(self.env.num_agents)
         actions = jnp.stack([self.idle] * len(self.partners))
-        return self._played(state, unwrap_state(state.env_state), actions, nothing)
+        return self._result(state, unwrap_state(state.env_state), actions, nothing)
 
-    def step(self, state: list[Array], pressed: Int[np.ndarray, "agents *choices"]) -> _Played:
+    def step(self, state: list[Array], pressed: Int[np.ndarray, "agents *choices"]) -> _StepResult:
         """Plays a step.
 
         **Arguments:**
 
-        - `state`: the leaves of the game before it.
-        - `pressed`: the actions of all people; actions of other seats do not count.
+        - `state`: the leaves of the `PlayState` before the step.
+        - `pressed`: the actions of all people; the actions of other seats have no effect.
         """
         return self._step(self._fixed, state, pressed)
 
     def world(self, leaves: Sequence[Array]) -> PyTree:
-        """The state of the innermost environment, in NumPy arrays."""
+        """The state of the innermost environment in NumPy arrays, from its leaves."""
         concrete = [leaf if is_key(leaf) else np.asarray(leaf) for leaf in leaves]
-        return jax.tree.unflatten(self._world_form, concrete)
+        return jax.tree.unflatten(self._world_structure, concrete)
 
     def _play(
         self, fixed: list[Array], state: list[Array], pressed: Int[Array, "agents *choices"]
-    ) -> _Played:
-        env, partners = eqx.combine(jax.tree.unflatten(self._fixed_form, fixed), self._rest)
-        before = eqx.combine(jax.tree.unflatten(self._state_form, state), self._state_rest)
+    ) -> _StepResult:
+        env, partners = eqx.combine(jax.tree.unflatten(self._fixed_structure, fixed), self._rest)
+        before = eqx.combine(jax.tree.unflatten(self._state_structure, state), self._state_rest)
         team = self._team(partners, pressed)
         after, row = play_step(env, team, before)
-        return self._played(after, unwrap_state(after.env_state), row["action"], row["reward"])
+        return self._result(after, unwrap_state(after.env_state), row["action"], row["reward"])
 
     def _start(self, key: PRNGKeyArray) -> PlayState:
-        nobody = jnp.stack([self.idle] * len(self.partners))
-        return start_play(self.env, self._team(self.partners, nobody), key)
+        idle = jnp.stack([self.idle] * len(self.partners))
+        return start_play(self.env, self._team(self.partners, idle), key)
 
     @staticmethod
     def _team(
@@ -166,10 +175,10 @@ class Program:
         )
 
     @staticmethod
-    def _played(state: PlayState, world: PyTree, action: Array, reward: Array) -> _Played:
+    def _result(state: PlayState, world: PyTree, action: Array, reward: Array) -> _StepResult:
         leaves = jax.tree.leaves(eqx.filter(state, eqx.is_array))
         returns, finished = state.game.episode_return, state.game.finished
-        return _Played(leaves, jax.tree.leaves(world), action, reward, returns, finished)
+        return _StepResult(leaves, jax.tree.leaves(world), action, reward, returns, finished)
 
 
 @final
@@ -178,67 +187,67 @@ class LiveGame:
 
     **Arguments:**
 
-    - `program`: the program of its steps.
+    - `program`: the compiled steps.
     - `seed`: the seed of all randomness of the game.
-    - `journal`: where every step is written; `None` for nowhere.
+    - `journal`: the journal of every step; `None` to write nothing.
     """
 
     def __init__(self, program: Program, seed: int, journal: Journal | None = None):
         self._program, self._journal = program, journal
         idle = np.atleast_1d(np.asarray(program.idle)).tolist()
         self.hands = [None if partner else Hands(idle) for partner in program.partners]
-        self._nobody = np.stack([np.asarray(program.idle)] * len(self.hands))
-        self._now = program.start(seed)
+        self._idle_actions = np.stack([np.asarray(program.idle)] * len(self.hands))
+        self._latest = program.start(seed)
         self.steps = 0
 
     @property
     def state(self) -> PyTree:
         """The state of the innermost environment, in NumPy arrays."""
-        return self._program.world(self._now.world)
+        return self._program.world(self._latest.world)
 
     @property
     def scores(self) -> list[float]:
         """The return of each agent so far."""
-        return np.asarray(self._now.returns).tolist()
+        return np.asarray(self._latest.returns).tolist()
 
     @property
     def acted(self) -> list[bool]:
         """Whether each agent did anything but stay in the last step."""
-        differs = np.asarray(self._now.action) != self._nobody
+        differs = np.asarray(self._latest.action) != self._idle_actions
         return differs.reshape(len(self.hands), -1).any(axis=1).tolist()
 
     @property
     def finished(self) -> bool:
         """Whether the episode has ended."""
-        return bool(self._now.finished)
+        return bool(self._latest.finished)
 
     def compile(self) -> None:
-        """Compiles a step, so that the first one is as fast as the others."""
-        jax.block_until_ready(self._program.step(self._now.state, self._nobody))
+        """Compiles the step function, so that the first step is as fast as all others."""
+        jax.block_until_ready(self._program.step(self._latest.state, self._idle_actions))
 
     def step(self, time: float) -> None:
-        """Plays one step with what people have pressed, and writes it down.
+        """Plays one step with the actions that people have pressed, and appends it to the journal.
 
         **Arguments:**
 
         - `time`: the seconds since the game began.
         """
-        pressed = self._nobody.copy()
+        pressed = self._idle_actions.copy()
         for seat, hands in enumerate(self.hands):
             if hands is not None:
                 pressed[seat] = np.reshape(hands.take(self.steps + 1), pressed[seat].shape)
-        self._now = self._program.step(self._now.state, pressed)
+        self._latest = self._program.step(self._latest.state, pressed)
         self.steps += 1
         if self._journal is not None:
-            action, reward = np.asarray(self._now.action), np.asarray(self._now.reward)
+            action, reward = np.asarray(self._latest.action), np.asarray(self._latest.reward)
             self._journal.step(StepLine(action.tolist(), reward.tolist(), round(time, 4)))
 
     def note(self, line: EventLine) -> None:
-        """Writes down an event between two steps."""
+        """Appends an event between two steps to the journal."""
         if self._journal is not None:
             self._journal.note(line)
 
     def close(self, end: str, left: Sequence[int] = ()) -> None:
-        """Ends the journal; see `EndLine`."""
+        """Appends the last line to the journal and closes it; see `EndLine`."""
         if self._journal is not None:
             self._journal.close(end, left)

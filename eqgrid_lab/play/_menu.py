@@ -33,7 +33,7 @@ from ..worlds import check_same_game, kitchen_layout
 from ._messages import Control, controls_of, idle_action
 
 PERSON = "person"
-"""The name of a seat for a person."""
+"""The value for a person in a list of seats."""
 
 
 @final
@@ -68,7 +68,7 @@ class Place:
 
     @functools.cached_property
     def controls(self) -> tuple[Control, ...]:
-        """What people can do in it."""
+        """The actions of a person in this world."""
         return controls_of(self.grid.actions)
 
     @functools.cached_property
@@ -98,7 +98,7 @@ class Offer:
 
     - `name`: its name for people.
     - `partner`: the partner.
-    - `sha256`: the hash of its policy's file, if it came from one.
+    - `sha256`: the hash of the policy file, for a policy from a file.
     """
 
     name: str
@@ -108,9 +108,9 @@ class Offer:
 
 @final
 class Menu:
-    """What people can choose.
+    """The worlds and partners that people can choose.
 
-    Worlds and partners are built when somebody first asks for them, and then kept.
+    Each world and its partners are built on first use and then kept.
     """
 
     def __init__(
@@ -145,10 +145,12 @@ class Menu:
         return self._places[layout]
 
     def offers(self, layout: str) -> Mapping[str, Offer]:
-        """The partners for one of `layouts`, by the keys with which pages name them.
+        """The partners for one of `layouts`, by the keys that pages send.
 
-        **Raises:** `UsageError` and `CheckpointError` when a policy that was given cannot be used
-        in the layout of the settings; in other layouts it is left out.
+        Other layouts than the layout of the settings leave out policies that cannot act in them.
+
+        **Raises:** `UsageError` and `CheckpointError` when one of the given policies cannot act in
+        the layout of the settings.
         """
         if layout not in self._offers:
             place = self.place(layout)
@@ -164,17 +166,18 @@ class Menu:
                 ]
             found.append(Offer("a random agent", RandomPartner(space)))
             found.append(Offer("an agent that never moves", StayPartner(place.idle)))
-            slow = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
-            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(slow)}
+            paced = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
+            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(paced)}
         return self._offers[layout]
 
     def policies(self, place: Place, *, strict: bool = False) -> list[Offer]:
-        """The policies that can act in a world: policies of the command line, and bundled policies.
+        """The policies that can act in a world: the given policies and bundled policies.
 
         **Arguments:**
 
         - `place`: the world.
-        - `strict`: reject a policy of the command line that cannot, instead of leaving it out.
+        - `strict`: raise an error for a given policy that cannot act in the world, instead of
+            leaving it out.
 
         **Raises:** `UsageError` if `strict`.
         """
@@ -184,8 +187,8 @@ class Menu:
                 found.append(offer_of(saved, place))
             except (UsageError, ValueError) as error:
                 if strict:
-                    says = f"{saved.name!r} cannot act in {place.title}: {error}"
-                    raise UsageError(says) from error
+                    text = f"{saved.name!r} cannot act in {place.title}: {error}"
+                    raise UsageError(text) from error
         env, is_kitchen = place.settings.env, kitchen_layout(place.world) is not None
         if is_kitchen and env.rules == "classic" and env.title in KITCHENS:
             files = {
@@ -201,6 +204,7 @@ class Menu:
         return found
 
     def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
+        """A partner with the noise and the delay of the menu."""
         if self.noise:
             partner = NoisyPartner(partner, self.noise, place.env.action_space)
         if self.delay:
@@ -209,9 +213,9 @@ class Menu:
 
 
 def place_in(settings: PolicySettings) -> Place:
-    """The world of some settings.
+    """Builds the world of some settings.
 
-    **Raises:** `UsageError` when it cannot be built, or is not a grid world.
+    **Raises:** `UsageError` when the world cannot be built, or is not a grid world.
     """
     env = settings.env
     try:
@@ -229,7 +233,7 @@ def place_in(settings: PolicySettings) -> Place:
 def offer_of(saved: SavedPolicy, place: Place) -> Offer:
     """A policy as a partner in a world.
 
-    **Raises:** `UsageError` and `ValueError` when it cannot act there.
+    **Raises:** `UsageError` and `ValueError` when the policy cannot act in the world.
     """
     check_same_game(saved.name, saved.config.env, "the game", place.settings.env)
     return _offer(saved, saved.name, place)

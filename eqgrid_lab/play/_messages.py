@@ -1,6 +1,7 @@
-"""The messages between a page and the server: keys and actions of people, and what pages show.
+"""The messages between a page and the server: the keys and actions of people, and the frames that
+pages show.
 
-Each message has a `type`; unknown fields raise an error.
+Each message has a `type`. A message of a page with an unknown field raises an error.
 """
 
 import base64
@@ -38,6 +39,7 @@ from eqgrid.typing import PyTree
 
 T = TypeVar("T")
 
+# The names of actions for people, and their keys as `KeyboardEvent.code` of browsers names them.
 _MOVES = {
     Direction.NORTH: ("up", ("ArrowUp", "KeyW")),
     Direction.SOUTH: ("down", ("ArrowDown", "KeyS")),
@@ -46,20 +48,22 @@ _MOVES = {
 }
 _TURNS = {"left": ("ArrowLeft", "KeyA"), "right": ("ArrowRight", "KeyD")}
 _STEPS = {"back": ("ArrowDown", "KeyS"), "left": ("KeyZ",), "right": ("KeyX",)}
+# The keys of the first use, the second use, and so on.
 _USES = (("Space", "Enter"), ("KeyE",), ("KeyR",), ("KeyF",), ("KeyC",), ("KeyV",))
 _WORDS = {"pickup": "pick up or put down", "toggle_load": "load or unload", "toggle": "use or open"}
-"""Names of uses for people, where those of the world are not clear."""
+"""Clearer names for people, for uses whose name in the world is not clear."""
 
 
 @final
 class Control(msgspec.Struct, frozen=True):
     """An action that a person can take.
 
-    - `choice`: the index of the choice, for worlds in which an agent makes several in a step.
+    - `choice`: the index of the choice, for worlds in which an agent makes several choices in a
+        step.
     - `action`: the index of the action among the actions of the choice.
     - `name`: a name for people, such as `"up"` or `"interact"`.
-    - `keys`: the keys that take it, as `KeyboardEvent.code` of browsers names them.
-    - `repeats`: whether it is taken again in every step while the key is held down.
+    - `keys`: the keys that take the action, as `KeyboardEvent.code` of browsers names them.
+    - `repeats`: whether a key that is held down repeats the action in every step.
     """
 
     choice: int
@@ -70,10 +74,10 @@ class Control(msgspec.Struct, frozen=True):
 
 
 def controls_of(actions: Actions) -> tuple[Control, ...]:
-    """The controls of a world, with keys for all actions but to stay.
+    """The controls of a world: every action except staying, with its keys.
 
-    Moves have the arrow keys and W, A, S, D, steps to the side Z and X, other uses of the faced
-    cell the space bar and then letters, and words the digits.
+    Moves get the arrow keys and W, A, S, D. Steps to the side get Z and X. The first use of the
+    faced cell gets the space bar, and further uses get letters. Words get the digits.
 
     **Arguments:**
 
@@ -104,7 +108,7 @@ def controls_of(actions: Actions) -> tuple[Control, ...]:
 
 
 def idle_action(actions: Actions) -> list[int]:
-    """For each choice, the action of somebody who presses nothing: to stay, if there is such an
+    """The action of a person who presses no key, for each choice: to stay if the world has this
     action, and otherwise -1, which does nothing in a grid world.
     """
     return [
@@ -127,7 +131,7 @@ class _FromPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fie
 
 @final
 class Join(_FromPage, frozen=True, tag="join"):
-    """The first message: which seat the page may play in, by its token."""
+    """The first message: the token of a seat, or of watching."""
 
     token: _Token
 
@@ -137,9 +141,9 @@ class Press(_FromPage, frozen=True, tag="press"):
     """A key or button was pressed.
 
     - `choice`, `action`: as in `Control`.
-    - `number`: counts the presses of a page; `Frame.taken` returns it.
-    - `key`: as in `KeyPress`; empty where key presses are not recorded.
-    - `time`: when, by the clock of the page, in milliseconds since 1970 (UTC).
+    - `number`: the number of the press among the presses of the page; returned in `Frame.taken`.
+    - `key`: as in `KeyPress`; empty if key presses are not recorded.
+    - `time`: the time by the clock of the page, in milliseconds since 1970 (UTC).
     """
 
     choice: _Index
@@ -151,7 +155,7 @@ class Press(_FromPage, frozen=True, tag="press"):
 
 @final
 class Hold(_FromPage, frozen=True, tag="hold"):
-    """A key is still down, or, without an action, no key is."""
+    """The action whose key is held down; `None` if no key of the choice is down."""
 
     choice: _Index
     action: _Index | None
@@ -159,7 +163,7 @@ class Hold(_FromPage, frozen=True, tag="hold"):
 
 @final
 class Key(_FromPage, frozen=True, tag="key"):
-    """A key was pressed that does nothing; see `Press`."""
+    """A key without an action was pressed; see `Press`."""
 
     key: _Key
     time: _Time
@@ -167,29 +171,29 @@ class Key(_FromPage, frozen=True, tag="key"):
 
 @final
 class Hidden(_FromPage, frozen=True, tag="hidden"):
-    """The page is hidden, as by another tab, or no longer."""
+    """The page was hidden, as by another tab (`on`), or is visible again."""
 
     on: bool
 
 
 @final
 class Pause(_FromPage, frozen=True, tag="pause"):
-    """Stops the clock, or starts it again."""
+    """Pauses the game (`on`), or continues it."""
 
     on: bool
 
 
 @final
 class Leave(_FromPage, frozen=True, tag="leave"):
-    """Ends the game for everybody."""
+    """Ends the game for all people."""
 
 
 @final
 class Ping(_FromPage, frozen=True, tag="ping"):
     """Asks for a `Pong`.
 
-    - `sent`: comes back.
-    - `latency`: how many milliseconds the last one took.
+    - `sent`: the time of sending, which `Pong` returns.
+    - `latency`: the round-trip time of the previous `Ping` in milliseconds.
     """
 
     sent: float
@@ -205,19 +209,19 @@ class ToPage(msgspec.Struct, frozen=True, tag_field="type"):
 
 @final
 class Opening(ToPage, frozen=True, tag="opening"):
-    """What stays the same in a game.
+    """The facts that do not change during a game, sent when a page connects.
 
     - `title`: the name of the layout.
     - `height`, `width`: the number of rows and columns.
     - `seat`: the seat of the page.
-    - `seats`: who has each seat.
+    - `seats`: the name of the player in each seat.
     - `colours`: the colour of each seat.
-    - `controls`: what a person can do.
-    - `horizon`: the largest number of steps; `None` if the world alone decides.
+    - `controls`: the actions of a person.
+    - `horizon`: the maximum number of steps; `None` if only the world ends an episode.
     - `ticks_per_second`: the rate of the clock.
-    - `notes`: what pays, in words.
-    - `holds`: whether agents can hold something.
-    - `keys`: whether the page tells the server all keys, with its time.
+    - `notes`: the rules for people, in sentences.
+    - `holds`: whether agents can hold an object.
+    - `keys`: whether the page sends all key presses to the server, with the time of each.
     """
 
     title: str
@@ -236,20 +240,23 @@ class Opening(ToPage, frozen=True, tag="opening"):
 
 @final
 class Frame(ToPage, frozen=True, tag="frame"):
-    """What a page shows.
+    """The state of a game after a step. Cells and agents refer to pictures by number.
 
     - `step`: the number of steps that were played.
-    - `cells`: pairs of a cell, in row-major order, and the number of its new picture, without the
-        agent in it.
-    - `pictures`: PNGs in base64 by their number, of pictures that the page does not have yet.
+    - `cells`: pairs of a cell, in row-major order, and the number of its picture, without the agent
+        in the cell. A whole frame has all cells, other frames only the cells that changed.
+    - `pictures`: the pictures that the page does not have yet, by number, as PNGs in base64.
     - `scores`: the return of each agent so far.
-    - `agents`: the cell, the direction and the picture of each agent; -1 for those not drawn.
-    - `held`: what each agent holds.
-    - `acted`: whether each agent did anything but stay in the last step; empty if there was none.
-    - `turned`: the pictures of the page's agent by its direction, and in a whole frame of each
-        person's agent, with which a page shows a turn before the server does.
-    - `floors`: which of the new pictures are free floor.
-    - `taken`: the number of the last `Press` of the page that a step has taken.
+    - `agents`: the cell, the direction and the picture of each agent; -1 for agents that are not
+        drawn.
+    - `held`: the name of the object that each agent holds; empty for none.
+    - `acted`: whether each agent did anything but stay in the last step; empty before the first
+        step.
+    - `turned`: four pictures of an agent, one for each direction, by seat. The page uses these
+        pictures to show a turn before the server confirms it. A whole frame has the pictures of
+        all people's agents, the frame of a page only the pictures of its own agent.
+    - `floors`: the new pictures that show free floor.
+    - `taken`: the number of the last `Press` of the page that a step has used.
     """
 
     step: int
@@ -266,11 +273,13 @@ class Frame(ToPage, frozen=True, tag="frame"):
 
 @final
 class Status(ToPage, frozen=True, tag="status"):
-    """How a game stands: `preparing`, `waiting` for somebody, `playing`, `paused` or `over`.
+    """The phase of a game: `preparing`, `waiting` for a person, `playing`, `paused` or `over`. A
+    page whose seat was opened in another window gets `replaced`.
 
     - `text`: a sentence for people.
-    - `missing`: whether a person has not come yet.
-    - `ends_in`: the seconds after which a game ends that waits for a person who has left.
+    - `missing`: whether a person has never connected.
+    - `ends_in`: the number of seconds after which the game ends if a person who lost the connection
+        does not return.
     """
 
     status: str
@@ -288,13 +297,15 @@ class Pong(ToPage, frozen=True, tag="pong"):
 
 @final
 class Refusal(ToPage, frozen=True, tag="refusal"):
-    """Why a message has no effect, in a sentence."""
+    """A sentence that explains why a message has no effect."""
 
     text: str
 
 
 async def read_body(parts: AsyncIterable[bytes], most: int) -> bytes | None:
-    """The body of a request; `None` if it has more than `most` bytes; the rest stays unread."""
+    """The body of a request; `None` if the body has more than `most` bytes, of which the rest stays
+    unread.
+    """
     content = b""
     async for part in parts:
         content += part
@@ -308,14 +319,14 @@ _DECODER: msgspec.json.Decoder[FromPage] = msgspec.json.Decoder(FromPage)
 
 
 def read_json(content: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Reads JSON of a page.
+    """Reads JSON that a page sent.
 
     **Arguments:**
 
     - `content`: the JSON.
-    - `decoder`: knows what it should be.
+    - `decoder`: the decoder of the expected type.
 
-    **Raises:** `msgspec.MsgspecError` when it is something else, or no UTF-8.
+    **Raises:** `msgspec.MsgspecError` when the content does not have this type, or is not UTF-8.
     """
     try:
         return decoder.decode(content)
@@ -324,7 +335,7 @@ def read_json(content: str | bytes, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def read_message(content: str | bytes) -> FromPage:
-    """Reads a message of a page. **Raises:** `msgspec.MsgspecError` when it is none."""
+    """Reads a message of a page. **Raises:** `msgspec.MsgspecError` when it is not valid."""
     size = len(content.encode(errors="replace") if isinstance(content, str) else content)
     if size > LARGEST_MESSAGE:
         raise msgspec.ValidationError(f"a message may have {LARGEST_MESSAGE} bytes at most")
@@ -337,17 +348,18 @@ def to_text(message: ToPage) -> str:
 
 
 CELL_PIXELS = 128
-"""The side of a cell in pixels; pages show it smaller."""
+"""The side of a cell in pixels; pages show cells smaller."""
 _FLOOR = Look(0, NOTHING, IDLE, 0, 0, (True, True, True, True), 0.5, None)
-"""A look under an agent, of which its picture shows nothing."""
+"""Free floor. Pictures of agents are drawn with this cell, of which they show nothing."""
 
 
 @final
 class TileSheet:
-    """The pictures of all cells and agents that were shown so far, by their numbers.
+    """The numbered pictures of all cells and agents that were shown so far.
 
-    The picture of a cell depends on little (its `Look`), so each is drawn and sent once, and a
-    world is a list of numbers. Agents have pictures of their own, so that a page can move them.
+    The picture of a cell depends only on its `Look`. Each picture is therefore drawn and sent once,
+    and a world is a list of numbers. Agents have pictures of their own, so that a page can move
+    them.
     """
 
     def __init__(self) -> None:
@@ -359,13 +371,14 @@ class TileSheet:
     def numbers(
         self, layout: Layout, world: World, people: Sequence[int] = ()
     ) -> tuple[list[int], list[tuple[int, int, int]], dict[int, list[int]]]:
-        """The number of the picture of each cell of a world, in row-major order, and the agents and
-        turned agents of people, as in `Frame`.
+        """The pictures of a world: the number of the picture of each cell, in row-major order, and
+        `agents` and `turned` as in `Frame`, the latter for the seats in `people`.
         """
         cells: list[int] = []
         agents = [(-1, -1, -1)] * len(world.bodies.position)
         turned: dict[int, list[int]] = {}
-        # By identity, since the hash of kinds goes through all of them.
+        # Keyed by identity, since hashing `Kinds` visits all kinds. The value keeps the kinds
+        # alive, so that no other kinds get the same identity.
         _, known = self._of_kinds.setdefault(id(layout.kinds), (layout.kinds, {}))
 
         def number(look: Look) -> int:
@@ -400,7 +413,7 @@ class TileSheet:
 
 @final
 class Screen:
-    """What one page shows already."""
+    """The cells and pictures that one page already has."""
 
     def __init__(self) -> None:
         self._cells: list[int] = []
@@ -409,11 +422,11 @@ class Screen:
     def update(
         self, frame: Frame, tiles: TileSheet, seat: int | None = None, taken: int = 0
     ) -> Frame:
-        """The part of a whole frame that the page does not show yet, and from now on does.
+        """The difference between a whole frame and the last frame of the page.
 
         **Arguments:**
 
-        - `frame`: the frame.
+        - `frame`: the whole frame.
         - `tiles`: the pictures.
         - `seat`: the seat of the page, if a person plays in it.
         - `taken`: as in `Frame`.
@@ -441,16 +454,16 @@ def whole_frame(
     acted: Sequence[bool] = (),
     people: Sequence[int] = (),
 ) -> Frame:
-    """The whole frame of a state, without pictures.
+    """The whole frame of a state, without `pictures`.
 
     **Arguments:**
 
-    - `layout`: the layout of the world; a state that was drawn with a layout has its own.
+    - `layout`: the layout of the world; unused for a `PlacedWorld`, which has its own layout.
     - `state`: the state of the grid world, without wrappers.
-    - `step`: the number of steps before it.
-    - `scores`: the return of each agent before it.
+    - `step`: the number of steps before the state.
+    - `scores`: the return of each agent before the state.
     - `tiles`: the pictures of cells.
-    - `acted`: whether each agent did anything in the last step.
+    - `acted`: whether each agent did anything but stay in the last step.
     - `people`: the seats of the people who play.
     """
     if isinstance(state, PlacedWorld):

@@ -37,9 +37,8 @@ from ._messages import (
 class Clock:
     """Ticks at a fixed rate.
 
-    A tick that comes a little late does not move the ticks after it. One that comes later than the
-    next one was due postpones all that follow: people then see a pause, and never two steps at
-    once.
+    A tick that is late by less than one period does not move the next ticks. A longer delay
+    postpones all later ticks, so people see a pause and never two steps at once.
     """
 
     def __init__(
@@ -51,17 +50,14 @@ class Clock:
         """**Arguments:**
 
         - `ticks_per_second`: the rate.
-        - `now`: the time in seconds since any moment.
+        - `now`: returns the time in seconds, with any origin.
         - `sleep`: waits for some seconds.
         """
         self.period = 1 / ticks_per_second
         self._now, self._sleep = now, sleep
 
     async def ticks(self) -> AsyncIterator[float]:
-        """The ticks, of which the first comes after one period.
-
-        **Returns:** for each tick, how late it is, in seconds.
-        """
+        """Yields the delay of each tick in seconds. The first tick comes after one period."""
         due = self._now() + self.period
         while True:
             await self._sleep(max(0.0, due - self._now()))
@@ -75,26 +71,29 @@ WATCHER = -1
 _LONGEST_QUEUE = 120
 _MOST_LATENCIES = 1000
 _SILENT = 3.0
-"""After how many seconds without a message the connection of a page counts as lost, though nobody
-has closed it. Pages send a message every two seconds."""
+"""A page without a message for this many seconds counts as lost, even if its connection is open.
+Pages send a message every two seconds.
+"""
 _UNHEARD = (
     "The server has not heard from this page for some seconds, so the game is paused. It continues "
     "when the connection is back."
 )
-_GLANCE = 0.25
-"""How many seconds apart a game that waits looks whether a connection is lost."""
+_POLL_SECONDS = 0.25
+"""A waiting game checks for lost connections after at most this many seconds."""
+_GONE, _NOT_JOINED, _IDLE = range(3)
+"""Indices of `Terms.patience`."""
 
 
 @final
 class Page:
     """A connected page.
 
-    Messages wait in a queue, so that a slow connection never holds up the game.
+    Messages wait in a queue, so that a slow connection never delays the game.
 
     **Arguments:**
 
-    - `seat`: its seat, or `WATCHER`.
-    - `heard`: when its last message came.
+    - `seat`: the seat of the page, or `WATCHER`.
+    - `heard`: the time of its last message.
     """
 
     def __init__(self, seat: int, heard: float):
@@ -102,7 +101,7 @@ class Page:
         self.waiting: asyncio.Queue[str | None] = asyncio.Queue(_LONGEST_QUEUE)
 
     def post(self, message: ToPage) -> bool:
-        """Queues a message; returns whether there was room for it."""
+        """Queues a message. **Returns:** whether the queue had room for the message."""
         try:
             self.waiting.put_nowait(to_text(message))
         except asyncio.QueueFull:
@@ -110,21 +109,21 @@ class Page:
         return True
 
     def close(self) -> None:
-        """Ends the connection once everything that waits has been sent."""
-        while self.waiting.full():
+        """Ends the connection after the queued messages."""
+        while self.waiting.full():  # drop a message to make room for the end marker
             self.waiting.get_nowait()
         self.waiting.put_nowait(None)
 
 
 @final
 class Terms(NamedTuple):
-    """What people may do in a game, and how long it waits for them.
+    """The rules of a game for its people.
 
-    - `free`: whether people may pause and end the game, and see who their partners are.
-    - `patience`: for how many seconds the game waits for people who have left, for people who were
-        not there yet, and for people who are there and do nothing.
-    - `goal`: the score with which the game is over; `None` to play to the end of the episode.
-    - `keys`: whether key presses are recorded with the times of the page.
+    - `free`: whether people may pause and end the game, and see the names of their partners.
+    - `patience`: the number of seconds for which the game waits for people who lost the connection,
+        for people who have never connected, and for connected people who have not pressed a key.
+    - `goal`: the score at which the game ends; `None` to play to the end of the episode.
+    - `keys`: whether key presses are recorded with the clock times of the page.
     """
 
     free: bool = True
@@ -134,16 +133,17 @@ class Terms(NamedTuple):
 
 
 FREE = Terms()
-"""A game of people who only want to play."""
+"""The rules of a game outside a study."""
 
 
 @final
 class Session:
     """A game with its clock and its pages.
 
-    The game begins when every person has pressed something. It stops while a person has paused it,
-    or is not connected, and then begins when this person has pressed something again. It also stops
-    while nothing is heard of a page, since a connection can be lost without being closed.
+    The game begins when every person has pressed a key or button. It waits while a person has
+    paused it. It also waits for a person who is not connected, until this person is back and has
+    pressed a key or button. A page without messages makes the game wait too, since a connection can
+    be lost without being closed.
     """
 
     def __init__(
@@ -159,12 +159,12 @@ class Session:
         """**Arguments:**
 
         - `place`: the world.
-        - `names`: who has each seat, for people.
+        - `names`: the name of the player in each seat, as shown to people.
         - `game`: the game before its first step.
         - `tiles`: the pictures of cells, which sessions may share.
         - `clock`: the clock.
-        - `terms`: what people may do, and how long the game waits for them.
-        - `now`: the time in seconds since any moment.
+        - `terms`: the rules for people.
+        - `now`: returns the time in seconds, with any origin.
         """
         self.place, self.names, self.game = place, list(names), game
         self.tokens = [None if hands is None else secrets.token_urlsafe(16) for hands in game.hands]
@@ -175,19 +175,19 @@ class Session:
         self._tiles, self._clock, self._terms, self._now = tiles, clock, terms, now
         self._pages: list[Page] = []
         self._compiled, self._changed = False, asyncio.Event()
-        self._waited = [0.0, 0.0, 0.0]
-        self._begun: set[int] = set()
-        self._known: set[int] = set()
-        self._paused: int | None = None
-        self._left, self._again = False, False
+        self._waited_seconds = [0.0, 0.0, 0.0]  # for each reason in `Terms.patience`
+        self._ready: set[int] = set()  # seats that have pressed a key since they connected
+        self._joined: set[int] = set()  # seats that have connected at least once
+        self._paused_by: int | None = None
+        self._ended_early, self._has_next = False, False
         self.left: tuple[int, ...] = ()
         self._started: float | None = None
-        self._noted: dict[int, str] | None = None
-        self._since: dict[int, float | None] = {}
-        self._problem = ""
+        self._last_waits: dict[int, str] | None = None  # `_waited_for` as of the last message
+        self._waits_since: dict[int, float | None] = {}
+        self._failure = ""
 
     def seat_of(self, token: str) -> int | None:
-        """The seat of a token, `WATCHER` for the one to watch, and `None` for an unknown one."""
+        """The seat of a token: `WATCHER` for `watch_token`, and `None` for an unknown token."""
         for seat, own in enumerate(self.tokens):
             if own is not None and secrets.compare_digest(own.encode(), token.encode()):
                 return seat
@@ -195,8 +195,8 @@ class Session:
         return WATCHER if known else None
 
     def connect(self, seat: int) -> Page:
-        """Connects a page, and shows it the game. An older page of the same seat is told that it is
-        replaced, and gets nothing more.
+        """Connects a page and sends it the game. An older page of the same seat gets a last message
+        and is disconnected.
         """
         for other in [x for x in self._pages if x.seat == seat != WATCHER]:
             other.post(Status("replaced", "This game continues in another window."))
@@ -204,16 +204,16 @@ class Session:
         page = Page(seat, self._now())
         if seat != WATCHER and (hands := self.game.hands[seat]) is not None:
             hands.conduct.connect()
-        self._known.add(seat)
+        self._joined.add(seat)
         self._pages.append(page)
         page.post(self._opening(seat))
-        self._show(page, self._frame())
+        self._send_frame(page, self._frame())
         self._changed.set()
-        self._tell()
+        self._send_status()
         return page
 
     def disconnect(self, page: Page, why: str = "lost") -> None:
-        """Forgets a page, and ends its connection; for `why`, see `Conduct.absent`."""
+        """Ends the connection of a page; for `why`, see `Conduct.absent`."""
         if page not in self._pages:
             return
         self._pages.remove(page)
@@ -223,18 +223,18 @@ class Session:
             hands.release()
             if not self.over.is_set():
                 hands.conduct.disconnect(why, self._now())
-        self._begun.discard(page.seat)
+        self._ready.discard(page.seat)
         self._changed.set()
 
     def hear(self, page: Page) -> None:
-        """Notes that a message of a page came, whatever it is."""
-        silent = self._is_silent(page)
+        """Records the time of a message of a page, of any kind."""
+        was_silent = self._is_silent(page)
         page.heard = self._now()
-        if silent:
+        if was_silent:
             self._changed.set()
 
     def receive(self, page: Page, message: FromPage) -> None:
-        """Does what a page asks for. A watcher cannot change anything."""
+        """Handles a message of a page. Messages of watchers have no effect."""
         if page.seat == WATCHER or page not in self._pages:
             return
         hands, key = self.game.hands[page.seat], None
@@ -242,32 +242,32 @@ class Session:
         if isinstance(message, Hidden):
             hands.conduct.hide(message.on, self._now())
         elif isinstance(message, Key) or (isinstance(message, Press) and message.key):
-            key = hands.conduct.press(KeyPress(message.key, message.time, self._time()))
+            key = hands.conduct.press(KeyPress(message.key, message.time, self._game_time()))
         if isinstance(message, Press | Hold):
-            if not self._exists(message):
+            if not self._is_known(message):
                 page.post(Refusal("There is no such action."))
-            elif self._paused is not None:
+            elif self._paused_by is not None:
                 return
             elif isinstance(message, Hold):
                 hands.hold(message.choice, message.action)
             else:
                 hands.press(message.choice, message.action, message.number, key)
-                if page.seat not in self._begun:
-                    self._begun.add(page.seat)
+                if page.seat not in self._ready:
+                    self._ready.add(page.seat)
                     self._changed.set()
-                    self._tell()
+                    self._send_status()
         elif isinstance(message, Leave) and self._terms.free:
             self.leave([page.seat], "ended")
         elif isinstance(message, Pause) and self._terms.free:
-            self._paused = page.seat if message.on else None
+            self._paused_by = page.seat if message.on else None
             for own in self.game.hands:
                 if own is not None:
                     own.release()
             self._changed.set()
-            self._tell()
+            self._send_status()
 
     def measured(self, page: Page, latency: float) -> None:
-        """Notes how long a message took from a page to the server and back, in milliseconds."""
+        """Records the round-trip time of a message of a page, in milliseconds."""
         own = self._latencies.setdefault(page.seat, [])
         if len(own) < _MOST_LATENCIES:
             own.append(latency)
@@ -280,15 +280,15 @@ class Session:
         }
 
     def conduct(self, seat: int) -> Conduct:
-        """What the person in a seat did, until now."""
+        """The `Conduct` of the person in a seat."""
         hands = self.game.hands[seat]
         assert hands is not None
         return hands.conduct
 
     @property
     def finished(self) -> bool:
-        """Whether the game has been played to its end: the episode's end, or the goal, which all
-        people have reached.
+        """Whether the game is complete: the episode has ended, or all people have reached
+        `Terms.goal`.
         """
         goal = self._terms.goal
         if goal is None or self.game.finished:
@@ -298,42 +298,43 @@ class Session:
 
     @property
     def broken(self) -> bool:
-        """Whether it was stopped, since it could not be recorded."""
-        return bool(self._problem)
+        """Whether the game was stopped because a step could not be recorded."""
+        return bool(self._failure)
 
     def leave(self, seats: Iterable[int] = (), how: str = "") -> None:
         """Ends the game before its last step.
 
         **Arguments:**
 
-        - `seats`: the seats of the people who leave it, or do not come.
-        - `how`: how they leave; by default, as their pages are.
+        - `seats`: the seats of the people who leave the game or never came.
+        - `how`: how they leave (see the column `left_how` of studies); by default, the state of
+            their pages.
         """
         if not self._ended():
-            self._left, self.left = True, tuple(sorted(seats))
+            self._ended_early, self.left = True, tuple(sorted(seats))
             for seat in self.left:
                 if (hands := self.game.hands[seat]) is not None:
                     own = hands.conduct
                     why = how or own.absent or self._waited_for().get(seat, "")
-                    own.left = (why, self._since.get(seat, self._time()))
+                    own.left = (why, self._waits_since.get(seat, self._game_time()))
         self._changed.set()
 
     def invite(self) -> None:
-        """Tells the people of a game that is over that there is a next one."""
-        self._again = True
-        self._tell()
+        """Tells the people of a finished game that the next game is open."""
+        self._has_next = True
+        self._send_status()
 
     async def run(self) -> None:
         """Plays the game to its end.
 
-        **Raises:** `OSError` when a step cannot be written down; the game then ends.
+        **Raises:** `OSError` when a step cannot be recorded; the game then ends.
         """
         try:
             await asyncio.to_thread(self.game.compile)
             self._compiled = True
             await self._play()
         except OSError as error:
-            self._problem = f"The game has stopped, since it cannot be recorded: {error.strerror}."
+            self._failure = f"The game has stopped, since it cannot be recorded: {error.strerror}."
             raise
         finally:
             self.over.set()
@@ -342,87 +343,89 @@ class Session:
             try:
                 self.game.close("finished" if self.finished else "left", self.left)
             finally:
-                self._tell()
+                self._send_status()
 
     async def _play(self) -> None:
         while not self._ended():
-            self._note_pauses()
+            self._record_pauses()
             if self._halted():
                 await self._wait()
                 continue
             async for late in self._clock.ticks():
                 for page in self._pages:
-                    page.heard += late  # messages wait while the server itself stands still
+                    page.heard += late  # a busy server reads no messages, so pages are not silent
                 if self._ended() or self._halted():
                     break
                 self._started = self._now() if self._started is None else self._started
                 self.game.step(self._now() - self._started)
                 frame = self._frame()
                 for page in list(self._pages):
-                    if not self._show(page, frame):
-                        self.disconnect(page)  # it is too slow; it may connect again
+                    if not self._send_frame(page, frame):
+                        self.disconnect(page)  # the page is too slow; it may connect again
                 if self._ended():
                     break
 
     async def _wait(self) -> None:
-        """Waits until the game can continue, or ends it when nobody comes back."""
+        """Waits until the game can continue, and ends the game when its patience is over."""
         while self._halted() and not self._ended():
-            self._note_pauses()
+            self._record_pauses()
             self._changed.clear()
             reason, since = self._reason(), self._now()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(
-                    self._changed.wait(), min(_GLANCE, max(0.0, self._patience()))
+                    self._changed.wait(), min(_POLL_SECONDS, max(0.0, self._patience_left()))
                 )
-            self._waited[reason] += self._now() - since
-            if self._waited[reason] >= self._terms.patience[reason] and self._halted():
+            self._waited_seconds[reason] += self._now() - since
+            if self._waited_seconds[reason] >= self._terms.patience[reason] and self._halted():
                 self.leave(self._lost() or self._waited_for())
-        self._waited = [0.0, 0.0, 0.0]
+        self._waited_seconds = [0.0, 0.0, 0.0]
 
     def _reason(self) -> int:
         """Why the game waits, as an index of `Terms.patience`."""
-        return 2 if not self._lost() else 0 if self._people() <= self._known else 1
+        if not self._lost():
+            return _IDLE
+        return _GONE if self._people() <= self._joined else _NOT_JOINED
 
-    def _patience(self) -> float:
-        """The seconds that the game still waits for this reason."""
+    def _patience_left(self) -> float:
+        """The number of seconds for which the game still waits, for the current reason."""
         reason = self._reason()
-        return self._terms.patience[reason] - self._waited[reason]
+        return self._terms.patience[reason] - self._waited_seconds[reason]
 
-    def _note_pauses(self) -> None:
-        """Writes down since when the game waits for a person, and since when no longer, and tells
-        all pages. Keys of people who are not there are released.
+    def _record_pauses(self) -> None:
+        """Writes an event for each person for whom the game begins or stops waiting, and sends the
+        status to all pages. Also releases the keys of people who are not connected.
         """
-        before, now = self._noted or {}, self._waited_for()
-        if self._noted == now:
+        before, now = self._last_waits or {}, self._waited_for()
+        if self._last_waits == now:
             return
-        self._noted = now
+        self._last_waits = now
         for seat in sorted(now.keys() - before.keys()):
             if now[seat] != "idle" and (hands := self.game.hands[seat]) is not None:
                 hands.release()
-            self._since[seat] = self._time()
-            self._note("paused", seat, now[seat])
+            self._waits_since[seat] = self._game_time()
+            self._write_event("paused", seat, now[seat])
         for seat in sorted(before.keys() - now.keys()):
-            self._since.pop(seat)
-            self._note("resumed", seat, before[seat])
-        self._tell()
+            self._waits_since.pop(seat)
+            self._write_event("resumed", seat, before[seat])
+        self._send_status()
 
-    def _note(self, event: str, seat: int, why: str) -> None:
-        if (time := self._time()) is not None:
-            self.game.note(EventLine(event, seat, "away" if why == "idle" else why, time))
+    def _write_event(self, event: str, seat: int, why: str) -> None:
+        if (seconds := self._game_time()) is not None:
+            self.game.note(EventLine(event, seat, "away" if why == "idle" else why, seconds))
 
-    def _time(self) -> float | None:
+    def _game_time(self) -> float | None:
         """The seconds since the game began."""
         return None if self._started is None else round(self._now() - self._started, 4)
 
     def _ended(self) -> bool:
-        return self.finished or self._left
+        return self.finished or self._ended_early
 
     def _halted(self) -> bool:
         return bool(self._waited_for())
 
     def _waited_for(self) -> dict[int, str]:
-        """The people for whom the game waits, by their seats, and why; `idle` if they are there and
-        have not pressed anything.
+        """Why the game waits for people, by their seats: the reasons of `EventLine`, or `idle` for
+        a connected person who has not pressed a key.
         """
         pages = {page.seat: page for page in self._pages}
         found: dict[int, str] = {}
@@ -431,14 +434,14 @@ class Session:
                 found[seat] = "away"
             elif self._is_silent(pages[seat]):
                 found[seat] = "silent"
-            elif self._paused == seat:
+            elif self._paused_by == seat:
                 found[seat] = "pause"
-            elif seat not in self._begun:
+            elif seat not in self._ready:
                 found[seat] = "idle"
         return found
 
     def _lost(self) -> set[int]:
-        """The seats of the people whose pages are not connected, or silent."""
+        """The seats of the people whose pages are disconnected or silent."""
         return {seat for seat, why in self._waited_for().items() if why in ("away", "silent")}
 
     def _is_silent(self, page: Page) -> bool:
@@ -447,7 +450,7 @@ class Session:
     def _people(self) -> set[int]:
         return {seat for seat, hands in enumerate(self.game.hands) if hands is not None}
 
-    def _exists(self, message: Press | Hold) -> bool:
+    def _is_known(self, message: Press | Hold) -> bool:
         if isinstance(message, Hold) and message.action is None:
             return message.choice < self.place.idle.size
         return any(
@@ -455,8 +458,8 @@ class Session:
             for control in self.place.controls
         )
 
-    def _tell(self) -> None:
-        """Tells all pages how the game stands."""
+    def _send_status(self) -> None:
+        """Sends all pages their `Status`."""
         for page in list(self._pages):
             if not page.post(self._status(page.seat)):
                 self.disconnect(page)
@@ -465,13 +468,13 @@ class Session:
         if self.over.is_set():
             ended = "The game is over" if self.finished else "The game has ended early"
             score = score_in_words(self.game.scores, seat)
-            together = self._again and len(self._people()) > 1
+            together = self._has_next and len(self._people()) > 1
             more = " The other person plays again." if together else ""
-            return Status("over", self._problem or f"{ended}, with a score of {score}.{more}")
+            return Status("over", self._failure or f"{ended}, with a score of {score}.{more}")
         if not self._compiled:
             is_kitchen = kitchen_layout(self.place.world) is not None
             return Status("preparing", f"Loading the {'kitchen' if is_kitchen else 'world'}.")
-        if self._paused is not None:
+        if self._paused_by is not None:
             return Status("paused", "Paused. Press P to continue.")
         why = self._waited_for()
         if why.get(seat) == "silent":
@@ -479,26 +482,26 @@ class Session:
         if not why:
             return Status("playing", "")
         began, lost = self._started is not None, self._lost()
-        missing = not self._people() <= self._known
+        missing = not self._people() <= self._joined
         if seat not in why:
-            left = self._patience() if began and lost else None
-            return Status("waiting", self._waiting(), missing, left)
-        here = "" if began or lost or len(self._people()) == 1 else self._here()
+            left = self._patience_left() if began and lost else None
+            return Status("waiting", self._waiting_text(), missing, left)
+        here = "" if began or lost or len(self._people()) == 1 else self._present_text()
         verb = "continue" if began else "begin"
         return Status("waiting", f"{here}Press any of your keys or buttons to {verb}.", missing)
 
-    def _waiting(self) -> str:
-        """Why the game waits for others, in a sentence."""
+    def _waiting_text(self) -> str:
+        """A sentence for a person who waits for other people."""
         lost = self._lost()
         if self._started is not None and lost:
             who = "Your partner has" if len(lost) == 1 else "Your partners have"
             return f"{who} lost the connection."
         if self._started is None and not lost:
-            return f"{self._here()}The game begins when everyone has pressed a key."
+            return f"{self._present_text()}The game begins when everyone has pressed a key."
         other = "the other person" if self._terms.free else "your partner"
         return f"Waiting for {'the others' if len(self._people()) > 2 else other}."
 
-    def _here(self) -> str:
+    def _present_text(self) -> str:
         one = "The other person is" if self._terms.free else "Your partner is"
         return f"{'All people are' if len(self._people()) > 2 else one} here. "
 
@@ -529,20 +532,20 @@ class Session:
             layout, game.state, game.steps, game.scores, self._tiles, game.acted, people
         )
 
-    def _show(self, page: Page, frame: Frame) -> bool:
-        """Posts what a page does not show yet. **Returns:** as `Page.post`."""
+    def _send_frame(self, page: Page, frame: Frame) -> bool:
+        """Posts the changes since the last frame of a page. **Returns:** as `Page.post`."""
         hands = None if page.seat == WATCHER else self.game.hands[page.seat]
         taken = 0 if hands is None else hands.taken
         return page.post(page.screen.update(frame, self._tiles, page.seat, taken))
 
 
 def score_in_words(scores: Sequence[float], seat: int) -> str:
-    """The score of a person, and the mean of all agents if they have different scores.
+    """The score of a person, and the mean score of all agents if their scores differ.
 
     **Arguments:**
 
     - `scores`: the return of each agent.
-    - `seat`: the seat of the person; `WATCHER` for the mean alone.
+    - `seat`: the seat of the person; `WATCHER` for the mean score only.
     """
     mean = f"{round(statistics.fmean(scores), 2):g}"
     if seat == WATCHER or len(set(scores)) == 1:

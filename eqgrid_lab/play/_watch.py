@@ -1,4 +1,4 @@
-"""Watching: recorded games of people and agents, and what a policy thinks in them."""
+"""Recorded games of people and agents, and the outputs of a policy at each of their steps."""
 
 import dataclasses
 import sys
@@ -29,9 +29,9 @@ from ._menu import Menu, Place, place_in
 from ._messages import Frame, Screen, TileSheet, whole_frame
 
 PEOPLE = "people"
-"""The name of the games of people in an installed Overcooked-AI."""
-_MOST_NAMES = 5
-"""How many games without a step are named."""
+"""The word on the command line for the human games of an installed Overcooked-AI."""
+_MOST_NAMED = 5
+"""The maximum number of games without a step that a message names."""
 
 
 @final
@@ -41,14 +41,14 @@ class Recorded:
 
     **Arguments:**
 
-    - `name`: its name.
-    - `place`: the world in which it was played.
-    - `seats`: who had each seat.
-    - `states`: the state before each step, and after the last one where it is known, in NumPy
-        arrays with a leading time axis.
+    - `name`: the name of the game.
+    - `place`: the world of the game.
+    - `seats`: the name of the player in each seat.
+    - `states`: the state before each step, and after the last step if known, in NumPy arrays with a
+        leading time axis.
     - `action`: the action of each agent in each step.
-    - `reward`: the reward of each agent for it.
-    - `started`: when it began, as in `Header`; empty if it is not known.
+    - `reward`: the reward of each agent in each step.
+    - `started`: the time at which the game was opened, as in `Header`; empty if unknown.
     """
 
     name: str
@@ -66,7 +66,8 @@ class Recorded:
 
 
 def find_recorded(sources: Sequence[str]) -> list[Path | str]:
-    """The files that sources name: files themselves, all journals of a folder, or `people`.
+    """The files of some sources. A source is a file, a folder of journals, or the word `people`,
+    which is returned as it is.
 
     **Raises:** `UsageError` when a folder has no journal.
     """
@@ -94,39 +95,39 @@ def read_recorded(
 
     - `sources`: as for `find_recorded`. Files are journals (`.jsonl`) or tables of games in
         kitchens, as `human_games` reads them.
-    - `menu`: the menu, in whose first kitchen the games of `people` are.
-    - `named`: what the command line names, of the code of the user.
+    - `menu`: the menu; its first layout selects the games of `people`.
+    - `named`: the user's own code that the command line names.
 
-    **Returns:** the games that have a step, the newest first; how many have none is printed on
-    standard error.
+    **Returns:** the games with at least one step, the newest first. Games without a step are
+    counted on standard error.
 
-    **Raises:** `UsageError` when a file cannot be read, or no game has a step, and `OSError`.
+    **Raises:** `UsageError` when a file cannot be read or no game has a step, and `OSError`.
     """
     found: list[Recorded] = []
     empty: list[Path] = []
     for source in find_recorded(sources):
         if isinstance(source, str):  # the word people
-            found += map(_of_people, recorded_games(None, kitchen=menu.layouts[0]))
+            found += map(_from_human_game, recorded_games(None, kitchen=menu.layouts[0]))
         elif source.suffix != SUFFIX:
-            found += map(_of_people, recorded_games(source))
+            found += map(_from_human_game, recorded_games(source))
         elif len((recording := read_journal(source)).action):
             found.append(recorded(source.stem, place_of(recording, named), recording))
         else:
             empty.append(source)
     if empty:
-        names = ", ".join(path.name for path in empty[:_MOST_NAMES])
-        more = ", ..." if len(empty) > _MOST_NAMES else ""
-        says = f"games without a step, which are skipped: {len(empty)} ({names}{more})"
+        names = ", ".join(path.name for path in empty[:_MOST_NAMED])
+        more = ", ..." if len(empty) > _MOST_NAMED else ""
+        skipped = f"games without a step, which are skipped: {len(empty)} ({names}{more})"
         if not found:
-            raise UsageError(f"There is nothing to watch except {says}.")
-        print(says, file=sys.stderr)
+            raise UsageError(f"There is nothing to watch except {skipped}.")
+        print(skipped, file=sys.stderr)
     return sorted(found, key=lambda game: game.started, reverse=True)
 
 
 def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
     """The world of a recorded game.
 
-    **Raises:** `UsageError` when it cannot be built.
+    **Raises:** `UsageError` when the world cannot be built.
     """
     experiment, where = shipped_script("ippo"), f"The journal {str(recording.path)!r}"
     for file, expected in recording.header.files.items():
@@ -146,7 +147,7 @@ def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
 
 
 def recorded(name: str, place: Place, recording: Recording) -> Recorded:
-    """A game to watch from its journal, which is played again.
+    """A game to watch, replayed from its journal.
 
     **Raises:** `UsageError` as `replay`.
     """
@@ -157,7 +158,7 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
     return Recorded(name, place, seats, states, recording.action, recording.reward, started)
 
 
-def _of_people(game: HumanGame) -> Recorded:
+def _from_human_game(game: HumanGame) -> Recorded:
     kitchen = Kitchen(layout=game.kitchen)
     settings = default_settings(shipped_script("ippo"), kitchen)
     world = kitchen.build_in(game.layout, train=False)
@@ -168,10 +169,10 @@ def _of_people(game: HumanGame) -> Recorded:
 
 
 def scenes(game: Recorded, tiles: TileSheet) -> dict[str, object]:
-    """Everything that a page needs to show a game, for a JSON answer.
+    """The data with which a page shows a game, as a dictionary for JSON.
 
-    **Returns:** what stays the same, and for every step a frame (of which the first is whole, and
-    each other one has what changed since the one before), and what each agent did.
+    **Returns:** the facts of the game, the action of each agent in each step, and a frame for each
+    step. The first frame is whole. Each later frame has the changes since the frame before.
     """
     place, screen = game.place, Screen()
     scores = np.cumsum([np.zeros_like(game.reward[0]), *game.reward], axis=0).tolist()
@@ -205,12 +206,12 @@ def action_names(place: Place) -> list[list[str]]:
 
 @final
 class Thoughts(msgspec.Struct, frozen=True):
-    """What a policy thinks at each step of a game.
+    """Action probabilities and values of a policy at each step of a game.
 
-    - `probabilities`: of every action, for each step and agent.
-    - `values`: the value that its critic gives the situation of each agent, in the units in which
-        the critic was trained; `None` if the critic reads more than agents see, or was not trained,
-        as the critic of a model of people.
+    - `probabilities`: the probability of every action, for each step and agent.
+    - `values`: the value of the critic for each step and agent, in the units in which the critic
+        was trained; `None` if the critic reads the global state, or was not trained, as the critic
+        of a model of people.
     """
 
     probabilities: list[list[list[float]]]
@@ -218,15 +219,15 @@ class Thoughts(msgspec.Struct, frozen=True):
 
 
 def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
-    """Asks a policy at each step of a game what it would do, and what it expects.
+    """Computes the action probabilities and values of a policy at each step of a game.
 
     **Arguments:**
 
     - `game`: the game.
-    - `partner`: a partner with a policy, possibly inside of others that change its actions.
+    - `partner`: a partner with a policy, possibly wrapped in partners that change its actions.
 
-    **Raises:** `UsageError` when there is no policy in the partner, or agents make several choices
-    in a step.
+    **Raises:** `UsageError` when the partner has no policy, or agents make several choices in a
+    step.
     """
     acting: object = partner
     while acting is not None and not isinstance(acting, PolicyPartner):
@@ -236,10 +237,11 @@ def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
     reads_more = isinstance(acting.policy.actor_critic.critic_input, GlobalState)
     probabilities, values = _think(game.place.env, acting, game.states, not reads_more)
     rounded = np.asarray(values, float).round(3)
-    says_nothing = reads_more or not np.ptp(rounded)
+    # A critic that was not trained returns the same value for all states.
+    without_values = reads_more or not np.ptp(rounded)
     return Thoughts(
         np.asarray(probabilities, float).round(4).tolist(),
-        None if says_nothing else rounded.tolist(),
+        None if without_values else rounded.tolist(),
     )
 
 

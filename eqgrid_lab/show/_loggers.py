@@ -1,4 +1,4 @@
-"""Loggers: each writes one row of metrics per block of updates, under the same names."""
+"""Loggers, which write one row of metrics per block of updates. All loggers use the same names."""
 
 import csv
 import errno
@@ -20,11 +20,12 @@ from eqgrid import read_regular_text
 from ..base import WANDB_ID, RunError, Table, UsageError
 
 Row: TypeAlias = Mapping[str, Any]
-# Another logger is a name here, a class below, and a line in `open_loggers`. Files that it writes
-# into the folder of a run belong into `_PATTERN` in `base/_run_files.py`, for --overwrite.
+# To add a logger, add a name here, a class below, and a line in `open_loggers`. Add the files that
+# it writes into the folder of a run to `_PATTERN` in `base/_run_files.py`, for --overwrite.
 LoggerName: TypeAlias = Literal["jsonl", "tensorboard", "wandb"]
 
 _EXTRAS = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+"""The library of each logger that needs an extra of eqgrid with the logger's name."""
 
 
 @runtime_checkable
@@ -52,8 +53,8 @@ def csv_text(rows: Sequence[Row], *, header: bool) -> str:
 
     **Arguments:**
 
-    - `rows`: the rows; every key that occurs in one of them is a column.
-    - `header`: whether to begin with the names of the columns.
+    - `rows`: the rows. The columns are the keys of all rows.
+    - `header`: whether the first line has the names of the columns.
     """
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
@@ -64,15 +65,15 @@ def csv_text(rows: Sequence[Row], *, header: bool) -> str:
 
 
 def finite(row: Row) -> Table:
-    """A row with `None` in place of infinite numbers and NaN, which JSON does not have."""
+    """The row with `None` in place of infinite numbers and NaN, which JSON cannot represent."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in row.items()
     }
 
 
-def _shown(row: Row) -> Table:
-    """The entries of a row that can be plotted: those that are finite."""
+def _plotted(row: Row) -> Table:
+    """The finite entries of a row, which can be plotted."""
     return {name: value for name, value in finite(row).items() if value is not None}
 
 
@@ -84,7 +85,7 @@ class Csv(Logger):
         """**Arguments:**
 
         - `path`: the file.
-        - `written`: the header and the complete rows that the file has already.
+        - `written`: the header and the complete rows that the file already has.
         """
         self.path, self._lines = path, _Lines(path, written)
 
@@ -118,7 +119,7 @@ class TensorBoard(Logger):
         self._writer = _import("tensorboard").SummaryWriter(str(path), purge_step=first_step)
 
     def write(self, row: Row) -> None:
-        for name, value in _shown(row).items():
+        for name, value in _plotted(row).items():
             self._writer.add_scalar(name, value, row["env_steps"])
         self._writer.flush()
 
@@ -140,12 +141,12 @@ class WeightsAndBiases(Logger):
     ):
         """**Arguments:**
 
-        - `path`: the folder for its files.
+        - `path`: the folder for the files of Weights & Biases.
         - `name`: the name of the run.
         - `settings`: the settings of the run, which Weights & Biases shows as its configuration.
-        - `id_file`: the file with the id of its run, which is continued; the file is written if it
-            is missing.
-        - `group`: the name of the group of runs to which it belongs, if any.
+        - `id_file`: the file with the id of the run at Weights & Biases, which is continued. A
+            missing file is written with a new id.
+        - `group`: the name of the group of runs to which the run belongs, if any.
         """
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
@@ -161,7 +162,7 @@ class WeightsAndBiases(Logger):
                 name=name,
                 group=group,
                 reinit="create_new",  # one process logs the runs of all seeds
-                dir=str(path.resolve()),  # its own process has a folder of its own
+                dir=str(path.resolve()),  # absolute, for the separate process of wandb
                 config=dict(settings),
                 settings=wandb.Settings(silent=True, console="off"),
             )
@@ -173,7 +174,7 @@ class WeightsAndBiases(Logger):
             ) from error
 
     def write(self, row: Row) -> None:
-        self._run.log(_shown(row), step=int(row["env_steps"]))
+        self._run.log(_plotted(row), step=int(row["env_steps"]))
 
     def close(self) -> None:
         self._run.finish()
@@ -181,9 +182,9 @@ class WeightsAndBiases(Logger):
 
 @final
 class Labelled(Logger):
-    """Writes the rows of one run to a log that several runs share, with a label in front.
+    """Writes the rows of one run to a logger that several runs share, after the entries of a label.
 
-    `close` does not close the shared log, since the other runs write to it, too.
+    `close` does not close the shared logger, since other runs still write to it.
     """
 
     def __init__(self, logger: Logger, label: Row):
@@ -196,7 +197,7 @@ class Labelled(Logger):
 def check_installed(names: Sequence[LoggerName]) -> None:
     """Checks that the libraries of loggers are installed.
 
-    **Raises:** `UsageError` when one is missing.
+    **Raises:** `UsageError` when a library is missing.
     """
     for name in names:
         if name in _EXTRAS and importlib.util.find_spec(_EXTRAS[name]) is None:
@@ -221,10 +222,10 @@ def open_loggers(
 
     - `folder`: the folder of the run.
     - `names`: the other loggers.
-    - `csv_rows`, `json_rows`: what `metrics.csv` and `metrics.jsonl` of a resumed run contain.
-    - `env_steps`: the environment steps that a resumed run has made.
+    - `csv_rows`, `json_rows`: the contents of `metrics.csv` and `metrics.jsonl` of a resumed run.
+    - `env_steps`: the number of environment steps that a resumed run has already done.
     - `settings`: the settings of the run.
-    - `group`: the name of the runs to which it belongs, for Weights & Biases.
+    - `group`: the name of the group of runs to which the run belongs, for Weights & Biases.
 
     **Returns:** the loggers, `metrics.csv` first.
 
@@ -248,35 +249,35 @@ def open_loggers(
 class _Lines:
     """A file to which complete lines are appended.
 
-    If a line cannot be written, as on a full disk, no part of it stays in the file, and it is
-    written together with the next line.
+    If a line cannot be written, as on a full disk, no part of the line stays in the file. The line
+    is written together with the next line.
     """
 
     def __init__(self, path: Path, written: bytes):
-        self._path, self._written, self._waiting = path, written, b""
+        self._path, self._written, self._pending = path, written, b""
 
     @property
     def empty(self) -> bool:
-        return not (self._written or self._waiting)
+        return not (self._written or self._pending)
 
     def add(self, line: str) -> None:
-        self._waiting += line.encode()
-        content = self._waiting
+        self._pending += line.encode()
+        content = self._pending
         with self._path.open("ab", buffering=0) as file:
-            there = len(self._written)
-            if file.seek(0, os.SEEK_END) < there:  # the file was removed or shortened
-                content, there = self._written + content, 0
+            start = len(self._written)
+            if file.seek(0, os.SEEK_END) < start:  # the file was removed or shortened
+                content, start = self._written + content, 0
             try:
-                file.truncate(there)
+                file.truncate(start)
                 if file.write(content) < len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
-                file.truncate(there)
+                file.truncate(start)
                 raise
-        self._written += self._waiting
-        self._waiting = b""
+        self._written += self._pending
+        self._pending = b""
 
 
 def _import(name: str) -> ModuleType:
-    """Imports the library of a logger, only when the logger is opened."""
+    """Imports the library of a logger when the logger is opened."""
     return importlib.import_module(_EXTRAS[name])

@@ -1,7 +1,7 @@
 """The report of a run: results in the terminal, and plots.
 
-Matplotlib is imported only when the first figure is drawn, since the import is slow. By then, the
-numerical results of a run have been written.
+Matplotlib is imported only when the first figure is drawn, since the import is slow and may fail.
+The numerical results of a run are written before.
 """
 
 import importlib
@@ -35,7 +35,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
     **Arguments:**
 
-    - `width`, `height`: its size in inches.
+    - `width`, `height`: the size in inches.
 
     **Raises:** `PictureError` when matplotlib cannot be imported.
     """
@@ -74,8 +74,8 @@ def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
 def _matplotlib(name: str) -> ModuleType:
     """Imports a module of matplotlib.
 
-    The import also reads the user's settings, so it may raise any exception, which must not end a
-    finished run.
+    The import also reads the user's settings of matplotlib, so it may raise any exception. No
+    exception may end a finished run.
 
     **Raises:** `PictureError` when the import raises an exception.
     """
@@ -93,8 +93,8 @@ _MOST_THRESHOLDS = 1000
 
 
 def median_seed(results: Sequence[Table]) -> int:
-    """The index of the run with the median return; the lower of the two middle runs if their number
-    is even.
+    """The index of the run with the median return. For an even number of runs, it is the lower of
+    the two middle runs.
 
     Human models are always selected by this rule.
 
@@ -112,15 +112,14 @@ def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, d
     **Arguments:**
 
     - `evaluations`: the rows of all evaluations.
-    - `step`: the distance between thresholds, which are its multiples. It is enlarged if there
-        would be more than 1,000 thresholds.
+    - `step`: the distance between thresholds, which are multiples of it. A larger multiple is used
+        if there would be more than 1,000 thresholds.
 
-    **Returns:** for each reached threshold, the environment steps and the wall-clock seconds until
-    that evaluation.
+    **Returns:** the environment steps and the wall-clock seconds until this evaluation, by the
+    threshold.
     """
     means = [x["eval_return_mean"] for x in evaluations if math.isfinite(x["eval_return_mean"])]
     best = max(means, default=0.0)
-    # Use a larger step where returns would reach more thresholds than the maximum.
     step = step * max(1, math.ceil(best / step / _MOST_THRESHOLDS))
     times = {}
     for number in range(1, int(best / step + 1e-9) + 1):
@@ -142,15 +141,15 @@ def draw_curve(
 ) -> None:
     """Plots the evaluation return (mean and one standard deviation) against environment steps.
 
-    In a curriculum, a vertical line marks where each later stage begins.
+    Vertical lines mark the beginnings of the later stages of a curriculum.
 
     **Arguments:**
 
     - `path`: the PNG file.
     - `evaluations`: the rows of all evaluations.
     - `title`: the title of the plot.
-    - `optimum`: the best known return, if there is one.
-    - `columns`: further columns of the rows, which are drawn below the return.
+    - `optimum`: the best known return, if any.
+    - `columns`: further columns of the rows, which are plotted below the return.
 
     **Raises:** `PictureError` and `OSError`.
     """
@@ -239,7 +238,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
 
 
 def what_is_kept(folder: Path) -> str:
-    """A sentence that tells whether a run whose loss became non-finite has checkpoints."""
+    """A sentence about the checkpoints of a run whose loss became non-finite."""
     if any((folder / "checkpoints").glob("*.safetensors")):
         return f"The checkpoints in {str(folder)!r} are from before this update."
     return "There was no checkpoint yet, so nothing is kept."
@@ -251,8 +250,8 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
     **Arguments:**
 
     - `console`: the console.
-    - `result`: the content of its `result.json`.
-    - `folder`: its folder.
+    - `result`: the content of the run's `result.json`.
+    - `folder`: the folder of the run.
     """
     of_optimum = share_of_optimum(result)
     best, mean = result["best_return_mean"], result["eval_return_mean"]
@@ -285,12 +284,12 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
 
 
 def share_of_optimum(result: Table) -> str:
-    """The return as a share of the best known return, in parentheses; empty if none is known."""
+    """The return as a share of the best known return, in parentheses; empty if it is unknown."""
     if result["eval_fraction_of_optimum"] is None:
         return ""
     return f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
 
 
 def wall_clock(result: Table) -> str:
-    """The time of a run, and how much of it was compilation."""
+    """The total time of a run and the time of its compilation, in words."""
     return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of this compiling"

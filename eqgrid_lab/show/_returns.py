@@ -1,4 +1,4 @@
-"""Statistics of returns, and how they are written.
+"""Statistics of returns, and their formats in text.
 
 Intervals and aggregate metrics are as in rliable (Agarwal et al. 2021).
 """
@@ -26,10 +26,10 @@ def align_curves(
 
     **Arguments:**
 
-    - `curves`: for every run, its returns by the number of steps of training before them.
+    - `curves`: for every run, its returns by the number of training steps.
 
     **Returns:** the numbers of steps that all curves have in common, in order, and the returns of
-    all runs after them.
+    all runs at these steps.
     """
     steps = sorted(set.intersection(*map(set, curves)))
     scores = np.asarray([[own[step] for own in curves] for step in steps], float)
@@ -37,8 +37,8 @@ def align_curves(
 
 
 def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Float[np.ndarray, "..."]:
-    """The mean of the middle half of the runs: a quarter of them, rounded down, is left out at
-    either end.
+    """The mean of the middle half of the runs: a quarter of the runs, rounded down, is left out at
+    each end.
 
     **Arguments:**
 
@@ -54,11 +54,11 @@ def bootstrap_interval(
     scores: Float[np.ndarray, "*rows runs"],
     statistic: Callable[..., Float[np.ndarray, "..."]] = interquartile_mean,
 ) -> tuple[Float[np.ndarray, "*rows"], Float[np.ndarray, "*rows"]]:
-    """The 95 % bootstrap interval of a statistic: the 2.5 % and 97.5 % percentiles of it in 2,000
-    samples of the runs with replacement. For one task, this is the stratified bootstrap.
+    """The 95 % bootstrap interval of a statistic. For one task, this is the stratified bootstrap.
 
-    Equal scores have equal intervals, since the seed of the samples is fixed. A single run has no
-    interval: both ends are then its score.
+    The ends of the interval are the 2.5 % and 97.5 % percentiles of the statistic in 2,000 samples
+    of the runs with replacement. The seed of the samples is fixed, so equal scores have equal
+    intervals. For a single run, both ends are its score.
 
     **Arguments:**
 
@@ -74,13 +74,15 @@ def bootstrap_interval(
 
 
 def stratified_interval(tasks: Sequence[Float[np.ndarray, " _runs"]]) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the mean over tasks of the mean over the runs of each: the
-    runs of every task are sampled by themselves (Agarwal et al. 2021, "Deep Reinforcement Learning
-    at the Edge of the Statistical Precipice").
+    """The 95 % stratified bootstrap interval of a mean over several tasks.
+
+    The statistic is the mean over the tasks of the mean over the runs of each task. The runs of
+    each task are sampled separately (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge
+    of the Statistical Precipice").
 
     **Arguments:**
 
-    - `tasks`: for every task a number for each of its runs, at least two.
+    - `tasks`: for every task, a number for each of its runs, of which there are at least two.
 
     **Returns:** the lower and the upper end.
     """
@@ -115,29 +117,29 @@ def _bootstrap(
 def bootstrap_crossplay(
     matrix: Float[np.ndarray, "runs runs"],
 ) -> dict[str, tuple[float, float] | None]:
-    """The 95 % bootstrap intervals of the means of self-play, of cross-play, and of their
+    """The 95 % bootstrap intervals of the mean of self-play, the mean of cross-play, and their
     difference.
 
-    The runs are sampled with replacement 2,000 times from a fixed seed, with the same runs for rows
-    and columns, since two entries that share a run are not independent. If a run is sampled twice,
-    its entry with itself does not count as cross-play.
+    The runs are sampled 2,000 times with replacement from a fixed seed. Each sample has the same
+    runs in rows and columns, since two entries that share a run are not independent. The entry of a
+    run with itself never counts as cross-play, even if the run is sampled twice.
 
     **Arguments:**
 
-    - `matrix`: the return of every run with every run; there must be at least two.
+    - `matrix`: the return of every run with every run, of which there are at least two.
 
-    **Returns:** the 2.5 % and the 97.5 % percentile of `self_play`, `cross_play` and `gap`; `None`
-    for fewer than five runs, for which bootstrap intervals are too narrow.
+    **Returns:** the 2.5 % and 97.5 % percentiles of `self_play`, `cross_play` and `gap`; `None` for
+    fewer than five runs, for which bootstrap intervals are too narrow.
     """
     number = len(matrix)
     if number < _FEWEST_RUNS:
         return dict.fromkeys(("self_play", "cross_play", "gap"))
     rows = np.random.default_rng(0).integers(number, size=(_RESAMPLES, number))
-    rows = rows[(rows != rows[:, :1]).any(axis=1)]  # samples of one run only have no cross-play
-    drawn = matrix[rows[:, :, None], rows[:, None, :]]
+    rows = rows[(rows != rows[:, :1]).any(axis=1)]  # a sample of a single run has no cross-play
+    sampled = matrix[rows[:, :, None], rows[:, None, :]]
     differ = rows[:, :, None] != rows[:, None, :]
     self_play = np.diag(matrix)[rows].mean(axis=1)
-    cross_play = drawn.mean(axis=(1, 2), where=differ)
+    cross_play = sampled.mean(axis=(1, 2), where=differ)
     means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
     ends = [50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)]
     return {name: tuple(np.percentile(x, ends).tolist()) for name, x in means.items()}
@@ -150,7 +152,7 @@ def interval_of_mean(
 
     **Arguments:**
 
-    - `scores`: a number for every episode; there must be at least two.
+    - `scores`: a number for every episode, of which there are at least two.
 
     **Returns:** the lower and the upper end.
     """
@@ -162,27 +164,27 @@ def interval_of_mean(
 
 
 def mean_with_interval(scores: Float[np.ndarray, " episodes"]) -> dict[str, float]:
-    """The mean of independent episodes, as `mean`, and its `interval_of_mean`, as `low` and `high`,
-    for files of results.
+    """The `mean` of independent episodes, and the ends `low` and `high` of its `interval_of_mean`,
+    for result files.
     """
     low, high = interval_of_mean(scores)
     return {"mean": float(scores.mean()), "low": float(low), "high": float(high)}
 
 
 def _scipy_stats() -> ModuleType:
-    """`scipy.stats`, imported when it is first needed, since the import takes a second."""
+    """The module `scipy.stats`, imported on first use, since the import takes a second."""
     return importlib.import_module("scipy.stats")
 
 
 def return_text(value: float, among: Iterable[float] = ()) -> str:
-    """A return with about four digits, since the returns of worlds have different scales: three
-    decimal places below 1, two below 10 and one above. Zero has no sign.
+    """A return as text, for worlds whose returns have different scales: with three decimal places
+    below 1, two below 10, and one otherwise. Zero has no sign.
 
     **Arguments:**
 
     - `value`: the return, or a difference or a deviation of returns.
-    - `among`: the returns next to it, such as the rest of the table, all with the same number of
-        decimal places.
+    - `among`: the returns next to it, such as the rest of the table. The largest of them and
+        `value` sets the number of decimal places.
     """
     largest = max(map(abs, filter(math.isfinite, (value, *among))), default=0.0)
     places = 1 if largest >= 10 else 2 if largest >= 1 else 3
@@ -208,11 +210,13 @@ def with_deviation(mean: float, deviation: float, *, bold: bool = False) -> str:
 
 
 def with_interval(mean: float, low: float, high: float) -> tuple[str, str]:
-    """A mean return, and its 95 % interval, such as `0.964` and `0.951 to 0.977`."""
+    """A mean return and its 95 % interval as two texts, such as `0.964` and `0.951 to 0.977`."""
     first, *ends = return_texts((mean, low, high))
     return first, " to ".join(ends)
 
 
 def caption(score: float) -> str:
-    """The return so far, as on a picture: with at most two decimal places, such as `score 120`."""
+    """The caption of a picture with the return so far, such as `score 120`; with at most two
+    decimal places.
+    """
     return f"score {round(score, 2) + 0.0:g}"  # the sum of -0.0 and 0.0 is 0.0

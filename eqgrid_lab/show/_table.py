@@ -1,4 +1,4 @@
-"""Progress bars, and tables and paths in the terminal."""
+"""Progress bars, tables and paths in the terminal."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,15 +13,15 @@ from rich.text import Text
 
 @contextmanager
 def progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
-    """Context manager that shows progress: a bar in a terminal, and about ten lines elsewhere.
+    """Context manager that shows progress: as a bar in a terminal, and as ten lines elsewhere.
 
     **Arguments:**
 
-    - `console`: where it is shown.
-    - `what`: what is done.
-    - `steps`: the number of steps.
+    - `console`: the console.
+    - `what`: the name of the task.
+    - `steps`: the number of steps of the task.
 
-    **Returns:** a function of the number of steps that are done, inside the context.
+    **Returns:** a function to call with the number of completed steps.
     """
     begin = time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
@@ -54,8 +54,8 @@ def print_table(
     - `header`: the names of the columns.
     - `rows`: the cells of each row.
     - `title`: the title above the table.
-    - `words`: the number of columns, from the left, that are aligned left, as words are; the others
-        are aligned right, as numbers are.
+    - `words`: the number of columns of words, from the left. Their cells are aligned left, and all
+        other cells are aligned right.
     """
     table = Table(title=title, box=None, pad_edge=False, header_style="dim")
     for i, name in enumerate(header):
@@ -105,4 +105,5 @@ def print_paths(console: Console, paths: Iterable[Path]) -> None:
 
 
 def path_text(path: Path) -> Text:
+    """A path that a table wraps instead of cutting it off."""
     return Text(str(path), overflow="fold")

@@ -1,4 +1,4 @@
-"""Recording one episode, and its video (GIF) with the running return."""
+"""Records one episode, and draws its video (GIF) with the return so far."""
 
 import functools
 import threading
@@ -26,8 +26,8 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-_LONGEST = 1000
-"""The maximum length of a video, in steps; of a longer episode, only the beginning is shown."""
+_MAX_STEPS = 1000
+"""The maximum length of a video, in steps. The video of a longer episode shows its beginning."""
 
 
 def video_episode(
@@ -37,7 +37,7 @@ def video_episode(
     key: PRNGKeyArray,
     horizon: int | None,
 ) -> bytes:
-    """Plays one episode and draws it as a GIF, from the first state to the one after the last step.
+    """Plays one episode and draws it as a GIF, from its first state to its last state.
 
     **Arguments:**
 
@@ -46,7 +46,7 @@ def video_episode(
     - `draw`: draws a video from states with a leading time axis, and the return so far in each
         state.
     - `key`: the source of randomness.
-    - `horizon`: the maximum length of an episode, in steps; `None` if it is not known.
+    - `horizon`: the maximum length of an episode, in steps; `None` if unknown.
 
     **Returns:** the content of a GIF, as `draw` returns it.
     """
@@ -54,8 +54,8 @@ def video_episode(
     with _compiling:  # waits for a thread that compiles the same program
         states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
     length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
-    # The state after the last step is known, unless a vector environment or a reset of one's own
-    # has replaced it by the start of the next episode.
+    # The state after the last step is known if `_without_resets` replaced an `AutoReset`. Other
+    # resets and vector environments replace this state by the start of the next episode.
     core = unwrap(env)
     shown = length + (isinstance(core, Vectorize) and contains_wrapper(core.env, AutoReset))
     states = jax.tree.map(lambda x: x[:shown], states)
@@ -68,7 +68,7 @@ _compiling = threading.Lock()
 def compile_video(
     policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, horizon: int | None
 ) -> None:
-    """Compiles the program of `video_episode` for arguments of the same shapes, without playing.
+    """Compiles the program of `video_episode` for arguments of the same shapes, without running it.
 
     **Arguments:** as in `video_episode`.
     """
@@ -80,12 +80,12 @@ def compile_video(
 
 
 def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
-    """The return so far in each state of an episode: before its first step, and after each step."""
+    """The return so far in each state of an episode: before the first step and after each step."""
     return np.concatenate([[0.0], np.cumsum(rewards)]).tolist()
 
 
 def with_last(states: PyTree, last: PyTree | None) -> PyTree:
-    """The states before each step of an episode, and the one after its last step if it is known."""
+    """The states before each step of an episode, followed by the last state if it is not `None`."""
     if last is None:
         return states
     return jax.tree.map(lambda x, y: jnp.concatenate([x, jnp.asarray(y)[None]]), states, last)
@@ -101,8 +101,8 @@ def record(
     - `policy`, `env`, `key`: as in `video_episode`.
     - `steps`: the number of steps.
 
-    **Returns:** the states before each step, the reward of each step (the mean over agents), and
-    whether an episode ended with it. All of them have a leading axis of steps.
+    **Returns:** the state before each step, the reward of each step (the mean over agents), and
+    whether each step ended an episode, all with a leading time axis.
     """
     rows, done, _ = record_steps(*_arguments(policy, env, key, steps))
     states = jax.tree.map(lambda x: x[:, 0], rows["state"])
@@ -110,8 +110,8 @@ def record(
 
 
 def _length(horizon: int | None) -> int:
-    """The largest number of steps in a video."""
-    return min(horizon or _LONGEST, _LONGEST)
+    """The maximum number of steps in the video of an episode."""
+    return min(horizon or _MAX_STEPS, _MAX_STEPS)
 
 
 def _arguments(
@@ -123,15 +123,15 @@ def _arguments(
 
 @functools.partial(jax.jit, static_argnames="steps")
 def _keys_of(key: PRNGKeyArray, steps: int) -> tuple[PRNGKeyArray, Shaped[PRNGKeyArray, "steps 2"]]:
-    """The keys of the first reset, and of every step."""
+    """The keys of the first reset and of every step."""
     key, init_key = jax.random.split(key)
     return init_key, jax.random.split(key, (steps, 2))
 
 
 @final
-class _Lasting(AbstractAutoReset):
-    """Stands for an `AutoReset` whose first episode is recorded: it keeps the state after the last
-    step of the episode, which a reset would replace.
+class _KeepLastState(AbstractAutoReset):
+    """Replaces an `AutoReset` while the first episode is recorded. It does not reset, so the state
+    after the last step of the episode can be drawn.
     """
 
     env: AbstractEnv
@@ -150,11 +150,13 @@ class _Lasting(AbstractAutoReset):
 
 
 def _without_resets(env: PyTree) -> PyTree:
-    """The same stack of wrappers with `_Lasting` in place of its `AutoReset`. A reset of one's own
-    stays: it may start episodes in another way, and wrappers around it may read its state.
+    """The same stack of wrappers with `_KeepLastState` in place of its `AutoReset`.
+
+    Custom resets stay, since they may start episodes differently, and wrappers around them may read
+    their state.
     """
     if isinstance(env, AutoReset):
-        return _Lasting(env.env)
+        return _KeepLastState(env.env)
     if isinstance(env, AbstractWrapper | AbstractVectorWrapper | Vectorize):
         return eqx.tree_at(lambda stack: stack.env, env, _without_resets(env.env))
     return env

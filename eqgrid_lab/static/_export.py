@@ -39,15 +39,15 @@ def check_runtime(folder: Path | None) -> None:
 
     **Raises:** `UsageError` when it does not, or when no folder is given.
     """
-    how = (
+    advice = (
         "run npm install onnxruntime-web in a new folder, and pass its "
         "node_modules/onnxruntime-web/dist to --runtime."
     )
     if folder is None:
-        raise UsageError(f"A page needs ONNX Runtime for browsers: {how}")
+        raise UsageError(f"A page needs ONNX Runtime for browsers: {advice}")
     for name in (_MODULE, _BINARY):
         if not (folder / name).is_file():
-            raise UsageError(f"There is no {name} in {str(folder)!r}: {how}")
+            raise UsageError(f"There is no {name} in {str(folder)!r}: {advice}")
 
 
 def page_files(
@@ -59,16 +59,16 @@ def page_files(
     ticks_per_second: float,
     seat: int,
 ) -> dict[str, bytes]:
-    """The files of a page except the runtime, by their names.
+    """Builds the files of a page except the runtime, by their names.
 
     **Arguments:**
 
     - `place`: the world.
     - `offer`: the partner.
     - `policy`: the policy of the partner.
-    - `menu`: the menu that they come from.
+    - `menu`: the menu of the world and the partner.
     - `ticks_per_second`: the rate of the clock.
-    - `seat`: the seat that a person has at first.
+    - `seat`: the first seat of the person.
 
     **Raises:** `UsageError` when the world or the policy cannot be converted to ONNX or drawn, and
     `RunError` when the models do not reproduce the steps in Python.
@@ -104,14 +104,15 @@ def write_page(
 
     **Arguments:**
 
-    - `files`: what `page_files` returned.
+    - `files`: the result of `page_files`.
     - `runtime`: a folder that `check_runtime` accepts.
     - `out`: the folder, or the file with `single_file`; it must not exist.
-    - `single_file`: write one HTML file that contains all others, and `policy.onnx` next to it.
+    - `single_file`: write one HTML file that contains all other files, and the policy in a second
+        file next to it.
 
     **Returns:** the files, and their sizes in bytes.
 
-    **Raises:** `OSError` when they cannot be written.
+    **Raises:** `OSError` when a file cannot be written.
     """
     binary = gzip.compress((runtime / _BINARY).read_bytes(), mtime=0)
     whole = {**files, _MODULE: (runtime / _MODULE).read_bytes(), f"{_BINARY}.gz": binary}
@@ -134,12 +135,12 @@ def write_page(
 
 
 def _in_one_file(files: Mapping[str, bytes]) -> bytes:
-    """The page with all its files in it, packed with gzip and written in base64."""
+    """The HTML page with all other files inside, compressed with gzip and encoded in base64."""
     style = f"<style>\n{files['style.css'].decode()}</style>"
     links = {}
     for name in _SCRIPTS:
-        # Scripts import each other by name (see the import map below), since a data URL has no
-        # relative paths.
+        # Data URLs have no relative paths, so scripts import each other by the names of an import
+        # map.
         script = re.sub(rb'from "\./(\w+\.js)"', rb'from "eqgrid/\1"', files[name])
         address = f"data:text/javascript;base64,{base64.b64encode(script).decode()}"
         links[f"eqgrid/{name}"] = address

@@ -1,4 +1,4 @@
-"""The command `export_page.py`: a whole world as a page that needs no server."""
+"""The command `export_page.py`: exports a world and a policy as a web page without a server."""
 
 import dataclasses
 import importlib
@@ -24,29 +24,29 @@ from ..worlds import Kitchen, WorldSettings
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Writes a world and a policy as a page in which people play without a server, and the policy
-    alone as policy.onnx.
+    """Exports a world and a policy as a web page in which people play without a server, and the
+    policy alone as policy.onnx.
     """
 
     policy: tyro.conf.Positional[Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")]] = None
-    """Folder of a run, policy file or checkpoint: the partner."""
+    """Policy of the partner: the folder of a run, a policy file or a checkpoint."""
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     network: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
     ] = ()
-    """Your own class of networks in it, if any; give the flag again for another."""
+    """Your own class of networks in the policy, if any; repeat the flag for further classes."""
     seat: Annotated[int, Meta(ge=0)] = 0
-    """Place of the person, counted from 0, which the page can change."""
+    """First seat of the person, counted from 0. The person can change it in the page."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
     delay: Annotated[int, Meta(ge=0, le=60)] = 0
-    """Number of steps after which the partner reacts."""
+    """Reaction delay of the partner, in steps."""
     noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Probability that an action of the partner is replaced by a random one."""
     runtime: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder dist of the npm package onnxruntime-web, which computes in the page."""
+    """Folder dist of the npm package onnxruntime-web, which runs the models in the page."""
     single_file: bool = False
     """Write one HTML file that can be opened without a server."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR|FILE")] = Path("page")
@@ -61,9 +61,9 @@ def export_page_command() -> None:
 def run(args: Sequence[str]) -> None:
     """Runs the command with these arguments.
 
-    **Raises:** `UsageError` when a flag is wrong, something is not installed, or the world or the
-    policy cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the
-    page would not play as Python does; `OSError` when it cannot be written.
+    **Raises:** `UsageError` when a flag is wrong, a library is missing, or the world or the policy
+    cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the models
+    differ from Python; `OSError` when the page cannot be written.
     """
     config = read_flags(Config(env=first_world(args)), args, "experiments/export_page.py")
     if config.policy is None:
@@ -98,7 +98,7 @@ def run(args: Sequence[str]) -> None:
 
 
 def _tools() -> ModuleType:
-    """The module that exports. **Raises:** `UsageError` when its extra is missing."""
+    """Imports the module `_export`. **Raises:** `UsageError` when its extra is not installed."""
     try:
         return importlib.import_module("eqgrid_lab.static._export")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Programs of JAX as ONNX models that ONNX Runtime runs, in Python and in browsers."""
+"""Converts JAX functions to ONNX models that ONNX Runtime can run, in Python and in browsers."""
 
 import logging
 import tempfile
@@ -27,16 +27,17 @@ Arrays: TypeAlias = dict[str, Shaped[np.ndarray, "..."]]
 """The inputs or outputs of a model, by name."""
 
 _OPSET = 21
-_REFUSED = (
+_RUNTIME_ERRORS = (
     states.Fail,
     states.InvalidArgument,
     states.InvalidGraph,
     states.NotImplemented,
     states.RuntimeException,
 )
-"""What ONNX Runtime raises when it cannot run a model."""
-_WRONG = ["EliminateIdentity"]
-"""An optimisation of ONNX Runtime 1.32 that renames values which subgraphs read, as in a GRU."""
+"""The exceptions that ONNX Runtime raises for models that it cannot run."""
+_FAULTY = ["EliminateIdentity"]
+"""A faulty optimisation of ONNX Runtime 1.32: it renames values that subgraphs read, as in a GRU.
+"""
 
 
 def to_model(
@@ -46,25 +47,26 @@ def to_model(
     outputs: Sequence[str],
     notes: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Writes a function as an ONNX model.
+    """Converts a function to an ONNX model.
 
     **Arguments:**
 
-    - `function`: a function of arrays, which may draw random numbers.
-    - `arguments`: examples of its arguments, whose values do not matter. A key becomes two numbers.
+    - `function`: a function of arrays, which may sample random numbers.
+    - `arguments`: example arguments, whose values do not matter. The model takes a random key as
+        two numbers.
     - `inputs`: a name for each leaf of the arguments.
-    - `outputs`: a name for each leaf of what it returns.
-    - `notes`: what programs that use the model should know, stored in it.
+    - `outputs`: a name for each leaf of the result.
+    - `notes`: metadata that are stored in the model.
 
-    **Returns:** the contents of the file.
+    **Returns:** the contents of the model's file.
 
-    **Raises:** `UsageError` when the function uses something that has no form in ONNX.
+    **Raises:** `UsageError` when the function has an operation that cannot be converted to ONNX.
     """
     flat, shapes = on_key_data(function, *arguments)
     logging.getLogger("onnx_ir").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the libraries, about one another
+            warnings.simplefilter("ignore")  # the libraries warn about each other
             model = to_onnx(
                 lambda *leaves: tuple(flat(*leaves)),
                 shapes,
@@ -75,73 +77,79 @@ def to_model(
             assert isinstance(model, onnx.ModelProto)
             model = add_casts(model)
             for value, name in zip(model.graph.output, outputs, strict=True):
-                # Several outputs may be one value, which has one name.
+                # The same value may be several outputs, so each output gets a copy with its name.
                 model.graph.node.append(helper.make_node("Identity", [value.name], [name]))
                 value.name = name
-            model = _optimised(model)
-    except (NotImplementedError, ValueError, onnx.shape_inference.InferenceError) as error:
-        raise _no_form(error) from error
-    except _REFUSED as error:
-        raise _no_form(error) from error
+            model = _fold_constants(model)
+    except (
+        NotImplementedError,
+        ValueError,
+        onnx.shape_inference.InferenceError,
+        *_RUNTIME_ERRORS,
+    ) as error:
+        raise _conversion_error(error) from error
     for name, text in (notes or {}).items():
         model.metadata_props.add(key=name, value=text)
     return model.SerializeToString()
 
 
-def _no_form(error: Exception) -> UsageError:
+def _conversion_error(error: Exception) -> UsageError:
     first = next(iter(str(error).splitlines()), "")
     return UsageError(f"This world or policy cannot be converted to ONNX: {first:.300}")
 
 
-def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model with everything computed that depends on no input."""
+def _fold_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model, in which values that depend on no input are constants."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 3
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         options.optimized_model_filepath = str(path)
-        onnxruntime.InferenceSession(model.SerializeToString(), options, disabled_optimizers=_WRONG)
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, disabled_optimizers=_FAULTY
+        )
         return onnx.load(path)
 
 
 @final
 class Model:
-    """A model that runs in this process."""
+    """An ONNX model that runs in this process."""
 
     def __init__(self, content: bytes):
         """**Arguments:**
 
-        - `content`: what `to_model` returned.
+        - `content`: the result of `to_model`.
         """
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(content, options, disabled_optimizers=_WRONG)
+        self._session = onnxruntime.InferenceSession(content, options, disabled_optimizers=_FAULTY)
         self._inputs = [x.name for x in self._session.get_inputs()]
         self._outputs = [x.name for x in self._session.get_outputs()]
 
     def __call__(self, **inputs: PyTree) -> Arrays:
-        """Runs it, with an array for each input; inputs that it does not need are left out.
+        """Runs the model on arrays by the names of the inputs. Arrays that are not inputs of the
+        model are ignored.
 
-        **Raises:** `UsageError` when ONNX Runtime cannot run it.
+        **Raises:** `UsageError` when ONNX Runtime cannot run the model.
         """
         given = {x: np.asarray(as_data(inputs[x])) for x in self._inputs}
         try:
             found: Any = self._session.run(None, given)
-        except _REFUSED as error:
-            raise _no_form(error) from error
+        except _RUNTIME_ERRORS as error:
+            raise _conversion_error(error) from error
         return dict(zip(self._outputs, found, strict=True))
 
 
 def leaves_of(tree: PyTree) -> list[Shaped[np.ndarray, "..."]]:
-    """The leaves of arrays as models take and return them."""
+    """The leaves of a PyTree in the form of inputs and outputs of models."""
     return [np.asarray(leaf) for leaf in jax.tree.leaves(as_data(tree))]
 
 
-# ONNX allows nearly all operations on all types of numbers; ONNX Runtime, and its version for
-# browsers most of all, has kernels for 32 and 64 bits only, and few for unsigned numbers. So casts
-# are put around the operations that have no kernel.
+# ONNX allows nearly all operations on all types of numbers. ONNX Runtime, and in particular its
+# version for browsers, has kernels mostly for signed numbers of 32 and 64 bits. `add_casts`
+# therefore computes operations without a kernel in a wider type, between two casts.
 
 _WIDER: dict[int, int] = {
     TensorProto.BOOL: TensorProto.INT32,
@@ -151,18 +159,19 @@ _WIDER: dict[int, int] = {
     TensorProto.UINT16: TensorProto.INT32,
     TensorProto.UINT32: TensorProto.INT64,
 }
-"""The type in which an operation is computed instead. Casting back drops the upper bits, as
-arithmetic in the narrow type does."""
+"""The wider type in which an operation is computed. Casting back drops the upper bits, like
+arithmetic in the narrow type.
+"""
 
-_ANY_TYPE = {
+_ALL_KERNELS = {
     *("Cast", "Concat", "Constant", "Expand", "Gather", "GatherElements", "GatherND", "Identity"),
     *("Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze"),
     *("Transpose", "Unsqueeze", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"),
     *("BitShift", "If", "Loop", "Scan", "ConstantOfShape", "Range"),
 }
-"""Operations that have kernels for all types that we use."""
-_ANY_BOOLEAN = {"And", "Or", "Not", "Xor", "NonZero", "Equal"}
-_NOT_DATA = {
+"""Operations that have kernels for all types in our models."""
+_BOOLEAN_KERNELS = {"And", "Or", "Not", "Xor", "NonZero", "Equal"}
+_KEPT_INPUTS = {
     "Where": (0,),
     "Pad": (1, 3),
     "Tile": (1,),
@@ -174,24 +183,26 @@ _NOT_DATA = {
     "ReduceProd": (1,),
     "OneHot": (1,),
 }
-"""Inputs that are conditions, axes and sizes, and keep their types."""
+"""The inputs of operations that are conditions, axes and sizes, which keep their types."""
 
-_IN_RANGE = {"Where", "Max", "Min", "ReduceMax", "ReduceMin", "Sign"}
-"""Operations whose result is one of their inputs, or as small: in the wider type it is the same."""
-_SUMS = {"Add", "Sub"}
-"""Operations of whose results only the lower bits matter to one another."""
+_EXACT_IN_WIDER = {"Where", "Max", "Min", "ReduceMax", "ReduceMin", "Sign"}
+"""Operations whose result in the wider type always fits into the narrow type."""
+_EXACT_MODULO = {"Add", "Sub"}
+"""Operations whose results in the wider type may have wrong upper bits. The same operations can
+read such results, since upper bits do not change the lower bits of a sum.
+"""
 
 
 def add_casts(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Puts casts around the operations that have no kernel for the types of their inputs.
+    """Adds casts around the operations that have no kernel for the types of their inputs.
 
     **Arguments:**
 
-    - `model`: a model, whose types can be inferred.
+    - `model`: a model whose types can be inferred.
 
-    **Returns:** a model that computes the same.
+    **Returns:** a model with the same results.
     """
-    del model.graph.value_info[:]  # which may be wrong about shapes
+    del model.graph.value_info[:]  # its shapes may be wrong
     model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     _cast_in(model.graph, {})
     del model.graph.value_info[:]
@@ -199,7 +210,7 @@ def add_casts(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _cast_in(graph: onnx.GraphProto, outside: dict[str, int]) -> None:
-    """Puts casts into a graph. `outside` has the types of the values of the graph around it."""
+    """Adds casts to a graph and its subgraphs. `outside` has the types of values outside of it."""
     types = outside | {x.name: x.data_type for x in graph.initializer}
     for value in (*graph.value_info, *graph.input, *graph.output):
         types[value.name] = value.type.tensor_type.elem_type
@@ -216,30 +227,31 @@ def _cast_in(graph: onnx.GraphProto, outside: dict[str, int]) -> None:
 def _with_casts(
     node: onnx.NodeProto, types: dict[str, int], widened: dict[tuple[str, int], str]
 ) -> list[onnx.NodeProto]:
-    """A node, with the casts before and after it.
+    """A node together with its casts, in order.
 
     **Arguments:**
 
-    - `node`: the node, which is changed.
+    - `node`: the node, whose inputs and outputs are renamed.
     - `types`: the types of all values.
-    - `widened`: the names of values in wider types, by their own names and the wider type. With a
-        minus before the type, only the lower bits of these are right. It is added to.
+    - `widened`: the names of copies of values in wider types, by the name of the value and the
+        wider type; this function adds copies. A negative type marks a copy whose upper bits may be
+        wrong.
     """
-    kept = _NOT_DATA.get(node.op_type, ())
-    data = [(i, x) for i, x in enumerate(node.input) if x and i not in kept]
+    kept_inputs = _KEPT_INPUTS.get(node.op_type, ())
+    data = [(i, x) for i, x in enumerate(node.input) if x and i not in kept_inputs]
     narrow = next((types[x] for _, x in data if types.get(x) in _WIDER), None)
     # A scatter may combine several values for one place.
     reduces = any(x.name == "reduction" and x.s != b"none" for x in node.attribute)
-    if narrow is None or (node.op_type in _ANY_TYPE and not reduces):
+    if narrow is None or (node.op_type in _ALL_KERNELS and not reduces):
         return [node]
-    if narrow == TensorProto.BOOL and node.op_type in _ANY_BOOLEAN:
+    if narrow == TensorProto.BOOL and node.op_type in _BOOLEAN_KERNELS:
         return [node]
     wide = _WIDER[narrow]
     nodes = []
     for index, name in data:
         if types.get(name) != narrow:
             continue
-        if node.op_type in _SUMS and (name, -wide) in widened:
+        if node.op_type in _EXACT_MODULO and (name, -wide) in widened:
             node.input[index] = widened[name, -wide]
             continue
         if (name, wide) not in widened:
@@ -251,8 +263,8 @@ def _with_casts(
         if types.get(name) == narrow:
             node.output[index] = f"{name}_before_cast"
             nodes.append(_cast(node.output[index], name, narrow))
-            if node.op_type in _IN_RANGE | _SUMS:
-                sign = -1 if node.op_type in _SUMS else 1
+            if node.op_type in _EXACT_IN_WIDER | _EXACT_MODULO:
+                sign = -1 if node.op_type in _EXACT_MODULO else 1
                 widened[name, sign * wide] = node.output[index]
     return nodes
 

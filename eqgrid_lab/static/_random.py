@@ -1,8 +1,8 @@
 """Rewrites JAX programs without typed random keys, for export.
 
 Converters such as jax2onnx do not accept typed keys. `on_key_data` rewrites a function so that each
-key is an array of two integers, and random numbers come from integer arithmetic (Threefry). It
-traces JAX's own implementation, so results are equal to JAX's bit for bit.
+key is an array of two integers, and random numbers come from integer arithmetic (Threefry). The
+rewritten function traces JAX's own implementation, so its results equal JAX's results bit for bit.
 """
 
 import functools
@@ -21,7 +21,9 @@ from jaxtyping import Array, Float32, Shaped, UInt32
 from eqgrid.typing import PyTree
 
 _CALLS = ("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint")
+"""The primitives that call another program."""
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""The rotation distances of Threefry-2x32."""
 
 
 def as_data(tree: PyTree) -> PyTree[Shaped[Array, "..."]]:
@@ -34,8 +36,8 @@ def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
 
     **Arguments:**
 
-    - `data`: what `as_data` returned.
-    - `like`: a PyTree of the same structure, whose keys mark the leaves to convert.
+    - `data`: the result of `as_data`.
+    - `like`: a PyTree of the same structure, with keys at the leaves to convert.
     """
     return jax.tree.map(
         lambda x, old: jax.random.wrap_key_data(x) if _is_key(old) else x, data, like
@@ -50,17 +52,17 @@ def on_key_data(
     **Arguments:**
 
     - `function`: a function of arrays.
-    - `arguments`: examples of its arguments, whose values do not matter.
+    - `arguments`: example arguments, whose values do not matter.
 
-    **Returns:** the rewritten function, from the leaves of the arguments to the leaves of the
-    result; and the shapes and dtypes of the former.
+    **Returns:** the rewritten function, which maps the leaves of the arguments to the leaves of the
+    result; and the shapes and dtypes of the leaves of the arguments.
 
-    **Raises:** `ValueError` when keys are used in a way that cannot be written in this form.
+    **Raises:** `ValueError` when the function uses keys in an operation that cannot be rewritten.
     """
     traced = jax.make_jaxpr(function)(*arguments)
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in jax.tree.leaves(as_data(arguments))]
     for _ in range(2):  # the second pass rewrites the calls inside JAX's own random functions
-        run = functools.partial(_run, traced.jaxpr, traced.consts)
+        run = functools.partial(_run_program, traced.jaxpr, traced.consts)
         traced = jax.make_jaxpr(run)(*shapes)
     return core.jaxpr_as_fun(traced), shapes
 
@@ -69,8 +71,8 @@ def _is_key(x: Any) -> bool:
     return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
-def _run(jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *arguments: Array) -> list[Array]:
-    """Evaluates a program on key data."""
+def _run_program(jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *arguments: Array) -> list[Array]:
+    """Evaluates a program, with key data in place of all keys."""
     values: dict[core.Var, Array] = {}
 
     def read(x: core.Var | core.Literal) -> Array:
@@ -85,12 +87,12 @@ def _run(jaxpr: core.Jaxpr, consts: Sequence[ArrayLike], *arguments: Array) -> l
 
 
 def _evaluate(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Array]:
-    """The results of one operation."""
+    """Evaluates one operation of a program."""
     name, params = equation.primitive.name, equation.params
     if name in _RANDOM:
         return [_RANDOM[name](*inputs, **params)]
     if name == "iota_2x32_shape":
-        # The numbers of the entries of an array, as their upper and lower 32 bits.
+        # 0, 1, 2, ... in the shape of an array, as upper and lower 32 bits.
         shape = params["shape"]
         numbers = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
         upper = jnp.asarray(numbers >> np.uint64(32), jnp.uint32)
@@ -99,10 +101,11 @@ def _evaluate(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Arra
         return threefry(*inputs)
     if name in _CALLS:
         called = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
-        return _run(getattr(called, "jaxpr", called), getattr(called, "consts", ()), *inputs)
+        consts = getattr(called, "consts", ())
+        return _run_program(getattr(called, "jaxpr", called), consts, *inputs)
     if name == "cond":
         index, *rest = inputs
-        branches = [functools.partial(_run, x.jaxpr, x.consts) for x in params["branches"]]
+        branches = [functools.partial(_run_program, x.jaxpr, x.consts) for x in params["branches"]]
         return jax.lax.switch(index, branches, *rest)
     if name == "scan":
         return _scan(equation, inputs)
@@ -116,7 +119,7 @@ def _evaluate(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Arra
     keys = [_has_keys(x) for x in equation.invars]
     if not any(keys):
         return bind(*inputs)
-    # Other primitives act on both integers of a key alike, so map over their axis.
+    # All other primitives treat both integers of a key alike, so map over the axis of the integers.
     outputs = [-1 if _has_keys(x) else None for x in equation.outvars]
     try:
         return jax.vmap(bind, [-1 if key else None for key in keys], outputs)(*inputs)
@@ -132,31 +135,33 @@ def _has_keys(x: core.Var | core.Literal) -> bool:
 
 def _scan(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Array]:
     params = equation.params
-    fixed, carried = params["num_consts"], params["num_carry"]
-    own, first = inputs[:fixed], inputs[fixed : fixed + carried]
-    body = functools.partial(_run, params["jaxpr"].jaxpr, params["jaxpr"].consts, *own)
+    num_fixed, num_carried = params["num_consts"], params["num_carry"]
+    constants, inputs = inputs[:num_fixed], inputs[num_fixed:]
+    first, sequences = inputs[:num_carried], inputs[num_carried:]
+    program = params["jaxpr"]
+    body = functools.partial(_run_program, program.jaxpr, program.consts, *constants)
 
     def step(
         carry: tuple[Array, ...], xs: tuple[Array, ...]
     ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
         found = body(*carry, *xs)
-        return tuple(found[:carried]), tuple(found[carried:])
+        return tuple(found[:num_carried]), tuple(found[num_carried:])
 
-    rest = tuple(inputs[fixed + carried :])
     last, rows = jax.lax.scan(
-        step, tuple(first), rest, length=params["length"], reverse=params["reverse"]
+        step, tuple(first), tuple(sequences), length=params["length"], reverse=params["reverse"]
     )
     return [*last, *rows]
 
 
 def _while(equation: core.JaxprEqn, inputs: Sequence[Array]) -> Sequence[Array]:
     params = equation.params
-    asked, fixed = params["cond_nconsts"], params["body_nconsts"]
+    num_test, num_fixed = params["cond_nconsts"], params["body_nconsts"]
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
-    of_test, of_body, first = inputs[:asked], inputs[asked : asked + fixed], inputs[asked + fixed :]
+    test_constants, inputs = inputs[:num_test], inputs[num_test:]
+    body_constants, first = inputs[:num_fixed], inputs[num_fixed:]
     return jax.lax.while_loop(
-        lambda carry: _run(test.jaxpr, test.consts, *of_test, *carry)[0],
-        lambda carry: tuple(_run(body.jaxpr, body.consts, *of_body, *carry)),
+        lambda carry: _run_program(test.jaxpr, test.consts, *test_constants, *carry)[0],
+        lambda carry: tuple(_run_program(body.jaxpr, body.consts, *body_constants, *carry)),
         tuple(first),
     )
 
@@ -168,12 +173,12 @@ def threefry(
     count2: UInt32[Array, "..."],
 ) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
     """Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-    2011), in additions, shifts and exclusive ors.
+    2011), computed with additions, shifts and exclusive ors.
 
     **Arguments:**
 
-    - `key1`, `key2`: the key.
-    - `count1`, `count2`: the block of the counter.
+    - `key1`, `key2`: the two integers of the key.
+    - `count1`, `count2`: the two integers of the counter.
 
     **Returns:** two random numbers.
     """
@@ -190,44 +195,45 @@ def threefry(
     return x, y
 
 
-def _each(function: Callable[..., Array], axes: int, *arrays: Shaped[Array, "..."]) -> Array:
+def _map_axes(function: Callable[..., Array], axes: int, *arrays: Shaped[Array, "..."]) -> Array:
     """Maps a function over the first axes of arrays."""
     for _ in range(axes):
         function = jax.vmap(function)
     return function(*arrays)
 
 
-def _as_float(bits: UInt32[Array, "..."], *, new_dtype: object) -> Float32[Array, "..."]:
-    """The float32 with these bits, exactly; it must not be subnormal. A table has the sign and
-    power of two, which are multiplied by the mantissa.
+def _bits_to_float(bits: UInt32[Array, "..."], *, new_dtype: object) -> Float32[Array, "..."]:
+    """The float32 with these bits, which must not be subnormal. The result is exact: a table
+    contains the signed powers of two, which are multiplied by the mantissa.
     """
     if new_dtype != jnp.float32 or bits.dtype != jnp.uint32:
         raise ValueError(f"Bits of {bits.dtype} cannot be read as {new_dtype}.")
     powers = np.arange(512, dtype=np.uint32) << np.uint32(23)
     table = jnp.asarray(powers.view(np.float32))
     mantissa = (bits & jnp.uint32(0x7FFFFF)).astype(jnp.int32).astype(jnp.float32)
-    which = jax.lax.shift_right_logical(bits, jnp.uint32(23)).astype(jnp.int32)
-    return table[which] * (1 + mantissa * np.float32(2**-23))
+    exponent = jax.lax.shift_right_logical(bits, jnp.uint32(23)).astype(jnp.int32)
+    return table[exponent] * (1 + mantissa * np.float32(2**-23))
 
 
 _RANDOM: dict[str, Callable[..., Array]] = {
-    "random_split": lambda keys, *, shape: _each(
+    "random_split": lambda keys, *, shape: _map_axes(
         lambda key: threefry_prng_impl.split(key, shape), keys.ndim - 1, keys
     ),
-    "random_bits": lambda keys, *, bit_width, shape: _each(
+    "random_bits": lambda keys, *, bit_width, shape: _map_axes(
         lambda key: threefry_prng_impl.random_bits(key, bit_width, shape), keys.ndim - 1, keys
     ),
-    "random_fold_in": lambda keys, data: _each(
+    "random_fold_in": lambda keys, data: _map_axes(
         threefry_prng_impl.fold_in,
         keys.ndim - 1,
         keys,
         jnp.broadcast_to(data.astype(jnp.uint32), keys.shape[:-1]),
     ),
-    "random_seed": lambda seeds, *, impl: _each(threefry_prng_impl.seed, seeds.ndim, seeds),
+    "random_seed": lambda seeds, *, impl: _map_axes(threefry_prng_impl.seed, seeds.ndim, seeds),
     "stack": lambda *arrays, axis, **_: jnp.concatenate(
         [jnp.expand_dims(x, axis) for x in arrays], axis
     ),
-    "bitcast_convert_type": _as_float,
+    "bitcast_convert_type": _bits_to_float,
     "random_wrap": lambda data, *, impl: data,
     "random_unwrap": lambda keys: keys,
 }
+"""The primitives that need their own implementation on key data, by name."""

@@ -1,4 +1,4 @@
-"""All pictures that a world can show, found without playing it."""
+"""Draws all pictures that a world can show, without playing games in it."""
 
 import dataclasses
 import itertools
@@ -29,23 +29,25 @@ from ..base import UsageError
 CELL_PIXELS = 96
 """The side of a cell in pixels; pages show it at other sizes."""
 _COLUMNS = 16
-_LARGEST, _MEAN = 48, 1.0
-"""How much the colours of pictures may differ, of 255, that are put together from parts: edges
-that were smoothed apart differ a little from edges that were smoothed together."""
+_MAX_DIFFERENCE, _MEAN_DIFFERENCE = 48, 1.0
+"""The maximum and the mean difference of colours (0 to 255) between a picture and an overlay of its
+layers. They differ slightly at edges, since the edges of each layer were smoothed separately.
+"""
 
 
 @final
 class Sheet(msgspec.Struct, frozen=True):
-    """The pictures of a world, and which of them, one over the other, show what.
+    """The index of the pictures of a world. Pictures are numbered in the rows of the image file.
 
     - `side`, `columns`: the side of a picture in pixels, and the number of pictures in a row of the
         file.
     - `codes`: the number of object codes.
-    - `tiles`: for each cell in row-major order, its entry in `looks`.
-    - `looks`: for each kind of bare cell, the pictures by `lying + codes * (timer + 1)`.
-    - `agents`: for each agent, the pictures by `direction + 4 * (held + codes * extra)`, in which
-        `extra` reads the agent's truth values as binary digits, the first one first.
-    - `marks`: the pictures over a cell by its mark.
+    - `tiles`: for each cell in row-major order, the index of its bare cell in `looks`.
+    - `looks`: for each kind of bare cell, a list of pictures to draw over each other, by
+        `lying + codes * (timer + 1)`. Without a timer, the key is `lying`.
+    - `agents`: for each agent, its picture by `direction + 4 * (held + codes * extra)`. `extra` is
+        the number whose binary digits are the agent's Boolean values, the highest digit first.
+    - `marks`: the picture over a cell, by the mark of the cell.
     """
 
     side: int
@@ -60,12 +62,12 @@ class Sheet(msgspec.Struct, frozen=True):
 @final
 @dataclasses.dataclass
 class _Pictures:
-    """Distinct pictures, by their numbers."""
+    """Distinct pictures and their numbers."""
 
     numbers: dict[bytes, int] = dataclasses.field(default_factory=dict)
 
     def add(self, picture: UInt8[np.ndarray, "cell cell channels"]) -> int:
-        """The number of a picture, which is new if there is no equal one."""
+        """The number of a picture. Equal pictures have the same number."""
         if picture.shape[-1] == 3:
             picture = np.concatenate([picture, np.full_like(picture[..., :1], 255)], axis=-1)
         return self.numbers.setdefault(picture.tobytes(), len(self.numbers))
@@ -86,37 +88,42 @@ def draw_sheet(
 ) -> tuple[Sheet, UInt8[np.ndarray, "pixel_rows pixel_cols 4"]]:
     """Draws all pictures that a world can show.
 
-    What a picture can show is the product of its parts: a bare cell with any object and any time on
-    its timer, and over it any agent with any object. No game has to be played to find them, and
-    none can be missing.
+    The pictures of cells combine each bare cell with each object and each time on its timer. The
+    pictures of agents, which are drawn over cells, combine each agent with each object that it can
+    hold. So no picture can be missing.
 
     **Arguments:**
 
     - `layout`: the layout of the world, in NumPy arrays.
     - `extra`: the `Bodies.extra` of a state.
 
-    **Returns:** the sheet, and the image with its pictures.
+    **Returns:** the sheet, and the image with the pictures.
 
-    **Raises:** `UsageError` when the number of pictures cannot be known.
+    **Raises:** `UsageError` when the world has marks over cells, or agents with an unlimited number
+    of pictures.
     """
     kinds, bare, pictures = layout.kinds, bare_looks(layout), _Pictures()
     if kinds.overlay is not None:
         raise UsageError("A page without a server cannot draw the marks over cells of this world.")
     distinct = list(dict.fromkeys(bare))
     sheet = Sheet(
-        CELL_PIXELS,
-        _COLUMNS,
-        kinds.num_codes,
-        [distinct.index(look) for look in bare],
-        [_cell_pictures(layout, look, pictures) for look in distinct],
-        _agent_pictures(kinds, len(layout.start.bodies.position), extra, pictures),
-        {},
+        side=CELL_PIXELS,
+        columns=_COLUMNS,
+        codes=kinds.num_codes,
+        tiles=[distinct.index(look) for look in bare],
+        looks=[_cell_pictures(layout, look, pictures) for look in distinct],
+        agents=_agent_pictures(kinds, len(layout.start.bodies.position), extra, pictures),
+        marks={},
     )
     return sheet, pictures.as_image()
 
 
 def _cell_pictures(layout: Layout, bare: Look, pictures: _Pictures) -> dict[int, list[int]]:
-    """The pictures of one bare cell with all objects and all times."""
+    """Draws one bare cell with all objects and all times. **Returns:** an entry of `Sheet.looks`.
+
+    To keep the number of pictures small, an object is a layer over the bare cell if both layers
+    look like the whole picture, and a timer is a layer that is reused for all objects that it fits.
+    """
     kinds, found = layout.kinds, {}
     kind = kinds.tiles[bare.tile]
     under = draw_look(kinds, bare, CELL_PIXELS)
@@ -126,16 +133,16 @@ def _cell_pictures(layout: Layout, bare: Look, pictures: _Pictures) -> dict[int,
         whole, layers = draw_look(kinds, look, CELL_PIXELS), [under]
         if lying != NOTHING:
             over = draw_over_look(kinds, look, CELL_PIXELS)
-            layers = [under, over] if _close(_put_over(under, over), whole) else [whole]
+            layers = [under, over] if _are_close(_overlay(under, over), whole) else [whole]
         found[lying] = [pictures.add(layer) for layer in layers]
         last = IDLE if kind.duration is None else int(kind.duration(layout.params, lying))
         for timer in range(last + 1):
             look = bare._replace(lying=lying, timer=timer, duration=last if timer > 0 else 0)
             timed, known = draw_look(kinds, look, CELL_PIXELS), patches.setdefault(timer, [])
-            fitting = (x for x in known if _close(_put_over(whole, x), timed))
+            fitting = (x for x in known if _are_close(_overlay(whole, x), timed))
             patch = next(fitting, None)
             if patch is None:
-                # The pixels that differ, as a picture to put over the first one.
+                # A layer of the pixels that differ from the picture without a timer.
                 differs = (whole != timed).any(axis=-1, keepdims=True)
                 patch = np.concatenate([timed * differs, differs * np.uint8(255)], axis=-1)
                 patch = patch.astype(np.uint8)
@@ -148,7 +155,7 @@ def _cell_pictures(layout: Layout, bare: Look, pictures: _Pictures) -> dict[int,
 def _agent_pictures(
     kinds: Kinds, agents: int, extra: PyTree, pictures: _Pictures
 ) -> list[dict[int, int]]:
-    """The pictures of each agent with all objects that it can hold."""
+    """Draws each agent with all objects that it can hold. **Returns:** `Sheet.agents`."""
     codes = kinds.num_codes
     read = {code: kinds.read(code) for code in range(1, codes)}
     carried = [NOTHING, *(code for code, kind in read.items() if kind and kind[0].carryable)]
@@ -166,9 +173,9 @@ def _agent_pictures(
 def _extras(
     kinds: Kinds, floor: Look, look: AgentLook, extra: PyTree
 ) -> Iterator[tuple[int, tuple[bool, ...]]]:
-    """The further numbers of an agent that its picture can show, with their index.
+    """All values of the extra state of an agent that its picture can show, with their index.
 
-    **Raises:** `UsageError` when they are not truth values, and the picture shows them.
+    **Raises:** `UsageError` when the picture shows the extra state, and it is not Boolean.
     """
     leaves = [np.asarray(leaf).reshape(len(leaf), -1) for leaf in jax.tree.leaves(extra)]
     size = sum(leaf.shape[1] for leaf in leaves)
@@ -176,8 +183,8 @@ def _extras(
         yield from enumerate(itertools.product((False, True), repeat=size))
         return
     try:
-        draw_over_look(kinds, floor._replace(agent=look._replace(extra=(_Unread(),) * size)), 16)
-    except _Read:
+        draw_over_look(kinds, floor._replace(agent=look._replace(extra=(_Sentinel(),) * size)), 16)
+    except _WasRead:
         raise UsageError(
             "A page without a server cannot draw the agents of this world, whose pictures "
             "contain numbers without a known range."
@@ -185,29 +192,29 @@ def _extras(
     yield 0, ()
 
 
-class _Read(Exception):
-    """A number of an agent is read."""
+class _WasRead(Exception):
+    """Raised when a picture shows a `_Sentinel`."""
 
 
 @final
-class _Unread:
-    """Stands for a number that a picture does not show."""
+class _Sentinel:
+    """A placeholder for a number that a picture should not show. Each use raises `_WasRead`."""
 
     def _read(self, *_: object) -> NoReturn:
-        raise _Read
+        raise _WasRead
 
     __int__ = __index__ = __bool__ = __float__ = __str__ = __format__ = __eq__ = __hash__ = _read
     __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __lt__ = __gt__ = __le__ = __ge__ = _read
 
 
-def _put_over(
+def _overlay(
     under: UInt8[np.ndarray, "cell cell 3"], over: UInt8[np.ndarray, "cell cell 4"]
 ) -> UInt8[np.ndarray, "cell cell 3"]:
-    """One picture over another, as a canvas puts them."""
+    """A picture drawn over another picture, as the canvas of a browser does."""
     share = over[..., 3:] / np.float32(255)
     return (under * (1 - share) + over[..., :3] * share).round().astype(np.uint8)
 
 
-def _close(one: UInt8[np.ndarray, "*shape"], other: UInt8[np.ndarray, "*shape"]) -> bool:
+def _are_close(one: UInt8[np.ndarray, "*shape"], other: UInt8[np.ndarray, "*shape"]) -> bool:
     difference = np.abs(one.astype(int) - other.astype(int))
-    return bool(difference.max() <= _LARGEST and difference.mean() <= _MEAN)
+    return bool(difference.max() <= _MAX_DIFFERENCE and difference.mean() <= _MEAN_DIFFERENCE)

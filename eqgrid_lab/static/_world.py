@@ -1,4 +1,4 @@
-"""The functions of a world that run in a page: its start, its step, and a policy alone."""
+"""The functions that are exported for a page: the start and the step of a world, and a policy."""
 
 import functools
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from ..play import Place
 
 @final
 class PersonOrPartner(AbstractPartner):
-    """Acts for a person or as a partner. An array selects one of both.
+    """Takes the action of a person or of a partner, as an array selects.
 
     **Arguments:**
 
-    - `partner`: the partner.
+    - `partner`: the partner, whose memory is updated in both cases.
     - `pressed`: the action of the person.
-    - `person`: whether a person acts. The partner's memory is updated even then.
+    - `person`: whether the person acts.
     """
 
     partner: AbstractPartner
@@ -52,7 +52,7 @@ class PersonOrPartner(AbstractPartner):
 
 
 class Shown(NamedTuple):
-    """What a page draws of a state: `LookCodes`, without what no page draws."""
+    """The part of a state that a page draws: the fields of `LookCodes` that pages need."""
 
     lying: Int[Array, " cells"]
     timer: Int[Array, " cells"]
@@ -63,10 +63,10 @@ class Shown(NamedTuple):
 
 
 class Started(NamedTuple):
-    """What `PageWorld.start` returns.
+    """The result of `PageWorld.start`.
 
     - `state`: the leaves of the `PlayState`.
-    - `shown`: what a page draws.
+    - `shown`: the part of the state that a page draws.
     """
 
     state: list[Array]
@@ -74,14 +74,14 @@ class Started(NamedTuple):
 
 
 class Stepped(NamedTuple):
-    """What `PageWorld.step` returns.
+    """The result of `PageWorld.step`.
 
     - `state`: the leaves of the `PlayState` after the step.
     - `action`, `reward`: the action and the reward of each agent.
     - `returns`: the return of each agent so far.
     - `finished`: whether the episode has ended.
-    - `observation`: the leaves of what the agents observed before the step.
-    - `shown`: what a page draws of the state after it.
+    - `observation`: the leaves of the agents' observations before the step.
+    - `shown`: the part of the state after the step that a page draws.
     """
 
     state: list[Array]
@@ -95,43 +95,43 @@ class Stepped(NamedTuple):
 
 @final
 class PageWorld:
-    """A world with a partner for every seat, in which people can take any of the seats.
+    """A world with the same partner in every seat, in which people can take any seat.
 
-    Its functions take and return lists of arrays, as programs in other formats do.
+    The methods take and return lists of arrays, as exported programs do.
     """
 
     def __init__(self, place: Place, partner: AbstractPartner, observed: AbstractEnv):
         """**Arguments:**
 
         - `place`: the world.
-        - `partner`: the partner that acts where no person does.
-        - `observed`: the same game with the observations that `step` returns.
+        - `partner`: the partner that acts in seats without a person.
+        - `observed`: the same game, with the observations that `step` returns.
         """
         self.place, self._partner, self._observed = place, partner, observed
         self._agents = place.env.num_agents
         first = start_play(place.env, self._team(*map(jnp.asarray, self.nobody)), jax.random.key(0))
         arrays, self._rest = eqx.partition(first, eqx.is_array)
-        self._form = jax.tree.structure(arrays)
-        self.size = self._form.num_leaves
-        remembered = jax.tree.leaves(eqx.filter(first.carries, eqx.is_inexact_array))
-        leaves, known = jax.tree.leaves(arrays), {id(leaf) for leaf in remembered}
-        self.memory = frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in known)
-        """The numbers of the leaves of a state in which a policy remembers fractions."""
+        self._structure = jax.tree.structure(arrays)
+        self.size = self._structure.num_leaves
+        memory_leaves = jax.tree.leaves(eqx.filter(first.carries, eqx.is_inexact_array))
+        leaves, memory_ids = jax.tree.leaves(arrays), {id(leaf) for leaf in memory_leaves}
+        self.memory = frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in memory_ids)
+        """The indices of the leaves of a state that are recurrent states of a policy (floats)."""
         seen = eqx.filter_eval_shape(observed.observe, first.env_state)
         self.observed_arrays = len(jax.tree.leaves(seen))
 
     @functools.cached_property
     def nobody(self) -> tuple[Int[np.ndarray, "agents *choices"], Bool[np.ndarray, " agents"]]:
-        """The further arguments of `step` if there are no people."""
+        """The arguments `pressed` and `person` of `step` without people."""
         pressed = np.stack([np.asarray(self.place.idle)] * self._agents)
         return pressed, np.zeros(self._agents, bool)
 
     def start(self, key: PRNGKeyArray) -> Started:
-        """The game before its first step.
+        """Starts a game.
 
         **Arguments:**
 
-        - `key`: the source of its randomness: `jax.random.key(seed)`.
+        - `key`: the source of randomness of the game: `jax.random.key(seed)`.
         """
         state = start_play(self.place.env, self._team(*map(jnp.asarray, self.nobody)), key)
         return Started(self._leaves(state), self._shown(state))
@@ -146,9 +146,9 @@ class PageWorld:
 
         **Arguments:**
 
-        - `state`: the leaves of the game before it.
-        - `pressed`: the actions of people; actions of other seats do not count.
-        - `person`: in which seats there are people.
+        - `state`: the leaves of the `PlayState` before the step.
+        - `pressed`: the actions of people; the actions of other seats have no effect.
+        - `person`: whether a person acts in each seat.
         """
         before = self.play_state(state)
         seen = self._observed.observe(before.env_state)
@@ -164,8 +164,8 @@ class PageWorld:
         )
 
     def play_state(self, state: Sequence[Array]) -> PlayState:
-        """The game with these leaves."""
-        return eqx.combine(jax.tree.unflatten(self._form, list(state)), self._rest)
+        """The `PlayState` with these leaves."""
+        return eqx.combine(jax.tree.unflatten(self._structure, list(state)), self._rest)
 
     def _team(
         self, pressed: Int[Array, "agents *choices"], person: Bool[Array, " agents"]
@@ -181,6 +181,7 @@ class PageWorld:
 
     def _shown(self, state: PlayState) -> Shown:
         codes = look_codes(self.place.grid.layout, unwrap_state(state.env_state))
+        # The Boolean values of an agent are the binary digits of its entry in `Sheet.agents`.
         flags = [leaf for leaf in codes.extra if leaf.dtype == bool]
         index = jnp.zeros(self._agents, jnp.int32)
         if len(flags) == len(codes.extra):
@@ -192,7 +193,7 @@ class PageWorld:
 
 @final
 class PagePolicy:
-    """A policy alone, for programs that bring their own world.
+    """A policy without a world, for programs with their own world.
 
     **Arguments:**
 
@@ -202,21 +203,21 @@ class PagePolicy:
     def __init__(self, policy: TrainedPolicy):
         self._policy = policy
         arrays, self._rest = eqx.partition(policy.initial_carry(), eqx.is_array)
-        self.carry, self._carry_form = jax.tree.flatten(arrays)
-        shapes, self._form = jax.tree.flatten(policy.observation)
+        self.carry, self._carry_structure = jax.tree.flatten(arrays)
+        shapes, self._structure = jax.tree.flatten(policy.observation)
         self.observation = [jnp.zeros(x.shape, x.dtype) for x in shapes]
 
     def __call__(
         self, observation: Sequence[Array], carry: Sequence[Array]
     ) -> tuple[Float[Array, "agents out"], list[Array]]:
-        """The outputs of the actor, such as logits, and the leaves of the next memory.
+        """Computes the outputs of the actor, such as logits, and the leaves of the next memory.
 
         **Arguments:**
 
         - `observation`: the leaves of the observations of all agents, before normalisation.
-        - `carry`: the leaves of the memory: `self.carry` at the start of an episode.
+        - `carry`: the leaves of the memory; at the start of an episode, `self.carry`.
         """
-        memory = eqx.combine(jax.tree.unflatten(self._carry_form, list(carry)), self._rest)
-        seen = jax.tree.unflatten(self._form, list(observation))
+        memory = eqx.combine(jax.tree.unflatten(self._carry_structure, list(carry)), self._rest)
+        seen = jax.tree.unflatten(self._structure, list(observation))
         output, memory = self._policy.outputs(seen, memory)
         return output, jax.tree.leaves(eqx.filter(memory, eqx.is_array))

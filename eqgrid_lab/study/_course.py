@@ -1,4 +1,4 @@
-"""The course of a study: what each person sees next, and what becomes of it."""
+"""Runs a study: decides what each person sees next, opens games, and records their ends."""
 
 import asyncio
 import contextlib
@@ -38,6 +38,8 @@ _SILENT = 10.0
 @final
 @dataclasses.dataclass
 class _Waiting:
+    """A waiting person: the stage, when the wait began, and when the page last sent a request."""
+
     stage: int
     since: float
     seen: float
@@ -51,13 +53,13 @@ class WaitingRoom:
     def __init__(self, now: Callable[[], float] = time.monotonic):
         """**Arguments:**
 
-        - `now`: the time in seconds since any moment.
+        - `now`: returns the time in seconds, with any origin.
         """
         self._now = now
         self._waiting: dict[int, _Waiting] = {}
 
     def enter(self, person: int, stage: int) -> bool:
-        """Notes that a person waits at a stage.
+        """Records that a person waits at a stage.
 
         **Returns:** whether the person is new in the room, or returns after silence.
         """
@@ -69,23 +71,23 @@ class WaitingRoom:
         return new
 
     def leave(self, person: int) -> None:
-        """Calls a person out of the room."""
+        """Removes a person from the room, and ends the person's `wait`."""
         own = self._waiting.pop(person, None)
         if own is not None:
             own.called.set()
 
     def waited(self, person: int) -> float:
-        """For how many seconds a person has waited; 0 for a person who does not wait."""
+        """The number of seconds that a person has waited; 0 for a person who does not wait."""
         own = self._waiting.get(person)
         return 0.0 if own is None else self._now() - own.since
 
     def others(self, stage: int, busy: Collection[int]) -> list[int]:
-        """The people with whom a person could play, of whom the first one waited longest.
+        """The people who wait at a stage, the longest wait first. Silent people are left out.
 
         **Arguments:**
 
-        - `stage`: the stage of the person.
-        - `busy`: the person, and people who are about to play.
+        - `stage`: the stage.
+        - `busy`: people to leave out.
         """
         found = [
             (own.since, other)
@@ -96,8 +98,8 @@ class WaitingRoom:
         return [other for _, other in sorted(found)]
 
     async def wait(self, person: int, seconds: float) -> None:
-        """Returns when a person is called, or after some seconds; immediately if this person is not
-        waiting.
+        """Returns when a person leaves the room, or after some seconds. Returns immediately if the
+        person is not in the room.
         """
         own = self._waiting.get(person)
         if own is not None:
@@ -120,32 +122,32 @@ _ENDINGS = {
     "stopped": STOPPED,
 }
 _ABSENT = 90.0
-"""After how many seconds without a word a person gives up the place in the study."""
+"""A person without a request for this many seconds no longer counts as present."""
 _ALONE = (60.0, 60.0, 600.0)
 """`Terms.patience` of a game with one person."""
 _TOGETHER = (30.0, 20.0, 60.0)
 """`Terms.patience` of a game of several people, who wait for each other."""
 _NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
-"""Seconds between two tries to record a result, and the total time for tries while the server
-closes.
+"""The seconds between two attempts to record a result, and the total time for attempts while the
+server closes.
 """
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
-"""The shortest and the longest long-poll of a waiting page, in seconds."""
+"""The minimum and maximum duration of the long-poll of a waiting page, in seconds."""
 
 
 @final
 class Course:
     """A running study.
 
-    It contains the running games and the people who wait. All other state is in the database, so
-    people continue at the same place after a restart of the server.
+    Only the running games and the waiting people are in memory. All other state is in the database,
+    so people continue at the same place after a restart of the server.
 
     **Arguments:**
 
     - `plan`: the plan, which `check_plan` has accepted.
-    - `people`: the data.
+    - `people`: the database.
     - `hall`: the games.
-    - `now`: the time in seconds since any moment, for people who wait.
+    - `now`: returns the time in seconds, with any origin, for people who wait.
     """
 
     def __init__(
@@ -154,18 +156,19 @@ class Course:
         self.plan, self.people, self.hall = plan, people, hall
         self._room = WaitingRoom(now)
         self._closing = False
-        self._playing: dict[int, tuple[str, str]] = {}
+        # All by the number of the person.
+        self._playing: dict[int, tuple[str, str]] = {}  # the file of the game, the seat's token
         self._opening: set[int] = set()
         self._clients: dict[int, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def stopped(self) -> bool:
-        """Whether nobody can join, and no new game begins."""
+        """Whether the study is stopped: nobody can join, and no new game begins."""
         return self.people.fact("stopped") is not None
 
     def stop(self, on: bool) -> None:
-        """Stops the study, or continues it."""
+        """Stops the study (`on`), or continues it."""
         if on != self.stopped:
             with self.people.together():
                 self.people.set_fact("stopped", "yes" if on else None)
@@ -180,10 +183,17 @@ class Course:
         parameters: Mapping[str, str] = MappingProxyType({}),
         client: str = "",
     ) -> Person:
-        """Adds a person, unless one with this token is there already.
+        """Returns the person with this token, or adds a new person.
 
-        **Raises:** `UsageError` when there is no place, none for the network address `client`, or
-        no id with `id_once`.
+        **Arguments:**
+
+        - `id`: the id in the address, if any.
+        - `token`: the secret token of the page.
+        - `parameters`: the other parameters of the address.
+        - `client`: the network address.
+
+        **Raises:** `UsageError` when the study is full or stopped, too many people of the same
+        network address take part, or the id is missing and the plan has `id_once`.
         """
         if (known := self.people.find(token)) is not None:
             return known
@@ -213,28 +223,28 @@ class Course:
         return person
 
     def place(self, person: Person) -> str:
-        """A key for the person's position in the plan. Answers include it, so that a late answer is
-        not stored for another position.
+        """A key for the person's position in the plan. A page sends the key with its answers, so a
+        late answer is not stored for another position.
         """
         return f"{person.stage}.{person.game}.{int(person.asked)}"
 
     async def wait(self, person: Person) -> None:
-        """Returns when somebody who waits has a game, or after some seconds."""
+        """Returns when a waiting person has a game, or after some seconds."""
         if person.person in self._opening:
             await asyncio.sleep(_SHORTEST_WAIT)
         else:
             await self._room.wait(person.person, _LONGEST_WAIT)
 
     async def show(self, person: Person) -> dict[str, object]:
-        """What the page of a person shows: a text, questions, a game, a wait, or the end.
+        """The content of the page of a person: a text, questions, a game, a wait, or the end.
 
         **Raises:** `UsageError` and `OSError` when a game cannot be opened.
         """
         if person.outcome is not None or person.stage >= len(self.plan.stage):
-            return self._end(person)
-        if (outcome := self._why_not(person)) is not None:
+            return self._last_page(person)
+        if (outcome := self._forced_outcome(person)) is not None:
             self._finish(person, outcome)
-            return self._end(person._replace(outcome=outcome))
+            return self._last_page(person._replace(outcome=outcome))
         self.people.seen(person.person)
         stage = self.plan.stage[person.stage]
         done = 0.0
@@ -243,24 +253,22 @@ class Course:
         progress = (person.stage + done) / len(self.plan.stage)
         at = {"at": self.place(person), "progress": progress}
         if isinstance(stage, Consent):
-            return {**at, "kind": "consent", **_texts(stage), "agree": stage.agree}
+            text = {"title": stage.title, "text": stage.text, "agree": stage.agree}
+            return {**at, "kind": "consent", **text}
         if isinstance(stage, Reading):
-            return {**at, "kind": "text", **_texts(stage)}
+            return {**at, "kind": "text", "title": stage.title, "text": stage.text}
         if isinstance(stage, Questions):
-            return {**at, "kind": "questions", "title": stage.title, **_asked(stage.question)}
+            return {**at, **_questions_page(stage.title, stage.question)}
         if isinstance(stage, Games) and person.asked:
-            return {
-                **at,
-                "kind": "questions",
-                "title": _number(person, stage),
-                **_asked(stage.after),
-            }
-        return {**at, **await self._game(person, stage)}
+            return {**at, **_questions_page(_game_title(person, stage), stage.after)}
+        return {**at, **await self._current_game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
-        """Takes the answers of a person, or the confirmation that a text was read, and continues.
+        """Stores the answers of a person, or the confirmation that a text was read, and moves the
+        person on.
 
-        **Returns:** why they cannot be accepted, in a sentence; `None` if they can.
+        **Returns:** a sentence that explains why the answers are not valid; `None` if they are
+        valid.
         """
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return None
@@ -297,7 +305,7 @@ class Course:
         return None
 
     def leave(self, person: Person) -> None:
-        """Ends the study for a person who stops taking part, and the game of this person."""
+        """Ends the study, and the current game, for a person who stops taking part."""
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return
         with self.people.together():
@@ -310,10 +318,10 @@ class Course:
     def order(self, person: int, stage: int) -> list[int]:
         """The order in which a person plays the games of a stage.
 
-        People who decline or fail a tutorial have no order, and orders of people who leave are
-        given again, so that those who play are spread over all of them. Where people play with each
-        other, people who come together have the same order.
-        Still, a person may play a game earlier that another one waits for.
+        An order is assigned when a person reaches the stage, and the order of a person who leaves
+        is assigned again, so the people who play are spread over all orders. In a stage with games
+        of several people, people who arrive together have the same order. A person may still play
+        a later game first if another person waits for this game.
         """
         games = self.plan.stage[stage]
         if isinstance(games, Tutorial):
@@ -332,12 +340,12 @@ class Course:
         return numbers
 
     def players(self, file: str) -> list[int]:
-        """The people in a game."""
+        """The numbers of the people in a running game."""
         return [person for person, (name, _) in self._playing.items() if name == file]
 
     async def close(self) -> None:
-        """Ends the running games, which their people play again when the server is back, and
-        waits until everything is noted.
+        """Ends the running games, and waits until their results are recorded. People play these
+        games again after a restart of the server.
         """
         self._closing = True
         await self.hall.close()
@@ -345,34 +353,39 @@ class Course:
 
     # ---- Games ------------------------------------------------------------------------------
 
-    async def _game(self, person: Person, stage: Tutorial | Games) -> dict[str, object]:
-        """The game of a person, which continues, or is opened now, or waits for another person."""
+    async def _current_game(self, person: Person, stage: Tutorial | Games) -> dict[str, object]:
+        """The page of a game: the running game of a person, a game that is opened now, or a wait
+        for another person.
+        """
         me = person.person
-        opening = me in self._opening  # by another window, or by who came second
-        if opening or not (me in self._playing or await self._begin(person)):
+        opening = me in self._opening  # by another window, or by a partner who arrived later
+        if opening or not (me in self._playing or await self._start_game(person)):
             return {"kind": "waiting", "text": self.plan.waiting}
         file, token = self._playing[me]
         tutorial = isinstance(stage, Tutorial)
-        note = stage.text if tutorial else _number(person, stage)
+        note = stage.text if tutorial else _game_title(person, stage)
         again = tutorial and self.people.num_played(me, person.stage, 0) > 0
         return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
 
-    async def _begin(self, person: Person) -> bool:
-        """Opens the next game of a person: one for which other people wait, if it is left to all of
-        them. After the patience of the person, those who are there play, or the fallback does.
+    async def _start_game(self, person: Person) -> bool:
+        """Opens the next game of a person, if possible.
 
-        **Returns:** whether there is one; otherwise, wait.
+        A game for which enough other people wait comes first. If the person's next game needs other
+        people, the person waits. After `Plan.patience` seconds, the game begins with the people who
+        are present, or with the fallback partner.
+
+        **Returns:** whether a game was opened.
         """
-        me, number = person.person, self._to_play(person)[0]
+        me, number = person.person, self._games_left(person)[0]
         planned = self._planned(person.stage, number)
-        waits = planned.partner == PERSON
-        if waits and self._room.enter(me, person.stage):
+        with_people = planned.partner == PERSON
+        if with_people and self._room.enter(me, person.stage):
             self.people.note(me, "waits")
         for shared, people in self._groups(person):
             if len(people) == self._planned(person.stage, shared).people:
                 await self._open(people, shared, PERSON)
                 return True
-        if not waits:
+        if not with_people:
             await self._open([person], number, planned.partner)
             return True
         if self._room.waited(me) < self.plan.patience:
@@ -383,29 +396,36 @@ class Course:
         return True
 
     def _planned(self, stage: int, number: int) -> PlannedGame:
+        """A game of a stage, by its number in the plan."""
         games = self.plan.stage[stage]
         assert isinstance(games, Games | Tutorial)
         return games.game[number] if isinstance(games, Games) else games.game
 
-    def _to_play(self, person: Person) -> list[int]:
-        """The games of a stage that are left to a person, in order."""
+    def _games_left(self, person: Person) -> list[int]:
+        """The games of a stage that a person has not yet played, in order. A tutorial stays in the
+        list, since a person can play it several times.
+        """
         stage = self.plan.stage[person.stage]
-        played = self.people.played(person.person, person.stage)
         order = self.order(person.person, person.stage)
-        left = [number for number in order if number not in played]
-        return left if isinstance(stage, Games) else order
+        if isinstance(stage, Tutorial):
+            return order
+        played = self.people.played(person.person, person.stage)
+        return [number for number in order if number not in played]
 
     def _groups(self, person: Person) -> Iterator[tuple[int, list[Person]]]:
-        """The games with other people that come next for this person or for one who waits, and the
-        people who can play each now: those who waited longest, and this person. Nobody plays with
-        themselves, in two browsers.
+        """Possible games with other people: the number of a game that this person has left and that
+        is next for this person or a waiting person, and a group for it.
+
+        The group is this person and the people with the longest waits who also have the game left.
+        It may be too small. Browsers with the same id are one person.
         """
         busy = {person.person, *self._playing, *self._opening}
         found = (self.people.get(who) for who in self._room.others(person.stage, busy))
         everybody = [*(x for x in found if x is not None), person]
         stage = self.plan.stage[person.stage]
-        only = 1 if isinstance(stage, Games) and stage.order == "fixed" else None
-        left = {x.person: self._to_play(x)[:only] for x in everybody}
+        # In a fixed order, only the next game of each person is possible.
+        most = 1 if isinstance(stage, Games) and stage.order == "fixed" else None
+        left = {x.person: self._games_left(x)[:most] for x in everybody}
         for number in dict.fromkeys(games[0] for games in left.values()):
             planned = self._planned(person.stage, number)
             if planned.partner != PERSON or number not in left[person.person]:
@@ -418,14 +438,13 @@ class Course:
             yield number, [*list(others.values())[: planned.people - 1], person]
 
     async def _open(self, people: Sequence[Person], number: int, partner: str) -> None:
-        """Opens a game for one person, or for two, and notes who has which seat."""
+        """Opens a game for one or several people, and records the seat of each person."""
         at, numbers = people[0].stage, [x.person for x in people]
         stage, planned = self.plan.stage[at], self._planned(at, number)
-        own, seats = self._seats(people, planned, number, partner)
-        names = [f"person {who}" for _, who in sorted(zip(own, numbers, strict=True))]
+        own_seats, seats = self._seats(people, planned, number, partner)
+        names = [f"person {who}" for _, who in sorted(zip(own_seats, numbers, strict=True))]
         waited = [round(self._room.waited(who), 3) for who in numbers]
-        before = self.plan.stage[:at]
-        keys = any(isinstance(stage, Consent) and stage.keys for stage in before)
+        keys = any(isinstance(x, Consent) and x.keys for x in self.plan.stage[:at])
         goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
         patience = _ALONE if len(people) == 1 else _TOGETHER
         terms = Terms(free=False, patience=patience, goal=goal, keys=keys)
@@ -437,50 +456,60 @@ class Course:
         session = self.hall.sessions[file]
         now = [self.people.get(x) for x in numbers]
         if any(x is None or x.outcome is not None for x in now):
-            session.leave()  # somebody has stopped taking part while the game was opened
+            session.leave()  # a person stopped taking part while the game was being opened
             return
-        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
         try:
             with self.people.together():
-                for seat, person, seconds in zip(own, people, waited, strict=True):
-                    me = person.person
-                    attempt = self.people.num_played(me, at, number)
-                    who = {"person": me, "stage": at, "game": person.game, "seat": seat}
-                    where = {"layout": planned.layout, "file": file, "attempt": attempt}
-                    self.people.begin_game({**who, **game, **where, "waited_s": seconds})
+                for seat, person, seconds in zip(own_seats, people, waited, strict=True):
+                    row: dict[str, Cell] = {
+                        "person": person.person,
+                        "stage": at,
+                        "game": person.game,
+                        "number": number,
+                        "attempt": self.people.num_played(person.person, at, number),
+                        "name": planned.name or planned.partner,
+                        "layout": planned.layout,
+                        "partner": partner,
+                        "seat": seat,
+                        "file": file,
+                        "waited_s": seconds,
+                    }
+                    self.people.begin_game(row)
         except sqlite3.Error:
             session.leave()  # the game has no row, so its result could not be stored
             raise
-        for seat, person in zip(own, numbers, strict=True):
+        for seat, who in zip(own_seats, numbers, strict=True):
             token = session.tokens[seat]
             assert token is not None
-            self._playing[person] = (file, token)
-            self._room.leave(person)
-        own_seats = dict(zip(numbers, own, strict=True))
-        task = asyncio.create_task(self._follow(file, session, own_seats))
+            self._playing[who] = (file, token)
+            self._room.leave(who)
+        ending = self._await_end(file, session, dict(zip(numbers, own_seats, strict=True)))
+        task = asyncio.create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _seats(
         self, people: Sequence[Person], planned: PlannedGame, number: int, partner: str
     ) -> tuple[list[int], list[str]]:
-        """The seat of each person, and who has each seat."""
+        """The seat of each person, and the player in each seat as `Hall.open` expects it."""
         offers = self.hall.menu.offers(planned.layout)
         keys = {offer.name: key for key, offer in offers.items()}
         agents = self.hall.menu.place(planned.layout).env.num_agents
         seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
         if planned.seat == "drawn":
-            who = "/".join(str(x) for x in (*(x.person for x in people), people[0].stage, number))
-            own = random.Random(f"{self.plan.seed}/{who}").sample(range(agents), len(people))
+            # The same people in the same game always get the same seats.
+            parts = (self.plan.seed, *(x.person for x in people), people[0].stage, number)
+            seed = "/".join(map(str, parts))
+            own = random.Random(seed).sample(range(agents), len(people))
         else:
             own = [planned.seat]
         for seat in own:
             seats[seat] = PERSON
         return own, seats
 
-    async def _follow(self, file: str, session: Session, seats: Mapping[int, int]) -> None:
-        """Waits for the end of a game, and notes it. A game without any step, or one that the end
-        of the server interrupted, does not count, and begins again.
+    async def _await_end(self, file: str, session: Session, seats: Mapping[int, int]) -> None:
+        """Waits for the end of a game and records it. A game without steps, or a game that the end
+        of the server cut off, does not count, and its people play it again.
         """
         await session.over.wait()
         if session.finished and not session.broken:
@@ -490,7 +519,7 @@ class Course:
         else:
             outcome = "left" if session.game.steps else "not begun"
         waited = 0.0
-        while not self._note_end(file, session, seats, outcome, again=waited > 0):
+        while not self._record_end(file, session, seats, outcome, again=waited > 0):
             if self._closing and waited >= _NOTE_AT_MOST:
                 break
             await asyncio.sleep(_NOTE_AGAIN)
@@ -498,15 +527,23 @@ class Course:
         for number in seats:
             self._playing.pop(number, None)
 
-    def _note_end(
+    def _record_end(
         self, file: str, session: Session, seats: Mapping[int, int], outcome: str, *, again: bool
     ) -> bool:
-        """Notes the end of a game, and what it means for its people. **Returns:** whether the data
-        could be written; the first failure prints an error.
+        """Writes the end of a game to the database, and moves its people on.
+
+        **Arguments:**
+
+        - `file`, `session`: the game.
+        - `seats`: the seat of each person.
+        - `outcome`: why the game ended.
+        - `again`: whether an earlier attempt failed; only the first failure prints an error.
+
+        **Returns:** whether the database could be written.
         """
         scores, steps = session.game.scores, session.game.steps
         conducts = {seat: session.conduct(seat) for seat in seats.values()}
-        rows = {seat: _in_columns(session, seat) for seat in conducts}
+        rows = {seat: _conduct_row(session, seat) for seat in conducts}
         keys = {seat: own.keys for seat, own in conducts.items()}
         try:
             with self.people.together():
@@ -524,6 +561,9 @@ class Course:
         return True
 
     def _after_game(self, person: Person, score: float, outcome: str) -> None:
+        """Moves a person to the questions after a game, to the next game or stage, or to the end.
+        A person who may repeat a tutorial stays at the same place.
+        """
         stage = self.plan.stage[person.stage]
         if isinstance(stage, Games):
             if stage.after:
@@ -536,7 +576,7 @@ class Course:
             elif self.people.num_played(person.person, person.stage, 0) >= stage.attempts:
                 self._finish(person, "failed")
 
-    # ---- From place to place ----------------------------------------------------------------
+    # ---- Progress through the plan ----------------------------------------------------------
 
     def _next_game(self, person: Person) -> None:
         stage = self.plan.stage[person.stage]
@@ -551,44 +591,50 @@ class Course:
         if person.stage + 1 >= len(self.plan.stage):
             self._finish(person, "finished")
 
-    def _why_not(self, person: Person) -> str | None:
-        """The outcome of a person who cannot continue: no time is left, or no new game begins."""
+    def _forced_outcome(self, person: Person) -> str | None:
+        """The outcome of a person who cannot continue: `expired` if no time is left, `stopped` if
+        the next game cannot begin in a stopped study. `None` for all other people.
+        """
         if person.person in self._playing or person.person in self._opening:
             return None
         now = datetime.datetime.now(datetime.UTC)
         minutes = (now - datetime.datetime.fromisoformat(person.started)).total_seconds() / 60
         if 0 < self.plan.most_minutes < minutes:
             return "expired"
-        plays = isinstance(self.plan.stage[person.stage], Games | Tutorial) and not person.asked
-        return "stopped" if plays and self.stopped else None
+        has_game = isinstance(self.plan.stage[person.stage], Games | Tutorial) and not person.asked
+        return "stopped" if has_game and self.stopped else None
 
     def _finish(self, person: Person, outcome: str) -> None:
         self._room.leave(person.person)
         self.people.end(person.person, outcome)
         self.people.note(person.person, outcome)
 
-    def _end(self, person: Person) -> dict[str, object]:
+    def _last_page(self, person: Person) -> dict[str, object]:
         outcome = person.outcome or "finished"
         ending = self.plan.ending.get(outcome, Ending())
         if outcome == "finished":
             ending = Ending(code=self.plan.code, redirect=self.plan.redirect)
         fields = {**person.parameters, "id": person.id or "", "code": ending.code}
-        text = ending.text or _ENDINGS[outcome]
-        redirect = re.sub(
-            FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
-        )
-        found = {"text": text, "code": ending.code, "redirect": redirect}
-        return {"kind": "end", "outcome": outcome, **found}
+        return {
+            "kind": "end",
+            "outcome": outcome,
+            "text": ending.text or _ENDINGS[outcome],
+            "code": ending.code,
+            # Each {field} in the address is replaced by its value, encoded for a URL.
+            "redirect": re.sub(
+                FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
+            ),
+        }
 
 
-def _number(person: Person, stage: Games) -> str:
-    """Which of several games a person plays."""
+def _game_title(person: Person, stage: Games) -> str:
+    """The position of a game among several games, such as "Game 2 of 4"."""
     games = len(stage.game)
     return f"Game {person.game + 1} of {games}" if games > 1 else ""
 
 
-def _in_columns(session: Session, seat: int) -> dict[str, Cell]:
-    """What a person did in a game, by the columns of the table."""
+def _conduct_row(session: Session, seat: int) -> dict[str, Cell]:
+    """The end of a game and the conduct of a person in it, as columns of the table `games`."""
     own = session.conduct(seat)
     left = [x for other in session.left if (x := session.conduct(other).left) is not None]
     return {
@@ -605,11 +651,8 @@ def _in_columns(session: Session, seat: int) -> dict[str, Cell]:
     }
 
 
-def _texts(stage: Consent | Reading) -> dict[str, object]:
-    return {"title": stage.title, "text": stage.text}
-
-
-def _asked(questions: Sequence[Question]) -> dict[str, object]:
-    """The questions, without the right answers to checks."""
+def _questions_page(title: str, questions: Sequence[Question]) -> dict[str, object]:
+    """The page with questions, without the right answers of attention checks."""
     fields = ("name", "text", "kind", "points", "low", "high", "options", "optional")
-    return {"questions": [{name: getattr(x, name) for name in fields} for x in questions]}
+    shown = [{name: getattr(x, name) for name in fields} for x in questions]
+    return {"kind": "questions", "title": title, "questions": shown}

@@ -20,17 +20,18 @@ from ..show import bootstrap_interval, print_table
 from ._people import DICTIONARY, People, Row
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Spreadsheets take a text that begins so for a formula."""
+"""Beginnings of texts that spreadsheets read as formulas."""
 _TYPES = {"INTEGER": "int64", "REAL": "float64", "TEXT": "string"}
-"""The types of Parquet for those of SQLite."""
+"""The Parquet type for each SQLite type."""
 _UNFINISHED = "not finished"
 _OUTCOMES = ("finished", "failed", "left", "expired", "stopped", _UNFINISHED, "declined")
+"""All outcomes, in the order of their precedence for people with several rows."""
 
 
 def export(people: People, folder: Path) -> list[Path]:
-    """Writes every table as CSV and Parquet, and a dictionary of their columns.
+    """Writes every table as CSV and Parquet, and a dictionary of the columns.
 
-    In CSV, a text that a spreadsheet would take for a formula has an apostrophe before it.
+    The CSV files have an apostrophe before each text that a spreadsheet would read as a formula.
 
     **Arguments:**
 
@@ -60,13 +61,13 @@ def export(people: People, folder: Path) -> list[Path]:
 
 
 def forget(people: People, folder: Path, id: str) -> int:
-    """Deletes everything about a person: rows, and the files of the person's games.
+    """Deletes all data about a person: the rows of the tables and the files of the person's games.
 
     **Arguments:**
 
     - `people`: the data.
     - `folder`: the folder of the games.
-    - `id`: the id with which the person came, or the number of the person.
+    - `id`: the id or the number of the person.
 
     **Returns:** the number of files that were deleted.
 
@@ -80,17 +81,18 @@ def forget(people: People, folder: Path, id: str) -> int:
         names = [folder / file for file in people.files(id)]
         paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, ".parquet", ".npz")]
         there = [path for path in paths if path.exists()]
-        for path in there:  # files first: whoever is cut off here can do it again
+        for path in there:  # before the rows, so that an interrupted call can be repeated
             path.unlink()
         people.forget(id)
     return len(there)
 
 
 def report(people: People, console: Console) -> None:
-    """Prints returns by partner with intervals, orders, answers, drop-outs and latencies. People
-    who came with the same id, in two browsers, are one person.
+    """Prints returns by partner with intervals, orders, answers, drop-outs and latencies. Browsers
+    with the same id count as one person.
     """
     everybody = people.rows("people")
+    # `who` is the first number of a person who came from several browsers.
     first = {row["person"]: row["same_as"] or row["person"] for row in everybody}
     games = [row | {"who": first[row["person"]]} for row in people.rows("games")]
     answers = [row | {"who": first[row["person"]]} for row in people.rows("answers")]
@@ -104,25 +106,25 @@ def report(people: People, console: Console) -> None:
     played = [x for x in games if x["outcome"] in ("finished", "left")]
     _print_orders(console, played)
     _print_waits(console, played)
-    waits = [x["latency_ms"] for x in games if x["latency_ms"] is not None]
-    if waits:
-        low, high = np.percentile(waits, [50, 95])
-        console.print(f"latency: median {low:.0f} ms, 95% of games below {high:.0f} ms")
+    latencies = [x["latency_ms"] for x in games if x["latency_ms"] is not None]
+    if latencies:
+        median, high = np.percentile(latencies, [50, 95])
+        console.print(f"latency: median {median:.0f} ms, 95% of games below {high:.0f} ms")
     left = {x["file"]: x["left_how"] or "unknown" for x in games if x["outcome"] == "left"}
-    hows = ", ".join(f"{number} {how}" for how, number in Counter(left.values()).items())
-    how = f": {hows}" if hows else ""
+    reasons = ", ".join(f"{number} {how}" for how, number in Counter(left.values()).items())
     files = {x["file"] for x in games}
-    console.print(f"{len(left)} of {len(files)} games were left before their end{how}")
+    ending = f": {reasons}" if reasons else ""
+    console.print(f"{len(left)} of {len(files)} games were left before their end{ending}")
     _print_answers(console, answers, games)
 
 
 def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
-    """How many people came to which end.
+    """The number of people with each outcome. Rows with the same id are one person, with the first
+    of their outcomes in the order of `_OUTCOMES`.
 
     **Arguments:**
 
-    - `everybody`: the rows of the table `people`. Of people with the same id, the outcome that
-        comes first in `_OUTCOMES` counts.
+    - `everybody`: the rows of the table `people`.
     """
     ends: dict[int, list[str]] = {}
     for row in everybody:
@@ -132,19 +134,24 @@ def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
     return {end: found.count(end) for end in _OUTCOMES if end in found}
 
 
-def _with_whom(game: Row) -> tuple[int, str, str, str]:
-    """What tells games apart: a fallback is another partner in the same game."""
+def _group(game: Row) -> tuple[int, str, str, str]:
+    """The row of the table of returns to which a game belongs. A game with its planned partner and
+    the same game with its fallback are in different rows.
+    """
     return game["stage"], game["layout"], game["name"], game["partner"]
 
 
 def _print_games(console: Console, games: Sequence[Row]) -> None:
-    """Returns by stage, layout, game and partner: the mean over people of their mean, with its
-    interval; of two people who play together, the mean over pairs, whose scores go together.
+    """Prints returns by stage, layout, game and partner: the mean over people, with an interval.
+
+    Several games of a person are averaged first. For games of several people, the mean is over the
+    games, since the scores of people who play together depend on each other.
     """
     rows = []
-    apart = any(x["mean_score"] not in (None, x["score"]) for x in games)
-    for game in sorted(set(map(_with_whom, games))):
-        own, partner = [x for x in games if _with_whom(x) == game], game[-1]
+    # Agents with rewards of their own: a further column has the mean return of all agents.
+    scores_differ = any(x["mean_score"] not in (None, x["score"]) for x in games)
+    for group in sorted(set(map(_group, games))):
+        own, partner = [x for x in games if _group(x) == group], group[-1]
         scores: dict[str | int, list[float]] = {}
         for x in own:
             scores.setdefault(x["file" if partner == PERSON else "who"], []).append(x["score"])
@@ -152,16 +159,18 @@ def _print_games(console: Console, games: Sequence[Row]) -> None:
         low, high = bootstrap_interval(means, np.mean)
         interval = f"{low:.1f} to {high:.1f}" if len(means) > 1 else ""
         people = len({x["who"] for x in own})
-        row = [str(game[0]), *map(Text, game[1:]), str(people), f"{means.mean():.1f}", interval]
-        everyone = [x["mean_score"] for x in own if x["mean_score"] is not None]
-        rows.append([*row, f"{np.mean(everyone):.1f}" if everyone else ""] if apart else row)
+        row = [str(group[0]), *map(Text, group[1:]), str(people), f"{means.mean():.1f}", interval]
+        if scores_differ:
+            of_all = [x["mean_score"] for x in own if x["mean_score"] is not None]
+            row.append(f"{np.mean(of_all):.1f}" if of_all else "")
+        rows.append(row)
     titles = ("stage", "layout", "game", "partner", "people", "mean return", "95% interval")
     if rows:
-        print_table(console, (*titles, "of all agents") if apart else titles, rows)
+        print_table(console, (*titles, "of all agents") if scores_differ else titles, rows)
 
 
 def _print_orders(console: Console, played: Sequence[Row]) -> None:
-    """The orders in which people played, at each stage with several games."""
+    """Prints the orders in which people played, for each stage with several games."""
     several = {x["stage"] for x in played if x["number"] > 0}
     orders: dict[tuple[int, int], dict[int, str]] = {}
     for x in sorted(played, key=lambda x: x["game"]):
@@ -177,7 +186,7 @@ def _print_orders(console: Console, played: Sequence[Row]) -> None:
 
 
 def _print_waits(console: Console, played: Sequence[Row]) -> None:
-    """How long people waited for another person, and whether one came."""
+    """Prints how long people waited for another person, and how many found one."""
     met = [x for x in played if x["partner"] == PERSON]
     alone = [x for x in played if x["partner"] != PERSON and x["waited_s"]]
     waits = [x["waited_s"] or 0.0 for x in (*met, *alone)]
@@ -189,15 +198,15 @@ def _print_waits(console: Console, played: Sequence[Row]) -> None:
 
 
 def _print_answers(console: Console, answers: Sequence[Row], games: Sequence[Row]) -> None:
-    """The answers to each question of each stage, after each game. Of a person who answered in two
-    browsers, the first answer counts.
+    """Prints a summary of the answers to each question of each stage, after each game. If a person
+    answered in several browsers, the first answer counts.
     """
     played = {(x["person"], x["stage"], x["game"]): f"{x['name']} ({x['partner']})" for x in games}
-    told: dict[tuple[int, str, str], dict[tuple[int, int], str]] = {}
+    by_question: dict[tuple[int, str, str], dict[tuple[int, int], str]] = {}
     for row in answers:
         after = played.get((row["person"], row["stage"], row["game"]), "")
         if row["answer"] is not None:
-            given = told.setdefault((row["stage"], row["question"], after), {})
+            given = by_question.setdefault((row["stage"], row["question"], after), {})
             given.setdefault((row["who"], row["game"]), str(row["answer"]))
     table = [
         [
@@ -207,7 +216,7 @@ def _print_answers(console: Console, answers: Sequence[Row], games: Sequence[Row
             str(len(given)),
             Text(_summary([*given.values()])),
         ]
-        for (stage, question, after), given in sorted(told.items(), key=lambda x: x[0][0])
+        for (stage, question, after), given in sorted(by_question.items(), key=lambda x: x[0][0])
     ]
     if table:
         print_table(console, ("stage", "question", "after", "answers", "what they say"), table)

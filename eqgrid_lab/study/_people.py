@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS keys (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, file TEXT NOT NULL,
     key TEXT NOT NULL, page_ms REAL NOT NULL, server_s REAL, step INTEGER);
 """
-_ADDED = (
+_LATER_COLUMNS = (
     ("people", "same_as", "INTEGER"),
     ("people", "parameters", "TEXT"),
     ("games", "mean_score", "REAL"),
@@ -73,13 +73,13 @@ _ADDED = (
     ("games", "hidden", "INTEGER"),
     ("games", "hidden_s", "REAL"),
 )
-"""Columns that the data of studies that were begun earlier may lack."""
+"""Columns that were added later, which the databases of older studies may lack."""
 _NUMBER = "CAST(person AS TEXT)"
-_UNDERWAY = "SELECT person, seen FROM people WHERE outcome IS NULL"
+_NOT_ENDED = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
-_LOCKED = 0.2
-"""For how many seconds a statement waits while another process has locked the file."""
-_SELDOM = 5.0
+_LOCK_TIMEOUT = 0.2
+"""The number of seconds that a statement waits while another process has locked the file."""
+_SEEN_INTERVAL = 5.0
 """The minimum number of seconds between two writes of a person's `seen` time."""
 DICTIONARY = {
     "people": {
@@ -163,14 +163,14 @@ def utc_now() -> str:
 class Person(NamedTuple):
     """A person in a study.
 
-    - `person`: the number.
-    - `id`: the id from the address.
-    - `stage`: the stage at which the person is.
-    - `game`: the number of completed games in this stage.
+    - `person`: the number of the person, from 1.
+    - `id`: the id from the address, if any.
+    - `stage`: the stage at which the person is, from 0.
+    - `game`: the number of the game in this stage, from 0 in the order of play.
     - `asked`: whether the person is answering the questions after this game.
-    - `outcome`: how the study ended for the person, if it did.
+    - `outcome`: how the study ended for the person; `None` if it has not ended.
     - `started`: when the person arrived, in UTC.
-    - `parameters`: other parameters of the address that the plan names.
+    - `parameters`: the other parameters of the address that the plan names.
     """
 
     person: int
@@ -185,72 +185,72 @@ class Person(NamedTuple):
 
 @final
 class People:
-    """The people of a study and their data.
+    """The database of a study: its people, answers, games and events.
 
-    Every change is handed to the operating system before the next message is read, so that a server
-    that dies loses nothing (SQLite's WAL mode).
+    SQLite (in WAL mode) hands every change to the operating system before the server reads the next
+    message, so a crash of the server loses nothing.
     """
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic):
         """**Arguments:**
 
         - `folder`: the folder of the database; the file is created if it does not exist.
-        - `now`: the time in seconds since any moment.
+        - `now`: returns the time in seconds, with any origin.
 
-        **Raises:** `sqlite3.Error` when it is damaged or cannot be written.
+        **Raises:** `sqlite3.Error` when the database is damaged or cannot be written.
         """
         file = folder / DATA
-        # A waiting statement blocks the event loop, and with it all games.
-        self._data = sqlite3.connect(
-            file, timeout=_LOCKED, isolation_level=None, check_same_thread=False
+        # The timeout is short, since a waiting statement blocks the event loop and all games.
+        self._db = sqlite3.connect(
+            file, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
         )
-        self._data.execute("PRAGMA journal_mode=WAL")
-        self._data.execute("PRAGMA synchronous=NORMAL")
-        self._data.execute("PRAGMA foreign_keys=ON")
-        self._data.executescript(_TABLES)
-        for table, column, declared in _ADDED:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA foreign_keys=ON")
+        self._db.executescript(_TABLES)
+        for table, column, declared in _LATER_COLUMNS:
             if column not in self._declared(table):
-                self._data.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
         self._now = now
-        self._heard = self._heard_before()
-        self._written: dict[int, float] = {}
+        self._last_heard = self._last_heard_times()
+        self._last_written: dict[int, float] = {}
         first = [("study", secrets.token_hex(4)), ("overview", secrets.token_urlsafe(16))]
-        self._data.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", first)
+        self._db.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?)", first)
 
     def close(self) -> None:
         """Closes the file."""
-        self._data.close()
+        self._db.close()
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Runs its body in one transaction, and rolls back on an error."""
-        self._data.execute("BEGIN")
+        self._db.execute("BEGIN")
         try:
             yield
         except BaseException:
-            self._data.execute("ROLLBACK")
+            self._db.execute("ROLLBACK")
             raise
-        self._data.execute("COMMIT")
+        self._db.execute("COMMIT")
 
     def fact(self, name: str) -> str | None:
-        """A fact about the study: its `study`, a name that no other study has; the token of its
-        `overview`; or `stopped`.
+        """A fact about the study: `study` is a unique name of the study, `overview` the token of
+        the experimenter, and `stopped` is set while the study is stopped.
         """
-        row = self._data.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
     def set_fact(self, name: str, value: str | None) -> None:
-        """Notes a fact about the study, or, without a value, forgets it."""
-        self._data.execute("DELETE FROM facts WHERE name = ?", (name,))
+        """Sets a fact about the study; the value `None` deletes the fact."""
+        self._db.execute("DELETE FROM facts WHERE name = ?", (name,))
         if value is not None:
-            self._data.execute("INSERT INTO facts VALUES (?, ?)", (name, value))
+            self._db.execute("INSERT INTO facts VALUES (?, ?)", (name, value))
 
     def join(self, id: str | None, token: str, parameters: Mapping[str, str] = {}) -> Person:
-        """Adds a person, who comes back by a token."""
-        same = self._data.execute("SELECT min(person) FROM people WHERE id = ?", (id,)).fetchone()
+        """Adds a person, whose page is recognised by the token."""
+        same = self._db.execute("SELECT min(person) FROM people WHERE id = ?", (id,)).fetchone()
         row = (id, _digest(token), utc_now(), utc_now(), *same, json.dumps(parameters))
         names = "id, token, started, seen, same_as, parameters"
-        self._data.execute(f"INSERT INTO people ({names}) VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._db.execute(f"INSERT INTO people ({names}) VALUES (?, ?, ?, ?, ?, ?)", row)
         found = self.find(token)
         assert found is not None
         return found
@@ -262,8 +262,8 @@ class People:
         return self._one("token = ?", own) or self._one(where, own)
 
     def add_token(self, person: int, token: str) -> None:
-        """Lets a person come back by another token, too."""
-        self._data.execute("INSERT INTO tokens VALUES (?, ?)", (_digest(token), person))
+        """Adds a further token of a person, as for another browser."""
+        self._db.execute("INSERT INTO tokens VALUES (?, ?)", (_digest(token), person))
 
     def get(self, person: int) -> Person | None:
         """The person with a number."""
@@ -274,43 +274,50 @@ class People:
         return self._one("id = ? ORDER BY person", (id,))
 
     def present(self, seconds: float) -> set[int]:
-        """The people who are in the study, and were heard of in the last seconds."""
-        return {who for who, at in self._heard.items() if self._now() - at < seconds}
+        """The people who have not reached the end and whose pages sent a request in the last
+        `seconds`.
+        """
+        return {who for who, at in self._last_heard.items() if self._now() - at < seconds}
 
     def seen(self, person: int) -> None:
-        """Notes that the page of a person was heard of."""
-        self._heard[person] = self._now()
-        if self._now() - self._written.get(person, -math.inf) > _SELDOM:
-            self._written[person] = self._now()
-            self._data.execute("UPDATE people SET seen = ? WHERE person = ?", (utc_now(), person))
+        """Records that the page of a person sent a request."""
+        self._last_heard[person] = self._now()
+        if self._now() - self._last_written.get(person, -math.inf) > _SEEN_INTERVAL:
+            self._last_written[person] = self._now()
+            self._db.execute("UPDATE people SET seen = ? WHERE person = ?", (utc_now(), person))
 
     def move(self, person: int, stage: int, game: int = 0, asked: bool = False) -> None:
-        """Notes where a person is."""
+        """Sets the position of a person in the plan."""
         row = (stage, game, asked, person)
-        self._data.execute("UPDATE people SET stage = ?, game = ?, asked = ? WHERE person = ?", row)
+        self._db.execute("UPDATE people SET stage = ?, game = ?, asked = ? WHERE person = ?", row)
 
     def end(self, person: int, outcome: str) -> None:
-        """Notes how the study ended for a person."""
-        self._heard.pop(person, None)
+        """Records how the study ended for a person."""
+        self._last_heard.pop(person, None)
         row = (outcome, utc_now(), person)
-        self._data.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
+        self._db.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
 
     def let_stopped_go_on(self) -> None:
-        """Lets people continue who could not, since the study was stopped."""
+        """Lets the people continue for whom the study ended because it was stopped."""
         query = "UPDATE people SET outcome = NULL, finished = NULL WHERE outcome = 'stopped'"
-        self._data.execute(query)
+        self._db.execute(query)
 
     def answer(self, person: int, stage: int, game: int, answers: Mapping[str, Cell]) -> None:
-        """Notes answers; later ones replace earlier ones to the same questions."""
+        """Stores answers. A later answer to the same question replaces the earlier answer."""
         rows = [(person, stage, game, name, x, utc_now()) for name, x in answers.items()]
-        self._data.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._db.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def begin_game(self, row: Mapping[str, Cell]) -> None:
-        """Notes a game that begins, with the first columns of the table."""
+        """Adds the row of a person for a game that begins.
+
+        **Arguments:**
+
+        - `row`: the columns of the table `games` that are known at the beginning.
+        """
         names = ", ".join(row)
-        places = ", ".join("?" * len(row))
-        query = f"INSERT INTO games ({names}, at) VALUES ({places}, ?)"
-        self._data.execute(query, (*row.values(), utc_now()))
+        values = ", ".join("?" * len(row))
+        query = f"INSERT INTO games ({names}, at) VALUES ({values}, ?)"
+        self._db.execute(query, (*row.values(), utc_now()))
 
     def end_game(
         self,
@@ -321,14 +328,14 @@ class People:
         conduct: Mapping[int, Mapping[str, Cell]],
         keys: Mapping[int, Sequence[KeyPress]] = MappingProxyType({}),
     ) -> None:
-        """Notes how a game ended.
+        """Completes the rows of a game that has ended.
 
         **Arguments:**
 
-        - `file`: the game.
+        - `file`: the name of the journal.
         - `scores`: the return of each agent.
         - `steps`: the number of steps that were played.
-        - `outcome`: why it ended.
+        - `outcome`: why the game ended.
         - `conduct`: further columns of the person in each seat.
         - `keys`: the key presses of the person in each seat.
         """
@@ -338,21 +345,23 @@ class People:
             names = ", ".join(f"{name} = ?" for name in row)
             where = (file, seat)
             query = f"UPDATE games SET {names} WHERE file = ? AND seat = ?"
-            self._data.execute(query, (*row.values(), *where))
+            self._db.execute(query, (*row.values(), *where))
             query = (
                 "INSERT INTO keys SELECT person, file, ?, ?, ?, ? FROM games "
                 "WHERE file = ? AND seat = ?"
             )
             pressed = [(*dataclasses.astuple(key), *where) for key in keys.get(seat, ())]
-            self._data.executemany(query, pressed)
+            self._db.executemany(query, pressed)
 
     def turn(
         self, person: int, stage: int, present: Collection[int], orders: int, people: int
     ) -> int:
-        """The turn of a person at a stage, from 0. The remainder of its division by `orders` is the
-        order in which the person plays.
+        """The turn of a person at a stage, from 0, which is stored on the first call. The person
+        plays in the order with the number `turn % orders`.
 
-        A new turn has the order that fewest people have who passed the stage, or are still there.
+        A new turn has the least frequent order, counted over the people who have completed the
+        stage or are present. Up to `people` people share a turn. A person joins the last turn while
+        all people in it are present and have not yet played a game of the stage.
 
         **Arguments:**
 
@@ -360,58 +369,57 @@ class People:
         - `stage`: the stage.
         - `present`: the people who are in the study.
         - `orders`: the number of orders.
-        - `people`: how many people who come together share a turn: this person gets the last turn
-            if fewer have it, all of whom are present and have not played a game of the stage.
+        - `people`: the maximum number of people who share a turn.
         """
         query = "SELECT turn FROM turns WHERE person = ? AND stage = ?"
-        known = self._data.execute(query, (person, stage)).fetchone()
+        known = self._db.execute(query, (person, stage)).fetchone()
         if known is not None:
             return known[0]
         query = (
             "SELECT turn, person, people.stage FROM turns JOIN people USING (person) "
             "WHERE turns.stage = ? ORDER BY turn"
         )
-        rows = self._data.execute(query, (stage,)).fetchall()
+        rows = self._db.execute(query, (stage,)).fetchall()
         last = rows[-1][0] if rows else -1
-        others = [(who, at) for turn, who, at in rows if turn == last]
-        here = [who for who, at in others if at == stage and who in present]
-        if len(here) == len(others) < people and not any(self.played(x, stage) for x in here):
-            turn = max(last, 0)
+        in_last = [(who, at) for turn, who, at in rows if turn == last]
+        here = [who for who, at in in_last if at == stage and who in present]
+        if len(here) == len(in_last) < people and not any(self.played(x, stage) for x in here):
+            turn = max(last, 0)  # 0 for the first person
         else:
             taken = [turn % orders for turn, who, at in rows if at > stage or who in present]
             turn = min(range(last + 1, last + 1 + orders), key=lambda x: taken.count(x % orders))
-        self._data.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
+        self._db.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
         return turn
 
     def num_played(self, person: int, stage: int, number: int) -> int:
         """How often a person has played a game of the plan."""
         where = f"person = ? AND stage = ? AND number = ? AND {_PLAYED}"
         query = f"SELECT count(*) FROM games WHERE {where}"
-        return self._data.execute(query, (person, stage, number)).fetchone()[0]
+        return self._db.execute(query, (person, stage, number)).fetchone()[0]
 
     def played(self, person: int, stage: int) -> set[int]:
         """The numbers of the games of a stage that a person has played."""
         query = f"SELECT number FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
-        return {row[0] for row in self._data.execute(query, (person, stage))}
+        return {row[0] for row in self._db.execute(query, (person, stage))}
 
     def note(self, person: int | None, event: str, detail: str = "") -> None:
-        """Notes an event."""
-        self._data.execute(
+        """Adds an event."""
+        self._db.execute(
             "INSERT INTO events VALUES (?, ?, ?, ?)", (person, utc_now(), event, detail)
         )
 
     def files(self, id: str) -> list[str]:
-        """The names of the games of the people with an id, or, if nobody has it, of the person with
-        this number.
+        """The names of the games of all people with an id. If nobody has the id, it is the number
+        of a person.
         """
-        query = f"SELECT file FROM games WHERE person IN ({self._numbers(id)})"
-        return [row[0] for row in self._data.execute(query, (id,))]
+        query = f"SELECT file FROM games WHERE person IN ({self._same_person(id)})"
+        return [row[0] for row in self._db.execute(query, (id,))]
 
     def forget(self, id: str) -> None:
-        """Deletes all rows about the same people."""
-        self._data.execute(f"DELETE FROM people WHERE person IN ({self._numbers(id)})", (id,))
-        self._data.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._data.execute("VACUUM")
+        """Deletes all rows about the people of `files`."""
+        self._db.execute(f"DELETE FROM people WHERE person IN ({self._same_person(id)})", (id,))
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._db.execute("VACUUM")
 
     def types(self, name: str) -> dict[str, str]:
         """The type of each column of a table, as SQLite names it."""
@@ -422,7 +430,7 @@ class People:
         """The columns and rows of a table of `DICTIONARY`."""
         columns = list(DICTIONARY[name])
         query = f"SELECT {', '.join(columns)} FROM {name} ORDER BY rowid"
-        return columns, self._data.execute(query).fetchall()
+        return columns, self._db.execute(query).fetchall()
 
     def rows(self, name: str) -> list[Row]:
         """The rows of a table of `DICTIONARY`."""
@@ -430,18 +438,20 @@ class People:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _declared(self, name: str) -> dict[str, str]:
-        rows = self._data.execute(f"PRAGMA table_info({name})").fetchall()
+        rows = self._db.execute(f"PRAGMA table_info({name})").fetchall()
         return {row[1]: row[2] for row in rows}
 
-    def _numbers(self, id: str) -> str:
-        """The query for the people with an id, or for the person with this number."""
+    def _same_person(self, id: str) -> str:
+        """A query for the people with an id, or for the person with this number."""
         return f"SELECT person FROM people WHERE {'id' if self.first(id) else _NUMBER} = ?"
 
-    def _heard_before(self) -> dict[int, float]:
-        """The people who have not reached the end, and the times when they were last heard of."""
+    def _last_heard_times(self) -> dict[int, float]:
+        """When the pages of the people who have not reached the end last sent a request, by the
+        clock of `now`.
+        """
         now = datetime.datetime.now(datetime.UTC)
         heard: dict[int, float] = {}
-        for person, seen in self._data.execute(_UNDERWAY):
+        for person, seen in self._db.execute(_NOT_ENDED):
             age = (now - datetime.datetime.fromisoformat(seen)).total_seconds()
             heard[person] = self._now() - max(0.0, age)
         return heard
@@ -449,7 +459,7 @@ class People:
     def _one(self, where: str, values: Sequence[Cell]) -> Person | None:
         names = "person, id, stage, game, asked, outcome, started, parameters"
         query = f"SELECT {names} FROM people WHERE {where}"
-        row = self._data.execute(query, values).fetchone()
+        row = self._db.execute(query, values).fetchone()
         if row is None:
             return None
         person, id, stage, game, asked, outcome, started, text = row
@@ -462,26 +472,26 @@ def _digest(token: str) -> str:
 
 
 PLAN = "plan.toml"
-"""The copy of the plan in the folder."""
+"""The copy of the plan in the folder of a study."""
 SETTINGS = "study.json"
-"""The world, the clock and the partners with which it was begun."""
+"""The world, clock and partners with which the study was started."""
 
 
 @contextlib.contextmanager
 def open_study(
     plan: Path, settings: Mapping[str, object], out: Path | None
 ) -> Iterator[tuple[Path, Console]]:
-    """Context manager that makes the folder of a study, or opens the folder of a running study.
+    """Context manager that makes the folder of a study, or opens the folder of an existing study.
 
     **Arguments:**
 
     - `plan`: the file of the plan.
-    - `settings`: all else that should not change in the middle of a study.
-    - `out`: the folder; a new one in `runs/` if it is `None`.
+    - `settings`: all other settings that must not change during a study.
+    - `out`: the folder; `None` for a new folder in `runs/`.
 
     **Returns:** the folder and a console.
 
-    **Raises:** `UsageError` as `open_results`, and when the study was begun with another plan or
+    **Raises:** `UsageError` as `open_results`, and when the study was started with another plan or
     other settings.
     """
     if out is None or not (out / DATA).is_file():
@@ -518,9 +528,9 @@ def _check_same(out: Path, plan: Path, settings: Mapping[str, object]) -> None:
 
 @contextlib.contextmanager
 def people_in(folder: Path) -> Iterator[People]:
-    """Context manager with the data in a folder, which are begun if there are none.
+    """Context manager with the database in a folder, which is created if it does not exist.
 
-    **Raises:** `UsageError` when they are damaged, or cannot be written.
+    **Raises:** `UsageError` when the database is damaged or cannot be written.
     """
     try:
         with contextlib.closing(People(folder)) as people:
@@ -531,7 +541,7 @@ def people_in(folder: Path) -> Iterator[People]:
 
 @contextlib.contextmanager
 def open_people(folder: Path) -> Iterator[People]:
-    """Context manager with the data of a study that was begun.
+    """Context manager with the database of an existing study.
 
     **Raises:** `UsageError` as `people_in`, and when the folder has no study.
     """

@@ -18,22 +18,22 @@ _Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
 _Text = Annotated[str, Meta(min_length=1, max_length=20_000)]
 _Line = Annotated[str, Meta(min_length=1, max_length=500)]
 FIELD = r"\{(.*?)\}"
-"""What stands in a link for the id, the code or a parameter."""
+"""A placeholder in a link for the id, the code or a parameter."""
 _Outcome = Annotated[str, Meta(pattern="^(declined|failed|left|expired|stopped)$")]
 _LARGEST_PLAN = 2**20
 _LONGEST_ANSWER = 5000
-"""The number of letters; pages count them, too."""
+"""The maximum number of letters, which pages check too."""
 
 
 def is_blank(answer: str | int | None) -> bool:
-    """Whether an answer has no visible letter, such as spaces alone."""
+    """Whether an answer has no visible letter, as an answer of spaces only."""
     if isinstance(answer, str):
         return not any(letter.isprintable() and not letter.isspace() for letter in answer)
     return answer is None
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the file."""
+    """A table of the TOML file."""
 
 
 @final
@@ -43,8 +43,8 @@ class Question(_Part, frozen=True):
     - `name`: its name in the data.
     - `text`: the question.
     - `kind`: `"scale"` of `points` from `low` to `high`, `"choice"` of `options`, or `"text"`.
-    - `right`: the right answer, for an attention check; a number for a scale.
-    - `optional`: whether it may be left out.
+    - `right`: the right answer of an attention check; a number for a scale.
+    - `optional`: whether the answer may be left out.
     """
 
     name: _Name
@@ -58,7 +58,7 @@ class Question(_Part, frozen=True):
     optional: bool = False
 
     def problem(self, answer: str | int | None) -> str | None:
-        """Why an answer cannot be accepted, in a sentence; `None` if it can."""
+        """A sentence that explains why an answer is not valid; `None` if it is valid."""
         if is_blank(answer):
             return None if self.optional else "Please answer all questions."
         if self.kind == "scale":
@@ -79,10 +79,12 @@ class PlannedGame(_Part, frozen=True):
     - `layout`: the layout.
     - `partner`: a policy file next to the plan; the name of an offer of the menu, such as `"a model
         of people"`; or `"person"` for another participant.
-    - `name`: its name in the data; by default the name of the partner.
-    - `seat`: the place of the person, or `"drawn"`; for two people, places are always drawn.
-    - `people`: with `"person"`, how many people play together.
-    - `fallback`: the partner if no other participant comes in time, and in all other seats.
+    - `name`: the name of the game in the data; by default the name of the partner.
+    - `seat`: the seat of the person, or `"drawn"` for a random seat. Seats are always random in
+        games with the partner `"person"`.
+    - `people`: the number of people who play together, with the partner `"person"`.
+    - `fallback`: the partner in seats without a person, with the partner `"person"`: in the seats
+        that remain free, and if no other participant comes in time.
     """
 
     layout: _Line
@@ -95,9 +97,9 @@ class PlannedGame(_Part, frozen=True):
 
 @final
 class Consent(_Part, frozen=True, tag="consent", tag_field="kind"):
-    """A text that a person agrees to, or leaves.
+    """A text to which a person agrees. A person who does not agree leaves the study.
 
-    - `keys`: whether key presses are then recorded with the times of the page.
+    - `keys`: whether key presses in later games are recorded with the times of the page.
     """
 
     text: _Text
@@ -124,8 +126,8 @@ class Questions(_Part, frozen=True, tag="questions", tag_field="kind"):
 
 @final
 class Tutorial(_Part, frozen=True, tag="tutorial", tag_field="kind"):
-    """A game that is over when a score is reached, and is played at most so many times until it is.
-    With a score of 0, the whole game is played once.
+    """A game that ends when the person reaches a score. A person who does not reach it plays again,
+    up to the number of attempts. With a score of 0, the person plays one whole game.
     """
 
     game: PlannedGame
@@ -136,13 +138,13 @@ class Tutorial(_Part, frozen=True, tag="tutorial", tag_field="kind"):
 
 @final
 class Games(_Part, frozen=True, tag="games", tag_field="kind"):
-    """Games, in an order of their own for each person.
+    """Games, with an order for each person.
 
-    - `order`: `"counterbalanced"`: each person who begins the stage begins one game later than the
-        one before (a cyclic Latin square), unless another beginning has become less frequent, since
-        people have left; `"drawn"`: by the seed of the study and the person;
-        `"fixed"`: as listed. Where people play with each other, two who come together have the same
-        order.
+    - `order`: `"counterbalanced"`: the first game of each person is the next game in the list after
+        the first game of the person before (a cyclic Latin square), or the least frequent first
+        game if people have left; `"drawn"`: random, by the seed of the study and the person;
+        `"fixed"`: as listed. If people play with each other, people who arrive together have the
+        same order.
     - `after`: questions after each game.
     """
 
@@ -158,7 +160,7 @@ Stage: TypeAlias = Consent | Reading | Questions | Tutorial | Games
 class Ending(_Part, frozen=True):
     """The last page of people who do not reach the end of a study.
 
-    - `text`: its text; by default, a sentence.
+    - `text`: the text of the page; by default, a sentence for the outcome.
     - `code`, `redirect`: as in `Plan`.
     """
 
@@ -173,20 +175,21 @@ class Plan(_Part, frozen=True):
 
     - `title`: its title.
     - `stage`: its stages, in order.
-    - `seed`: the seed of drawn orders and seats.
+    - `seed`: the seed of random orders and seats.
     - `code`: the code that a person gets at the end.
-    - `redirect`: an address that a person is led to at the end, in which `{id}` stands for the id,
-        `{code}` for the code, and the name of a parameter for its value.
-    - `ending`: the last pages of people who decline, fail the tutorial, stop taking part (`left`),
-        have no time left (`expired`), or cannot play since the study is `stopped`.
+    - `redirect`: the address to which a person is sent at the end. `{id}` in it is replaced by the
+        id, `{code}` by the code, and the name of a parameter in braces by its value.
+    - `ending`: the last pages of people who do not finish, by outcome: `declined`, `failed` (the
+        tutorial), `left` (stopped taking part), `expired` (no time left) or `stopped` (with the
+        study).
     - `id_parameter`: the parameter of the address that has the person's id, such as `PROLIFIC_PID`.
-    - `id_once`: whether an id is necessary, takes part once, and returns to its place from any
-        browser.
+    - `id_once`: whether each person needs an id, and can take part only once with this id. The id
+        then leads back to the same place from any browser.
     - `parameters`: other parameters of the address that are stored, such as `SESSION_ID`.
-    - `patience`: for how many seconds a person waits for another one.
-    - `waiting`: what is said to those who wait.
-    - `most_people`: how many may take part at the same time.
-    - `most_minutes`: after how many minutes a person begins nothing more; 0 for any time.
+    - `patience`: the number of seconds for which a person waits for other people.
+    - `waiting`: the text for people who wait.
+    - `most_people`: the maximum number of people who take part at the same time.
+    - `most_minutes`: the number of minutes after which a person begins nothing new; 0 for no limit.
     """
 
     title: _Line
@@ -212,7 +215,7 @@ class Plan(_Part, frozen=True):
                 yield from stage.game
 
     def questions(self) -> Iterator[tuple[Question, ...]]:
-        """The questions that are asked together."""
+        """All groups of questions that are asked together."""
         for stage in self.stage:
             if isinstance(stage, Questions):
                 yield stage.question
@@ -223,7 +226,7 @@ class Plan(_Part, frozen=True):
 def read_plan(path: Path) -> Plan:
     """Reads the plan of a study.
 
-    **Raises:** `UsageError` with one sentence when it cannot be used.
+    **Raises:** `UsageError` when the plan is not valid.
     """
     where = f"The plan {str(path)!r}"
     try:
@@ -265,12 +268,12 @@ def read_plan(path: Path) -> Plan:
 
 
 def plan_policies(plan: Plan, folder: Path) -> list[SavedPolicy]:
-    """The policies that a plan names by files, under these names.
+    """The policies in the files that a plan names. Each policy is named as in the plan.
 
     **Arguments:**
 
     - `plan`: the plan.
-    - `folder`: the folder of the plan, where relative paths begin.
+    - `folder`: the folder of the plan, to which paths are relative.
 
     **Raises:** `CheckpointError` and `UsageError` as `read_policy`.
     """
@@ -287,10 +290,10 @@ def check_plan(plan: Plan, menu: Menu, most_games: int) -> None:
 
     - `plan`: the plan.
     - `menu`: the worlds and partners.
-    - `most_games`: how many games the server runs at the same time.
+    - `most_games`: the maximum number of games that the server runs at the same time.
 
-    **Raises:** `UsageError` when there is no such layout, partner or seat, or not a game for each
-    person who may take part.
+    **Raises:** `UsageError` when a layout, partner or seat does not exist, or the server runs fewer
+    games than people may take part.
     """
     if most_games < plan.most_people:
         raise UsageError(
@@ -323,7 +326,7 @@ def _check_game(game: PlannedGame, menu: Menu) -> None:
 
 
 def _check_names(where: str, plan: Plan) -> None:
-    """Checks that games of a stage differ in the data."""
+    """Checks that the games of a stage have different names in the data."""
     for stage in plan.stage:
         games = stage.game if isinstance(stage, Games) else ()
         names = [(game.name or game.partner, game.layout) for game in games]

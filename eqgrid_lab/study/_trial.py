@@ -17,26 +17,27 @@ from ._people import People, Row
 from ._plan import Games, Plan, Question, Questions, Tutorial
 
 _WORDS_PER_MINUTE = 200
-_MOST_BOTS = 6
-"""How often at most a plan is walked through in each half of a trial."""
+_MOST_WALKS = 6
+"""The maximum number of walks through a plan in each half of a trial."""
 _POLL = 0.01
-"""How many seconds apart a bot that waits looks for a game."""
+"""The seconds between two looks of a waiting bot for its game."""
 
 
 def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
-    """Lets bots walk through a plan, first alone and then together, and prints what they did. The
-    first bot of each half declines.
+    """Lets bots walk through a plan, first alone and then in groups, and prints tables of their
+    walks.
 
-    Bots press random keys, give random answers, and pass a tutorial after one game.
+    The first bot of each half declines. All other bots press random keys, give random answers, and
+    pass a tutorial after one game.
 
     **Arguments:**
 
     - `plan`: the plan.
     - `people`: the data of the trial.
     - `hall`: the games, whose clocks do not wait between steps.
-    - `console`: where it is printed.
+    - `console`: prints the tables.
     """
-    rows = [[str(i), *_described(stage)] for i, stage in enumerate(plan.stage)]
+    rows = [[str(i), *_description(stage)] for i, stage in enumerate(plan.stage)]
     print_table(console, ("stage", "kind", "content"), rows, words=3)
     passed = (
         msgspec.structs.replace(x, score=0.0) if isinstance(x, Tutorial) else x for x in plan.stage
@@ -62,8 +63,8 @@ def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
     report(people, console)
 
 
-def _described(stage: object) -> tuple[str, Text]:
-    """The kind of a stage, and its content in a line."""
+def _description(stage: object) -> tuple[str, Text]:
+    """The kind of a stage, and a line about its content."""
     if isinstance(stage, Games):
         names = ", ".join(f"{x.name or x.partner} ({x.layout})" for x in stage.game)
         return "games", Text(f"{names}; {stage.order}; {len(stage.after)} questions after each")
@@ -72,13 +73,18 @@ def _described(stage: object) -> tuple[str, Text]:
     if isinstance(stage, Questions):
         return "questions", Text(", ".join(x.name for x in stage.question))
     text = str(getattr(stage, "text", ""))
-    return type(stage).__name__.lower().replace("reading", "text"), Text(f"{_words(text)} words")
+    kind = type(stage).__name__.lower().replace("reading", "text")
+    return kind, Text(f"{_word_count(text)} words")
 
 
 @final
 class _Walk(NamedTuple):
-    """A bot's way through a study: alone or in a group, its number, the words that it read, and the
-    last page.
+    """A bot's way through a study.
+
+    - `half`: the half of the trial, as printed: alone or in groups.
+    - `person`: the number of the bot as a person of the study.
+    - `words`: the number of words that the bot read.
+    - `end`: the content of the last page.
     """
 
     half: str
@@ -94,14 +100,14 @@ def _minutes(walk: _Walk, games: list[Row], ticks_per_second: float) -> float:
 
 
 @final
-class _Time:
-    """The seconds for which bots wait, which pass while all bots wait."""
+class _BotClock:
+    """The clock of the study, by which bots wait. Its time passes only while all bots wait."""
 
     def __init__(self) -> None:
         self.now, self.bots, self.waiting = 0.0, 0, 0
 
     async def wait(self) -> None:
-        """Lets a bot wait a little."""
+        """Lets a bot wait. A second passes if all other bots wait too."""
         self.waiting += 1
         await asyncio.sleep(_POLL)
         if self.waiting == self.bots:
@@ -110,72 +116,74 @@ class _Time:
 
 
 async def _walk_all(plan: Plan, people: People, hall: Hall) -> list[_Walk]:
-    time = _Time()
-    course = Course(plan, people, hall, lambda: time.now)
-    times = min(_MOST_BOTS, max([2, *(len(x.game) for x in plan.stage if isinstance(x, Games))]))
+    clock = _BotClock()
+    course = Course(plan, people, hall, lambda: clock.now)
+    # One round for each order of the games, as far as possible.
+    num_games = [len(stage.game) for stage in plan.stage if isinstance(stage, Games)]
+    num_rounds = min(_MOST_WALKS, max([2, *num_games]))
     walks: list[_Walk] = []
     try:
         largest = max([2, *(x.people for x in plan.games() if x.partner == PERSON)])
         largest = min(largest, plan.most_people)
         for half, size in (("alone", 1), (f"groups of {largest}", largest)):
-            walks.append(await _walk(course, time, half, declines=True))
-            for _ in range(times):
-                group = (_walk(course, time, half, declines=False) for _ in range(size))
+            walks.append(await _walk(course, clock, half, declines=True))
+            for _ in range(num_rounds):
+                group = (_walk(course, clock, half, declines=False) for _ in range(size))
                 walks += await asyncio.gather(*group)
     finally:
         await course.close()
     return walks
 
 
-async def _walk(course: Course, time: _Time, half: str, *, declines: bool) -> _Walk:
-    """Takes part as the page of a person does."""
+async def _walk(course: Course, clock: _BotClock, half: str, *, declines: bool) -> _Walk:
+    """Takes part in a study as the page of a person does."""
     token = secrets.token_hex(16)
     parameters = dict.fromkeys(course.plan.parameters, "bot")
     number = course.join(f"bot-{token[:6]}", token, parameters).person
-    chosen = random.Random(f"{course.plan.seed}/{number}")
+    rng = random.Random(f"{course.plan.seed}/{number}")
     read: dict[object, int] = {}
-    time.bots += 1
+    clock.bots += 1
     while True:
         person = course.people.get(number)
         assert person is not None
         found: dict[str, Any] = await course.show(person)
         if found["kind"] == "end":
-            time.bots -= 1
+            clock.bots -= 1
             return _Walk(half, number, sum(read.values()), found)
         if found["kind"] == "waiting":
-            await time.wait()
+            await clock.wait()
             continue
         asked = [Question(**x) for x in found.get("questions", ())]
         texts = (x for part in asked for x in (part.text, part.low, part.high, *part.options))
-        said = (str(found.get(name, "")) for name in ("title", "text", "note"))
-        read[found["at"], found["kind"]] = sum(map(_words, (*said, *texts)))
+        lines = (str(found.get(name, "")) for name in ("title", "text", "note"))
+        read[found["at"], found["kind"]] = sum(map(_word_count, (*lines, *texts)))
         if found["kind"] == "game":
-            await _play(course, found["game"], found["token"], chosen)
+            await _play(course, found["game"], found["token"], rng)
             continue
-        answers: dict[str, str | int | None] = {x.name: _answer(x, chosen) for x in asked}
+        answers: dict[str, str | int | None] = {x.name: _answer(x, rng) for x in asked}
         agree = {"agree": "no" if declines else "yes"} if found["kind"] == "consent" else {}
         course.answer(person, answers | agree)
 
 
-async def _play(course: Course, file: str, token: str, chosen: random.Random) -> None:
+async def _play(course: Course, file: str, token: str, rng: random.Random) -> None:
     """Presses random keys until a game is over."""
     session = course.hall.sessions[file]
     seat = session.seat_of(token)
     assert seat is not None
     page = session.connect(seat)
     while not session.over.is_set() and await page.waiting.get() is not None:
-        control = chosen.choice(session.place.controls)
+        control = rng.choice(session.place.controls)
         session.hear(page)
         session.receive(page, Press(control.choice, control.action))
     while session.over.is_set() and course.players(file):
         await asyncio.sleep(_POLL)
 
 
-def _answer(question: Question, chosen: random.Random) -> str | int:
+def _answer(question: Question, rng: random.Random) -> str | int:
     if question.kind == "scale":
-        return chosen.randint(1, question.points)
-    return chosen.choice(question.options) if question.kind == "choice" else "an answer of a bot"
+        return rng.randint(1, question.points)
+    return rng.choice(question.options) if question.kind == "choice" else "an answer of a bot"
 
 
-def _words(text: str) -> int:
+def _word_count(text: str) -> int:
     return len(text.split())

@@ -1,4 +1,4 @@
-"""The server: pages, games and their connections, with Starlette."""
+"""The web server: routes for pages and games, and the connections of pages, with Starlette."""
 
 import asyncio
 import contextlib
@@ -60,10 +60,15 @@ from ._study_routes import Answer, Endpoint, study_routes
 
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
+_LARGEST_FRAME = 4096
+"""The maximum sizes of a request and of a WebSocket message, in bytes."""
 _MESSAGES_PER_SECOND = 60.0
 _MOST_REFUSALS = 50
-_CLOSED = (1000, 1001)
-"""The codes with which a browser closes connections of a page that is closed or reloaded."""
+"""The limits for the messages of a page: their rate, and the number of invalid messages."""
+_SECONDS_TO_END = 5
+"""The time in which connections must end when the server stops."""
+_CLOSED_BY_BROWSER = (1000, 1001)
+"""The codes with which a browser ends the connection of a page that is closed or reloaded."""
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -75,24 +80,42 @@ _HEADERS = {
 }
 
 
-@final
-class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The request of a page to open a game; see `Hall.open`."""
+def serve(
+    hall: Hall,
+    listening: socket.socket,
+    hosts: Sequence[str],
+    course: Course | None = None,
+    admin: str = "",
+) -> None:
+    """Serves games until the process is interrupted. The server then ends all games and writes
+    their files.
 
-    layout: Annotated[int, Meta(ge=0, le=10_000)]
-    seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
+    **Arguments:**
+
+    - `hall`: the games.
+    - `listening`: the socket.
+    - `hosts`, `course`, `admin`: as for `build_app`.
+    """
+    config = uvicorn.Config(
+        build_app(hall, hosts, course, admin),
+        log_level="error",
+        ws_max_size=_LARGEST_FRAME,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def build_app(
     hall: Hall, hosts: Sequence[str], course: Course | None = None, admin: str = ""
 ) -> Starlette:
-    """The application.
+    """Builds the Starlette application.
 
     **Arguments:**
 
-    - `hall`: its games.
+    - `hall`: the games.
     - `hosts`: the host names that are accepted, which protects against requests from other sites.
-    - `course`: a study, whose participants play only the games of its plan.
+    - `course`: a study, whose participants play only the games of its plan; `None` to let people
+        choose games.
     - `admin`: the token of the experimenter.
     """
 
@@ -106,21 +129,21 @@ def build_app(
         WebSocketRoute("/api/games/{game}", _socket),
     ]
     if course is not None:
-        routes += study_routes(course, admin, _in_words, _page)
+        routes += study_routes(course, admin, _endpoint, _page)
     else:  # without a study, players choose their games
         routes += [
             Route("/", _page("index.html")),
-            Route("/api/menu", _in_words(_menu)),
-            Route("/api/layouts/{number:int}", _in_words(_layout)),
-            Route("/api/games", _in_words(_open), methods=["POST"]),
-            Route("/api/games/{game}/again", _in_words(_again), methods=["POST"]),
-            Route("/api/games/{game}/video.gif", _in_words(_video)),
-            Route("/api/games/{game}/scenes", _in_words(_scenes)),
-            Route("/api/games/{game}/thoughts/{policy:int}", _in_words(_thoughts)),
-            Route("/api/games/{game}/record", _in_words(_record)),
-            Route("/api/recordings", _in_words(_recordings)),
-            Route("/api/recordings/{number:int}/scenes", _in_words(_scenes)),
-            Route("/api/recordings/{number:int}/thoughts/{policy:int}", _in_words(_thoughts)),
+            Route("/api/menu", _endpoint(_menu)),
+            Route("/api/layouts/{number:int}", _endpoint(_layout)),
+            Route("/api/games", _endpoint(_open), methods=["POST"]),
+            Route("/api/games/{game}/again", _endpoint(_again), methods=["POST"]),
+            Route("/api/games/{game}/video.gif", _endpoint(_video)),
+            Route("/api/games/{game}/scenes", _endpoint(_scenes)),
+            Route("/api/games/{game}/thoughts/{policy:int}", _endpoint(_thoughts)),
+            Route("/api/games/{game}/record", _endpoint(_record)),
+            Route("/api/recordings", _endpoint(_recordings)),
+            Route("/api/recordings/{number:int}/scenes", _endpoint(_scenes)),
+            Route("/api/recordings/{number:int}/thoughts/{policy:int}", _endpoint(_thoughts)),
         ]
     guard = Middleware(_Guard, hosts=frozenset(hosts))
     limits = Middleware(Limits, most_per_client=hall.most_per_client)
@@ -144,15 +167,15 @@ class _Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        if scope["type"] == "lifespan" or self._is_ours(Headers(scope=scope)):
+        if scope["type"] == "lifespan" or self._is_allowed(Headers(scope=scope)):
             await self._app(scope, receive, send_with_headers)
         elif scope["type"] == "websocket":
             await WebSocket(scope, receive, send).close(1008)
         else:
             text = "The server does not accept this host name: see --hosts in its --help."
-            await _sorry(text, 400)(scope, receive, send_with_headers)
+            await _error(text, 400)(scope, receive, send_with_headers)
 
-    def _is_ours(self, headers: Headers) -> bool:
+    def _is_allowed(self, headers: Headers) -> bool:
         host, origin = headers.get("host", ""), headers.get("origin")
         try:
             name = urlsplit(f"//{host}").hostname
@@ -162,32 +185,30 @@ class _Guard:
         return name in self._hosts and same
 
 
-def _in_words(
-    answer: Answer,
-) -> Endpoint:
-    """Turns expected errors into responses with one sentence."""
+def _endpoint(answer: Answer) -> Endpoint:
+    """An endpoint that turns expected errors into responses with one sentence."""
 
     async def endpoint(request: Request) -> Response:
         try:
             return await answer(request.app.state.hall, request)
         except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
-            return _sorry(str(error), 400)
+            return _error(str(error), 400)
         except ClientDisconnect:
             return Response(status_code=400)  # the client is gone, so the response is discarded
         except OSError as error:
-            return _sorry(f"The server cannot read or write a file: {error.strerror}.", 503)
+            return _error(f"The server cannot read or write a file: {error.strerror}.", 503)
         except sqlite3.Error as error:
-            return _sorry(f"The database of the study failed: {error}.", 503)
+            return _error(f"The database of the study failed: {error}.", 503)
 
     return endpoint
 
 
-def _sorry(text: str, status: int) -> Response:
+def _error(text: str, status: int) -> Response:
     return JSONResponse({"text": text}, status)
 
 
 def _page(name: str) -> Endpoint:
-    """The endpoint of a file of the page."""
+    """An endpoint that returns one of the HTML files."""
 
     async def endpoint(_: Request) -> Response:
         return FileResponse(PAGE / name)
@@ -226,24 +247,32 @@ async def _layout(hall: Hall, request: Request) -> Response:
     return JSONResponse(facts)
 
 
+@final
+class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request of a page to open a game; see `Hall.open`."""
+
+    layout: Annotated[int, Meta(ge=0, le=10_000)]
+    seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
+
+
 async def _open(hall: Hall, request: Request) -> Response:
-    """Opens a game, and returns the tokens of its seats: one for the page itself, the others for
-    the people who are invited.
+    """Opens a game, and returns the token of each seat of a person. The page keeps one token, and
+    the other tokens are for invited people.
     """
     content = await read_body(request.stream(), _LARGEST_BODY)
     if content is None:
-        return _sorry("The request for a new game is too large.", 413)
-    wish = read_json(content, msgspec.json.Decoder(_NewGame))
-    layout, client = _layout_of(hall, wish.layout), client_of(request.scope)
-    name = await hall.open(layout, wish.seats, client=client)
+        return _error("The request for a new game is too large.", 413)
+    wanted = read_json(content, msgspec.json.Decoder(_NewGame))
+    layout, client = _layout_of(hall, wanted.layout), client_of(request.scope)
+    name = await hall.open(layout, wanted.seats, client=client)
     session = hall.sessions[name]
     tokens = {"tokens": session.tokens, "watch": session.watch_token}
     return JSONResponse({"game": name, **tokens}, 201)
 
 
 async def _again(hall: Hall, request: Request) -> Response:
-    """The next game with the same seats, and the token of the seat that asks for it."""
-    _, seat = _over(hall, request)
+    """Opens the next game with the same seats, and returns the token of the requesting seat."""
+    _, seat = _over_game(hall, request)
     if seat == WATCHER:
         raise UsageError("Only people who have played can play again.")
     name = await hall.again(request.path_params["game"])
@@ -251,9 +280,9 @@ async def _again(hall: Hall, request: Request) -> Response:
 
 
 async def _video(hall: Hall, request: Request) -> Response:
-    """The video of a game that is over, with the score of the person who asks for it."""
-    session, path = _finished(hall, request)
-    _, seat = _over(hall, request)
+    """The video of a game that is over, with the score of the requesting person."""
+    session, path = _played_game(hall, request)
+    _, seat = _over_game(hall, request)
 
     def video() -> bytes:
         recording = read_journal(path)
@@ -268,8 +297,8 @@ async def _video(hall: Hall, request: Request) -> Response:
 
 
 async def _record(hall: Hall, request: Request) -> Response:
-    """The journal of a game that is over, which replays it."""
-    _, path = _finished(hall, request)
+    """The journal of a game that is over."""
+    _, path = _played_game(hall, request)
     return FileResponse(path, filename=path.name, media_type="application/jsonl")
 
 
@@ -293,7 +322,7 @@ async def _scenes(hall: Hall, request: Request) -> Response:
     """All frames of a game, and the policies whose predictions can be shown."""
 
     def answer() -> bytes:
-        game = _recorded(hall, request)
+        game = _game_to_watch(hall, request)
         policies = [offer.name for offer in hall.policies(game.place)]
         return msgspec.json.encode({**scenes(game, hall.tiles), "policies": policies})
 
@@ -304,7 +333,7 @@ async def _thoughts(hall: Hall, request: Request) -> Response:
     """The action probabilities and values of a policy at each step of a game."""
 
     def answer() -> bytes:
-        game = _recorded(hall, request)
+        game = _game_to_watch(hall, request)
         offers = hall.policies(game.place)
         number = request.path_params["policy"]
         if number >= len(offers):
@@ -314,35 +343,35 @@ async def _thoughts(hall: Hall, request: Request) -> Response:
     return Response(await asyncio.to_thread(answer), media_type="application/json")
 
 
-def _recorded(hall: Hall, request: Request) -> Recorded:
-    """The game that a request names: a recording, or a finished game.
+def _game_to_watch(hall: Hall, request: Request) -> Recorded:
+    """The game of a request: a recording by number, or a game of this server that is over.
 
-    **Raises:** `UsageError` when there is none.
+    **Raises:** `UsageError` when there is no such game.
     """
     number = request.path_params.get("number")
     if number is None:
-        session, path = _finished(hall, request)
+        session, path = _played_game(hall, request)
         return recorded(path.stem, session.place, read_journal(path))
     if number >= len(hall.recorded):
         raise UsageError("There is no such game.")
     return hall.recorded[number]
 
 
-def _finished(hall: Hall, request: Request) -> tuple[Session, Path]:
-    """A game that is over, and its journal.
+def _played_game(hall: Hall, request: Request) -> tuple[Session, Path]:
+    """A game that is over and has steps, and the path of its journal.
 
-    **Raises:** `UsageError` when there is no such game for this token, or it is still running.
+    **Raises:** `UsageError` as `_over_game`, and when the game has no steps.
     """
-    session, _ = _over(hall, request)
+    session, _ = _over_game(hall, request)
     if not session.game.steps:
         raise UsageError("This game has no steps.")
     return session, hall.folder / f"{request.path_params['game']}{SUFFIX}"
 
 
-def _over(hall: Hall, request: Request) -> tuple[Session, int]:
-    """A game that is over, and the seat of the token that a request has for it.
+def _over_game(hall: Hall, request: Request) -> tuple[Session, int]:
+    """A game that is over, and the seat of the request's token in this game.
 
-    **Raises:** `UsageError` when there is no such game for this token, or it is still running.
+    **Raises:** `UsageError` when no game has this token, or the game is still running.
     """
     session = hall.sessions.get(request.path_params["game"])
     seat = None if session is None else session.seat_of(request.query_params.get("token", ""))
@@ -402,16 +431,17 @@ async def _write(socket: WebSocket, page: Page) -> None:
 
 
 async def _read(socket: WebSocket, session: Session, page: Page) -> str:
-    """Reads messages until the connection ends. Invalid messages are answered with a sentence, and
-    clients that send too much, or too many invalid messages, are disconnected.
+    """Reads messages until the connection ends. A `Refusal` answers each message that is invalid or
+    exceeds the rate limit. A client is disconnected after `_MOST_REFUSALS` of them.
 
-    **Returns:** why it ended; see `Conduct.absent`.
+    **Returns:** why the connection ended; see `Conduct.absent`.
     """
+    # A token bucket: each message costs 1, and the allowance refills with time.
     refusals, allowance, before = 0, _MESSAGES_PER_SECOND, time.monotonic()
     while refusals < _MOST_REFUSALS:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
-            return "closed" if message.get("code") in _CLOSED else "lost"
+            return "closed" if message.get("code") in _CLOSED_BY_BROWSER else "lost"
         session.hear(page)
         now = time.monotonic()
         allowance = min(_MESSAGES_PER_SECOND, allowance + (now - before) * _MESSAGES_PER_SECOND) - 1
@@ -431,32 +461,3 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> str:
         else:
             session.receive(page, found)
     return "lost"
-
-
-_LARGEST_FRAME = 4096
-_SECONDS_TO_END = 5
-
-
-def serve(
-    hall: Hall,
-    listening: socket.socket,
-    hosts: Sequence[str],
-    course: Course | None = None,
-    admin: str = "",
-) -> None:
-    """Serves games until the process is interrupted; they are then ended, and their files written.
-
-    **Arguments:**
-
-    - `hall`: the games.
-    - `listening`: the socket.
-    - `hosts`: the names under which browsers may reach the server.
-    - `course`, `admin`: a study, and the token of the experimenter.
-    """
-    config = uvicorn.Config(
-        build_app(hall, hosts, course, admin),
-        log_level="error",
-        ws_max_size=_LARGEST_FRAME,
-        timeout_graceful_shutdown=_SECONDS_TO_END,
-    )
-    uvicorn.Server(config).run(sockets=[listening])

@@ -63,29 +63,29 @@ from ..worlds import Kitchen, WorldSettings
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Lets people play with policies, scripted partners or one another, in the browser. Every game
-    is written into a folder as it is played.
+    """Lets people play with policies, scripted partners or other people in the browser. Every game
+    is written into a folder while it is played.
     """
 
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners. Of a folder
-    with several of them, those that can act in the world of --env.name are offered."""
+    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners. A folder
+    with several policies offers all policies that can act in the world of --env.name."""
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
     network: tyro.conf.UseAppendAction[
         Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
     ] = ()
-    """Your own class of networks in them, if any; give the flag again for another."""
+    """Your own class of networks in the policies, if any; repeat the flag for further classes."""
     watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
     """Recorded games to watch: journals, tables, or the human games of a version of
     overcooked-ai."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
     delay: Annotated[int, Meta(ge=0, le=60)] = 0
-    """Number of steps after which partners react."""
+    """Reaction delay of partners, in steps."""
     noise: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Probability that an action of a partner is replaced by a random one."""
     host: str = "127.0.0.1"
@@ -104,7 +104,7 @@ class Config:
     """Run the study in this plan, instead of letting people choose games. With the --out of an
     existing study, continue it."""
     trial: Annotated[bool, tyro.conf.arg(name="try")] = False
-    """Only let bots walk through the plan of --study at full speed, alone and in pairs; print
+    """Only let bots walk through the plan of --study at full speed, alone and in groups; print
     stages, orders, pairings, waits and duration, and write the export."""
     report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
@@ -134,7 +134,7 @@ def run(args: Sequence[str], process: Process) -> None:
     **Raises:** the errors that `exit_code_of` prints as one sentence.
     """
     config = read_flags(Config(env=first_world(args)), args, "experiments/play.py")
-    if _only_data(config):
+    if _process_data(config):
         return
     _check_hosts(config.hosts)
     serve = _server()
@@ -144,18 +144,17 @@ def run(args: Sequence[str], process: Process) -> None:
     with as_usage_error():
         config.env.check()
     settings = settings_to_play(config.env)
-    plain = Menu(settings)
-    policies = _with_short_names(
-        saved for path in config.policies for saved in _policies(path, plain, checkpoint, named)
-    )
+    bundled = Menu(settings)
+    found = (_read_policies(path, bundled, checkpoint, named) for path in config.policies)
+    policies = _with_short_names(saved for several in found for saved in several)
     if plan is not None and config.study is not None:
         policies += plan_policies(plan, config.study.parent)
     menu = Menu(settings, policies, delay=config.delay, noise=config.noise)
-    menu.offers(menu.layouts[0])  # what cannot be played is rejected before anything is started
+    menu.offers(menu.layouts[0])  # raises an error for unusable policies before the server starts
     if plan is not None:
         check_plan(plan, menu, config.most_games)
     if config.trial:
-        _try(config, menu, plan)
+        _run_trial(config, menu, plan)
         return
     recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
     with (
@@ -181,7 +180,7 @@ def run(args: Sequence[str], process: Process) -> None:
         host = f"[{host}]" if ":" in host else host
         address = f"http://{host}:{listening.getsockname()[1]}/"
         overview = f"{address}admin#{admin}"
-        _greet(console, config, policies, address, folder)
+        _print_header(console, config, policies, address, folder)
         if course is not None:
             console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
         if config.browser:
@@ -192,13 +191,13 @@ def run(args: Sequence[str], process: Process) -> None:
         console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
 
 
-def _policies(
+def _read_policies(
     path: Path, menu: Menu, checkpoint: Literal["best", "last"] | None, named: Named
 ) -> list[SavedPolicy]:
-    """The policy of a run or a file; or of a folder of runs and files, the policies that can act in
-    the world of a menu.
+    """Reads the policy of a run or file. For a folder of runs and files, reads all policies that
+    can act in the world of a menu.
 
-    **Raises:** as `read_policy`, and `UsageError` if none of them can act there.
+    **Raises:** as `read_policy`, and `UsageError` if no policy of a folder can act in the world.
     """
     try:
         return [read_policy(path, checkpoint, named=named)]
@@ -221,13 +220,15 @@ def _policies(
     return found
 
 
-def _only_data(config: Config) -> bool:
-    """Does what the flags about data ask for. **Returns:** whether there was one.
+def _process_data(config: Config) -> bool:
+    """Handles --finish, --report, --export and --forget, which start no server.
 
-    **Raises:** `UsageError` when there is no such data.
+    **Returns:** whether one of these flags was set.
+
+    **Raises:** `UsageError` when the data do not exist.
     """
     if config.finish is not None:
-        _finish(config.finish, Named(worlds=(config.env.name,)))
+        _write_missing_tables(config.finish, Named(worlds=(config.env.name,)))
     elif config.report is not None:
         with open_people(config.report) as people:
             report(people, Console())
@@ -250,7 +251,7 @@ def _only_data(config: Config) -> bool:
 def _open_folder(
     config: Config, policies: Sequence[SavedPolicy]
 ) -> contextlib.AbstractContextManager[tuple[Path, Console]]:
-    """The folder of the games: a new one, or the folder of a running study.
+    """The folder of the games: a new folder, or the folder of an existing study.
 
     **Raises:** `UsageError` as `open_results` and `open_study`.
     """
@@ -268,8 +269,8 @@ def _open_folder(
 
 
 def _with_short_names(found: Iterable[SavedPolicy]) -> list[SavedPolicy]:
-    """The policies with as few of the last parts of their names as tell them apart, since people
-    see the names, and should see no path of the server.
+    """The policies with short names, since people see the names and should not see paths of the
+    server. A short name has the last parts of the path, as many as make it unique.
     """
     policies = list(found)
     parts = [Path(saved.name).resolve().parts for saved in policies]
@@ -282,8 +283,8 @@ def _with_short_names(found: Iterable[SavedPolicy]) -> list[SavedPolicy]:
     return shortened
 
 
-def _try(config: Config, menu: Menu, plan: Plan | None) -> None:
-    """Lets bots walk through a plan. **Raises:** `UsageError` when there is none."""
+def _run_trial(config: Config, menu: Menu, plan: Plan | None) -> None:
+    """Lets bots walk through a plan. **Raises:** `UsageError` when there is no plan."""
     if plan is None:
         raise UsageError("--try needs the plan of a study: add --study FILE.toml.")
     keep_compiled_programs()
@@ -299,11 +300,11 @@ def _try(config: Config, menu: Menu, plan: Plan | None) -> None:
         print_paths(console, export(people, folder))
 
 
-def _finish(folder: Path, named: Named) -> None:
-    """Writes the tables that are missing in a folder of games.
+def _write_missing_tables(folder: Path, named: Named) -> None:
+    """Writes the missing tables of a folder of games.
 
-    **Raises:** `UsageError` when it has no game, and `RunError` when one cannot be played again,
-    after all others are written.
+    **Raises:** `UsageError` when the folder has no game. `RunError`, after all other tables are
+    written, when some games cannot be replayed.
     """
     console = Console()
     journals = [Path(path) for path in find_recorded([str(folder)])]
@@ -327,7 +328,7 @@ def _finish(folder: Path, named: Named) -> None:
 
 
 def _server() -> Callable[..., None]:
-    """The function that serves games. **Raises:** `UsageError` when its extra is missing."""
+    """Imports the function `serve`. **Raises:** `UsageError` when its extra is not installed."""
     try:
         return importlib.import_module("eqgrid_lab.web._app").serve
     except ModuleNotFoundError as error:
@@ -337,14 +338,14 @@ def _server() -> Callable[..., None]:
 
 
 def _check_hosts(hosts: Sequence[str]) -> None:
-    """**Raises:** `UsageError` unless all are names of hosts."""
+    """**Raises:** `UsageError` unless all are host names."""
     for host in hosts:
         if not re.fullmatch(r"[A-Za-z0-9.:-]+", host) or "://" in host:
             raise UsageError(f"--hosts {host!r:.100} is not a host name, such as play.example.org.")
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. **Raises:** `UsageError` when it cannot."""
+    """Opens a listening socket. **Raises:** `UsageError` when the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -360,7 +361,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _greet(
+def _print_header(
     console: Console,
     config: Config,
     policies: Sequence[SavedPolicy],

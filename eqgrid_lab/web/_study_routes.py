@@ -1,4 +1,4 @@
-"""The routes of a study: for the pages of people, and for the page of who runs it."""
+"""The routes of a study: for the pages of people and the page of the experimenter."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from ..play import Hall, read_body, read_json
 from ..study import Course, Person, outcomes
 from ._limits import client_of
 
-_LARGEST_BODY = 2**22  # as many long answers as a stage may have
+_LARGEST_BODY = 2**22  # enough for the longest possible answers of a stage
 _LONGEST_ID = 200
 _UNKNOWN = "This page is not part of the study: open the address of the study again."
 _Name = Annotated[str, Meta(max_length=40)]
@@ -25,9 +25,11 @@ _Parameter = Annotated[str, Meta(max_length=200)]
 
 @final
 class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody comes, with the id and other parameters in the address, if any, and the token of the
-    page, by which it comes back: a page that never got the answer asks again, and is the same
-    person.
+    """The request of a page to take part.
+
+    - `token`: a secret that the page chose. A page that never got the response repeats the request
+        with the same token, and is then the same person.
+    - `id`, `parameters`: from the address of the page, if any.
     """
 
     token: Annotated[str, Meta(min_length=32, max_length=64)]
@@ -37,7 +39,9 @@ class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The answers at a place, which is named so that no answer counts twice; see `Course.place`."""
+    """Answers, and the position (`at`) of their questions, so that no answer counts twice; see
+    `Course.place`.
+    """
 
     at: _Name
     answers: Annotated[dict[_Name, str | int | None], Meta(max_length=200)]
@@ -45,7 +49,7 @@ class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class _Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the study stops, or continues."""
+    """The request of the experimenter to stop the study (`on`), or to continue it."""
 
     on: bool
 
@@ -56,16 +60,16 @@ PageFile: TypeAlias = Callable[[str], Endpoint]
 
 
 def study_routes(
-    course: Course, admin: str, in_words: Callable[[Answer], Endpoint], page: PageFile
+    course: Course, admin: str, endpoint: Callable[[Answer], Endpoint], page: PageFile
 ) -> list[Route]:
-    """The routes.
+    """The routes of a study.
 
     **Arguments:**
 
     - `course`: the study.
-    - `admin`: the token of who runs it.
-    - `in_words`: answers foreseen errors with a sentence.
-    - `page`: the endpoint of a file of the page.
+    - `admin`: the token of the experimenter.
+    - `endpoint`: turns a function into an endpoint that answers expected errors with a sentence.
+    - `page`: returns the endpoint of an HTML file.
     """
 
     async def facts(_: Hall, __: Request) -> Response:
@@ -85,7 +89,9 @@ def study_routes(
         return JSONResponse({"person": person.person}, 201)
 
     async def now(person: Person, request: Request) -> Response:
-        """What the page of a person shows; somebody who waits is told later, with `?wait`."""
+        """The content of a person's page. With `?wait`, the response to a waiting person is
+        delayed.
+        """
         if "wait" in request.query_params:
             await course.wait(person)
         found = await course.show(course.people.get(person.person) or person)
@@ -94,7 +100,7 @@ def study_routes(
     async def answer(person: Person, request: Request) -> Response:
         given = read_json(await _body(request), Decoder(_Answers))
         person = course.people.get(person.person) or person  # reading the body may take long
-        if given.at == course.place(person):  # otherwise it was taken already
+        if given.at == course.place(person):  # otherwise these answers were stored before
             problem = course.answer(person, given.answers)
             if problem is not None:
                 raise UsageError(problem)
@@ -111,19 +117,19 @@ def study_routes(
 
     return [
         Route("/", page("study.html")),
-        Route("/api/study", in_words(facts)),
-        Route("/api/study/join", in_words(join), methods=["POST"]),
-        Route("/api/study/now", in_words(_for_person(course, now))),
-        Route("/api/study/answer", in_words(_for_person(course, answer)), methods=["POST"]),
-        Route("/api/study/here", in_words(_for_person(course, here)), methods=["POST"]),
-        Route("/api/study/leave", in_words(_for_person(course, leave)), methods=["POST"]),
+        Route("/api/study", endpoint(facts)),
+        Route("/api/study/join", endpoint(join), methods=["POST"]),
+        Route("/api/study/now", endpoint(_for_person(course, now))),
+        Route("/api/study/answer", endpoint(_for_person(course, answer)), methods=["POST"]),
+        Route("/api/study/here", endpoint(_for_person(course, here)), methods=["POST"]),
+        Route("/api/study/leave", endpoint(_for_person(course, leave)), methods=["POST"]),
         Route("/admin", page("admin.html")),
-        *_admin_routes(course, admin, in_words),
+        *_admin_routes(course, admin, endpoint),
     ]
 
 
 def _admin_routes(
-    course: Course, admin: str, in_words: Callable[[Answer], Endpoint]
+    course: Course, admin: str, endpoint: Callable[[Answer], Endpoint]
 ) -> list[Route]:
     async def overview(_: Hall, request: Request) -> Response:
         _check_admin(request, admin)
@@ -135,13 +141,13 @@ def _admin_routes(
         return JSONResponse({})
 
     return [
-        Route("/api/admin", in_words(overview)),
-        Route("/api/admin/stop", in_words(stop), methods=["POST"]),
+        Route("/api/admin", endpoint(overview)),
+        Route("/api/admin/stop", endpoint(stop), methods=["POST"]),
     ]
 
 
 def _for_person(course: Course, answer: Callable[[Person, Request], Awaitable[Response]]) -> Answer:
-    """Finds the person by the token of a request; the page of an unknown one joins again."""
+    """Finds the person by the token of a request. Status 401 makes the page join again."""
 
     async def endpoint(_: Hall, request: Request) -> Response:
         person = course.people.find(request.headers.get("x-token", ""))
@@ -168,7 +174,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _overview(course: Course) -> dict[str, object]:
-    """Who is where, and which games are running."""
+    """The state of a study: its people with their positions, and its running games."""
     people = course.people.rows("people")
     games = [
         {
