@@ -33,8 +33,9 @@ _SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
 _COLOURS = 256
 _NOT_A_FILE = """<script>
 if (location.protocol === "file:") {
-  document.getElementById("loading").textContent = "Browsers load this page only from a web server, such as "
-    + "python -m http.server in its folder. A page of export_page.py --single-file needs none.";
+  document.getElementById("loading").textContent = "Browsers load this page only from a web "
+    + "server, such as python -m http.server in its folder. A page that export_page.py wrote with "
+    + "--single-file needs none.";
 }
 </script>"""
 """Browsers load no modules from a folder without a server."""
