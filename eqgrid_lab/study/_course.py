@@ -439,7 +439,8 @@ class Course:
         if any(x is None or x.outcome is not None for x in now):
             session.leave()  # somebody has stopped taking part while the game was opened
             return
-        game = {"number": number, "name": planned.name or planned.partner, "partner": partner}
+        name = planned.name or planned.partner
+        game = {"number": number, "name": name, "partner": partner, "people": len(people)}
         try:
             with self.people.together():
                 for seat, person, seconds in zip(own, people, waited, strict=True):

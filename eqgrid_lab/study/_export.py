@@ -133,8 +133,10 @@ def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
 
 
 def _with_whom(game: Row) -> tuple[int, str, str, str]:
-    """What tells games apart: a fallback is another partner in the same game."""
-    return game["stage"], game["layout"], game["name"], game["partner"]
+    """What tells games apart: the partner may be the fallback, and a group may not be full."""
+    together = game["people"] if game["partner"] == PERSON else None
+    partner = game["partner"] if together is None else f"{PERSON} ({together} together)"
+    return game["stage"], game["layout"], game["name"], partner
 
 
 def _print_games(console: Console, games: Sequence[Row]) -> None:
@@ -144,10 +146,11 @@ def _print_games(console: Console, games: Sequence[Row]) -> None:
     rows = []
     apart = any(x["mean_score"] not in (None, x["score"]) for x in games)
     for game in sorted(set(map(_with_whom, games))):
-        own, partner = [x for x in games if _with_whom(x) == game], game[-1]
+        own = [x for x in games if _with_whom(x) == game]
         scores: dict[str | int, list[float]] = {}
         for x in own:
-            scores.setdefault(x["file" if partner == PERSON else "who"], []).append(x["score"])
+            by = "file" if x["partner"] == PERSON else "who"
+            scores.setdefault(x[by], []).append(x["score"])
         means = np.asarray([np.mean(x) for x in scores.values()])
         low, high = bootstrap_interval(means, np.mean)
         interval = f"{low:.1f} to {high:.1f}" if len(means) > 1 else ""
