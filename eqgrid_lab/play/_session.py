@@ -37,8 +37,9 @@ from ._messages import (
 class Clock:
     """Ticks at a fixed rate.
 
-    A tick that is late by less than one period does not move the next ticks. A longer delay
-    postpones all later ticks, so people see a pause and never two steps at once.
+    A tick that comes late does not move the ticks after it: they follow at least half a period
+    apart, until they are on time again. People therefore never see two steps at once. A tick that
+    is more than a second late moves all ticks after it, and people see a pause.
     """
 
     def __init__(
@@ -57,13 +58,20 @@ class Clock:
         self._now, self._sleep = now, sleep
 
     async def ticks(self) -> AsyncIterator[float]:
-        """Yields the delay of each tick in seconds. The first tick comes after one period."""
-        due = self._now() + self.period
+        """Yields how long each tick came after the moment for which it was planned, in seconds. The
+        first tick comes after one period.
+        """
+        due = planned = self._now() + self.period
         while True:
-            await self._sleep(max(0.0, due - self._now()))
-            late = max(0.0, self._now() - due)
-            yield late
-            due = max(due + self.period, self._now())
+            await self._sleep(max(0.0, planned - self._now()))
+            now = self._now()
+            yield max(0.0, now - planned)
+            due = self.period + (now if now - due > _LONGEST_DELAY else due)
+            planned = max(due, now + self.period / 2, self._now())
+
+
+_LONGEST_DELAY = 1.0
+"""By how many seconds a tick may be late before it moves the ticks after it."""
 
 
 WATCHER = -1

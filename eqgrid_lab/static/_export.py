@@ -31,6 +31,14 @@ _PAGE = Path(__file__).parents[1] / "web" / "page"
 _MODULE, _BINARY = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
 _COLOURS = 256
+_NOT_A_FILE = """<script>
+if (location.protocol === "file:") {
+  document.getElementById("loading").textContent = "Browsers load this page only from a web "
+    + "server, such as python -m http.server in its folder. A page that export_page.py wrote with "
+    + "--single-file needs none.";
+}
+</script>"""
+"""Browsers load no modules from a folder without a server."""
 _CHECKED_STEPS = 300
 
 
@@ -123,7 +131,7 @@ def write_page(
         return [(path, path.stat().st_size) for path in (out, policy)]
     page = whole["index.html"].decode()
     page = page.replace("<!-- style -->", '<link rel="stylesheet" href="style.css">')
-    scripts = '<script type="module" src="static.js"></script>'
+    scripts = f'{_NOT_A_FILE}\n<script type="module" src="static.js"></script>'
     whole["index.html"] = page.replace("<!-- scripts -->", scripts).encode()
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as folder:
         inside = Path(folder) / "page"

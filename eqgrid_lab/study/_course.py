@@ -470,6 +470,7 @@ class Course:
                         "name": planned.name or planned.partner,
                         "layout": planned.layout,
                         "partner": partner,
+                        "people": len(people),
                         "seat": seat,
                         "file": file,
                         "waited_s": seconds,

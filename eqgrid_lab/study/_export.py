@@ -136,9 +136,11 @@ def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
 
 def _group(game: Row) -> tuple[int, str, str, str]:
     """The row of the table of returns to which a game belongs. A game with its planned partner and
-    the same game with its fallback are in different rows.
+    the same game with its fallback are in different rows, and so are groups of different sizes.
     """
-    return game["stage"], game["layout"], game["name"], game["partner"]
+    together = game["people"] if game["partner"] == PERSON else None
+    partner = game["partner"] if together is None else f"{PERSON} ({together} together)"
+    return game["stage"], game["layout"], game["name"], partner
 
 
 def _print_games(console: Console, games: Sequence[Row]) -> None:
@@ -151,10 +153,11 @@ def _print_games(console: Console, games: Sequence[Row]) -> None:
     # Agents with rewards of their own: a further column has the mean return of all agents.
     scores_differ = any(x["mean_score"] not in (None, x["score"]) for x in games)
     for group in sorted(set(map(_group, games))):
-        own, partner = [x for x in games if _group(x) == group], group[-1]
+        own = [x for x in games if _group(x) == group]
         scores: dict[str | int, list[float]] = {}
         for x in own:
-            scores.setdefault(x["file" if partner == PERSON else "who"], []).append(x["score"])
+            by = "file" if x["partner"] == PERSON else "who"
+            scores.setdefault(x[by], []).append(x["score"])
         means = np.asarray([np.mean(x) for x in scores.values()])
         low, high = bootstrap_interval(means, np.mean)
         interval = f"{low:.1f} to {high:.1f}" if len(means) > 1 else ""

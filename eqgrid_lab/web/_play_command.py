@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import jax
 import tyro
 from msgspec import Meta
 from rich.console import Console
@@ -136,6 +137,8 @@ def run(args: Sequence[str], process: Process) -> None:
     config = read_flags(Config(env=first_world(args)), args, "experiments/play.py")
     if _process_data(config):
         return
+    # A step takes 0.1 ms: handing it to another thread would cost as much again.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     _check_hosts(config.hosts)
     serve = _server()
     plan = None if config.study is None else read_plan(config.study)

@@ -47,7 +47,11 @@ def test_late_ticks_do_not_move_the_next_ones():
     assert found == [(round(0.25 * (i + 1) + 0.01, 6), 0.01) for i in range(6)]
 
 
+def test_late_ticks_are_caught_up_half_a_period_apart():
+    times = [time for time, _ in ticks([0.0, 0.6, 0.0, 0.0, 0.0])]
+    assert times == [0.25, 0.5, 1.1, 1.225, 1.35, 1.5]
+
+
 def test_after_a_long_pause_no_tick_is_caught_up():
-    found = ticks([0.0, 1.0, 0.0, 0.0, 0.0])
-    times = [time for time, _ in found]
-    assert times == [0.25, 0.5, 1.5, 1.75, 2.0, 2.25]
+    times = [time for time, _ in ticks([0.0, 1.5, 0.0, 0.0, 0.0])]
+    assert times == [0.25, 0.5, 2.0, 2.25, 2.5, 2.75]

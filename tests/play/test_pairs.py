@@ -176,6 +176,11 @@ def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_pat
             assert [person.until("end")["outcome"] for person in people] == ["finished"] * number
     rows = rows_of(course, "games")
     assert [x["partner"] for x in rows] == ["person"] * 5
+    assert [x["people"] for x in rows] == [3, 3, 3, 2, 2]
+    said = io.StringIO()
+    report(course.people, Console(width=200, file=said))
+    assert "person (3 together)" in said.getvalue()
+    assert "person (2 together)" in said.getvalue()
     assert {x["seat"] for x in rows[:3]} == {0, 1, 2}
     seats = read_journal(tmp_path / f"{rows[3]['file']}.jsonl").header.seats
     assert sorted(x.human for x in seats) == [False, True, True]

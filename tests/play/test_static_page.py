@@ -112,11 +112,30 @@ def check_recording(opened, path, steps):
     assert f"a score of {score:g}." in opened.inner_text("#result")
 
 
+def check_watching_again(opened, tmp_path):
+    """The same game is shown once more, and as a video."""
+    score = opened.inner_text("#score")
+    opened.click("#look")
+    opened.wait_for_selector("text=You watch the game.")
+    assert opened.inner_text("#score") == "0"
+    opened.wait_for_function("document.getElementById('time').textContent === '15 s'")
+    opened.click("#make-video")
+    opened.wait_for_selector("text=Making a video")
+    with opened.expect_download(timeout=60_000) as download:
+        opened.click("#video", timeout=60_000)
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert path.suffix in (".webm", ".mp4")
+    assert path.stat().st_size > 10_000
+    assert opened.inner_text("#score") == score
+
+
 def test_a_whole_game_by_keys_replays_in_python(visit, address, tmp_path):
     opened = visit(address)
     opened.wait_for_selector("text=1: you")
     path = play_to_the_end(opened, tmp_path)
     check_recording(opened, path, 120)
+    check_watching_again(opened, tmp_path)
     opened.click("#again")
     opened.wait_for_selector("text=Press any of your keys")
     assert opened.inner_text("#score") == "0"
@@ -135,6 +154,27 @@ def test_one_file_is_played_without_any_host(visit, runtime, tmp_path):
     assert (tmp_path / "page.policy.onnx").is_file()
     opened = visit(out.as_uri())
     check_recording(opened, play_to_the_end(opened, tmp_path), 120)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("the network fails", "since the host does not answer. Check the network, and reload"),
+        ("a file is missing", "The host has no file step.onnx.gz (error 404)"),
+        ("there is no server", "Browsers load this page only from a web server, such as"),
+    ],
+)
+def test_a_page_that_cannot_be_loaded_says_why(chromium, folder, address, what, said):
+    context = chromium.new_context()
+    opened = context.new_page()
+    if what == "the network fails":
+        opened.route("**/step.onnx.gz", lambda route: route.abort())
+    if what == "a file is missing":
+        opened.route("**/step.onnx.gz", lambda route: route.fulfill(status=404))
+    is_file = what == "there is no server"
+    opened.goto((folder / "index.html").as_uri() if is_file else address)
+    opened.wait_for_selector(f"#loading:has-text('{said}')", timeout=60_000)
+    context.close()
 
 
 RANDOM_STEPS = """async ([seed, actions, names]) => {

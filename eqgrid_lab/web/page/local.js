@@ -10,11 +10,10 @@ export class World {
     Object.assign(this, { ort, facts, models: { start, step } });
   }
 
-  static async load(ort, bytes, facts) {
+  static async load(ort, files, facts) {
     const options = { executionProviders: ["wasm"], logSeverityLevel: 3, graphOptimizationLevel: "disabled" };
-    const [start, step] = await Promise.all(["start.onnx.gz", "step.onnx.gz"].map(bytes));
     const models = [];
-    for (const model of [start, step]) models.push(await ort.InferenceSession.create(model, options));
+    for (const model of files) models.push(await ort.InferenceSession.create(model, options));
     const world = new World(ort, ...models, facts);
     const { idle, seats } = facts;
     const pressed = Int32Array.from(Array.from({ length: seats }, () => idle).flat());
@@ -77,6 +76,7 @@ export class LocalGame {
     this.hands = new Hands(facts.idle);
     this.world = null;
     this.lines = [];
+    this.frames = [];
     this.steps = 0;
     this.scores = Array.from({ length: facts.seats }, () => 0);
     this.status = { begun: false, paused: false, left: false, over: false, finished: false };
@@ -86,8 +86,9 @@ export class LocalGame {
   open() {
     const { opening, first, seats, partner } = this.facts;
     const names = Array.from({ length: seats }, (_, i) => (i === this.seat ? "person" : partner));
-    this.post({ ...opening, type: "opening", seat: this.seat, seats: names });
-    this.show(first, Object.fromEntries(this.pictures.entries()));
+    this.opening = { ...opening, type: "opening", seat: this.seat, seats: names };
+    this.post(this.opening);
+    this.show(first);
     this.tell();
   }
 
@@ -177,14 +178,21 @@ export class LocalGame {
     this.tell();
   }
 
-  show(shown, pictures = {}) {
+  show(shown) {
     const { sheet, names, idle } = this.facts;
     const held = shown.held.map((code) => names[code]);
     const acted = this.steps ? this.lines.at(-1).action.map((own) => String(own) !== String(idle)) : [];
-    this.post({ type: "frame", step: this.steps, ...drawn(sheet, shown), pictures, scores: this.scores, held, acted });
+    const pictures = this.frames.length ? {} : Object.fromEntries(this.pictures.entries());
+    const frame = { type: "frame", step: this.steps, ...drawn(sheet, shown), pictures, scores: this.scores, held, acted };
+    this.frames.push(frame);
+    this.post(frame);
   }
 
   tell() {
+    this.post(this.standing());
+  }
+
+  standing() {
     const { begun, paused, over, finished } = this.status;
     const score = scoreInWords(this.scores, this.seat);
     const ended = finished ? "The game is over" : "The game has ended early";
@@ -193,7 +201,7 @@ export class LocalGame {
     else if (paused) [status, text] = ["paused", "Paused. Press P to continue."];
     else if (!begun) [status, text] = ["waiting", "Press any of your keys or buttons to begin."];
     else if (!this.world) [status, text] = ["preparing", "Loading the kitchen."];
-    this.post({ type: "status", status, text });
+    return { type: "status", status, text };
   }
 
   journal() {
@@ -211,6 +219,40 @@ export class LocalGame {
       return `${text.slice(0, -1)},"check":${check}}\n`;
     });
     return [`${first}\n`, ...lines].join("");
+  }
+}
+
+export class Replay {
+  // A game that is over, once more: looks like the connection of a page that watches it.
+  constructor(game, text) {
+    Object.assign(this, { game, text, readyState: WebSocket.OPEN });
+    queueMicrotask(() => this.open());
+  }
+
+  open() {
+    const { opening, frames } = this.game;
+    const waiting = [...frames];
+    this.post({ ...opening, seat: -1, controls: [] });
+    this.post({ type: "status", status: "playing", text: this.text });
+    this.timer = setInterval(() => {
+      if (waiting.length) return this.post(waiting.shift());
+      clearInterval(this.timer);
+      return this.post(this.game.standing());
+    }, 1000 / opening.ticks_per_second);
+  }
+
+  post(message) {
+    if (this.onmessage) this.onmessage({ data: message });
+  }
+
+  send(text) {
+    const { type, sent } = JSON.parse(text);
+    if (type === "ping") this.post({ type: "pong", sent });
+  }
+
+  close() {
+    this.onmessage = null;
+    clearInterval(this.timer);
   }
 }
 

@@ -2,36 +2,56 @@
 
 import { $, element } from "./board.js";
 import { enter } from "./game.js";
-import { LocalGame, World } from "./local.js";
+import { LocalGame, Replay, World } from "./local.js";
 
 const facts = JSON.parse($("facts").textContent);
+const MEGABYTE = 1e6;
+const LAST_PICTURE = 500; // for how many milliseconds a video shows the end of the game
 let [game, world, pictures] = [null, null, []];
-let address = "";
+let recorder = null; // of a video
+let loaded = 0; // bytes of this page's files
+
+class MissingFile extends Error {}
 
 async function unpack(content) {
   // Undoes gzip, unless the host has done so.
-  const [one, two] = new Uint8Array(content, 0, 2);
-  if (one !== 0x1f || two !== 0x8b) return new Uint8Array(content);
+  const [one, two] = content;
+  if (one !== 0x1f || two !== 0x8b) return content;
   const stream = new Blob([content]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+async function download(address) {
+  // A file of the host, while the page says how much has come.
+  const answer = await fetch(address).catch(() => null);
+  if (answer && !answer.ok) throw new MissingFile(`The host has no file ${address} (error ${answer.status}), so the game cannot be played.`);
+  try {
+    const [parts, reader] = [[], answer.body.getReader()];
+    for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
+      parts.push(value);
+      loaded += value.length;
+      $("loading").textContent = `Loading the game (${(loaded / MEGABYTE).toFixed(1)} MB).`;
+    }
+    return new Uint8Array(await new Blob(parts).arrayBuffer());
+  } catch {
+    throw new MissingFile("The game could not be loaded, since the host does not answer. Check the network, and reload the page.");
+  }
 }
 
 async function bytes(name) {
   // A file of the page: from its folder, or from within it.
   const inside = $(`file-${name}`);
-  const source = inside ? `data:application/octet-stream;base64,${inside.textContent}` : name;
-  const answer = await fetch(source);
-  if (!answer.ok) throw new Error(`${name} is missing.`);
-  return unpack(await answer.arrayBuffer());
+  if (!inside) return unpack(await download(name));
+  const answer = await fetch(`data:application/octet-stream;base64,${inside.textContent}`);
+  return unpack(new Uint8Array(await answer.arrayBuffer()));
 }
 
 async function runtime() {
-  const [name, binary] = [facts.runtime.module, bytes(`${facts.runtime.binary}.gz`)];
-  const inside = $(`file-${name}`);
-  const module = inside ? URL.createObjectURL(new Blob([await bytes(name)], { type: "text/javascript" })) : `./${name}`;
-  const ort = await import(module);
+  const { module, binary } = facts.runtime;
+  const [script, program] = await Promise.all([bytes(module), bytes(`${binary}.gz`)]);
+  const ort = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   ort.env.wasm.numThreads = 1;
-  ort.env.wasm.wasmBinary = (await binary).buffer;
+  ort.env.wasm.wasmBinary = program.buffer;
   return ort;
 }
 
@@ -47,46 +67,87 @@ async function cut() {
 
 function begin() {
   $("over").hidden = true;
+  stopRecording();
   const seed = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1;
   game = new LocalGame(facts, pictures, Number($("seat").value), seed);
   const mine = game;
-  enter("", "", {
-    socket: () => mine,
-    onOver: (text) => {
-      $("over").hidden = false;
-      $("result").textContent = text;
-      $("status").textContent = "";
-      URL.revokeObjectURL(address);
-      address = URL.createObjectURL(new Blob([mine.journal()], { type: "application/jsonl" }));
-      $("record").href = address;
-      const time = new Date().toISOString().replace(/[-:]|\..*/g, "").replace("T", "-");
-      $("record").download = `${time}-${mine.seed.toString(16)}.jsonl`;
-      $("record").hidden = !mine.steps;
-    },
-  });
+  enter("", "", { socket: () => mine, onOver: over });
   if (world) mine.enter(world);
 }
 
+function over(text) {
+  $("over").hidden = false;
+  $("result").textContent = text;
+  $("status").textContent = "";
+  offer($("record"), new Blob([game.journal()], { type: "application/jsonl" }), "jsonl");
+  $("video").hidden = true;
+  for (const id of ["record", "look", "make-video"]) $(id).hidden = !game.steps;
+  if (!globalThis.MediaRecorder) $("make-video").hidden = true;
+}
+
+function offer(link, content, suffix) {
+  URL.revokeObjectURL(link.href);
+  link.href = URL.createObjectURL(content);
+  const time = new Date().toISOString().replace(/[-:]|\..*/g, "").replace("T", "-");
+  link.download = `${time}-${game.seed.toString(16)}.${suffix}`;
+}
+
+function watch(text, onOver) {
+  stopRecording();
+  const mine = game;
+  enter("", "", { socket: () => new Replay(mine, text), onOver });
+}
+
+function makeVideo() {
+  // Records the canvas, while the game is shown once more.
+  watch("Making a video, which takes as long as the game.", (text) => {
+    over(text);
+    setTimeout(() => recorder?.stop(), LAST_PICTURE);
+  });
+  const parts = [];
+  recorder = new MediaRecorder($("world").captureStream());
+  recorder.ondataavailable = (event) => parts.push(event.data);
+  recorder.onstop = () => {
+    const type = recorder.mimeType.split(";")[0];
+    recorder = null;
+    offer($("video"), new Blob(parts, { type }), type.split("/")[1]);
+    $("video").hidden = false;
+  };
+  recorder.start();
+}
+
+function stopRecording() {
+  if (!recorder) return;
+  recorder.onstop = null;
+  recorder.stop();
+  recorder = null;
+}
+
 async function load() {
-  const loading = runtime();
-  const models = { "start.onnx.gz": bytes("start.onnx.gz"), "step.onnx.gz": bytes("step.onnx.gz") };
+  const loading = Promise.all([runtime(), bytes("start.onnx.gz"), bytes("step.onnx.gz")]);
+  loading.catch(() => {}); // which is told below, after the first picture
   const seats = Array.from({ length: facts.seats }, (_, i) => element("option", `${i + 1}`, { value: i }));
   $("seat").replaceChildren(...seats);
   $("seat").value = String(facts.seat);
   $("place").hidden = facts.seats < 2;
-  pictures = await cut();
-  begin();
-  performance.mark("first-frame");
   try {
-    world = await World.load(await loading, (name) => models[name], facts);
+    pictures = await cut();
+    begin();
+    performance.mark("first-frame");
+    const [ort, ...models] = await loading;
+    world = await World.load(ort, models, facts);
     performance.mark("first-step");
+    $("loading").hidden = true;
     await game.enter(world);
   } catch (error) {
-    $("status").textContent = `The game cannot be played in this browser: ${error.message}`;
+    const isMissing = error instanceof MissingFile;
+    $("loading").textContent = isMissing ? error.message : `The game cannot be played in this browser: ${error.message}`;
   }
 }
 
 $("again").onclick = begin;
+$("look").onclick = () => watch("You watch the game.", over);
+$("make-video").onclick = makeVideo;
 $("seat").onchange = (event) => { event.target.blur(); begin(); };
 document.addEventListener("visibilitychange", () => {
   if (document.hidden && game && game.status.begun) game.send(JSON.stringify({ type: "pause", on: true }));
