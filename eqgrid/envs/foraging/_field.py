@@ -131,7 +131,7 @@ class Spawn(AbstractStart):
         """The grid of objects, in which food is placed item by item in the remaining cells."""
         neighbours = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
         inner = floor & neighbours[0] & neighbours[1] & neighbours[2] & neighbours[3]
-        # The grid without its border, in which no food is placed.
+        # `free` leaves out the border of the grid, in which no food is placed.
         free = inner[_BORDER:-_BORDER, _BORDER:-_BORDER]
         for cell in position:
             free &= _steps_from(cell - _BORDER, free.shape) > 0
@@ -145,7 +145,7 @@ class Spawn(AbstractStart):
             free &= _steps_from(cell, free.shape) >= _MIN_DISTANCE
             row, col = cell + _BORDER
             code = jnp.where(exists, level.astype(jnp.uint8), jnp.uint8(NOTHING))
-            objects = objects.at[row, col].max(code)  # NOTHING is 0, so it changes nothing
+            objects = objects.at[row, col].max(code)  # NOTHING is 0, so `max` ignores it
         return objects
 
 

@@ -117,81 +117,6 @@ ACTIONS: tuple[Action, ...] = (*MOVES, Stay())
 
 
 @final
-class RandomFlags(AbstractCheckedStart):
-    """Places one flag per agent on floor cells without agents, uniformly at random.
-
-    **Arguments:**
-
-    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
-    """
-
-    shared: bool = eqx.field(static=True)
-
-    def check(self, layout: Layout) -> None:
-        check_room(layout.tiles == 0, 2 * layout.num_agents, "agents and flags")
-
-    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        agents = world.num_agents
-        places = draw_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
-        codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
-        empty = jnp.full(layout.tiles.shape, NOTHING, jnp.uint8)
-        flags = empty.at[places[:, 0], places[:, 1]].set(codes.astype(jnp.uint8))
-        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=flags))
-
-
-@final
-class Arrive(AbstractPhase):
-    """The phase in which agents take the flags in their cells: their own flags, or shared flags."""
-
-    def __call__(self, step: Step) -> Step:
-        world = step.world
-        codes = jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
-        takes = _may_take(codes, jnp.arange(world.num_agents))
-        if world.bodies.active is not None:
-            takes &= world.bodies.active
-        position = world.bodies.position
-        # An agent that has terminated may have the same position as an agent that takes a flag.
-        # NOTHING is 0, so with `min` the agent that takes the flag decides.
-        left = world.cells.object.at[position[:, 0], position[:, 1]].min(
-            jnp.where(takes, jnp.uint8(NOTHING), codes)
-        )
-        cells = dataclasses.replace(world.cells, object=left)
-        return step.then(dataclasses.replace(world, cells=cells), Arrive, takes)
-
-
-@final
-class Arrived(AbstractEnding):
-    """An agent terminates when it has taken a flag."""
-
-    def __call__(self, step: Step) -> Bool[Array, " agents"]:
-        return step.by(Arrive)
-
-
-def _may_take(
-    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
-) -> Bool[Array, "*cells"]:
-    """Whether each object is a flag that the agent may take."""
-    codes = codes.astype(jnp.int32)
-    return (codes == SHARED) | (codes == FIRST_OWN + agent)
-
-
-@final
-class WayToFlag(AbstractFeature):
-    """Whether there is a flag that the agent may take, and the offset to the nearest one."""
-
-    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return ("flag_exists", "flag_row", "flag_col")
-
-    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        return sight.way_to(*sight.nearest(flags_to_take(sight))).reshape(-1)
-
-
-def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
-    """A layer of `Planes` that marks the flags that the agent may take."""
-    return _may_take(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
-
-
-@final
 class Goals(AbstractGridWorld):
     """A goal-seeking world: agents that reach a flag get a reward of 1 and terminate.
 
@@ -316,3 +241,78 @@ class GeneratedMazes(AbstractGenerator):
         has_room = floor.sum() >= 2 * self.num_agents + 2
         has_crossing = (floor & (count_next_to(floor) >= 3)).any()
         return connected & has_room & has_crossing
+
+
+@final
+class RandomFlags(AbstractCheckedStart):
+    """Places one flag per agent on floor cells without agents, uniformly at random.
+
+    **Arguments:**
+
+    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
+    """
+
+    shared: bool = eqx.field(static=True)
+
+    def check(self, layout: Layout) -> None:
+        check_room(layout.tiles == 0, 2 * layout.num_agents, "agents and flags")
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        agents = world.num_agents
+        places = draw_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
+        codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
+        empty = jnp.full(layout.tiles.shape, NOTHING, jnp.uint8)
+        flags = empty.at[places[:, 0], places[:, 1]].set(codes.astype(jnp.uint8))
+        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=flags))
+
+
+@final
+class Arrive(AbstractPhase):
+    """The phase in which agents take the flags in their cells: their own flags, or shared flags."""
+
+    def __call__(self, step: Step) -> Step:
+        world = step.world
+        codes = jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
+        takes = _may_take(codes, jnp.arange(world.num_agents))
+        if world.bodies.active is not None:
+            takes &= world.bodies.active
+        position = world.bodies.position
+        # An agent that has terminated may have the same position as an agent that takes a flag.
+        # NOTHING is 0, so with `min` the agent that takes the flag decides.
+        left = world.cells.object.at[position[:, 0], position[:, 1]].min(
+            jnp.where(takes, jnp.uint8(NOTHING), codes)
+        )
+        cells = dataclasses.replace(world.cells, object=left)
+        return step.then(dataclasses.replace(world, cells=cells), Arrive, takes)
+
+
+@final
+class Arrived(AbstractEnding):
+    """An agent terminates when it has taken a flag."""
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        return step.by(Arrive)
+
+
+def _may_take(
+    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
+) -> Bool[Array, "*cells"]:
+    """Whether each object is a flag that the agent may take."""
+    codes = codes.astype(jnp.int32)
+    return (codes == SHARED) | (codes == FIRST_OWN + agent)
+
+
+@final
+class WayToFlag(AbstractFeature):
+    """Whether there is a flag that the agent may take, and the offset to the nearest one."""
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("flag_exists", "flag_row", "flag_col")
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        return sight.way_to(*sight.nearest(flags_to_take(sight))).reshape(-1)
+
+
+def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
+    """A layer of `Planes` that marks the flags that the agent may take."""
+    return _may_take(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))

@@ -261,12 +261,12 @@ class GeneratedSites(AbstractGenerator):
         floor |= hall
         tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.WALL))
         tiles = tiles.at[row, col].set(jnp.uint8(Tile.EXIT))
-        # The objects.
+        # Objects are placed outside the hall.
         num_choices = (self.most - self.fewest + 1).astype(jnp.float32)
         counts = self.fewest + jnp.floor(of_counts * num_choices).astype(jnp.int32)
         colours = jnp.argsort(of_colours)
         objects = _place_objects(floor, floor & ~hall, counts, colours, scores[1])
-        # Rescuers start in the cells of the hall with the highest scores, but not at the exit.
+        # Rescuers start in the hall, in the cells with the highest scores. The gate stays free.
         score = jnp.where(hall & ~gate, scores[2], -1.0)
         _, homes = jax.lax.top_k(score.reshape(-1), self.num_agents)
         position = jnp.stack(jnp.divmod(homes, self.width), axis=-1).astype(jnp.int8)
@@ -282,7 +282,7 @@ class GeneratedSites(AbstractGenerator):
     def _hall(
         self, row: Int32[Array, ""], col: Int32[Array, ""]
     ) -> tuple[Bool[Array, "height width"], Bool[Array, "height width"]]:
-        """The cells of the hall at an exit, and the cell that is next to the exit."""
+        """The cells of the hall at an exit, and its gate, which is the cell next to the exit."""
         rows, cols = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
         gate_row, gate_col = jnp.clip(row, 1, self.height - 2), jnp.clip(col, 1, self.width - 2)
         away = jnp.maximum(jnp.abs(rows - gate_row), jnp.abs(cols - gate_col))

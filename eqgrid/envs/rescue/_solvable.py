@@ -31,7 +31,7 @@ def can_rescue(layout: Layout) -> Bool[Array, ""]:
         the second rescuer returns first.
 
     Keys stay in their cells and block the way. A site without a simple plan may still have another
-    plan; `find_obstacle` recognises sites without any plan. The number of steps is not limited.
+    plan; `find_obstacle` finds some sites without any plan. The number of steps is not limited.
 
     **Arguments:**
 

@@ -186,7 +186,7 @@ class KeyCorridorRoom(AbstractRoom):
             joined = jnp.where(group == group[b], group[a], group)
             return (put(objects, code, row, col), jnp.where(adds, joined, group)), None
 
-        # Rooms with equal numbers are connected. At first, only the locked door connects two rooms.
+        # Rooms of one group are connected. At first, only the locked door connects two rooms.
         group = jnp.arange(2 * self.rows + 1, dtype=jnp.int32)
         group = jnp.where(group == locked_room, 2 * self.rows, group)
         (objects, _), _ = jax.lax.scan(add, (objects, group), (order, colours))
