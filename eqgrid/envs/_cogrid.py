@@ -70,6 +70,7 @@ def from_cogrid(name: str) -> tuple[str, dict[str, object], str]:
 
     **Returns:** its name, its options, and a description of the differences from CoGrid's.
     """
+    options: dict[str, object]
     if name in _CLASSIC:
         text = KITCHENS[_CLASSIC[name]]
         text = text.replace("2", " ") if "SingleAgent" in name else text
