@@ -57,10 +57,12 @@ def river_view(radius: int = 5) -> Egocentric:
 
 
 def _window(planes: Planes) -> Egocentric:
+    """A window in which the agent is in the second row from the bottom."""
     return Egocentric(planes, ahead=(planes.radius or 1) - 1)
 
 
 def _wall(views: Views) -> np.ndarray:
+    # Cells outside the grid have negative tiles.
     return views.is_tile("wall") | (views.tile < 0)
 
 
@@ -76,6 +78,7 @@ def _can_fire(wait: str, sight: Sight) -> Bool[Array, ""]:
     return getattr(sight.world.extra, wait)[sight.agent] == 0
 
 
+# The columns and the layers of `Planes`, in the order of `ORCHARD_PLANES` and `RIVER_PLANES`.
 _ORCHARD = (
     _wall,
     Partial(tile_cell, "orchard"),
