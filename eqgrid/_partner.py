@@ -296,8 +296,8 @@ class OneOf(AbstractPartner):
         if len(partners) == 0:
             raise ValueError("OneOf needs at least 1 partner, but got none.")
         stacks = stack_partners(partners)
-        group, row = np.zeros(len(partners), int), np.zeros(len(partners), int)
         # For each partner, the index of its stack and its row in the stack.
+        group, row = np.zeros(len(partners), int), np.zeros(len(partners), int)
         for i, (_, members) in enumerate(stacks):
             group[list(members)], row[list(members)] = i, np.arange(len(members))
         self.stacks = tuple(stack for stack, _ in stacks)
@@ -342,32 +342,6 @@ class OneOf(AbstractPartner):
         return jax.lax.switch(self.group[self.number], branches, row, seen, carry, key)
 
 
-_FEW = 16
-"""In a stack of at most this many partners, all partners act, and one action is selected. In a
-batch of games, this is faster than copying the parameters of the acting partner for every game.
-"""
-
-
-def _act_in_stack(
-    index: int,
-    stack: AbstractPartner,
-    row: Int[Array, ""],
-    seen: Seen,
-    carry: tuple[PyTree, ...],
-    key: PRNGKeyArray,
-) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:
-    """The action of `OneOf` when the acting partner is in the stack at `index`."""
-    arrays = jax.tree.leaves(eqx.filter(stack, eqx.is_array))
-    if arrays and 1 < len(arrays[0]) <= _FEW:
-        results = eqx.filter_vmap(lambda partner: partner(seen, carry[index], key))(stack)
-        action, own_carry = _row(results, row)
-    else:
-        action, own_carry = _row(stack, row)(seen, carry[index], key)
-    # All branches of `jax.lax.switch` must return the same dtype.
-    dtype = int if jnp.issubdtype(action.dtype, jnp.integer) else float
-    return action.astype(dtype), (*carry[:index], own_carry, *carry[index + 1 :])
-
-
 def stack_partners(
     partners: Sequence[AbstractPartner],
 ) -> list[tuple[AbstractPartner, tuple[int, ...]]]:
@@ -394,6 +368,32 @@ def stack_partners(
         stack = eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), rest[0])
         stacks.append((stack, tuple(group)))
     return stacks
+
+
+_FEW = 16
+"""In a stack of at most this many partners, all partners act, and one action is selected. In a
+batch of games, this is faster than copying the parameters of the acting partner for every game.
+"""
+
+
+def _act_in_stack(
+    index: int,
+    stack: AbstractPartner,
+    row: Int[Array, ""],
+    seen: Seen,
+    carry: tuple[PyTree, ...],
+    key: PRNGKeyArray,
+) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:
+    """The action of `OneOf` when the acting partner is in the stack at `index`."""
+    arrays = jax.tree.leaves(eqx.filter(stack, eqx.is_array))
+    if arrays and 1 < len(arrays[0]) <= _FEW:
+        results = eqx.filter_vmap(lambda partner: partner(seen, carry[index], key))(stack)
+        action, own_carry = _row(results, row)
+    else:
+        action, own_carry = _row(stack, row)(seen, carry[index], key)
+    # All branches of `jax.lax.switch` must return the same dtype.
+    dtype = int if jnp.issubdtype(action.dtype, jnp.integer) else float
+    return action.astype(dtype), (*carry[:index], own_carry, *carry[index + 1 :])
 
 
 def _alike(one: AbstractPartner, other: AbstractPartner) -> bool:
