@@ -21,7 +21,7 @@ from ._kinds import Load, Tile
 
 
 class AbstractRequestDraw(eqx.Module):
-    """The distribution of the shelf that is requested in place of a delivered one."""
+    """The distribution of the shelf that is requested after a delivery."""
 
     @abc.abstractmethod
     def __call__(
@@ -33,8 +33,9 @@ class AbstractRequestDraw(eqx.Module):
 
         - `key`: the source of randomness.
         - `num_goals`: the number of goals.
-        - `num_free`: the number of shelves that are not requested. Ranks count standing shelves
-            first, in row-major order, and then carried ones, in the order of the robots.
+        - `num_free`: the number of shelves that are not requested. Their ranks, from 0, count first
+            the standing shelves in row-major order, and then the carried shelves in the order of
+            the robots.
         """
 
 
