@@ -199,7 +199,7 @@ class AbstractEnv(eqx.Module):
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        """The observation of `state`, equal to the one that `reset` or `step` returned with it."""
+        """The observation of `state`: the same as `reset` or `step` returned with this state."""
 
 
 class AbstractWrapper(AbstractEnv):
@@ -261,7 +261,7 @@ class AbstractVectorEnv(eqx.Module):
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "envs agents ..."]]:
-        """The observation of `state`, equal to the one that `reset` or `step` returned with it."""
+        """The observation of `state`: the same as `reset` or `step` returned with this state."""
 
 
 class AbstractVectorWrapper(AbstractVectorEnv):

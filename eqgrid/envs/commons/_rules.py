@@ -118,7 +118,7 @@ class GrowByCleanWater(AbstractPhase):
         self.rate, self.depletion, self.restoration = (x.astype(jnp.float32) for x in numbers)
         if is_known(depletion, restoration) and np.asarray(depletion) <= np.asarray(restoration):
             raise ValueError(
-                f"Cleanup needs a threshold of depletion above that of restoration, but got "
+                f"Cleanup needs a depletion threshold above the restoration threshold, but got "
                 f"{depletion!r:.60} and {restoration!r:.60}."
             )
 

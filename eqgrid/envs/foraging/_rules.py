@@ -116,7 +116,7 @@ class Load(AbstractPhase):
 
 @final
 class LoadEvents(AbstractEvents):
-    """Whether each agent has loaded food, and whether it has tried to but was too weak."""
+    """Which agents load food, and which agents try to load food but are too weak."""
 
     names: tuple[str, ...] = eqx.field(static=True, default=("load", "failed_load"))
 

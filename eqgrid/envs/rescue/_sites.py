@@ -206,7 +206,7 @@ class GeneratedSites(AbstractGenerator):
         - `num_agents`: the number of rescuers.
         - `roles`: `"medic"` or `"engineer"` for every rescuer; by default medic and engineer in
             turn.
-        - `hall`: the range of the hall from the cell next to the exit, in cells. With 1 it has 6
+        - `hall`: the range of the hall from the cell next to the exit, in cells. With 1, it has 6
             cells or, in a corner, 4.
         - `loops`: the probability that a door of the maze that is not needed to connect its rooms
             is open; with 0 there is exactly one path between any two rooms.

@@ -111,8 +111,8 @@ def find_obstacle(layout: Layout) -> str | None:
     """The reason why a victim can never be rescued, if there is one.
 
     The search assumes that rescuers can carry all keys and green victims out of the way. It removes
-    every object that a rescuer who can reach it can heal, lift, clear or open, until nothing
-    changes. The search ignores time, and rescuers that block each other.
+    every object that rescuers next to it can heal, lift, clear or open, and repeats this until
+    nothing changes. The search ignores time, and rescuers that block each other.
 
     **Arguments:**
 
