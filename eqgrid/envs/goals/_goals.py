@@ -294,14 +294,6 @@ class Arrived(AbstractEnding):
         return step.by(Arrive)
 
 
-def _may_take(
-    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
-) -> Bool[Array, "*cells"]:
-    """Whether each object is a flag that the agent may take."""
-    codes = codes.astype(jnp.int32)
-    return (codes == SHARED) | (codes == FIRST_OWN + agent)
-
-
 @final
 class WayToFlag(AbstractFeature):
     """Whether there is a flag that the agent may take, and the offset to the nearest one."""
@@ -316,3 +308,11 @@ class WayToFlag(AbstractFeature):
 def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
     """A layer of `Planes` that marks the flags that the agent may take."""
     return _may_take(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
+
+
+def _may_take(
+    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
+) -> Bool[Array, "*cells"]:
+    """Whether each object is a flag that the agent may take."""
+    codes = codes.astype(jnp.int32)
+    return (codes == SHARED) | (codes == FIRST_OWN + agent)
