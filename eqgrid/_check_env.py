@@ -1,4 +1,7 @@
-"""A check of user-defined environments against the environment protocol."""
+"""`check_env`: checks a user-defined environment against the environment protocol.
+
+Each check is a generator of faults: one sentence for each rule that the environment breaks.
+"""
 
 import functools
 from collections.abc import Iterator
@@ -33,70 +36,53 @@ def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
 
     **Raises:** `ValueError` with one sentence for each broken rule, one per line.
     """
-    form_key, play_key = jax.random.split(jax.random.key(seed))
-    faults = list(_faults_of_form(env, form_key))
-    if not faults and steps > 0:
-        faults = list(_faults_of_play(env, play_key, steps))
-    if faults:
-        raise ValueError("\n".join(dict.fromkeys(faults)))
+    shape_key, play_key = jax.random.split(jax.random.key(seed))
+    # A generator runs only when it is iterated, so each check can rely on the checks before it.
+    checks = [
+        _class_faults(env),
+        _space_faults(env),
+        _key_faults(env, shape_key),
+        _shape_faults(env, shape_key),
+    ]
+    if steps > 0:
+        checks.append(_play_faults(env, play_key, steps))
+    for check in checks:
+        if faults := list(check):
+            raise ValueError("\n".join(dict.fromkeys(faults)))
 
 
-def _faults_of_form(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
-    """The broken rules that are visible without running anything, in shapes and dtypes."""
+def _class_faults(env: AbstractEnv) -> Iterator[str]:
     name = type(env).__name__
     if not isinstance(env, AbstractEnv):
         yield f"{name} is not an AbstractEnv: inherit from it."
-        return
-    if not isinstance(env.num_agents, int) or env.num_agents < 1:
+    elif not isinstance(env.num_agents, int) or env.num_agents < 1:
         yield f"{name}.num_agents must be a whole number of at least 1, not {env.num_agents!r}."
-        return
-    if faults := list(_faults_of_space(env.action_space, name)):
-        yield from faults
-        return
-    if faults := list(_faults_of_keys(env, key)):
-        yield from faults
-        return
-    observation, state = eqx.filter_eval_shape(env.reset, key)
-    if faults := list(_faults_of_start(env, observation, state)):
-        yield from faults
-        return
-    timestep, after = eqx.filter_eval_shape(_one_step, env, key, state)
-    if not isinstance(timestep, TimeStep):
-        yield f"step must return a TimeStep and a state, not {type(timestep).__name__}."
-        return
-    if faults := list(_not_arrays(timestep, "The TimeStep of step")):
-        yield from faults
-        return
-    yield from _not_by_agents(env, timestep.observation, "The observation of step")
-    yield from _faults_of_info(env, timestep)
-    wanted = (("reward", (env.num_agents,)), ("terminated", (env.num_agents,)), ("truncated", ()))
-    for field, shape in wanted:
-        found = getattr(timestep, field)
-        if found.shape != shape:
-            yield f"{field} must have the shape {shape}, but has {found.shape}."
-    if not jnp.issubdtype(timestep.reward.dtype, jnp.floating):
-        yield f"reward must be of floats, but is of {timestep.reward.dtype}."
-    for field in ("terminated", "truncated"):
-        if getattr(timestep, field).dtype != bool:
-            yield f"{field} must be of truth values, but is of {getattr(timestep, field).dtype}."
-    if _form(observation) != _form(timestep.observation):
-        yield "reset and step must return observations of the same structure, shapes and dtypes."
-    if _form(eqx.filter_eval_shape(env.observe, state)) != _form(observation):
-        yield "observe must return observations of the structure, shapes and dtypes of reset's."
-    if _form(state) != _form(after):
-        yield (
-            "step must leave the structure, shapes and dtypes of the state as they are; otherwise "
-            "a loop over steps is recompiled."
-        )
 
 
-def _faults_of_keys(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
-    """Whether a random key is used twice, which jax detects when it traces.
+def _space_faults(env: AbstractEnv) -> Iterator[str]:
+    """The action space must be discrete, or a bounded `Box` of floats."""
+    space = env.action_space
+    if not isinstance(space, Discrete | MultiDiscrete | Box):
+        name = type(env).__name__
+        yield f"{name}.action_space must be Discrete, MultiDiscrete or Box, not {space!r:.60}."
+    if not isinstance(space, Box):
+        return
+    if 0 in space.shape:
+        yield f"An action must have at least one number, but has the shape {space.shape}."
+    bounds = (space.low, space.high)
+    if not all(jnp.issubdtype(bound.dtype, jnp.floating) for bound in bounds):
+        yield "The bounds of a Box must be floats: for whole numbers, use Discrete."
+    elif not all(np.isfinite(bound).all() for bound in bounds):
+        yield "The bounds of a Box must be finite numbers."
+
+
+def _key_faults(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
+    """No random key may be used twice. JAX detects such keys while it traces.
 
     An environment may use a key in its state several times on purpose, so environments with such
     keys are not checked.
     """
-    what = "reset"
+    method = "reset"
     try:
         _, state = eqx.filter_eval_shape(env.reset, jax.random.clone(key))
         if any(jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in jax.tree.leaves(state)):
@@ -104,35 +90,77 @@ def _faults_of_keys(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
         with jax.debug_key_reuse(True):
             reset_key, step_key = jax.random.split(jax.random.clone(key))
             eqx.filter_eval_shape(env.reset, reset_key)
-            what = "step"
-            eqx.filter_eval_shape(_one_step, env, step_key, state)
+            method = "step"
+            eqx.filter_eval_shape(_random_step, env, step_key, state)
     except jax.errors.KeyReuseError:
         yield (
-            f"{what} uses a random key twice: draw from each key once, and get others with "
+            f"{method} uses a random key twice: sample from each key once, and make more keys with "
             "jax.random.split."
         )
     except Exception:
         return  # another fault, which the other checks report or raise again
 
 
-def _faults_of_start(env: AbstractEnv, observation: PyTree, state: PyTree) -> Iterator[str]:
+def _shape_faults(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
+    """Faults of structure, shapes and dtypes, which are found by tracing."""
+    observation, state = eqx.filter_eval_shape(env.reset, key)
+    if faults := list(_reset_faults(env, observation, state)):
+        yield from faults
+        return
+    timestep, after = eqx.filter_eval_shape(_random_step, env, key, state)
+    if not isinstance(timestep, TimeStep):
+        yield f"step must return a TimeStep and a state, not {type(timestep).__name__}."
+        return
+    if faults := list(_non_array_faults(timestep, "The TimeStep of step")):
+        yield from faults
+        return
+    yield from _agent_axis_faults(env, timestep.observation, "The observation of step")
+    yield from _info_faults(env, timestep)
+    wanted = (("reward", (env.num_agents,)), ("terminated", (env.num_agents,)), ("truncated", ()))
+    for field, shape in wanted:
+        found = getattr(timestep, field)
+        if found.shape != shape:
+            yield f"{field} must have the shape {shape}, but has {found.shape}."
+    if not jnp.issubdtype(timestep.reward.dtype, jnp.floating):
+        yield f"reward must have a float dtype, not {timestep.reward.dtype}."
+    for field in ("terminated", "truncated"):
+        if getattr(timestep, field).dtype != bool:
+            yield f"{field} must have the dtype bool, not {getattr(timestep, field).dtype}."
+    if _shapes(observation) != _shapes(timestep.observation):
+        yield "reset and step must return observations of the same structure, shapes and dtypes."
+    if _shapes(eqx.filter_eval_shape(env.observe, state)) != _shapes(observation):
+        yield "observe must return observations of the same structure, shapes and dtypes as reset."
+    if _shapes(state) != _shapes(after):
+        yield (
+            "step must leave the structure, shapes and dtypes of the state unchanged; otherwise a "
+            "loop over steps is recompiled."
+        )
+
+
+def _shapes(tree: PyTree) -> tuple[object, list[object]]:
+    """The structure of a tree, and the shape and dtype of each leaf."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(x.shape, x.dtype) if hasattr(x, "shape") else type(x) for x in leaves]
+
+
+def _reset_faults(env: AbstractEnv, observation: PyTree, state: PyTree) -> Iterator[str]:
     try:
         check_state(env, state)
     except TypeError as error:
         yield str(error)
-    if faults := list(_not_arrays(observation, "The observation of reset")):
+    if faults := list(_non_array_faults(observation, "The observation of reset")):
         yield from faults
         return
     if any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(observation)):
-        yield "Observations must not be float64, which networks do not have: use jnp.float32."
-    yield from _not_by_agents(env, observation, "The observation of reset")
+        yield "Observations must not be float64, which networks do not support: use jnp.float32."
+    yield from _agent_axis_faults(env, observation, "The observation of reset")
     _, action_mask = split_mask(observation)
     if action_mask is None:
         return
     space = env.action_space
     if not isinstance(space, Discrete | MultiDiscrete):
         kind = type(space).__name__
-        yield f"Only Discrete and MultiDiscrete actions can be masked, but these are of a {kind}."
+        yield f"Only Discrete and MultiDiscrete actions can be masked, not actions of a {kind}."
     elif (action_mask.shape, action_mask.dtype) != ((env.num_agents, space.num_options), bool):
         yield (
             f"action_mask must be bool{[env.num_agents, space.num_options]}, a truth value for "
@@ -140,15 +168,21 @@ def _faults_of_start(env: AbstractEnv, observation: PyTree, state: PyTree) -> It
         )
 
 
-def _not_arrays(tree: PyTree, what: str) -> Iterator[str]:
-    for where, leaf in jax.tree_util.tree_leaves_with_path(tree):
+def _non_array_faults(tree: PyTree, what: str) -> Iterator[str]:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if not hasattr(leaf, "dtype"):
-            place = jax.tree_util.keystr(where) or "its top"
+            place = jax.tree_util.keystr(path) or "its top"
             yield f"{what} holds {leaf!r:.60} at {place}: put jnp.asarray around it."
 
 
-def _faults_of_info(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
-    """The broken rules of the two entries of info that learners and commands read."""
+def _agent_axis_faults(env: AbstractEnv, observation: PyTree, what: str) -> Iterator[str]:
+    for leaf in jax.tree.leaves(observation):
+        if leaf.shape[:1] != (env.num_agents,):
+            yield f"{what} must lead with {env.num_agents} agents, but has the shape {leaf.shape}."
+
+
+def _info_faults(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
+    """Checks the two entries of `info` that learners and commands read."""
     agents, info = env.num_agents, timestep.info
     shaped = info.get("shaped_reward")
     if shaped is not None and shaped.shape != (agents,):
@@ -165,101 +199,64 @@ def _faults_of_info(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
         )
 
 
-def _one_step(
+def _random_step(
     env: AbstractEnv, key: PRNGKeyArray, state: PyTree, key_offset: int = 0
 ) -> tuple[TimeStep, PyTree]:
-    """One step in which every agent takes a random allowed action. Another `key_offset` gives the
-    environment another key for the same actions.
+    """One step in which every agent takes a random allowed action. With another `key_offset`, the
+    environment gets another key, but the actions are the same.
     """
     action_key, step_key = jax.random.split(key)
     step_key = jax.random.fold_in(step_key, key_offset) if key_offset else step_key
-    draw = functools.partial(sample_allowed, env.action_space, env.observe(state))
+    sample = functools.partial(sample_allowed, env.action_space, env.observe(state))
     keys = jax.random.split(action_key, env.num_agents)
-    return env.step(step_key, state, jax.vmap(draw)(jnp.arange(env.num_agents), keys))
+    return env.step(step_key, state, jax.vmap(sample)(jnp.arange(env.num_agents), keys))
 
 
-def _faults_of_space(space: object, name: str) -> Iterator[str]:
-    """The broken rules of an action space: it must be discrete, or a bounded `Box` of floats."""
-    if not isinstance(space, Discrete | MultiDiscrete | Box):
-        yield f"{name}.action_space must be Discrete, MultiDiscrete or Box, not {space!r:.60}."
-    if not isinstance(space, Box):
-        return
-    if 0 in space.shape:
-        yield f"An action must have at least one number, but has the shape {space.shape}."
-    bounds = (space.low, space.high)
-    if not all(jnp.issubdtype(bound.dtype, jnp.floating) for bound in bounds):
-        yield "The bounds of a Box must be floats: for whole numbers, use Discrete."
-    elif not all(np.isfinite(bound).all() for bound in bounds):
-        yield "The bounds of a Box must be finite numbers."
-
-
-def _all_forbidden(
-    env: AbstractEnv, observation: PyTree, acts: Bool[np.ndarray, " agents"]
-) -> Iterator[str]:
-    _, action_mask = split_mask(observation)
-    if action_mask is None:
-        return
-    space = env.action_space
-    if any((acts & ~np.asarray(part).any(axis=-1)).any() for part in space.split(action_mask)):
-        yield "action_mask must allow at least one action to an agent whose task is not over."
-
-
-def _not_by_agents(env: AbstractEnv, observation: PyTree, what: str) -> Iterator[str]:
-    for leaf in jax.tree.leaves(observation):
-        if leaf.shape[:1] != (env.num_agents,):
-            yield f"{what} must lead with {env.num_agents} agents, but has the shape {leaf.shape}."
-
-
-def _form(tree: PyTree) -> tuple[object, list[object]]:
-    leaves, structure = jax.tree.flatten(tree)
-    return structure, [(x.shape, x.dtype) if hasattr(x, "shape") else type(x) for x in leaves]
-
-
-def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[str]:
-    """The broken rules that appear in random steps, each of which is taken twice."""
+def _play_faults(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[str]:
+    """Faults that appear in random steps. Each step is taken twice, with equal arguments."""
     traces = []
 
     @eqx.filter_jit
     def step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> tuple[TimeStep, PyTree, PyTree]:
-        traces.append(None)
-        timestep, after = _one_step(env, key, state)
+        traces.append(None)  # this line runs only while the function is compiled
+        timestep, after = _random_step(env, key, state)
         return timestep, after, env.observe(after)
 
     reset = eqx.filter_jit(env.reset)
     first_key, *step_keys = jax.random.split(key, steps + 1)
     first, state = reset(first_key)
-    if not _equal(first, reset(_again(first_key))[0]):
-        yield "reset must depend on nothing but its key: equal keys gave other observations."
-    yield from _not_finite(first)
-    if not _equal(first, eqx.filter_jit(env.observe)(_again(state))):
+    if not _equal(first, reset(_clone_keys(first_key))[0]):
+        yield "reset must depend only on its key: equal keys gave different observations."
+    yield from _number_faults(first)
+    if not _equal(first, eqx.filter_jit(env.observe)(_clone_keys(state))):
         yield "observe(state) must be the observation that reset returned with the state."
-    over, keys_of_info = np.zeros(env.num_agents, bool), None
-    yield from _all_forbidden(env, first, ~over)
+    over, info_keys = np.zeros(env.num_agents, bool), None
+    yield from _mask_faults(env, first, ~over)
     resets, length = [], 0
     for step_key, reset_key in map(jax.random.split, step_keys):
-        again = _again((step_key, state))
-        timestep, after, seen = step(env, step_key, state)
-        if not _equal((timestep, after), step(env, *again)[:2]):
-            yield "step must depend on nothing but its arguments: equal ones gave other results."
-        if not _equal(timestep.observation, seen):
+        inputs = _clone_keys((step_key, state))
+        timestep, after, observed = step(env, step_key, state)
+        if not _equal((timestep, after), step(env, *inputs)[:2]):
+            yield "step must depend only on its arguments: equal arguments gave different results."
+        if not _equal(timestep.observation, observed):
             yield "observe(state) must be the observation that step returned with the state."
         if not np.isfinite(timestep.reward).all():
             yield "reward must be finite."
-        yield from _not_finite((timestep.observation, timestep.final_observation))
+        yield from _number_faults((timestep.observation, timestep.final_observation))
         if (over & ~np.asarray(timestep.terminated)).any():
             yield "terminated must stay true for an agent until the episode is over."
-        if keys_of_info is not None and keys_of_info != set(timestep.info):
+        if info_keys is not None and info_keys != set(timestep.info):
             yield "info must have the same keys in every step."
-        over, keys_of_info = np.asarray(timestep.terminated), set(timestep.info)
+        over, info_keys = np.asarray(timestep.terminated), set(timestep.info)
         acts = ~over & ~np.asarray(timestep.done)
-        yield from _all_forbidden(env, timestep.final_observation, acts)
+        yield from _mask_faults(env, timestep.final_observation, acts)
         length, state = length + 1, after
         if bool(timestep.done):
-            seen, state = reset(reset_key)
-            resets.append(_resets_itself(env, again, timestep, after, seen, length))
+            fresh, state = reset(reset_key)
+            resets.append(_resets_itself(env, inputs, timestep, after, fresh, length))
             length = 0
             over = np.zeros(env.num_agents, bool)
-            yield from _all_forbidden(env, seen, ~over)
+            yield from _mask_faults(env, fresh, ~over)
     if resets and all(resets):
         yield (
             "step must not reset the environment at the end of an episode, since AutoReset does; "
@@ -269,47 +266,61 @@ def _faults_of_play(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator
         yield f"step was compiled {len(traces)} times for equal shapes, but must be compiled once."
 
 
-def _resets_itself(
-    env: AbstractEnv,
-    taken: tuple[PRNGKeyArray, PyTree],
-    timestep: TimeStep,
-    after: PyTree,
-    fresh: PyTree,
-    length: int,
-) -> bool:
-    """Whether the step that ended an episode has already begun another one: a counter of the steps
-    of the episode went back to 0, the final observation is the same as the observation, and the
-    observation equals the observation of a fresh reset, or changes with the key.
-
-    **Arguments:**
-
-    - `env`: the environment.
-    - `taken`: the key of the step, and the state before it.
-    - `timestep`, `after`: the result of the step.
-    - `fresh`: the observation of a reset.
-    - `length`: the number of steps of the episode.
-    """
-    # Wrappers have counters of their own, which may start again.
-    pairs = zip(*(jax.tree.leaves(unwrap_state(x)) for x in (taken[1], after)), strict=True)
-    back = [
-        int(old) == length - 1 and int(new) == 0
-        for old, new in pairs
-        if new.shape == () and jnp.issubdtype(new.dtype, jnp.integer)
-    ]
-    shown = timestep.observation
-    if length == 1 or not any(back) or not _equal(shown, timestep.final_observation):
-        return False
-    other, _ = eqx.filter_jit(_one_step)(env, *_again(taken), key_offset=1)
-    return _equal(shown, fresh) or not _equal(shown, other.observation)
+def _mask_faults(
+    env: AbstractEnv, observation: PyTree, acts: Bool[np.ndarray, " agents"]
+) -> Iterator[str]:
+    """Checks that each agent that acts next may take some action."""
+    _, action_mask = split_mask(observation)
+    if action_mask is None:
+        return
+    choices = env.action_space.split(action_mask)
+    if any((acts & ~np.asarray(options).any(axis=-1)).any() for options in choices):
+        yield "action_mask must allow at least one action to each agent that has not terminated."
 
 
-def _not_finite(observation: PyTree) -> Iterator[str]:
+def _number_faults(observation: PyTree) -> Iterator[str]:
     floats = [x for x in jax.tree.leaves(observation) if jnp.issubdtype(x.dtype, jnp.floating)]
     if not all(np.isfinite(x).all() for x in floats):
         yield "Observations must be finite numbers: networks cannot process NaN or infinity."
 
 
-def _again(tree: PyTree) -> PyTree:
+def _resets_itself(
+    env: AbstractEnv,
+    inputs: tuple[PRNGKeyArray, PyTree],
+    timestep: TimeStep,
+    after: PyTree,
+    fresh: PyTree,
+    length: int,
+) -> bool:
+    """Whether the last step of an episode has already started the next episode.
+
+    It has if all of the following hold: a counter of the steps of the episode went back to 0; the
+    final observation equals the observation; and the observation equals the observation of a fresh
+    reset, or changes with the key.
+
+    **Arguments:**
+
+    - `env`: the environment.
+    - `inputs`: the key of the step, and the state before it.
+    - `timestep`, `after`: the result of the step.
+    - `fresh`: the observation of a reset.
+    - `length`: the number of steps of the episode.
+    """
+    # Only the innermost state is searched for counters: a counter of a wrapper may start again.
+    pairs = zip(*(jax.tree.leaves(unwrap_state(x)) for x in (inputs[1], after)), strict=True)
+    went_back = [
+        int(old) == length - 1 and int(new) == 0
+        for old, new in pairs
+        if new.shape == () and jnp.issubdtype(new.dtype, jnp.integer)
+    ]
+    observed = timestep.observation
+    if length == 1 or not any(went_back) or not _equal(observed, timestep.final_observation):
+        return False
+    other, _ = eqx.filter_jit(_random_step)(env, *_clone_keys(inputs), key_offset=1)
+    return _equal(observed, fresh) or not _equal(observed, other.observation)
+
+
+def _clone_keys(tree: PyTree) -> PyTree:
     """A copy of the tree whose PRNG keys are cloned, so that they may be used a second time."""
 
     def clone(x: PyTree) -> PyTree:

@@ -1,4 +1,4 @@
-"""Argument checks, when a Module is built and at trace time."""
+"""Checks of arguments, which run when a Module is built or a function is traced."""
 
 import operator
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from jaxtyping import Array, Shaped
 from .typing import PyTree
 
 Number: TypeAlias = Any
-"""A number or an array of shape `()`, or anything else, for which the checks raise errors."""
+"""A number or an array of shape `()`. The checks raise an error for anything else."""
 
 MAX_STEPS = 2**30
 """The longest allowed episode, in steps, which are counted as 32-bit integers."""
@@ -29,7 +29,7 @@ def as_number(
     - `value`: the number, or an array of shape `()`. A traced value, as under `eqx.filter_vmap`,
         is not checked.
     - `kind`: `int` for integers only, `float` for any real number.
-    - `holds`: whether a number is valid.
+    - `holds`: returns whether a number is valid.
     - `needs`: the requirement, such as `"NormalizeReward needs a gamma from 0 to 1"`.
 
     **Raises:** `ValueError` with `needs` and the value.
@@ -63,8 +63,8 @@ def is_finite(value: Number) -> Number:
 def as_epsilon(value: Number, wrapper: str) -> Shaped[Array, ""]:
     """A wrapper's `epsilon`, which it adds to a variance, as an array leaf; see `as_number`."""
     smallest = float(np.finfo(np.float32).tiny)  # constant inputs are divided by sqrt(epsilon)
-    holds = lambda x: x >= smallest and is_finite(x)  # noqa: E731
-    return as_number(value, float, holds, f"{wrapper} needs an epsilon above 0")
+    needs = f"{wrapper} needs an epsilon above 0"
+    return as_number(value, float, lambda x: x >= smallest and is_finite(x), needs)
 
 
 def as_clip(value: Number, wrapper: str) -> Shaped[Array, ""]:
@@ -73,7 +73,7 @@ def as_clip(value: Number, wrapper: str) -> Shaped[Array, ""]:
 
 
 def as_count(value: Number, needs: str) -> int:
-    """Checks a count, an integer of at least 1 that decides a shape or a loop and so stays static.
+    """Checks a count of at least 1. It stays a Python integer, since it decides a shape or a loop.
 
     **Arguments:**
 
@@ -98,7 +98,7 @@ def check_whole(**numbers: object) -> None:
 
     - `numbers`: numbers, or tuples of numbers such as a range, by argument name.
 
-    **Raises:** `ValueError` with the name of the first argument that is not.
+    **Raises:** `ValueError` with the name of the first argument that is not an integer.
     """
     for name, value in numbers.items():
         for number in value if isinstance(value, tuple) else (value,):
@@ -110,14 +110,15 @@ def check_whole(**numbers: object) -> None:
 def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
     """Checks that the leading axes of arrays are the agents, or the environments and the agents.
 
-    It runs at trace time, so it costs nothing in a compiled program, and fails earlier than jax.
+    The check runs at trace time, before JAX would raise an error of its own, and costs nothing in a
+    compiled program.
 
     **Arguments:**
 
     - `leading`: the number of agents, preceded by the number of environments if there are several.
     - `arrays`: PyTrees of arrays, by their names in the message, such as `action=action`.
 
-    **Raises:** `ValueError` with the name and the shape of the first one that does not fit.
+    **Raises:** `ValueError` with the name and the shape of the first array that does not fit.
     """
     names = ("envs", "agents")[-len(leading) :]
     wanted = ", ".join(f"{n} {name}" for n, name in zip(leading, names, strict=True))
@@ -129,14 +130,14 @@ def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
 
 
 def check_state(env: object, state: PyTree) -> None:
-    """Checks that a state has no Python scalars as leaves. They would become arrays in a loop, and
-    a state must keep its structure from one step to the next.
+    """Checks that a state has no Python scalars as leaves. In a loop, they would become arrays, so
+    the structure of the state would change.
 
-    **Raises:** `TypeError` with the tree path of the first one.
+    **Raises:** `TypeError` with the tree path of the first Python scalar.
     """
-    for where, leaf in jax.tree_util.tree_leaves_with_path(state):
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         if isinstance(leaf, bool | int | float | complex) and not isinstance(leaf, np.generic):
-            place = jax.tree_util.keystr(where) or "its top"
+            place = jax.tree_util.keystr(path) or "its top"
             raise TypeError(
                 f"The state of {type(env).__name__} holds {leaf!r:.60} at {place}, which is not an "
                 "array: put jnp.asarray around it where the state is made."

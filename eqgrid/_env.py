@@ -19,10 +19,9 @@ class TimeStep(eqx.Module):
     """The result of one step of an environment; vector environments add a leading `envs` axis.
 
     The return of an episode is, for each agent, the sum of its rewards up to and including the step
-    in which it terminates. Rewards after that, raw or shaped, are ignored until the next episode
-    starts: in learning, in `LogEpisodes`, `play` and evaluations, and through adapters. Code that
-    sums rewards keeps `acts_next` of the previous step (all true when an episode starts), and
-    passes it to `earned`.
+    in which it terminates. Learning, `LogEpisodes`, `play`, evaluations and adapters ignore later
+    rewards, raw or shaped, until the next episode starts. Code that sums rewards keeps `acts_next`
+    of the previous step (all true when an episode starts), and passes it to `earned`.
 
     ```python
     import jax
@@ -41,11 +40,11 @@ class TimeStep(eqx.Module):
 
     - `observation`: the observation for the next action; every array leads with `agents`.
     - `reward`: one number per agent.
-    - `terminated`: whether each agent's task is over; the value of the following steps is 0. It
-        stays true until the episode ends, which it does when all agents have terminated, or by
-        truncation.
-    - `truncated`: whether the episode was cut (by a time limit); the following steps still have a
-        value.
+    - `terminated`: whether each agent's task is over, so that the value of the following steps is
+        0. It stays true until the episode ends: all agents have terminated, or the episode is
+        truncated.
+    - `truncated`: whether the episode was cut, as by a time limit; the following steps still have
+        a value.
     - `info`: further arrays; the keys are the same in every step.
     - `final_observation`: the observation after the action, before any reset. It differs from
         `observation` only where the environment was reset, and defaults to the same array.
@@ -81,8 +80,8 @@ class TimeStep(eqx.Module):
 
     @property
     def acts_next(self) -> Bool[Array, "*envs agents"]:
-        """Which agents act in the next step: agents that did not terminate, and all agents where a
-        new episode starts. Observations and rewards of the others are meaningless until then, and
+        """Which agents act in the next step: agents that have not terminated, or all agents if a
+        new episode starts. The observations and rewards of the other agents are meaningless, and
         must not be learned from.
         """
         return ~self.terminated | self.done[..., None]
@@ -92,9 +91,10 @@ class TimeStep(eqx.Module):
 
         **Arguments:**
 
-        - `active`: which agents had not terminated before this step; `acts_next` of the last one.
+        - `active`: which agents had not terminated before this step: `acts_next` of the previous
+            step.
 
-        **Returns:** the reward of those agents, and 0 for the others.
+        **Returns:** the reward of the active agents, and 0 for the other agents.
         """
         return jnp.where(active, self.reward, jnp.zeros_like(self.reward))
 
@@ -189,24 +189,24 @@ class AbstractEnv(eqx.Module):
 
         - `key`: the source of randomness.
         - `state`: the state returned by `reset` or the last `step`.
-        - `action`: one action per agent. A compiled program cannot raise an error for an action
-            outside `action_space`, so each environment documents its behaviour: in a `GridWorld` an
-            agent with such a number does nothing, an `MjxEnv` clips, and an adapter passes the
-            action to the other library. An agent that has terminated may be given any action.
+        - `action`: one action per agent; any action for an agent that has terminated. A compiled
+            program cannot raise an error for an action outside `action_space`, so each environment
+            documents what happens: the agent of a `GridWorld` does nothing, an `MjxEnv` clips the
+            action, and an adapter passes it to the other library.
 
         **Returns:** the result of the step, and the next state.
         """
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        """The observation of `state`, equal to the one that `reset` or `step` returned with it."""
+        """The observation of `state`: the same as `reset` or `step` returned with this state."""
 
 
 class AbstractWrapper(AbstractEnv):
-    """An environment that wraps another one, `env`, and forwards to it explicitly.
+    """An environment that wraps another environment, `env`, and forwards to it explicitly.
 
-    A wrapper with state of its own keeps it in an `AbstractWrapperState` around the inner state; a
-    wrapper without passes the inner state on unchanged.
+    A wrapper with a state of its own returns an `AbstractWrapperState` that contains the inner
+    state. A wrapper without one returns the inner state itself.
     """
 
     if TYPE_CHECKING:
@@ -261,11 +261,11 @@ class AbstractVectorEnv(eqx.Module):
 
     @abc.abstractmethod
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "envs agents ..."]]:
-        """The observation of `state`, equal to the one that `reset` or `step` returned with it."""
+        """The observation of `state`: the same as `reset` or `step` returned with this state."""
 
 
 class AbstractVectorWrapper(AbstractVectorEnv):
-    """A vector environment that wraps another one, `env`, and forwards to it explicitly."""
+    """A vector environment that wraps another vector environment, `env`, and forwards to it."""
 
     if TYPE_CHECKING:
         env: AbstractVectorEnv = eqx.field(init=False)
@@ -286,7 +286,7 @@ class AbstractVectorWrapper(AbstractVectorEnv):
 
 
 class AbstractWrapperState(eqx.Module):
-    """The state of a wrapper (of single or vector environments), with the inner state in it."""
+    """The state of a wrapper of single or vector environments. It contains the inner state."""
 
     if TYPE_CHECKING:
         env_state: PyTree = eqx.field(init=False)

@@ -1,4 +1,4 @@
-"""Safe reading of files that a user names: only regular files up to a size limit are read."""
+"""Safe reading of files whose paths users give: only regular files up to a size limit."""
 
 import errno
 import os
@@ -6,10 +6,10 @@ import stat
 from pathlib import Path
 
 MAX_TEXT_BYTES = 100_000
-"""The largest text file that is read, in bytes, such as settings or a layout."""
+"""The largest size in bytes of a text file that is read, such as settings or a layout."""
 
 MAX_FILE_BYTES = 2**34
-"""The largest binary file that is read, such as a checkpoint: 16 GiB."""
+"""The largest size in bytes of a binary file that is read, such as a checkpoint: 16 GiB."""
 
 
 def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> bytes:
@@ -18,7 +18,7 @@ def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> byte
     **Arguments:**
 
     - `path`: the file; links are followed.
-    - `max_bytes`: the largest size in bytes that is read.
+    - `max_bytes`: the largest allowed size in bytes.
 
     **Raises:** `OSError` with the reason in `strerror`: the file is missing or too large, or it is
     a folder, a pipe or a device.
@@ -28,7 +28,7 @@ def read_regular_file(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> byte
     except ValueError as error:
         raise OSError(errno.EINVAL, "this is not a valid file name", str(path)) from error
     if not stat.S_ISREG(status.st_mode):
-        says = "it is no file, but a folder, a pipe or a device"
+        says = "it is not a file, but a folder, a pipe or a device"
         raise OSError(errno.EINVAL, says, str(path))
     if status.st_size > max_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))

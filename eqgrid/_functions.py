@@ -1,8 +1,4 @@
-"""Functions with array leaves, conditions of whole batches, and random numbers.
-
-`Partial` is equal to another one if their functions and arguments are. `batched_cond` still skips
-work under `jax.vmap`.
-"""
+"""Partial functions that are compared by value, conditionals of whole batches, random numbers."""
 
 import math
 from collections.abc import Callable, Hashable
@@ -22,13 +18,13 @@ _Result = TypeVar("_Result")
 class Partial(Generic[_Result]):
     """A function with its first arguments given, such as `Partial(plane_of, "pot")`.
 
+    A `Partial` is compared by value, and can be pickled. A world with a `Partial` in a static field
+    therefore equals its copies, also in other processes, and all copies share one compiled program.
     `functools.partial` and closures are compared by identity, and closures cannot be pickled.
-    `Partial` is compared by value, so a world that has one in a static field equals its copies,
-    also in other processes, and a program that was compiled for one is used for all of them.
 
     **Arguments:**
 
-    - `function`: a function of a module.
+    - `function`: a function that is defined at the top level of a Python module.
     - `arguments`: its first arguments, which must be hashable.
     """
 
@@ -75,10 +71,10 @@ def batched_cond(
 ) -> PyTree:
     """`jax.lax.cond` that skips `true_fn` if `pred` is false in the whole batch.
 
-    Under `jax.vmap`, `lax.cond` computes both branches for every element. This computes `true_fn`
-    (for all elements, and then selects) only if `pred` is true for any of them, under any number of
-    nested `vmap`s. It is useful where `true_fn` is expensive and rarely needed, as at the end of
-    episodes that all end on the same step.
+    Under `jax.vmap`, `lax.cond` computes both branches for every element. `batched_cond` does so
+    only if `pred` is true for some element, under any number of nested `vmap`s; otherwise it
+    computes only `false_fn`. It is useful if `true_fn` is expensive and rarely needed, as a reset
+    is when all episodes end on the same step.
 
     **Arguments:**
 
@@ -108,13 +104,16 @@ def select(
     *operands: PyTree,
 ) -> PyTree:
     """Like `batched_cond`, but always computes both branches."""
-    # `jnp.where` also takes typed PRNG keys.
-    yes, no = true_fn(*operands), false_fn(*operands)
-    return jax.tree.map(lambda yes, no: jnp.where(pred, yes, no), yes, no)
+    # Unlike `jax.lax.select`, `jnp.where` also accepts typed PRNG keys.
+    if_true, if_false = true_fn(*operands), false_fn(*operands)
+    return jax.tree.map(lambda yes, no: jnp.where(pred, yes, no), if_true, if_false)
 
 
 def _batched(both: Callable[..., PyTree], skip: Callable[..., PyTree]) -> Callable[..., PyTree]:
-    """The conditional for functions that are already mapped by some number of `vmap`s."""
+    """The conditional for branches that are already mapped over some batch axes.
+
+    Each further `vmap` adds an axis by mapping both branches, and calls `_batched` again.
+    """
 
     @jax.custom_batching.custom_vmap
     def call(pred: PyTree, arrays: PyTree) -> PyTree:
@@ -125,8 +124,8 @@ def _batched(both: Callable[..., PyTree], skip: Callable[..., PyTree]) -> Callab
         axis_size: int, in_batched: list[PyTree], pred: PyTree, arrays: PyTree
     ) -> tuple[PyTree, PyTree]:
         axes = jax.tree.map(lambda batched: 0 if batched else None, tuple(in_batched))
-        more = _batched(*(jax.vmap(branch, axes, axis_size=axis_size) for branch in (both, skip)))
-        out = more(pred, arrays)
+        mapped = (jax.vmap(branch, axes, axis_size=axis_size) for branch in (both, skip))
+        out = _batched(*mapped)(pred, arrays)
         return out, jax.tree.map(lambda _: True, out)
 
     return call

@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float
 class RunningMoments(eqx.Module):
     """The mean and the population variance of all samples so far, elementwise.
 
-    They are updated with the parallel formula of Chan, Golub & LeVeque (1983), "Algorithms for
-    Computing the Sample Variance". The variance is stored rather than the sum of squares, which
-    loses precision in float32 over a long run; and deviations are taken from the running mean, so
-    that a small variance around a large mean keeps its precision.
+    Updates use the parallel formula of Chan, Golub & LeVeque (1983), "Algorithms for Computing the
+    Sample Variance". Two choices keep the precision in float32: the variance is stored, since a sum
+    of squares loses precision over a long run; and deviations are taken from the running mean,
+    since the squares of large numbers would hide a small variance.
 
     **Arguments:**
 
@@ -41,14 +41,14 @@ class RunningMoments(eqx.Module):
         samples: Float[Array, "samples *shape"],
         counts: Bool[Array, " samples"] | None = None,
     ) -> "RunningMoments":
-        """Adds a batch of samples, all with the same weight.
+        """Adds a batch of samples; every sample has the same weight.
 
         **Arguments:**
 
         - `samples`: the samples, along the first axis.
-        - `counts`: which of them to include; all by default.
+        - `counts`: which samples to include; all by default.
 
-        **Returns:** the moments of all earlier samples and these together.
+        **Returns:** the moments of all earlier samples together with the new samples.
 
         **Raises:** `ValueError` when the samples have another shape than the moments.
         """
@@ -63,7 +63,7 @@ class RunningMoments(eqx.Module):
         return self._combine(number, offset, variance)
 
     def merge(self, other: "RunningMoments") -> "RunningMoments":
-        """The moments of the samples of both; either may be empty.
+        """The moments of the samples of both objects together; either may be empty.
 
         **Raises:** `ValueError` when the samples of both have different shapes.
         """
@@ -78,8 +78,8 @@ class RunningMoments(eqx.Module):
         **Raises:** `ValueError` when the sample has another shape than the moments.
         """
         self._check_shape("The sample", x.shape)
-        # The barrier keeps XLA from rewriting the division in some programs but not in others, so
-        # that equal moments give bitwise equal results.
+        # XLA rewrites the division in some programs, but not in others. The barrier prevents this,
+        # so that equal moments give bitwise equal results in all programs.
         deviation = jax.lax.optimization_barrier(jnp.sqrt(self.variance + epsilon))
         return jnp.clip((x - self.mean) / deviation, -clip, clip)
 
@@ -95,6 +95,7 @@ class RunningMoments(eqx.Module):
         offset: Float[Array, "*shape"],
         variance: Float[Array, "*shape"],
     ) -> "RunningMoments":
+        """Adds `count` samples with the mean `self.mean + offset` and the given variance."""
         total = self.count + count
         theirs = count / jnp.maximum(total, 1)
         ours = 1 - theirs

@@ -38,13 +38,13 @@ class Seen(eqx.Module):
 class AbstractPartner(eqx.Module):
     """Acts for one agent, in any seat, in one step of one environment.
 
-    Where partners of one kind differ, they should differ in array leaves: many partners can then be
-    stacked in one Module with a leading axis, and `eqx.filter_vmap` maps over all of them.
+    Partners of one class should differ only in the values of array leaves. Many partners can then
+    be stacked in one Module with a leading axis, and `eqx.filter_vmap` maps over all of them.
     """
 
     @abc.abstractmethod
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
-        """The partner's memory at the start of an episode; `None` if it has none."""
+        """The partner's memory at the start of an episode; `None` if the partner has no memory."""
 
     @abc.abstractmethod
     def __call__(
@@ -81,11 +81,11 @@ def act_as_team(
 
     **Returns:** the actions of all agents, and the next memory of each partner.
     """
-    chosen = [
+    results = [
         partner(Seen(observation, state, jnp.asarray(seat)), carry, key)
         for seat, (partner, carry, key) in enumerate(zip(team, carries, keys, strict=True))
     ]
-    return jnp.stack([action for action, _ in chosen]), tuple(carry for _, carry in chosen)
+    return jnp.stack([action for action, _ in results]), tuple(carry for _, carry in results)
 
 
 @final
@@ -143,10 +143,9 @@ class StayPartner(AbstractPartner):
 
 @final
 class NoisyPartner(AbstractPartner):
-    """Another partner with some of its actions replaced by random ones.
+    """Wraps a partner, and replaces some of its actions by random actions.
 
-    The inner partner's memory is updated as without noise, so it does not reflect which of its
-    actions were replaced.
+    The memory of the inner partner is updated as if its own actions had been taken.
 
     ```python
     from eqgrid import NoisyPartner, make
@@ -158,8 +157,7 @@ class NoisyPartner(AbstractPartner):
     **Arguments:**
 
     - `partner`: the inner partner.
-    - `level`: the probability that an action is replaced by a uniformly sampled one, as by a
-        `RandomPartner`.
+    - `level`: the probability that an action is replaced by an action of a `RandomPartner`.
     - `action_space`: the action space of one agent.
 
     **Raises:** `ValueError` when the level is not between 0 and 1. A traced level is not checked.
@@ -186,21 +184,21 @@ class NoisyPartner(AbstractPartner):
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         own_key, noise_key, level_key = jax.random.split(key, 3)
         action, carry = self.partner(seen, carry, own_key)
-        drawn = sample_allowed(self.action_space, seen.observation, seen.seat, noise_key)
-        drawn = drawn.astype(action.dtype)
-        return jnp.where(jax.random.bernoulli(level_key, self.level), drawn, action), carry
+        noise = sample_allowed(self.action_space, seen.observation, seen.seat, noise_key)
+        noise = noise.astype(action.dtype)
+        return jnp.where(jax.random.bernoulli(level_key, self.level), noise, action), carry
 
 
 @final
 class DelayedPartner(AbstractPartner):
-    """Another partner that reacts late, as people do: each of its actions is taken some steps after
-    it was chosen.
+    """Wraps a partner, and delays its actions, since people react late, too: each action is taken
+    some steps after the partner has chosen it.
 
     **Arguments:**
 
     - `partner`: the inner partner.
     - `steps`: the number of steps from choosing an action to taking it.
-    - `idle`: the action until then, such as to stay.
+    - `idle`: the action in the first `steps` steps, such as to stay.
 
     **Raises:** `ValueError` when `steps` is not a whole number of at least 0.
     """
@@ -216,23 +214,23 @@ class DelayedPartner(AbstractPartner):
         self.partner, self.steps, self.idle = partner, steps, jnp.asarray(idle)
 
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
-        waiting = jnp.broadcast_to(self.idle, (self.steps, *self.idle.shape))
-        return self.partner.initial_carry(), waiting
+        queue = jnp.broadcast_to(self.idle, (self.steps, *self.idle.shape))
+        return self.partner.initial_carry(), queue
 
     def __call__(
         self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
-        own, waiting = carry
-        action, own = self.partner(seen, own, key)
-        waiting = jnp.concatenate([waiting, action.astype(self.idle.dtype)[None]])
-        return waiting[0].astype(action.dtype), (own, waiting[1:])
+        own_carry, queue = carry
+        action, own_carry = self.partner(seen, own_carry, key)
+        queue = jnp.concatenate([queue, action.astype(self.idle.dtype)[None]])
+        return queue[0].astype(action.dtype), (own_carry, queue[1:])
 
 
 @final
 class RecordedPartner(AbstractPartner):
     """Replays recorded actions, such as the actions of a human game or of a planner.
 
-    The step number alone decides the action, whatever happens in the environment.
+    The action depends only on the number of the step, not on the environment.
 
     **Arguments:**
 
@@ -266,9 +264,11 @@ class OneOf(AbstractPartner):
     """One of several partners, picked by an index that is an array.
 
     Games with different partners can thus share one compiled program: map over the index, or sample
-    it in the reset of an environment. Partners of equal structure are stacked, and the acting one
-    is selected by its row. Partners of different structures are selected by `jax.lax.switch`, which
-    under `vmap` computes the actions for all structures and selects one.
+    the index in the reset of an environment.
+
+    Partners of equal structure are stacked, and `OneOf` takes the row of the acting partner from
+    its stack. `jax.lax.switch` selects the stack; under `vmap`, it computes an action for every
+    stack, and then selects one action.
 
     ```python
     from eqgrid import OneOf, StayPartner
@@ -296,9 +296,10 @@ class OneOf(AbstractPartner):
         if len(partners) == 0:
             raise ValueError("OneOf needs at least 1 partner, but got none.")
         stacks = stack_partners(partners)
+        # For each partner, the index of its stack and its row in the stack.
         group, row = np.zeros(len(partners), int), np.zeros(len(partners), int)
-        for i, (_, numbers) in enumerate(stacks):
-            group[list(numbers)], row[list(numbers)] = i, np.arange(len(numbers))
+        for i, (_, members) in enumerate(stacks):
+            group[list(members)], row[list(members)] = i, np.arange(len(members))
         self.stacks = tuple(stack for stack, _ in stacks)
         self.group, self.row = jnp.asarray(group), jnp.asarray(row)
         needs = f"OneOf needs the number of a partner, from 0 to {len(partners) - 1}"
@@ -310,39 +311,68 @@ class OneOf(AbstractPartner):
         return len(self.group)
 
     def pick(self, number: Int[Array, ""]) -> "OneOf":
-        """The same partners, with the one at index `number` acting."""
+        """The same partners, of which the partner at index `number` acts."""
         return eqx.tree_at(lambda one_of: one_of.number, self, number)
 
     def alone(self, number: Int[Array, ""]) -> "OneOf":
-        """As `pick`, with only the parameters of that partner. If one partner acts in a whole batch
-        of games, only its actions are then computed.
+        """As `pick`, but every stack keeps only one row: in the stack of the acting partner, the
+        row of this partner. If the same partner acts in a whole batch of games, the actions of the
+        other partners in its stack are not computed.
         """
 
-        def own(x: PyTree) -> PyTree:
+        def only_row(x: PyTree) -> PyTree:
             return _entry(x, self.row[number])[None] if eqx.is_array(x) else x
 
-        def parts(one_of: OneOf) -> PyTree:
-            return one_of.stacks, one_of.row, one_of.number
-
+        stacks = jax.tree.map(only_row, self.stacks)
         return eqx.tree_at(
-            parts, self, (jax.tree.map(own, self.stacks), jnp.zeros_like(self.row), number)
+            lambda one_of: (one_of.stacks, one_of.row, one_of.number),
+            self,
+            (stacks, jnp.zeros_like(self.row), number),
         )
 
     def initial_carry(self) -> PyTree[Shaped[Array, "..."]]:
-        """The initial memory for each structure; only the memory of the acting partner is used."""
+        """The initial memory for each stack; only the memory of the acting partner is used."""
         return tuple(_row(stack, self.row[self.number]).initial_carry() for stack in self.stacks)
 
     def __call__(
         self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
-        branches = [functools.partial(_act_in_stack, i, x) for i, x in enumerate(self.stacks)]
+        branches = [functools.partial(_act_in_stack, *pair) for pair in enumerate(self.stacks)]
         row = self.row[self.number]
         return jax.lax.switch(self.group[self.number], branches, row, seen, carry, key)
 
 
+def stack_partners(
+    partners: Sequence[AbstractPartner],
+) -> list[tuple[AbstractPartner, tuple[int, ...]]]:
+    """Stacks partners that differ only in the values of their arrays.
+
+    **Arguments:**
+
+    - `partners`: any partners, of equal or different structures.
+
+    **Returns:** one pair per distinct structure: a Module whose array leaves have a leading axis of
+    partners, and the indices of these partners in `partners`.
+    """
+    groups: list[list[int]] = []
+    for number, partner in enumerate(partners):
+        for group in groups:
+            if _alike(partners[group[0]], partner):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    stacks = []
+    for group in groups:
+        arrays, rest = zip(*(eqx.partition(partners[i], eqx.is_array) for i in group), strict=True)
+        stack = eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), rest[0])
+        stacks.append((stack, tuple(group)))
+    return stacks
+
+
 _FEW = 16
-"""In a stack of at most this many partners, all act, and one action is selected. In a batch of
-games this is faster than copying the parameters of the acting partner for every game.
+"""In a stack of at most this many partners, all partners act, and one action is selected. In a
+batch of games, this is faster than copying the parameters of the acting partner for every game.
 """
 
 
@@ -357,39 +387,13 @@ def _act_in_stack(
     """The action of `OneOf` when the acting partner is in the stack at `index`."""
     arrays = jax.tree.leaves(eqx.filter(stack, eqx.is_array))
     if arrays and 1 < len(arrays[0]) <= _FEW:
-        everyone = eqx.filter_vmap(lambda partner: partner(seen, carry[index], key))(stack)
-        action, own = jax.tree.map(lambda x: _entry(x, row) if eqx.is_array(x) else x, everyone)
+        results = eqx.filter_vmap(lambda partner: partner(seen, carry[index], key))(stack)
+        action, own_carry = _row(results, row)
     else:
-        action, own = _row(stack, row)(seen, carry[index], key)
-    kind = int if jnp.issubdtype(action.dtype, jnp.integer) else float
-    return action.astype(kind), (*carry[:index], own, *carry[index + 1 :])
-
-
-def stack_partners(
-    partners: Sequence[AbstractPartner],
-) -> list[tuple[AbstractPartner, tuple[int, ...]]]:
-    """Stacks partners that differ only in the values of their arrays.
-
-    **Arguments:**
-
-    - `partners`: any partners, of equal or different structures.
-
-    **Returns:** one pair per distinct structure: a Module whose array leaves have a leading axis of
-    the partners of this structure, and the indices of these partners in `partners`.
-    """
-    groups: list[list[int]] = []
-    for number, partner in enumerate(partners):
-        alike = next((group for group in groups if _alike(partners[group[0]], partner)), None)
-        if alike is None:
-            groups.append([number])
-        else:
-            alike.append(number)
-    stacks = []
-    for group in groups:
-        arrays, rest = zip(*(eqx.partition(partners[i], eqx.is_array) for i in group), strict=True)
-        stack = eqx.combine(jax.tree.map(lambda *x: jnp.stack(x), *arrays), rest[0])
-        stacks.append((stack, tuple(group)))
-    return stacks
+        action, own_carry = _row(stack, row)(seen, carry[index], key)
+    # All branches of `jax.lax.switch` must return the same dtype.
+    dtype = int if jnp.issubdtype(action.dtype, jnp.integer) else float
+    return action.astype(dtype), (*carry[:index], own_carry, *carry[index + 1 :])
 
 
 def _alike(one: AbstractPartner, other: AbstractPartner) -> bool:
@@ -399,13 +403,15 @@ def _alike(one: AbstractPartner, other: AbstractPartner) -> bool:
     return bool(eqx.tree_equal(*shapes)) and bool(eqx.tree_equal(*rest))
 
 
-def _row(stack: AbstractPartner, row: Int[Array, ""]) -> AbstractPartner:
-    """One partner of a stack. A row of another, larger stack is clipped, since the action of this
-    partner is then not used.
+def _row(stack: PyTree, row: Int[Array, ""]) -> PyTree:
+    """One row of every array of a stack of partners or of their results.
+
+    If the acting partner is in another, larger stack, its row may not exist in this stack. The row
+    is then clipped, since the result is not used.
     """
     return jax.tree.map(lambda x: _entry(x, row) if eqx.is_array(x) else x, stack)
 
 
 def _entry(x: Shaped[Array, "partners ..."], row: Int[Array, ""]) -> Shaped[Array, "..."]:
-    # Gathering the only partner of a structure would copy its arrays for every game.
+    # Gathering from a stack of one partner would copy its arrays for every game.
     return x[0] if len(x) == 1 else x.at[row].get(mode="clip")

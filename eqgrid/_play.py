@@ -1,4 +1,4 @@
-"""Episodes with one partner per agent, whole or step by step, and the trajectories of episodes."""
+"""Plays episodes with one partner per agent, at once or step by step, and records trajectories."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ class Trajectories(eqx.Module):
 
     - `state`: the state of the innermost environment (without wrapper states) before each step.
     - `action`: the action of each agent in the step.
-    - `reward`: the reward of each agent for it; 0 once the agent has terminated, so that the sums
-        are the returns of the episodes.
-    - `terminated`, `truncated`: how the step ended, as in `TimeStep`.
+    - `reward`: the reward of each agent in the step; 0 once the agent has terminated, so that the
+        sums over episodes are returns.
+    - `terminated`, `truncated`: as in `TimeStep`.
     - `length`: the number of steps of each episode.
     - `observation`, `final_observation`: the observation of each agent before each step, and after
         the last step of each episode; `None` where they were not recorded.
@@ -53,10 +53,9 @@ class Trajectories(eqx.Module):
         **Arguments:**
 
         - `rows`: the fields that have a row for every step.
-        - `done`: whether the episode ended with the step. Later steps are left
-            out.
-        - `final_observation`: the observation after every step; only the one after the last step
-            of each episode is kept.
+        - `done`: whether the episode ended with the step. Later steps are left out.
+        - `final_observation`: the observation after every step. Only the observation after the
+            last step of each episode is kept.
 
         **Returns:** the episodes, in their order.
 
@@ -69,6 +68,7 @@ class Trajectories(eqx.Module):
                 f"environment, or raise max_steps."
             )
         length = ended.argmax(axis=0) + 1
+        # The episode of each row of the result, and the step within this episode.
         episode = np.repeat(np.arange(len(length)), length)
         step = np.arange(len(episode)) - np.repeat(np.cumsum(length) - length, length)
         last = (length - 1, np.arange(len(length)))
@@ -125,7 +125,7 @@ def play(
 ) -> Game:
     """Plays one episode with the given partners.
 
-    It is a pure function for one game: map it over keys, partners or environments with
+    `play` is a pure function for one game: map it over keys, partners or environments with
     `eqx.filter_vmap` to play thousands of games with different partners in one compiled program.
 
     ```python
@@ -184,7 +184,7 @@ def record_play(
 
     - `env`, `team`: as in `play`.
     - `keys`: the source of randomness of each episode.
-    - `max_steps`: the largest number of steps of an episode. There must be memory for this many
+    - `max_steps`: the largest number of steps of an episode. Memory is needed for this number of
         steps of every episode.
 
     **Returns:** the episodes, in the order of the keys, without observations.
@@ -221,7 +221,7 @@ def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyAr
         while not state.game.finished:
             state, row = play_step(env, team, state)
 
-    With the same key, this game equals the one of `play`.
+    With the same key, `play` plays the same game.
 
     **Arguments:** as in `play`.
 
@@ -236,9 +236,9 @@ def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyAr
         )
     key, reset_key = jax.random.split(key)
     _, env_state = env.reset(reset_key)
-    nothing = Game(jnp.zeros(env.num_agents, float), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+    game = Game(jnp.zeros(env.num_agents, float), jnp.zeros((), jnp.int32), jnp.zeros((), bool))
     carries = tuple(partner.initial_carry() for partner in team)
-    return PlayState(env_state, carries, key, jnp.ones(env.num_agents, bool), nothing)
+    return PlayState(env_state, carries, key, jnp.ones(env.num_agents, bool), game)
 
 
 def play_step(
@@ -249,8 +249,9 @@ def play_step(
     **Arguments:**
 
     - `env`: as in `play`.
-    - `team`: the partner that acts for each agent, which may differ from step to step. A
-        `StayPartner` acts for a person: its action is an array, so nothing is compiled again.
+    - `team`: the partner that acts for each agent; the team may change from step to step. A
+        `StayPartner` with the action of a person acts for this person: the action is an array, so
+        another action does not compile the program again.
     - `state`: the game before the step.
 
     **Returns:** the game after the step, and the fields of `Trajectories` that have a row for every
@@ -269,7 +270,7 @@ def play_step(
         "terminated": timestep.terminated,
         "truncated": timestep.truncated,
     }
-    # The dtypes of the loop state must not change, whatever those of the environment are.
+    # The dtype of the return must not change in the loop, whatever the dtype of the rewards is.
     total = state.game.episode_return + earned.astype(state.game.episode_return.dtype)
     game = Game(total, state.game.episode_length + 1, timestep.done)
     return PlayState(env_state, carries, key, timestep.acts_next, game), row
@@ -278,6 +279,9 @@ def play_step(
 def _step(
     env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: PlayState, arrays: PlayState
 ) -> tuple[PlayState, tuple[dict[str, PyTree], Bool[Array, ""]]]:
-    """As `play_step`, for the arrays of the game, and also returns whether it was the last step."""
+    """`play_step` as the body of a loop, whose state may contain only arrays.
+
+    **Returns:** the arrays of the next state; the row, and whether it was the last of its episode.
+    """
     state, row = play_step(env, team, eqx.combine(arrays, rest))
     return eqx.filter(state, eqx.is_array), (row, state.game.finished)

@@ -1,6 +1,4 @@
-"""Action spaces of one agent, and observations with a second part: a mask of allowed actions, or
-the state of the world.
-"""
+"""Action spaces of one agent, and observations with an action mask or with the world's state."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -72,8 +70,8 @@ class Discrete(AbstractSpace):
 
 @final
 class MultiDiscrete(AbstractSpace):
-    """Several choices in one action, such as a move and a word to say: an array of integers, of
-    which number `i` is one of `0, 1, ..., ns[i] - 1`.
+    """Several choices in one action, such as a move and a word to say. An action is an array of
+    integers, and entry `i` is one of `0, 1, ..., ns[i] - 1`.
 
     An action mask (`Masked`) has `sum(ns)` entries for each agent: the options of the first choice,
     then of the second, and so on.
@@ -82,7 +80,7 @@ class MultiDiscrete(AbstractSpace):
 
     - `ns`: the number of options of each choice.
 
-    **Raises:** `ValueError` when there is no choice, or one has no option.
+    **Raises:** `ValueError` when there is no choice, or a choice has no option.
     """
 
     ns: tuple[int, ...] = eqx.field(static=True)
@@ -162,9 +160,9 @@ class Box(AbstractSpace):
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "*shape"]:
         share = jax.random.uniform(key, self.shape, dtype=self.low.dtype)
-        # This form does not overflow where `high - low` would.
-        drawn = (1 - share) * self.low + share * self.high
-        return jnp.clip(drawn, self.low, self.high)
+        # Unlike `low + share * (high - low)`, this sum cannot overflow.
+        sampled = (1 - share) * self.low + share * self.high
+        return jnp.clip(sampled, self.low, self.high)
 
     def contains(self, x: Float[Array, "*shape"]) -> Bool[Array, ""]:
         return jnp.all((self.low <= x) & (x <= self.high))
@@ -172,7 +170,7 @@ class Box(AbstractSpace):
 
 @final
 class ObservationAndState(eqx.Module):
-    """The agents' observations, and the state that only their critics use in training.
+    """The observations of the agents, and a state that only their critics use in training.
 
     - `local`: the observation of each agent.
     - `state`: the state of the whole world, once per agent, possibly centred on that agent.
@@ -194,8 +192,8 @@ class Masked(eqx.Module):
 
     - `observation`: the observation of each agent.
     - `action_mask`: for each agent, which of its actions are allowed; at least one, unless the
-        agent has terminated. Where none is allowed, all are equally likely. With `MultiDiscrete`
-        actions, this holds for the options of each choice, which stand one after the other.
+        agent has terminated. If no action is allowed, all are equally likely. With `MultiDiscrete`
+        actions, the mask lists the options of all choices, and these rules apply to each choice.
     """
 
     observation: PyTree[Shaped[Array | np.ndarray, "..."]]
@@ -203,7 +201,7 @@ class Masked(eqx.Module):
 
 
 def split_mask(observation: PyTree) -> tuple[PyTree, PyTree]:
-    """The observation without its mask, and the mask: `None` if all actions are allowed."""
+    """The observation without its mask, and the mask; the mask is `None` if there is none."""
     if isinstance(observation, Masked):
         return observation.observation, observation.action_mask
     return observation, None
@@ -211,8 +209,9 @@ def split_mask(observation: PyTree) -> tuple[PyTree, PyTree]:
 
 def map_observation(change: Callable[[PyTree], PyTree], observation: PyTree) -> PyTree:
     """Applies `change` to the observation inside a `Masked`, if it is one, and keeps the mask."""
-    seen, action_mask = split_mask(observation)
-    return change(seen) if action_mask is None else Masked(change(seen), action_mask)
+    unmasked, action_mask = split_mask(observation)
+    changed = change(unmasked)
+    return changed if action_mask is None else Masked(changed, action_mask)
 
 
 def sample_allowed(
@@ -234,13 +233,11 @@ def sample_allowed(
         likely if it is `None`.
     """
     _, action_mask = split_mask(observation)
-    if logits is not None:
-        if action_mask is None:
-            return jax.random.categorical(key, logits)
-        return _sample_one(key, jnp.asarray(action_mask)[agent], logits)
     if action_mask is None:
-        return space.sample(key)
+        return space.sample(key) if logits is None else jax.random.categorical(key, logits)
     allowed = jnp.asarray(action_mask)[agent]
+    if logits is not None:
+        return _sample_one(key, allowed, logits)
     if not isinstance(space, MultiDiscrete):
         return _sample_one(key, allowed)
     keys = jax.random.split(key, len(space.ns))

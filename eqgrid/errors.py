@@ -1,4 +1,4 @@
-"""Sentences of errors: what an unknown name may mean, and what installs a missing library."""
+"""Error messages: suggestions for an unknown name, and how to install a missing library."""
 
 import difflib
 import importlib.metadata
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the most similar known names, or a full stop."""
+    """The end of a sentence about an unknown name: up to three similar names, or a full stop."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else "."
 
@@ -17,9 +17,9 @@ def missing_library(needs: str, extra: str) -> ImportError:
     **Arguments:**
 
     - `needs`: the beginning of the sentence, such as `"Pictures need pillow"`.
-    - `extra`: the pip extra with the library.
+    - `extra`: the extra of eqgrid that installs the library.
     """
-    # Both distributions contain this package, and must not be installed over each other.
-    full = any(importlib.metadata.distributions(name="eqgrid"))
-    name = "eqgrid" if full else "eqgrid-core"
+    # Two distributions contain this package: the command must name the one that is installed.
+    is_full = any(importlib.metadata.distributions(name="eqgrid"))
+    name = "eqgrid" if is_full else "eqgrid-core"
     return ImportError(f"{needs}, which is not installed: pip install '{name}[{extra}]'.")

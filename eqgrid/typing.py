@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from typing_extensions import TypeAliasType, TypeVar
 
-    # jaxtyping shows its PyTree to type checkers as an unknown type, which strict ones report
-    # wherever a function that has one is used.
+    # To type checkers, the PyTree of jaxtyping is an unknown type. Strict type checkers would
+    # report every use of a function with a PyTree in its signature.
     _T = TypeVar("_T", default=Any)
     PyTree = TypeAliasType("PyTree", Any, type_params=(_T,))
 else:

@@ -195,7 +195,7 @@ def test_the_published_map():
         ({"layout": "####\n#PB#\n####"}, "no river: mark its cells with H"),
         ({"layout": "####\n#PH#\n####"}, "no orchard: mark its cells with B"),
         ({"layout": "####\n#BH#\n####"}, "no start"),
-        ({"depletion": 0.2, "restoration": 0.2}, "depletion above that of restoration"),
+        ({"depletion": 0.2, "restoration": 0.2}, "depletion threshold above the restoration"),
         ({"growth": 2.0}, "growth rate and thresholds from 0 to 1"),
         ({"pollution": -0.1}, "probability from 0 to 1"),
         ({"delay": -1}, "steps from 0 to"),

@@ -208,10 +208,10 @@ class Wrong(Trapdoors):
 
 
 FAULTS = {
-    "nothing": "must allow at least one action to an agent whose task is not over.",
+    "nothing": "must allow at least one action to each agent that has not terminated.",
     "numbers": "action_mask must be bool[2, 5], a truth value for each",
     "too few": "action_mask must be bool[2, 5], a truth value for each",
-    "box": "Only Discrete and MultiDiscrete actions can be masked, but these are of a Box.",
+    "box": "Only Discrete and MultiDiscrete actions can be masked, not actions of a Box.",
 }
 
 

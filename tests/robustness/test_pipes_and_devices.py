@@ -21,7 +21,7 @@ from eqgrid_lab.settings import default_settings, shipped_script
 
 pytestmark = pytest.mark.robustness
 SECONDS = 60
-NO_FILE = "it is no file, but a folder, a pipe or a device"
+NO_FILE = "it is not a file, but a folder, a pipe or a device"
 
 
 @pytest.fixture(autouse=True)

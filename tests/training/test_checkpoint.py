@@ -248,7 +248,7 @@ def test_what_is_too_large_to_be_read_is_not_written(tmp_path, monkeypatch):
 
 def test_a_folder_is_no_checkpoint(tmp_path):
     (tmp_path / "a").mkdir()
-    with pytest.raises(CheckpointError, match=r"cannot be read: it is no file, but a folder"):
+    with pytest.raises(CheckpointError, match=r"cannot be read: it is not a file, but a folder"):
         restore(tmp_path / "a", notes())
 
 

@@ -22,23 +22,22 @@ from ...interop.mjx import (
 
 _MODEL = Path(__file__).parent / "biped.xml"
 _X, _Z, _PITCH = 0, 1, 2
-_FULL_SPEED, _RADIUS = 1.0, 0.4
+_FULL_SPEED, _GOAL_RADIUS = 1.0, 0.4
 
 
 @final
 class Biped(AbstractMjxEnv):
     """A biped with six motors (hips, knees, ankles) that moves in a vertical plane, with 50 steps
     per second. All tasks have the same observations and actions, so a policy can be transferred
-    from one to the next.
+    from one task to the next.
 
-    The task reward of a step is at most 1, in proportion to how upright the body is; a small cost
-    of effort is subtracted.
+    The task reward of a step is from 0 to 1; a small cost of effort is subtracted.
 
-    - `"balance"`: the reward is how upright the body is.
-    - `"walk"`: a fifth is for being upright, and the rest for walking forward, in full from 1 metre
-        per second on.
-    - `"reach"`: the same for walking towards a flag 2 to 5 metres ahead, and in full within 0.4
-        metres of it.
+    - `"balance"`: how upright the body is.
+    - `"walk"`: how upright the body is, times `0.2 + 0.8 * speed`, with the forward speed in metres
+        per second, from 0 to 1.
+    - `"reach"`: as in `"walk"`, with the speed towards a flag 2 to 5 metres ahead. Within 0.4
+        metres of the flag, the speed counts as 1.
 
     The agent terminates when the torso has sunk by more than 0.3 metres or leans by more than 1
     radian. The measures in `info` are `"distance"`, the distance walked in the step in metres, and
@@ -48,7 +47,7 @@ class Biped(AbstractMjxEnv):
     def __init__(self, task: str = "balance"):
         """**Arguments:**
 
-        - `task`: the name of the task. The flag has no meaning except in `"reach"`.
+        - `task`: `"balance"`, `"walk"` or `"reach"`. Only `"reach"` uses the flag.
 
         **Raises:** `ValueError` when there is no such task.
         """
@@ -68,7 +67,7 @@ class Biped(AbstractMjxEnv):
 @final
 class BodyAndGoal(AbstractBodyObservation):
     """The height, the pitch, the angles of six joints, all velocities, and the offset to the goal
-    along x in metres, clipped to -1 to 1.
+    along x in metres, clipped to the range from -1 to 1.
     """
 
     def __call__(self, model: Model, state: BodyState) -> Float[Array, " numbers"]:
@@ -135,4 +134,4 @@ def _ahead(state: BodyState) -> Float[Array, ""]:
 
 
 def _is_at_goal(motion: Motion) -> Bool[Array, ""]:
-    return jnp.abs(_ahead(motion.after)) < _RADIUS
+    return jnp.abs(_ahead(motion.after)) < _GOAL_RADIUS

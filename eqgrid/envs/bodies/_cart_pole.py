@@ -24,8 +24,8 @@ _SLIDE, _HINGE = 0, 1
 
 @final
 class CartPole(AbstractMjxEnv):
-    """A cart-pole, with 50 steps per second. The action is a force on the cart from -10 N to 10 N,
-    given as a number from -1 to 1.
+    """A cart-pole, with 50 steps per second. The action, a number from -1 to 1, is a force on the
+    cart from -10 N to 10 N.
 
     In `"balance"`, the pole starts near the top, the reward is 1 per step, and the agent terminates
     when the pole leans by more than 0.2 radians or the cart is more than 1 metre from the middle.
@@ -73,7 +73,9 @@ class NotFallen(AbstractBodyMeasure):
 
 @final
 class SwungUp(AbstractBodyMeasure):
-    """A number from 0 to 1: 1 when the pole is at rest on top in the middle, 0 when it hangs."""
+    """From 0 to 1: 1 when the pole is at rest on top and the cart is in the middle, 0 when the pole
+    hangs.
+    """
 
     def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
         place, angle = motion.after.qpos

@@ -10,7 +10,14 @@ _SAND = ("#E7DCC0", "#E0D4B5")
 _GRASS, _BLADE = ("#A9C66B", "#A2C063"), "#86A84B"
 _RIVER, _WAVE = ("#6FB2DA", "#69ACD5"), "#9CD0EC"
 _WATER, _RIPPLE = ("#8CCBE8", "#86C6E4"), "#B9E2F3"
-_BEAMS = {1: (255, 221, 64, 150), 2: (120, 232, 246, 160)}
+
+ZAP_BEAM = 1
+"""The number in `Cell.extra` of cells that a zapping beam crosses in this step; 0 means no beam."""
+
+CLEANING_BEAM = 2
+"""The number in `Cell.extra` of cells that only a cleaning beam crosses in this step."""
+
+_BEAM_COLOURS = {ZAP_BEAM: (255, 221, 64, 150), CLEANING_BEAM: (120, 232, 246, 160)}
 
 
 def draw_ground(pen: Pen, look: Look) -> None:
@@ -66,14 +73,7 @@ def draw_pollution(pen: Pen, variant: int, x: Number, y: Number, radius: Number)
 
 def draw_beam(pen: Pen, number: int) -> None:
     """Draws a yellow zapping beam, or a light blue cleaning beam, over a cell."""
-    pen.box(0.06, 0.06, 0.94, 0.94, fill=_BEAMS[number], round_by=0.18)
-
-
-ZAP_BEAM = 1
-"""The number in `Cell.extra` of cells that a zapping beam crosses in this step; 0 means no beam."""
-
-CLEANING_BEAM = 2
-"""The number in `Cell.extra` of cells that only a cleaning beam crosses in this step."""
+    pen.box(0.06, 0.06, 0.94, 0.94, fill=_BEAM_COLOURS[number], round_by=0.18)
 
 
 def _beams(layout: Layout, world: World) -> UInt8[np.ndarray | jax.Array, "height width"]:
@@ -95,12 +95,14 @@ KINDS = Kinds(
     ),
     overlay=Overlay(_beams, draw_beam),
 )
-"""Agents start and come back on `start` cells. Apples grow on the `orchard`, and pollution appears
-in the `river`; `water` stays clean. The characters are as in the maps of Melting Pot.
+"""Agents start and come back on `start` cells. Apples grow in the `orchard`, and pollution appears
+in the `river`; `water` stays clean. The characters are those of Melting Pot's maps.
 """
 
 LEGEND = {"A": "B*", "F": "H%"}
-"""Characters of layouts for an orchard cell with an apple, and a polluted cell of the river."""
+"""Characters of layouts for a cell with an object: an orchard cell with an apple, and a polluted
+river cell.
+"""
 
 ORCHARD, RIVER = KINDS.tile("orchard"), KINDS.tile("river")
 APPLE, POLLUTION = KINDS.code("apple"), KINDS.code("pollution")

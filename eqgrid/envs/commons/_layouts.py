@@ -8,11 +8,12 @@ import numpy as np
 from ..._checks import check_whole
 from ...grid import AGENT_CHARACTERS, Layout, LayoutError, choose_text
 from ._kinds import APPLE, KINDS, LEGEND, ORCHARD, RIVER
-from ._state import with_tally
+from ._state import start_tally
 
 NUM_AGENTS = 7
-"""The default number of agents in a layout without digits, as in Melting Pot. It is smaller if the
-layout has fewer starts."""
+"""The default number of agents in a layout without digits, as in Melting Pot. A layout with fewer
+starts has one agent per start.
+"""
 
 ORCHARDS = {
     "open": """
@@ -90,6 +91,9 @@ is our own, for three agents.
 """
 
 
+_DIGITS_AS_STARTS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, "P"))
+
+
 def load_layout(
     layout: str | Path | Layout, known: Mapping[str, str], num_agents: int | None
 ) -> Layout:
@@ -98,8 +102,8 @@ def load_layout(
     **Arguments:**
 
     - `layout`, `known`: as in `choose_text`.
-    - `num_agents`: the number of agents; by default the number of digits in the text or, if there
-        are none, `NUM_AGENTS` or the number of cells to start in, whichever is smaller.
+    - `num_agents`: the number of agents; by default the number of digits in the text. Without
+        digits, it is `NUM_AGENTS`, or the number of starts if that is smaller.
 
     **Raises:** `LayoutError` when the layout cannot be used, or has no room for the agents.
     """
@@ -113,10 +117,11 @@ def load_layout(
                 f"This Layout has {layout.num_agents} agents, not {num_agents}: leave out "
                 "`num_agents`, or give the text of the layout."
             )
-        return with_tally(layout)
+        return start_tally(layout)
     text = choose_text(layout, known)
     num_digits = sum(character in AGENT_CHARACTERS for character in text)
-    text = text.translate(_MARKS)
+    # Digits only give the number of agents: in an episode, agents start in random P cells.
+    text = text.translate(_DIGITS_AS_STARTS)
     rows = [row.strip() for row in text.strip().splitlines()]
     starts = [(i, j) for i, row in enumerate(rows) for j, x in enumerate(row) if x in "PQ"]
     if not starts:
@@ -130,7 +135,7 @@ def load_layout(
             f"This layout has room for 1 to {most} agents, which start in cells marked with P, but "
             f"not for {wanted}."
         )
-    return with_tally(Layout.parse(text, KINDS, starts=starts[:wanted], legend=LEGEND))
+    return start_tally(Layout.parse(text, KINDS, starts=starts[:wanted], legend=LEGEND))
 
 
 def check_orchard(layout: Layout) -> None:
@@ -151,6 +156,3 @@ def check_river(layout: Layout) -> None:
     ):
         if not (tiles == tile).any():
             raise LayoutError(f"The layout has no {what}: mark its cells with {mark}.")
-
-
-_MARKS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, "P"))

@@ -1,4 +1,4 @@
-"""Apples that grow, pollution, and beams."""
+"""The rules of Harvest and Cleanup: eating and growing apples, pollution, and beams."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
@@ -13,7 +13,7 @@ from ..._checks import as_probability, check_whole, is_known
 from ..._functions import sample_uniform
 from ...grid import NOTHING, AbstractPhase, Step, Use, World, cells_at, direction_delta, send_away
 from ._kinds import APPLE, CLEANING_BEAM, ORCHARD, POLLUTION, RIVER, ZAP_BEAM
-from ._state import Tally, as_steps, is_active, retallied, with_cells
+from ._state import Tally, as_steps, is_active, replace_cells, replace_tally
 
 _WIDEST = 8
 """The largest radius in which apples are counted, so that a count fits into 8 bits."""
@@ -21,8 +21,8 @@ _WIDEST = 8
 
 @final
 class Eat(AbstractPhase):
-    """The phase in which agents eat the apples in their cells. It fires for agents that eat. The
-    `Tally` counts the eaten apples and the steps in which an agent is present.
+    """The phase in which agents eat the apples in their cells. It fires for agents that eat, and
+    counts their apples, and the steps in which agents are present, in the `Tally`.
     """
 
     def __call__(self, step: Step) -> Step:
@@ -30,13 +30,15 @@ class Eat(AbstractPhase):
         active, (row, col) = is_active(world), world.bodies.position.T
         objects = world.cells.object
         eats = (objects[row, col] == APPLE) & active
-        eaten = jnp.where(eats, jnp.uint8(NOTHING), objects[row, col])
+        left = jnp.where(eats, jnp.uint8(NOTHING), objects[row, col])
         tally: Tally = world.extra
-        now = eats.astype(jnp.int32)
-        world = retallied(
-            with_cells(world, object=objects.at[row, col].min(eaten)),
-            apples=tally.apples + now,
-            apple_steps=tally.apple_steps + now * (world.time + 1),
+        eaten = eats.astype(jnp.int32)
+        world = replace_tally(
+            # An agent that is away may have the same position as an agent that eats. NOTHING is 0,
+            # so with `min` the agent that eats decides.
+            replace_cells(world, object=objects.at[row, col].min(left)),
+            apples=tally.apples + eaten,
+            apple_steps=tally.apple_steps + eaten * (world.time + 1),
             present=tally.present + active.astype(jnp.int32),
         )
         return step.then(world, Eat, eats)
@@ -44,13 +46,14 @@ class Eat(AbstractPhase):
 
 @final
 class Regrow(AbstractPhase):
-    """The phase of `Harvest` in which apples grow again in cells of the orchard without one, each
-    with a probability that depends on how many apples are near.
+    """The phase of `Harvest` in which apples grow again in cells of the orchard without an apple.
+    The probability of each cell depends on the number of apples nearby.
 
     As in the source, apples are counted before the step, and an apple that grows under an agent is
-    eaten at once. Source: `DensityRegrow` of Melting Pot
-    (`lua/levels/commons_harvest/components.lua`). The idea is from Janssen et al. (2010) and
-    Perolat et al. (2017).
+    eaten at once.
+
+    Source: `DensityRegrow` of Melting Pot (`lua/levels/commons_harvest/components.lua`). The idea
+    is from Janssen et al. (2010) and Perolat et al. (2017).
 
     **Arguments:**
 
@@ -71,20 +74,20 @@ class Regrow(AbstractPhase):
                 f"Regrow needs at least one probability, and a radius from 1 to {_WIDEST}."
             )
         needs = "The probabilities of regrowth must be from 0 to 1"
-        chances = [as_probability(x, needs).astype(jnp.float32) for x in probabilities]
-        self.probabilities, self.radius = jnp.stack(chances), radius
+        checked = [as_probability(x, needs).astype(jnp.float32) for x in probabilities]
+        self.probabilities, self.radius = jnp.stack(checked), radius
 
     def __call__(self, step: Step) -> Step:
-        before = step.before.cells.object == APPLE
-        near = count_near(before, self.radius)
-        most = jnp.uint8(min(len(self.probabilities) - 1, 255))
-        probability = self.probabilities[jnp.minimum(near, most)]
-        return _grow(step, ~before, probability)
+        apples = step.before.cells.object == APPLE
+        nearby = count_near(apples, self.radius)
+        last = jnp.uint8(min(len(self.probabilities) - 1, 255))
+        probability = self.probabilities[jnp.minimum(nearby, last)]
+        return _grow(step, ~apples, probability)
 
 
 @final
 class GrowByCleanWater(AbstractPhase):
-    """The phase of `Cleanup` in which apples grow in cells of the orchard without one. The
+    """The phase of `Cleanup` in which apples grow in cells of the orchard without an apple. The
     probability falls linearly with the share of the river that is polluted.
 
     Source: `AppleGrow` of Melting Pot (`lua/levels/clean_up/components.lua`), after Hughes et al.
@@ -93,9 +96,9 @@ class GrowByCleanWater(AbstractPhase):
     **Arguments:**
 
     - `rate`: the largest probability per step.
-    - `depletion`: the polluted share from which on nothing grows.
-    - `restoration`: the polluted share up to which apples grow at the largest rate; less than
-        `depletion`.
+    - `depletion`: the polluted share at and above which no apples grow.
+    - `restoration`: the polluted share at and below which apples grow at the largest rate; less
+        than `depletion`.
 
     **Raises:** `ValueError` when a number is out of range.
     """
@@ -115,7 +118,7 @@ class GrowByCleanWater(AbstractPhase):
         self.rate, self.depletion, self.restoration = (x.astype(jnp.float32) for x in numbers)
         if is_known(depletion, restoration) and np.asarray(depletion) <= np.asarray(restoration):
             raise ValueError(
-                f"Cleanup needs a threshold of depletion above that of restoration, but got "
+                f"Cleanup needs a depletion threshold above the restoration threshold, but got "
                 f"{depletion!r:.60} and {restoration!r:.60}."
             )
 
@@ -168,7 +171,7 @@ def _grow(
     objects = step.world.cells.object
     grows = sample_uniform(step.key, objects.shape) < probability
     grows &= (step.layout.tiles == ORCHARD) & bare
-    return step.then(with_cells(step.world, object=jnp.where(grows, jnp.uint8(APPLE), objects)))
+    return step.then(replace_cells(step.world, object=jnp.where(grows, jnp.uint8(APPLE), objects)))
 
 
 @final
@@ -196,15 +199,17 @@ class Pollute(AbstractPhase):
     def __call__(self, step: Step) -> Step:
         world, objects = step.world, step.world.cells.object
         clean = (step.layout.tiles == RIVER) & (objects != POLLUTION)
-        happens, which = jax.random.uniform(step.key, (2,))
-        happens = (happens < self.probability) & (world.time >= self.delay.astype(jnp.int32))
-        # The n-th clean cell is the one at which the running count of clean cells is n. So two
-        # random numbers are enough, where `draw_cells` needs one for each cell.
+        event_uniform, cell_uniform = jax.random.uniform(step.key, (2,))
+        happens = event_uniform < self.probability
+        happens &= world.time >= self.delay.astype(jnp.int32)
+        # The cell is found by its rank among the clean cells, counted from 1. This needs one random
+        # number, while `draw_cells` needs one random number for each cell.
         rank = jnp.cumsum(clean.reshape(-1), dtype=jnp.int32).reshape(clean.shape)
-        drawn = (which * rank[-1, -1].astype(jnp.float32)).astype(jnp.int32) + 1
-        here = clean & (rank == drawn) & happens
+        num_clean = rank[-1, -1].astype(jnp.float32)
+        chosen = (cell_uniform * num_clean).astype(jnp.int32) + 1
+        here = clean & (rank == chosen) & happens
         objects = jnp.where(here, np.uint8(POLLUTION), objects)
-        return step.then(with_cells(world, object=objects))
+        return step.then(replace_cells(world, object=objects))
 
 
 ZAP = Use("zap")
@@ -221,9 +226,9 @@ _Grid: TypeAlias = Bool[Array, "height width"]
 class Shots(eqx.Module):
     """Where the beams of one step go.
 
-    - `lit`: the cells that a beam crosses, also those in which it ends by hitting something.
-    - `hit`: the cells in which a beam has hit something.
-    - `hits`: the agents whose beam has hit something.
+    - `lit`: the cells that a beam crosses, including the cells in which it hits something.
+    - `hit`: the cells in which a beam hits something.
+    - `hits`: the agents whose beam hits something.
     """
 
     lit: _Grid
@@ -238,11 +243,13 @@ def cast(
     length: int,
     radius: int,
 ) -> Shots:
-    """The beams of agents, which are all fired at once.
+    """Fires the beams of agents, all at once.
 
-    A beam is a bundle of rays in the direction that the agent faces. The middle one begins in front
-    of the agent. The others begin `1` to `radius` cells to its left and right, and are shorter by
-    the same number of cells: with a length of 3 and a radius of 1, the beam covers nine cells.
+    A beam consists of rays in the direction that the agent faces. The middle ray covers the
+    `length` cells in front of the agent. On each side, ray number `i` of `radius` begins `i` cells
+    beside the agent, and covers `length + 1 - i` cells. With a length of 3 and a radius of 1, the
+    beam covers nine cells.
+
     A ray ends before a cell that cannot be entered, and in a cell in which it hits something. If a
     side ray ends in its first cell, the rays beyond it on this side are not fired.
 
@@ -252,24 +259,24 @@ def cast(
 
     - `step`: the step.
     - `fires`: the agents that fire.
-    - `stops`: for one cell of each agent, whether a beam hits something in this cell.
-    - `length`, `radius`: the number of cells of the middle ray, and of rays on each side.
+    - `stops`: returns, for one cell of each agent, whether a beam hits something in this cell.
+    - `length`: the number of cells of the middle ray.
+    - `radius`: the number of rays on each side.
     """
     bodies = step.world.bodies
     ahead = direction_delta(bodies.direction)
     right = jnp.stack([ahead[:, 1], -ahead[:, 0]], axis=1)
-    # Of each cell: 1 where a beam crosses it, 2 where a beam hits something in it.
+    # In each cell: 1 if a beam crosses it, 2 if a beam hits something in it.
     beams = jnp.zeros(step.layout.tiles.shape, jnp.uint8)
-    # Side rays are fired also where the middle ray ends in its first cell.
-    begin = bodies.position + ahead
-    beams, hits, _ = _cast_ray(step, beams, fires, stops, begin, ahead, length)
+    first = bodies.position + ahead
+    beams, hits, _ = _cast_ray(step, beams, fires, stops, first, ahead, length)
     for side in (-right, right):
-        going = fires
-        for out in range(1, min(radius, length) + 1):
-            begin = bodies.position + np.int8(out) * side
-            ray = _cast_ray(step, beams, going, stops, begin, ahead, length - out + 1)
-            beams, hits_of_ray, going = ray
-            hits |= hits_of_ray
+        going = fires  # also the agents whose middle ray ends in its first cell
+        for number in range(1, min(radius, length) + 1):
+            first = bodies.position + np.int8(number) * side
+            cells = length + 1 - number
+            beams, ray_hits, going = _cast_ray(step, beams, going, stops, first, ahead, cells)
+            hits |= ray_hits
     return Shots(beams > 0, beams > 1, hits)
 
 
@@ -282,8 +289,10 @@ def _cast_ray(
     ahead: _Places,
     length: int,
 ) -> tuple[UInt8[Array, "height width"], Bool[Array, " agents"], Bool[Array, " agents"]]:
-    """The beams with one more ray of each agent, whether each ray hits something, and whether it
-    gets past its first cell.
+    """Adds one ray of each active agent, whose first cell is `place`.
+
+    **Returns:** the beams of `cast`; whether each ray hits something; and whether it continues
+    after its first cell.
     """
     hits, passed_first = jnp.zeros_like(active), active
     for number in range(length):
@@ -300,7 +309,7 @@ def _cast_ray(
 
 @final
 class BeamSize(eqx.Module):
-    """The reach of a beam, and how often it is fired.
+    """The size of a beam, and how often it can be fired.
 
     **Arguments:**
 
@@ -327,26 +336,28 @@ class BeamSize(eqx.Module):
     def next_wait(
         self, wait: Int16[Array, " agents"], fires: Bool[Array, " agents"], world: World
     ) -> Int16[Array, " agents"]:
-        """The steps until each agent's next shot. The countdown pauses while an agent is away."""
-        less = jnp.where(is_active(world), jnp.maximum(wait - 1, 0), wait).astype(jnp.int16)
-        return jnp.where(fires, self.cooldown, less)
+        """The number of steps in which each agent cannot fire: `cooldown` after a shot, else one
+        less than before. The countdown pauses while an agent is away.
+        """
+        fewer = jnp.where(is_active(world), jnp.maximum(wait - 1, 0), wait).astype(jnp.int16)
+        return jnp.where(fires, self.cooldown, fewer)
 
 
 @final
 class Hit:
-    """The rule that fires for agents that a zapping beam has hit."""
+    """The rule that fires for agents that a zapping beam hits; see `Zap`."""
 
 
 @final
 class Zap(AbstractPhase):
-    """The phase in which agents fire their zapping beam, which sends the agents that it hits away.
-    It fires for the agents that shoot, and `Hit` for the agents that are hit. All shoot at once.
+    """The phase in which agents fire zapping beams, all at once. A beam sends the agents that it
+    hits away. `Zap` fires for the agents that shoot, and `Hit` for the agents that are hit.
 
-    It erases the beams of the step before.
+    The phase also erases the beams of the previous step.
 
     **Arguments:**
 
-    - `beam`: the reach of the beam.
+    - `beam`: the size of the beam.
     - `away`: the number of steps for which an agent is sent away.
     """
 
@@ -360,20 +371,20 @@ class Zap(AbstractPhase):
         row, col = step.world.bodies.position.T
         hit = shots.hit[row, col] & is_active(step.world)
         wait = self.beam.next_wait(tally.zap_wait, fires, step.before)
-        world = retallied(step.world, zap_wait=wait)
-        world = with_cells(world, extra=shots.lit.astype(jnp.uint8) * np.uint8(ZAP_BEAM))
+        world = replace_tally(step.world, zap_wait=wait)
+        world = replace_cells(world, extra=shots.lit.astype(jnp.uint8) * np.uint8(ZAP_BEAM))
         return step.then(world, Zap, fires).then(send_away(world, hit, self.away), Hit, hit)
 
 
 @final
 class Clean(AbstractPhase):
-    """The phase in which agents fire their cleaning beam, each ray of which removes the first
-    pollution that it hits. It fires for the agents that have removed some. It comes after `Zap`,
-    and agents that are hit in the same step still clean.
+    """The phase in which agents fire cleaning beams. Each ray removes the first pollution that it
+    hits. `Clean` fires for the agents whose beam removes some. It comes after `Zap`, and agents
+    that are zapped in the same step still clean.
 
     **Arguments:**
 
-    - `beam`: the reach of the beam.
+    - `beam`: the size of the beam.
     """
 
     beam: BeamSize
@@ -393,5 +404,5 @@ class Clean(AbstractPhase):
             shots.lit & (world.cells.extra == 0), np.uint8(CLEANING_BEAM), world.cells.extra
         )
         wait = self.beam.next_wait(tally.clean_wait, fires, step.before)
-        world = retallied(with_cells(world, object=objects, extra=beams), clean_wait=wait)
+        world = replace_tally(replace_cells(world, object=objects, extra=beams), clean_wait=wait)
         return step.then(world, Clean, shots.hits)

@@ -1,6 +1,5 @@
-"""The state of an orchard, the numbers that define it, and measures of a society.
-
-The measures follow Perolat et al. (2017): efficiency, equality, sustainability and peace.
+"""The state of both worlds, and the measures of Perolat et al. (2017): efficiency, equality,
+sustainability and peace.
 """
 
 import dataclasses
@@ -29,7 +28,7 @@ def as_steps(number: Int[ArrayLike, ""], smallest: int, what: str) -> Int16[Arra
 
 
 def as_cost(number: Real[ArrayLike, ""], what: str) -> Float32[Array, ""]:
-    """The reward for something that costs `number`.
+    """The negative of a cost, as a reward.
 
     **Raises:** `ValueError` when it is not finite.
     """
@@ -42,8 +41,8 @@ class Tally(eqx.Module):
 
     - `zap_wait`, `clean_wait`: the number of steps in which the agent cannot fire this beam.
     - `apples`: the number of apples that the agent has eaten in this episode.
-    - `apple_steps`: the sum of the numbers of the steps in which it ate them, from 1.
-    - `present`: the number of steps in which it was not away.
+    - `apple_steps`: the sum of the times at which the agent ate them: the first step is 1.
+    - `present`: the number of steps in which the agent was not away.
     """
 
     zap_wait: Int16[Array, " agents"]
@@ -53,7 +52,7 @@ class Tally(eqx.Module):
     present: Int32[Array, " agents"]
 
 
-def with_tally(layout: Layout) -> Layout:
+def start_tally(layout: Layout) -> Layout:
     """The layout with an empty `Tally`, and cells without beams, at the start."""
     agents = layout.num_agents
     waits, counts = jnp.zeros(agents, jnp.int16), jnp.zeros(agents, jnp.int32)
@@ -63,12 +62,12 @@ def with_tally(layout: Layout) -> Layout:
     )
 
 
-def retallied(world: World, **changes: Shaped[Array, "..."]) -> World:
+def replace_tally(world: World, **changes: Shaped[Array, "..."]) -> World:
     """The world with changes to its `Tally`."""
     return dataclasses.replace(world, extra=dataclasses.replace(world.extra, **changes))
 
 
-def with_cells(world: World, **changes: Shaped[Array, "..."]) -> World:
+def replace_cells(world: World, **changes: Shaped[Array, "..."]) -> World:
     """The world with changes to its cells."""
     return dataclasses.replace(world, cells=dataclasses.replace(world.cells, **changes))
 
@@ -106,8 +105,8 @@ def equality(world: World) -> Float32[Array, ""]:
 
 
 def sustainability(world: World) -> Float32[Array, ""]:
-    """The mean number of the step, from 1, in which an agent has eaten an apple: first
-    the mean of each agent, then the mean over the agents that have eaten any; 0 if none has.
+    """The mean time at which apples were eaten; the first step is 1. It is the mean over the apples
+    of each agent, and then the mean over the agents that have eaten any; 0 if no agent has.
 
     Source: the sustainability metric of Perolat et al. (2017).
     """
@@ -137,16 +136,16 @@ MEASURES: dict[str, Measure] = {
 def _share(
     part: Int32[Array, "*shape"], whole: Int32[Array, "*#shape"]
 ) -> Float32[Array, "*shape"]:
-    """A quotient, and 0 where the divisor is 0."""
+    """`part / whole`, and 0 where `whole` is 0."""
     return jnp.where(whole > 0, part / jnp.maximum(whole, 1), 0.0)
 
 
 def _change(measure: Measure, step: Step) -> Float32[Array, ""]:
-    """The change of a measure in a step. The sum over an episode, which `LogEpisodes`
-    computes, is the measure of the episode.
+    """The change of a measure in a step. `LogEpisodes` sums the changes over an episode, which
+    gives the measure of the whole episode.
     """
     return measure(step.world) - measure(step.before)
 
 
 CHANGES: dict[str, InfoEntry] = {name: Partial(_change, x) for name, x in MEASURES.items()}
-"""The entries of `info` of both worlds."""
+"""The entries of `info` of both worlds: the change of each measure."""

@@ -1,4 +1,4 @@
-"""Observations: a window that is turned the way that the agent faces."""
+"""The observations of Harvest and Cleanup: a window that turns with the agent."""
 
 import numpy as np
 from jaxtyping import Array, Bool
@@ -18,9 +18,9 @@ ORCHARD_PLANES = (
     "zap_beam",
     "can_zap",
 )
-"""The planes of `Harvest`. Directions are relative: an agent sees itself facing north, and an
-agent that comes towards it facing south. Cells outside the grid are walls. `can_zap` is 1 in all
-cells of the grid when the agent could fire in the next step.
+"""The planes of `Harvest`. Directions are relative to the agent, which faces north: an agent that
+comes towards it faces south. Cells outside the grid are walls. `can_zap` is 1 in all cells of the
+grid if the agent can fire in the next step.
 """
 
 RIVER_PLANES = (
@@ -39,9 +39,9 @@ def orchard_view(radius: int = 5) -> Egocentric:
 
     **Arguments:**
 
-    - `radius`: the window has `2 * radius + 1` rows and columns. An agent stands in the middle of
-        the last row but one. With the default, it sees 9 cells ahead, 1 behind, and 5 to each side,
-        as in Melting Pot.
+    - `radius`: the window has `2 * radius + 1` rows and columns. The agent is in the middle of the
+        second row from the bottom. With the default, it sees 9 cells ahead, 1 behind, and 5 to each
+        side, as in Melting Pot.
     """
     return _window(Planes(_ORCHARD, radius, layers=_ZAP))
 
@@ -57,10 +57,12 @@ def river_view(radius: int = 5) -> Egocentric:
 
 
 def _window(planes: Planes) -> Egocentric:
+    """A window in which the agent is in the second row from the bottom."""
     return Egocentric(planes, ahead=(planes.radius or 1) - 1)
 
 
 def _wall(views: Views) -> np.ndarray:
+    # Cells outside the grid have negative tiles.
     return views.is_tile("wall") | (views.tile < 0)
 
 
@@ -76,6 +78,7 @@ def _can_fire(wait: str, sight: Sight) -> Bool[Array, ""]:
     return getattr(sight.world.extra, wait)[sight.agent] == 0
 
 
+# The columns and the layers of `Planes`, in the order of `ORCHARD_PLANES` and `RIVER_PLANES`.
 _ORCHARD = (
     _wall,
     Partial(tile_cell, "orchard"),

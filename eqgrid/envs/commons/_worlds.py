@@ -42,7 +42,7 @@ HARVEST_ACTIONS: tuple[Action, ...] = (
 """Stay, forward, back, left, right, turn left, turn right and zap, in the order of Melting Pot."""
 
 REGROWTH = (0.0, 0.0025, 0.005, 0.025)
-"""The probabilities per step that an apple grows, with 0, 1, 2, and 3 or more apples near, in
+"""The probabilities per step that an apple grows, with 0, 1, 2, and 3 or more apples nearby, as in
 Melting Pot's `commons_harvest__open`.
 """
 
@@ -51,8 +51,8 @@ _HARVEST_EVENTS = RuleEvents(apple=Eat, zap=Zap, zapped=Hit)
 
 @final
 class Harvest(AbstractGridWorld):
-    """Harvest: apples grow again only where other apples are near, so what is best for one agent
-    now is bad for all agents later.
+    """Harvest: apples grow again only where other apples are near. If agents eat all
+    apples of a patch, no apples grow there again.
 
     An agent on an apple eats it and gets a reward of 1. A zapping beam sends the agents that it
     hits away for some steps. Agents start, and come back, at random places among the start cells,
@@ -94,7 +94,8 @@ class Harvest(AbstractGridWorld):
         - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
         - `shared`: whether every agent gets the sum of the rewards of all agents.
         - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard,
-            with 0, 1, 2... apples within a Euclidean distance of 2 cells; the last one is for more.
+            with 0, 1, 2... apples within a Euclidean distance of 2 cells. The last entry also
+            applies to more apples.
         - `beam_length`: the reach of the beam ahead, in cells; see `cast`.
         - `beam_radius`: the reach of the beam to both sides, in cells.
         - `cooldown`: the number of steps after a shot in which the agent cannot fire again.
@@ -139,7 +140,7 @@ class Cleanup(AbstractGridWorld):
     An agent on an apple eats it and gets a reward of 1. The probability that an apple grows in an
     empty cell of the orchard falls linearly with the share of the river that is polluted. Cells of
     the river are polluted at random, and cleaned by a beam. A zapping beam sends the agents that it
-    hits away. All else is as in `Harvest`.
+    hits away. All other rules are as in `Harvest`.
 
     Sources: the game was introduced by Hughes et al. (2018). The defaults are the layout and the
     numbers of Melting Pot's `clean_up` (`configs/substrates/clean_up.py`), except that an episode
@@ -178,12 +179,13 @@ class Cleanup(AbstractGridWorld):
 
         - `layout`: `"river"`, `"small"`, a text, the path of a file with such a text, or a `Layout`
             of `KINDS`. In a text, `H` is a cell of the river, `F` a cell that is polluted at the
-            start, and `S` water that stays clean; all else is as in `Harvest`.
+            start, and `S` water that stays clean; other characters are as in `Harvest`.
         - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
         - `shared`: whether every agent gets the sum of the rewards of all agents.
         - `growth`: the largest probability per step that an apple grows in an empty cell.
-        - `depletion`: the polluted share of the river from which on no apples grow.
-        - `restoration`: the share up to which they grow at the largest rate; less than `depletion`.
+        - `depletion`: the polluted share of the river at and above which no apples grow.
+        - `restoration`: the polluted share at and below which apples grow at the largest rate; less
+            than `depletion`.
         - `pollution`: the probability per step that another cell of the river is polluted.
         - `delay`: the number of steps at the beginning in which nothing is polluted.
         - `beam_length`: the reach of both beams ahead, in cells; see `cast`.
@@ -202,10 +204,10 @@ class Cleanup(AbstractGridWorld):
         **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
         layout.
         """
-        valley = load_layout(layout, RIVERS, num_agents)
-        check_river(valley)
+        river = load_layout(layout, RIVERS, num_agents)
+        check_river(river)
         super().__init__(
-            valley,
+            river,
             actions=CLEANUP_ACTIONS,
             phases=(
                 Go(LocalCollision()),

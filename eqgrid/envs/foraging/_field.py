@@ -49,18 +49,18 @@ KINDS = Kinds(
     agent_sprite=draw_forager,
 )
 """The kinds of level-based foraging. Food is the only kind of object, so its code is its level:
-1, 2, and so on. The level of an agent is the only entry of its `Bodies.extra`.
+1, 2, and so on. `Bodies.extra` contains the levels of the agents.
 """
 
+_NUM_WEAKEST = 3
+"""By default, the level of food is at most the sum of the levels of this number of weakest agents.
+"""
 
-_LOWEST = 3
-"""By default, food has at most the sum of the levels of this many of the weakest agents."""
-
-_APART = 3
+_MIN_DISTANCE = 3
 """The smallest Manhattan distance between two foods."""
 
-_EDGE = 2
-"""The number of rows and columns on each side of the grid, walls included, without food."""
+_BORDER = 2
+"""The number of rows and columns without food on each side of the grid, walls included."""
 
 
 @final
@@ -84,12 +84,12 @@ class Levels(eqx.Module):
 class Spawn(AbstractStart):
     """Places agents with random levels anywhere in the field, and then food with random levels.
 
-    There is no food in the outermost cells of the field or in the cell of an agent, and two foods
-    are at least three steps apart, so that no agent is ever next to two of them. Each food is
-    placed uniformly at random in one of the remaining cells; if there are none, there is less food.
+    There is no food in the outermost cells of the field or in the cell of an agent. Two foods are
+    at least three steps apart, so that no agent is ever next to two foods. Each food is placed
+    uniformly at random in one of the remaining cells, or left out if no cell remains.
 
     Source: `spawn_players` and `spawn_food` of lbforaging, which try random cells up to 1000 times.
-    The distribution is the same unless they run out of attempts.
+    The distribution is the same unless lbforaging runs out of attempts.
 
     **Arguments:**
 
@@ -101,109 +101,115 @@ class Spawn(AbstractStart):
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         levels: Levels = layout.params
         agents = world.num_agents
-        drawn = jax.random.uniform(key, (2 * (agents + self.num_food),), jnp.float32)
-        of_agents, of_food = drawn[: 2 * agents], drawn[2 * agents :]
+        # Two random numbers for each agent and each food: one for its cell, and one for its level.
+        uniform = jax.random.uniform(key, (2 * (agents + self.num_food),), jnp.float32)
+        of_agents, of_food = uniform[: 2 * agents], uniform[2 * agents :]
         agent_levels = _between(of_agents[agents:], levels.min_agent, levels.max_agent)
-        highest = jnp.where(levels.max_food == 0, _sum_of_lowest(agent_levels), levels.max_food)
+        highest = jnp.where(levels.max_food == 0, _sum_of_weakest(agent_levels), levels.max_food)
         lowest = jnp.where(levels.coop, highest, levels.min_food)
         food_levels = _between(of_food[self.num_food :], lowest, highest)
 
         floor = layout.tiles == FLOOR
-        position = _draw_distinct(of_agents[:agents], floor)
-        objects = self._place(of_food[: self.num_food], food_levels, floor, position)
+        position = _distinct_cells(of_agents[:agents], floor)
+        objects = self._place_food(of_food[: self.num_food], food_levels, floor, position)
         return World(
             cells=dataclasses.replace(world.cells, object=objects),
             bodies=dataclasses.replace(
                 world.bodies, position=position.astype(jnp.int8), extra=agent_levels
             ),
             time=world.time,
-            extra=objects.sum(dtype=jnp.int32),
+            extra=objects.sum(dtype=jnp.int32),  # the sum of the levels of all food
         )
 
-    def _place(
+    def _place_food(
         self,
-        drawn: Float32[Array, " food"],
+        uniform: Float32[Array, " food"],
         levels: Int32[Array, " food"],
         floor: Bool[Array, "height width"],
         position: Int32[Array, "agents 2"],
     ) -> UInt8[Array, "height width"]:
-        """The objects in all cells, with food placed one after the other in the remaining cells."""
-        beside = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
-        no_wall = floor & beside[0] & beside[1] & beside[2] & beside[3]
-        free = no_wall[_EDGE:-_EDGE, _EDGE:-_EDGE]
-        for here in position:
-            free &= _steps_from(here - _EDGE, free.shape) > 0
+        """The grid of objects, in which food is placed item by item in the remaining cells."""
+        neighbours = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
+        inner = floor & neighbours[0] & neighbours[1] & neighbours[2] & neighbours[3]
+        # `free` leaves out the border of the grid, in which no food is placed.
+        free = inner[_BORDER:-_BORDER, _BORDER:-_BORDER]
+        for cell in position:
+            free &= _steps_from(cell - _BORDER, free.shape) > 0
         objects = jnp.full(floor.shape, NOTHING, jnp.uint8)
-        for number, level in zip(drawn, levels, strict=True):
+        for number, level in zip(uniform, levels, strict=True):
             in_rows = free.sum(axis=1, dtype=jnp.int32)
             total = in_rows.sum(dtype=jnp.int32)
             row, rest = _find(in_rows, _scale(number, total))
             col, _ = _find(free[row].astype(jnp.int32), rest)
-            here, exists = jnp.stack([row, col]), total > 0
-            free &= _steps_from(here, free.shape) >= _APART
-            row, col = here + _EDGE
+            cell, exists = jnp.stack([row, col]), total > 0
+            free &= _steps_from(cell, free.shape) >= _MIN_DISTANCE
+            row, col = cell + _BORDER
             code = jnp.where(exists, level.astype(jnp.uint8), jnp.uint8(NOTHING))
-            objects = objects.at[row, col].max(code)  # if there is no cell left, nothing changes
+            objects = objects.at[row, col].max(code)  # NOTHING is 0, so `max` ignores it
         return objects
 
 
-def lowest_of(num_agents: int) -> int:
+def num_weakest(num_agents: int) -> int:
     """The number of weakest agents whose levels limit the level of food."""
-    return min(num_agents, _LOWEST)
+    return min(num_agents, _NUM_WEAKEST)
 
 
 def _between(
-    drawn: Float32[Array, " levels"], low: Int32[Array, ""], high: Int32[Array, ""]
+    uniform: Float32[Array, " levels"], low: Int32[Array, ""], high: Int32[Array, ""]
 ) -> Int32[Array, " levels"]:
     """Converts numbers in `[0, 1)` to integers from `low` to `high`, both included."""
-    return low + (drawn * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
+    return low + (uniform * (high - low + 1).astype(jnp.float32)).astype(jnp.int32)
 
 
-def _sum_of_lowest(levels: Int32[Array, " agents"]) -> Int32[Array, ""]:
-    """The sum of the three lowest levels, or of all if there are fewer."""
-    if len(levels) <= _LOWEST:
+def _sum_of_weakest(levels: Int32[Array, " agents"]) -> Int32[Array, ""]:
+    """The sum of the three lowest levels, or of all levels if there are fewer."""
+    if len(levels) <= _NUM_WEAKEST:
         return levels.sum(dtype=jnp.int32)
-    earlier = jnp.asarray(np.tri(len(levels), k=-1, dtype=bool))  # ties go to the first agent
-    lower = levels[None, :] < levels[:, None]
-    lower |= (levels[None, :] == levels[:, None]) & earlier
-    return jnp.where(lower.sum(axis=1) < _LOWEST, levels, 0).sum(dtype=jnp.int32)
+    # Entry [i, j] is whether agent j is weaker than agent i; of equal levels, the first is weaker.
+    earlier = jnp.asarray(np.tri(len(levels), k=-1, dtype=bool))
+    weaker = levels[None, :] < levels[:, None]
+    weaker |= (levels[None, :] == levels[:, None]) & earlier
+    return jnp.where(weaker.sum(axis=1) < _NUM_WEAKEST, levels, 0).sum(dtype=jnp.int32)
 
 
-def _steps_from(here: Int32[Array, "2"], shape: tuple[int, ...]) -> Int32[Array, "height width"]:
-    """The Manhattan distance from `here` to every cell."""
+def _steps_from(cell: Int32[Array, "2"], shape: tuple[int, ...]) -> Int32[Array, "height width"]:
+    """The Manhattan distance from a cell to every cell."""
     rows, cols = (jnp.arange(side, dtype=jnp.int32) for side in shape)
-    return jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
+    return jnp.abs(rows - cell[0])[:, None] + jnp.abs(cols - cell[1])[None, :]
 
 
-def _draw_distinct(
-    drawn: Float32[Array, " places"], free: Bool[Array, "height width"]
+def _distinct_cells(
+    uniform: Float32[Array, " places"], free: Bool[Array, "height width"]
 ) -> Int32[Array, "places 2"]:
-    """Converts numbers in `[0, 1)` to distinct free cells, each from the remaining cells."""
+    """Converts numbers in `[0, 1)` to distinct free cells."""
     total = free.sum(dtype=jnp.int32)
-    taken: list[Int32[Array, ""]] = []  # as indices among all free cells
-    left_before: list[Int32[Array, ""]] = []  # as indices among the free cells without those taken
-    for number in drawn:
-        place = _scale(number, total - len(taken))
-        skipped = [(x <= place).astype(jnp.int32) for x in left_before]
-        taken.append(sum(skipped, start=place))
-        left_before = [x - sum((y < x).astype(jnp.int32) for y in taken) for x in taken]
+    taken: list[Int32[Array, ""]] = []  # the ranks of the taken cells among all free cells
+    untaken_before: list[Int32[Array, ""]] = []  # the untaken free cells before each taken cell
+    for number in uniform:
+        rank = _scale(number, total - len(taken))  # among the untaken cells
+        # The rank among all free cells also counts the taken cells that come before this cell.
+        passed = [(x <= rank).astype(jnp.int32) for x in untaken_before]
+        taken.append(sum(passed, start=rank))
+        untaken_before = [x - sum((y < x).astype(jnp.int32) for y in taken) for x in taken]
+    # This table depends only on the field, so all episodes of a batch share it.
     (cells,) = jnp.nonzero(free.reshape(-1), size=free.size, fill_value=0)
-    chosen = cells[jnp.stack(taken)]  # the table is shared by all episodes in one field
+    chosen = cells[jnp.stack(taken)]
     return jnp.stack(jnp.divmod(chosen, free.shape[1]), axis=-1).astype(jnp.int32)
 
 
-def _scale(drawn: Float32[Array, ""], total: Int32[Array, ""]) -> Int32[Array, ""]:
+def _scale(uniform: Float32[Array, ""], total: Int32[Array, ""]) -> Int32[Array, ""]:
     """Converts a number in `[0, 1)` to an integer below `total`."""
-    return (drawn * total.astype(jnp.float32)).astype(jnp.int32)
+    return (uniform * total.astype(jnp.float32)).astype(jnp.int32)
 
 
 def _find(
-    counts: Int32[Array, " places"], number: Int32[Array, ""]
+    counts: Int32[Array, " places"], index: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """The place that contains the item with a given index, counted through all places, and the
-    index of the item within its place.
+    """Finds an item by its index in a sequence of places, which contain `counts` items each.
+
+    **Returns:** the index of the place that contains the item, and the item's index in this place.
     """
     up_to = (counts[None, :] * np.tri(len(counts), dtype=np.int32)).sum(axis=1, dtype=jnp.int32)
-    passed = up_to <= number
+    passed = up_to <= index
     before = jnp.where(passed, counts, 0).sum(dtype=jnp.int32)
-    return passed.sum(dtype=jnp.int32), number - before
+    return passed.sum(dtype=jnp.int32), index - before

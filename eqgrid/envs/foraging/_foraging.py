@@ -23,7 +23,7 @@ from ...grid import (
     choose_observation,
     empty_world,
 )
-from ._field import FLOOR, KINDS, MAX_LEVEL, WALL, Levels, Spawn, lowest_of
+from ._field import FLOOR, KINDS, MAX_LEVEL, WALL, Levels, Spawn, num_weakest
 from ._rules import LOAD, Load, LoadEvents, LoadReward, LoneClaim, NothingLeft
 from ._views import GridView, VectorView
 
@@ -46,9 +46,9 @@ _ID = re.compile(
 
 @final
 class Foraging(AbstractGridWorld):
-    """Level-based foraging, in which agents collect food in a field. Agents and food have levels:
-    agents next to food that load it in the same step collect it if the sum of their levels is at
-    least the level of the food.
+    """Level-based foraging, in which agents collect food in a field. Agents and food have levels.
+    Agents that are next to food can load it in the same step: they collect the food if the sum of
+    their levels is at least its level.
 
     Every agent has six actions: stay, go north, south, west or east, and load. Any other number
     means stay. An episode starts in a random state, see `Spawn`, and ends when no food is left. The
@@ -117,8 +117,8 @@ class Foraging(AbstractGridWorld):
             )
         if num_food < 1:
             raise ValueError(f"There must be at least 1 food, not {num_food}.")
-        of_food = (min_food_level, max_food_level)
-        levels = _build_levels(num_agents, (min_agent_level, max_agent_level), of_food, coop)
+        food_range = (min_food_level, max_food_level)
+        levels = _build_levels(num_agents, (min_agent_level, max_agent_level), food_range, coop)
         sight = max(rows, cols) if sight is None else sight
         views = {
             "vector": lambda: VectorView(num_food, sight, observe_levels),
@@ -139,15 +139,15 @@ class Foraging(AbstractGridWorld):
 
 
 def from_id(name: str, **options: Any) -> AbstractGridWorld:
-    """Builds the environment that lbforaging registers under this name.
+    """Builds the environment that lbforaging registers under a name.
 
     **Arguments:**
 
-    - `name`: such as `"Foraging-2s-8x8-2p-2f-coop-v3"` or `"Foraging-grid-8x8-2p-2f-v3"`. The first
-        and the last part, `Foraging-` and `-v3`, may be omitted: `"8x8-2p-2f-coop"`. As in
-        lbforaging, `2s` is the range of sight, `8x8` the size, `2p` the number of agents, `2f` the
-        number of food items, `ind` limits food to level 1, and `pen` is a penalty of 0.1.
-    - `options`: other options of `Foraging`, which take precedence over the name.
+    - `name`: such as `"Foraging-2s-8x8-2p-2f-coop-v3"` or `"Foraging-grid-8x8-2p-2f-v3"`.
+        `Foraging-` and `-v3` may be omitted: `"8x8-2p-2f-coop"`. As in lbforaging, `2s` is the
+        range of sight, `8x8` the size, `2p` the number of agents, `2f` the number of food items,
+        `ind` limits food to level 1, and `pen` is a penalty of 0.1.
+    - `options`: options of `Foraging`, which take precedence over the name.
 
     **Raises:** `ValueError` when the name does not have this form.
     """
@@ -171,19 +171,21 @@ def from_id(name: str, **options: Any) -> AbstractGridWorld:
 
 
 def _build_levels(
-    num_agents: int, of_agents: tuple[int, int], of_food: tuple[int, int | None], coop: bool
+    num_agents: int, agent_range: tuple[int, int], food_range: tuple[int, int | None], coop: bool
 ) -> Levels:
-    low, high = of_food
-    check_whole(agent_levels=of_agents, food_levels=(low, 0 if high is None else high))
-    weakest, strongest = (lowest_of(num_agents) * level for level in of_agents)
-    _check_levels(*of_agents, "agents")
-    _check_levels(1 if coop else low, strongest if high is None else high, "food")
-    if high is None and not coop and low > weakest:
+    """Checks the ranges of levels, and converts them to arrays."""
+    low, high = food_range
+    check_whole(agent_levels=agent_range, food_levels=(low, 0 if high is None else high))
+    # The smallest and the largest possible sum of the levels of the weakest agents.
+    smallest, largest = (num_weakest(num_agents) * level for level in agent_range)
+    _check_levels(*agent_range, "agents")
+    _check_levels(1 if coop else low, largest if high is None else high, "food")
+    if high is None and not coop and low > smallest:
         raise ValueError(
-            f"Food of level {low} may be too much for agents whose levels sum up to {weakest}: "
+            f"Food of level {low} may be too much for agents whose levels sum up to {smallest}: "
             "lower min_food_level, raise min_agent_level, or give max_food_level."
         )
-    bounds = (jnp.asarray(level, jnp.int32) for level in (*of_agents, low, high or 0))
+    bounds = (jnp.asarray(level, jnp.int32) for level in (*agent_range, low, high or 0))
     return Levels(*bounds, coop=jnp.asarray(coop, bool))
 
 

@@ -1,4 +1,4 @@
-"""The collision rule of lbforaging, and joint loading of food."""
+"""The rules of lbforaging: collisions, joint loading of food, rewards and the end of an episode."""
 
 import dataclasses
 from typing import final
@@ -25,11 +25,11 @@ from ...grid import (
 
 @final
 class LoneClaim(AbstractCollision):
-    """An agent moves into a cell if no other agent claims it; if several agents claim a cell, all
-    of them stay where they are. An agent that does not want to move claims its own cell.
+    """An agent moves into a cell if no other agent claims the cell. If several agents claim a cell,
+    all of them stay where they are. An agent that does not want to move claims its own cell.
 
     Two agents may therefore swap cells. With three or more agents, an agent may enter the cell of
-    an agent whose move failed; both then share the cell until one of them leaves.
+    an agent whose move failed. Both agents then share the cell until one of them leaves.
 
     Source: `ForagingEnv.step` of lbforaging.
     """
@@ -50,17 +50,15 @@ class LoneClaim(AbstractCollision):
 LOAD = Use("load")
 """The action of an agent that loads the food next to it."""
 
-_NOWHERE = 127  # a row outside every grid, where writes are dropped
-
 
 @final
 class Attempts(eqx.Module):
     """The attempts of all agents to load food in a step.
 
-    - `food`: the level of the food that each agent tries to load; 0 if there is none next to it, or
-        if it does not load.
-    - `position`: `(row, col)` of that food.
-    - `strength`: the sum of the levels of all agents that try to load it.
+    - `food`: the level of the food that each agent tries to load; 0 if the agent does not load, or
+        if there is no food next to it.
+    - `position`: `(row, col)` of this food.
+    - `strength`: the sum of the levels of all agents that try to load this food.
     """
 
     food: Int32[Array, " agents"]
@@ -81,8 +79,8 @@ class Attempts(eqx.Module):
 def find_attempts(step: Step) -> Attempts:
     """Finds all attempts to load food in the world before the step; loading agents do not move.
 
-    Food is so far apart that an agent is never next to two of them; otherwise it would load the
-    first one in the order of `Direction`.
+    Foods are so far apart that an agent is never next to two foods; otherwise it would load the
+    first food in the order of `Direction`.
 
     Source: the end of `ForagingEnv.step` of lbforaging.
     """
@@ -91,14 +89,17 @@ def find_attempts(step: Step) -> Attempts:
     beside = bodies.position[:, None] + deltas[None]
     levels = objects[beside[..., 0], beside[..., 1]].astype(jnp.int32)
     food, position = levels[:, 0], beside[:, 0]
-    for way in range(1, len(Direction)):
+    for direction in range(1, len(Direction)):
         nothing_yet = food == NOTHING
-        food = jnp.where(nothing_yet, levels[:, way], food)
-        position = jnp.where(nothing_yet[:, None], beside[:, way], position)
+        food = jnp.where(nothing_yet, levels[:, direction], food)
+        position = jnp.where(nothing_yet[:, None], beside[:, direction], position)
     food = jnp.where(step.uses(LOAD), food, 0)
     together = (position[:, None] == position[None, :]).all(axis=-1) & (food > 0)[None, :]
     strength = jnp.where(together, bodies.extra[None, :], 0).sum(axis=1, dtype=jnp.int32)
     return Attempts(food, position, strength)
+
+
+_NOWHERE = 127  # a row outside every grid, where writes are dropped
 
 
 @final
@@ -115,7 +116,7 @@ class Load(AbstractPhase):
 
 @final
 class LoadEvents(AbstractEvents):
-    """Whether each agent has loaded food, and whether it has tried to but was too weak."""
+    """Which agents load food, and which agents try to load food but are too weak."""
 
     names: tuple[str, ...] = eqx.field(static=True, default=("load", "failed_load"))
 
@@ -152,12 +153,13 @@ class LoadReward(AbstractReward):
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         attempts = find_attempts(step)
-        paid = (step.before.bodies.extra * attempts.food).astype(jnp.float32)
+        reward = (step.before.bodies.extra * attempts.food).astype(jnp.float32)
         if self.normalize:
-            whole = attempts.strength * step.before.extra
-            paid /= jnp.maximum(whole, 1).astype(jnp.float32)
-        lost = jnp.where(attempts.fail, -self.penalty, 0.0)
-        return jnp.where(attempts.succeed, paid, lost)
+            # `World.extra` is the sum of the levels of all food at the start.
+            divisor = attempts.strength * step.before.extra
+            reward /= jnp.maximum(divisor, 1).astype(jnp.float32)
+        penalty = jnp.where(attempts.fail, -self.penalty, 0.0)
+        return jnp.where(attempts.succeed, reward, penalty)
 
 
 @final

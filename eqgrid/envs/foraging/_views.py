@@ -12,18 +12,20 @@ from ..._checks import check_whole
 from ...grid import NOTHING, AbstractObservation, Layout, World
 from ._field import FLOOR, MAX_LEVEL
 
-_NONE = (-1, -1, 0)
-_LEVELS = 256  # larger than any level
-_EMPTY, _AGENTS = 1, MAX_LEVEL + 1  # codes of cells in a window: food in between, 0 outside
+_PADDING = (-1, -1, 0)
+"""The entry of food or of an agent that is not observed."""
+
+_LEVEL_BASE = 256
+"""A number above every level."""
 
 
 @final
 class VectorView(AbstractObservation):
     """The positions and levels of food and agents as a vector: `agents numbers`, as float32.
 
-    It lists `(row, col, level)` of each observed food in row-major order, then of the agent itself,
-    then of the other observed agents by index. The list of food and the list of agents are each
-    padded with `(-1, -1, 0)` at the end.
+    The vector lists `(row, col, level)` of each observed food in row-major order, then of the agent
+    itself, then of the other observed agents by index. The list of food and the list of agents are
+    each padded with `(-1, -1, 0)` at the end.
 
     Rows and columns are relative to the upper left corner of the visible window, clipped to the
     field: row 0 is `max(0, row - sight)` of the agent.
@@ -72,23 +74,23 @@ class VectorView(AbstractObservation):
         entries = jnp.concatenate([position, bodies.extra[:, None]], axis=1)[own_first]
         foods = jnp.broadcast_to(foods, (agents, *foods.shape))
         if self.sight < max(layout.tiles.shape) - 3:  # otherwise everything is in sight
-            foods, entries = self._cut(foods, exists, entries, position)
+            foods, entries = self._in_sight(foods, exists, entries, position)
         if not self.levels:
             entries = entries[..., :2]
         parts = foods.reshape(agents, -1), entries.reshape(agents, -1)
         return jnp.concatenate(parts, axis=1).astype(jnp.float32)
 
-    def _cut(
+    def _in_sight(
         self,
         foods: Int32[Array, "agents food 3"],
         exists: Bool[Array, " food"],
         entries: Int32[Array, "agents agents 3"],
         position: Int32[Array, "agents 2"],
     ) -> tuple[Int32[Array, "agents food 3"], Int32[Array, "agents agents 3"]]:
-        """The food and agents that each agent observes, with rows and columns as it counts them."""
+        """The food and agents that each agent observes, relative to its visible window."""
         near = (jnp.abs(foods[..., :2] - position[:, None]) <= self.sight).all(axis=-1)
-        hidden = position - jnp.minimum(position, self.sight)  # rows and columns before the first
-        shift = jnp.pad(hidden, ((0, 0), (0, 1)))[:, None]
+        corner = position - jnp.minimum(position, self.sight)  # the upper left cell of the window
+        shift = jnp.pad(corner, ((0, 0), (0, 1)))[:, None]
         foods, entries = foods - shift, entries - shift
         place = entries[..., :2]
         seen = ((place >= 0) & (place <= 2 * self.sight)).all(axis=-1)
@@ -101,35 +103,42 @@ def _find_food(
 ) -> tuple[Int32[Array, "food 3"], Bool[Array, " food"]]:
     """The `(row, col, level)` of every food in row-major order, and whether it exists.
 
-    Each food is encoded as one integer, with its cell and its level. The smallest one is the first
-    food, the smallest larger one is the second, and so on; this needs neither sorting
-    nor gathering.
+    Each food is encoded as one integer, `cell * 256 + level`. The first food has the smallest code,
+    and each next food the smallest code above the previous code. This needs neither sorting nor
+    gathering.
     """
     field = objects[1:-1, 1:-1].astype(jnp.int32)
     rows, cols = field.shape
     cells = np.arange(rows * cols, dtype=np.int32).reshape(rows, cols)
-    none = np.int32(rows * cols * _LEVELS)
-    told = jnp.where(field == NOTHING, none, jnp.asarray(cells * _LEVELS) + field)
-    found = [told.min()]
+    none = np.int32(rows * cols * _LEVEL_BASE)
+    codes = jnp.where(field == NOTHING, none, jnp.asarray(cells * _LEVEL_BASE) + field)
+    found = [codes.min()]
     for _ in range(number - 1):
-        found.append(jnp.where(told > found[-1], told, none).min())
+        found.append(jnp.where(codes > found[-1], codes, none).min())
     foods = jnp.stack(found)
-    place, level = foods // _LEVELS, foods % _LEVELS
+    cell, level = foods // _LEVEL_BASE, foods % _LEVEL_BASE
     exists = foods < none
-    entries = jnp.stack([place // cols, place % cols, level], axis=1)
-    return jnp.where(exists[:, None], entries, np.asarray([_NONE], np.int32)), exists
+    entries = jnp.stack([cell // cols, cell % cols, level], axis=1)
+    return jnp.where(exists[:, None], entries, np.asarray([_PADDING], np.int32)), exists
 
 
 def _observed_first(entries: Int32[Array, "n 3"], seen: Bool[Array, " n"]) -> Int32[Array, "n 3"]:
-    """Moves the observed entries to the front, in order, and pads the rest with `_NONE`."""
-    nothing = np.asarray(_NONE, np.int32)
+    """Moves the observed entries to the front, in order, and pads the rest with `_PADDING`."""
+    padding = np.asarray(_PADDING, np.int32)
     before = np.tri(len(seen), k=-1, dtype=bool)
     rank = (seen[None, :] & before).sum(axis=1, dtype=jnp.int32)
+    # Entry [i, j] is whether entry i moves to place j.
     goes = seen[:, None] & (rank[:, None] == np.arange(len(seen), dtype=np.int32)[None, :])
-    moved = jnp.where(goes[..., None], (entries - nothing[None])[:, None], 0).sum(
+    # The sums are 0 in places without an entry, and become the padding.
+    moved = jnp.where(goes[..., None], (entries - padding[None])[:, None], 0).sum(
         axis=0, dtype=jnp.int32
     )
-    return moved + nothing[None]
+    return moved + padding[None]
+
+
+# The codes of cells in a window: 0 outside the field, `_EMPTY`, `_EMPTY + level` for food, and
+# `_AGENTS + level` for agents.
+_EMPTY, _AGENTS = 1, MAX_LEVEL + 1
 
 
 @final
@@ -137,7 +146,7 @@ class GridView(AbstractObservation):
     """A window of the field centred on the agent: `agents rows cols 3`, as uint8.
 
     Its planes are the levels of agents, the levels of food, and the empty cells of the field. If
-    several agents are in one cell, the last one counts.
+    several agents are in one cell, the window shows the last agent.
 
     Source: `_make_gym_obs` of lbforaging, whose arrays are float32 and channels-first.
 

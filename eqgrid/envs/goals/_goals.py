@@ -61,15 +61,15 @@ from ...grid import (
 
 def draw_own_flag(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
     """Draws a flag in the colour of the agent that it belongs to."""
-    _draw(pen, x, y, radius, *agent_colours(variant + 1))
+    _draw_flag(pen, x, y, radius, *agent_colours(variant + 1))
 
 
 def draw_shared_flag(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
     """Draws a grey flag, which any agent can take."""
-    _draw(pen, x, y, radius, "#9AA1AC", "#4A515D")
+    _draw_flag(pen, x, y, radius, "#9AA1AC", "#4A515D")
 
 
-def _draw(pen: Pen, x: Number, y: Number, radius: Number, colour: str, dark: str) -> None:
+def _draw_flag(pen: Pen, x: Number, y: Number, radius: Number, colour: str, dark: str) -> None:
     pole = x - 0.35 * radius
     pen.disc(pole, y + 1.25 * radius, 0.55 * radius, 0.18 * radius, fill=(60, 40, 20, 90))
     pen.line([(pole, y + 1.25 * radius), (pole, y - 1.25 * radius)], fill=dark, width=0.05)
@@ -84,7 +84,7 @@ KINDS = Kinds(
         Kind("own_flag", variants=len(AGENT_CHARACTERS), sprite=draw_own_flag),
     ),
 )
-"""A shared flag is for any agent; each variant of `own_flag` is for one agent."""
+"""Any agent can take a shared `flag`. Only agent `i` can take variant `i` of `own_flag`."""
 
 SHARED = KINDS.code("flag")
 FIRST_OWN = KINDS.code("own_flag")
@@ -114,81 +114,6 @@ ROOMS = {
 
 ACTIONS: tuple[Action, ...] = (*MOVES, Stay())
 """North, south, east, west and stay, in this order."""
-
-_NO_AGENTS = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))
-
-
-@final
-class RandomFlags(AbstractCheckedStart):
-    """Places one flag per agent on floor cells without agents, uniformly at random.
-
-    **Arguments:**
-
-    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
-    """
-
-    shared: bool = eqx.field(static=True)
-
-    def check(self, layout: Layout) -> None:
-        check_room(layout.tiles == 0, 2 * layout.num_agents, "agents and flags")
-
-    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        agents = world.num_agents
-        places = draw_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
-        codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
-        empty = jnp.full(layout.tiles.shape, NOTHING, jnp.uint8)
-        flags = empty.at[places[:, 0], places[:, 1]].set(codes.astype(jnp.uint8))
-        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=flags))
-
-
-@final
-class Arrive(AbstractPhase):
-    """The phase in which agents take flags: their own flag, or a shared one, in their cell."""
-
-    def __call__(self, step: Step) -> Step:
-        world = step.world
-        codes = jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
-        fired = _is_mine(codes, jnp.arange(world.num_agents))
-        if world.bodies.active is not None:
-            fired &= world.bodies.active
-        position = world.bodies.position
-        left = world.cells.object.at[position[:, 0], position[:, 1]].min(
-            jnp.where(fired, jnp.uint8(NOTHING), codes)
-        )
-        cells = dataclasses.replace(world.cells, object=left)
-        return step.then(dataclasses.replace(world, cells=cells), Arrive, fired)
-
-
-@final
-class Arrived(AbstractEnding):
-    """An agent terminates when it has taken a flag."""
-
-    def __call__(self, step: Step) -> Bool[Array, " agents"]:
-        return step.by(Arrive)
-
-
-def _is_mine(
-    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
-) -> Bool[Array, "*cells"]:
-    """Whether each object is a flag that this agent may take."""
-    codes = codes.astype(jnp.int32)
-    return (codes == SHARED) | (codes == FIRST_OWN + agent)
-
-
-@final
-class WayToFlag(AbstractFeature):
-    """Whether there is a flag that the agent may take, and the offset to the nearest one."""
-
-    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return ("flag_exists", "flag_row", "flag_col")
-
-    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        return sight.way_to(*sight.nearest(flags_to_take(sight))).reshape(-1)
-
-
-def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
-    """A layer of `Planes` that marks the flags that the agent may take."""
-    return _is_mine(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
 
 
 @final
@@ -238,7 +163,9 @@ class Goals(AbstractGridWorld):
                 f"This layout has room for 1 to {most} agents and flags, not {wanted}."
             )
         if wanted != layout.num_agents:
-            layout = Layout.parse(str(layout).translate(_NO_AGENTS), KINDS, starts=floor[:wanted])
+            without_agents = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))
+            text = str(layout).translate(without_agents)
+            layout = Layout.parse(text, KINDS, starts=floor[:wanted])
         views = {
             "features": lambda: Features((OwnPosition(), WayToFlag(), Around(), Others())),
             "planes": lambda: Planes(layers=(flags_to_take,)),
@@ -260,8 +187,8 @@ class Goals(AbstractGridWorld):
 class GeneratedMazes(AbstractGenerator):
     """Generates mazes of fixed size.
 
-    A maze is kept if all of its floor is connected, if there is room for all agents and flags, and
-    if there is a crossing at which two agents can pass each other.
+    A maze is kept if its floor is connected, if it has room for all agents and flags, and if it has
+    a crossing at which two agents can pass each other.
     """
 
     height: int = eqx.field(static=True)
@@ -276,10 +203,10 @@ class GeneratedMazes(AbstractGenerator):
         """**Arguments:**
 
         - `height`: the number of rows of the grid, walls included; preferably odd.
-        - `width`: the number of columns, likewise.
+        - `width`: the number of columns of the grid, walls included; preferably odd.
         - `num_agents`: the number of agents.
-        - `loops`: the probability that each further door is open; with 0 there is exactly one path
-            between any two rooms.
+        - `loops`: the probability that a door that is not needed to connect the rooms is open;
+            with 0 there is exactly one path between any two rooms.
 
         **Raises:** `ValueError` (its subclass `LayoutError` for most arguments) when an argument is
         invalid, or no usable maze is found.
@@ -298,6 +225,7 @@ class GeneratedMazes(AbstractGenerator):
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
         maze_key, start_key = jax.random.split(key)
         floor = draw_maze(maze_key, self.height, self.width, self.loops)
+        # Agents start in the floor cells with the highest random scores.
         score = jnp.where(floor, sample_uniform(start_key, floor.shape), -1.0)
         _, cells = jax.lax.top_k(score.reshape(-1), self.num_agents)
         position = jnp.stack(jnp.divmod(cells, self.width), axis=-1).astype(jnp.int8)
@@ -310,5 +238,81 @@ class GeneratedMazes(AbstractGenerator):
     def _is_usable(self, floor: Bool[Array, "height width"]) -> Bool[Array, ""]:
         first = jnp.stack(jnp.unravel_index(jnp.argmax(floor), floor.shape))
         connected = (reach(floor, first) == floor).all()
-        room = floor.sum() >= 2 * self.num_agents + 2
-        return connected & room & (floor & (count_next_to(floor) >= 3)).any()
+        has_room = floor.sum() >= 2 * self.num_agents + 2
+        has_crossing = (floor & (count_next_to(floor) >= 3)).any()
+        return connected & has_room & has_crossing
+
+
+@final
+class RandomFlags(AbstractCheckedStart):
+    """Places one flag per agent on floor cells without agents, uniformly at random.
+
+    **Arguments:**
+
+    - `shared`: whether any agent can take each flag; otherwise each agent has its own flag.
+    """
+
+    shared: bool = eqx.field(static=True)
+
+    def check(self, layout: Layout) -> None:
+        check_room(layout.tiles == 0, 2 * layout.num_agents, "agents and flags")
+
+    def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
+        agents = world.num_agents
+        places = draw_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
+        codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
+        empty = jnp.full(layout.tiles.shape, NOTHING, jnp.uint8)
+        flags = empty.at[places[:, 0], places[:, 1]].set(codes.astype(jnp.uint8))
+        return dataclasses.replace(world, cells=dataclasses.replace(world.cells, object=flags))
+
+
+@final
+class Arrive(AbstractPhase):
+    """The phase in which agents take the flags in their cells: their own flags, or shared flags."""
+
+    def __call__(self, step: Step) -> Step:
+        world = step.world
+        codes = jnp.stack([get_cell(world.cells.object, place) for place in world.bodies.position])
+        takes = _may_take(codes, jnp.arange(world.num_agents))
+        if world.bodies.active is not None:
+            takes &= world.bodies.active
+        position = world.bodies.position
+        # An agent that has terminated may have the same position as an agent that takes a flag.
+        # NOTHING is 0, so with `min` the agent that takes the flag decides.
+        left = world.cells.object.at[position[:, 0], position[:, 1]].min(
+            jnp.where(takes, jnp.uint8(NOTHING), codes)
+        )
+        cells = dataclasses.replace(world.cells, object=left)
+        return step.then(dataclasses.replace(world, cells=cells), Arrive, takes)
+
+
+@final
+class Arrived(AbstractEnding):
+    """An agent terminates when it has taken a flag."""
+
+    def __call__(self, step: Step) -> Bool[Array, " agents"]:
+        return step.by(Arrive)
+
+
+@final
+class WayToFlag(AbstractFeature):
+    """Whether there is a flag that the agent may take, and the offset to the nearest one."""
+
+    def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
+        return ("flag_exists", "flag_row", "flag_col")
+
+    def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
+        return sight.way_to(*sight.nearest(flags_to_take(sight))).reshape(-1)
+
+
+def flags_to_take(sight: Sight) -> Bool[Array, "height width"]:
+    """A layer of `Planes` that marks the flags that the agent may take."""
+    return _may_take(sight.cells.object, jnp.broadcast_to(sight.agent, sight.nearness.shape))
+
+
+def _may_take(
+    codes: UInt8[Array, "*cells"], agent: Int32[Array, "*#cells"]
+) -> Bool[Array, "*cells"]:
+    """Whether each object is a flag that the agent may take."""
+    codes = codes.astype(jnp.int32)
+    return (codes == SHARED) | (codes == FIRST_OWN + agent)

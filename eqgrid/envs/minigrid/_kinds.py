@@ -1,7 +1,7 @@
 """The kinds of MiniGrid, their pictures, and the numbers by which MiniGrid encodes them.
 
-As in MiniGrid, walls are objects like all others: every cell is floor, and a room is a grid of
-object codes. The numbers are from `minigrid/core/constants.py`, version 3.2.
+As in MiniGrid, walls are objects: every cell is floor, and a room is a grid of object codes. The
+numbers are from `minigrid/core/constants.py`, version 3.2.
 """
 
 import itertools
@@ -33,7 +33,7 @@ def draw_outside(pen: Pen, look: Look) -> None:
     pen.box(0, 0, 1, 1, fill="#000000")
 
 
-# Objects. Those that fill their cell are drawn there whatever the place and the radius.
+# Objects. Walls, goals, lava and doors fill their cell, so they ignore the place and the radius.
 
 
 def draw_wall(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
@@ -57,7 +57,7 @@ def draw_lava(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> N
 
 
 def draw_door(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """Draws a door: a frame if it is open, a panel with a handle, or one with a keyhole."""
+    """Draws a door: a frame if open, a panel with a handle if closed, with a keyhole if locked."""
     colour, state = divmod(variant, len(STATES))
     fill, dark = _SHADES[colour]
     if state == 0:
@@ -98,8 +98,8 @@ def draw_box(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> No
 
 
 def draw_agent(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """Draws a triangle that points to where the agent looks, with its number if there are several,
-    and what it holds in front of it.
+    """Draws a triangle that points in the agent's direction, with its number if there are several
+    agents, and the held object in front of it.
     """
     colour, dark = agent.colours
     dx, dy = agent.step
@@ -118,11 +118,11 @@ STATES = ("open", "closed", "locked")
 """The states of a door, by MiniGrid's number."""
 
 _DOORS = tuple(itertools.product(COLOURS, STATES))
-_SHUT = tuple(state != "open" for _, state in _DOORS)
+_SOLID_DOORS = tuple(state != "open" for _, state in _DOORS)
 
 
-def _thing(name: str, char: str, sprite: Callable[..., None]) -> Kind:
-    """Something that agents carry, in any colour."""
+def _carryable(name: str, char: str, sprite: Callable[..., None]) -> Kind:
+    """A kind of object that agents can carry, with one variant for each colour."""
     return Kind(
         name,
         char,
@@ -143,10 +143,10 @@ KINDS = Kinds(
         Kind("wall", "#", solid=True, sprite=draw_wall),
         Kind("goal", "G", sprite=draw_goal),
         Kind("lava", "V", sprite=draw_lava),
-        Kind("door", "D", solid=_SHUT, variants=len(_DOORS), sprite=draw_door),
-        _thing("key", "K", draw_key),
-        _thing("ball", "A", draw_ball),
-        _thing("box", "B", draw_box),
+        Kind("door", "D", solid=_SOLID_DOORS, variants=len(_DOORS), sprite=draw_door),
+        _carryable("key", "K", draw_key),
+        _carryable("ball", "A", draw_ball),
+        _carryable("box", "B", draw_box),
     ),
     agent_sprite=draw_agent,
 )
@@ -160,21 +160,24 @@ OPEN, CLOSED, LOCKED = range(3)
 
 
 def door_code(colour: Int[ArrayLike, ""], state: Int[ArrayLike, ""]) -> UInt8[Array, ""]:
-    """The code of a door of a colour, by their numbers, in a state."""
+    """The object code of a door, from the numbers of its colour and its state."""
     return jnp.asarray(DOOR + len(STATES) * colour + state).astype(jnp.uint8)
 
 
-UNSEEN, EMPTY, AGENT = (0, 0, 0), (1, 0, 0), 10
-WALL_SYMBOL = (2, 5, 0)
+# MiniGrid's numbers of the object, its colour and its state: an unseen cell, an empty cell, a wall.
+UNSEEN, EMPTY, WALL_SYMBOL = (0, 0, 0), (1, 0, 0), (2, 5, 0)
+
+AGENT = 10
+"""MiniGrid's number of an agent as an object."""
 
 SYMBOLS = np.asarray(
     [
         EMPTY,
         WALL_SYMBOL,
-        (8, 1, 0),
-        (9, 0, 0),
-        *itertools.product((4,), range(len(COLOURS)), range(len(STATES))),
-        *itertools.product((5, 6, 7), range(len(COLOURS)), (0,)),
+        (8, 1, 0),  # a goal
+        (9, 0, 0),  # lava
+        *itertools.product((4,), range(len(COLOURS)), range(len(STATES))),  # doors
+        *itertools.product((5, 6, 7), range(len(COLOURS)), (0,)),  # keys, balls and boxes
     ],
     np.uint8,
 )

@@ -85,7 +85,7 @@ def build_room(name: str, options: Mapping[str, int | bool | None]) -> AbstractR
     **Arguments:**
 
     - `name`: a key of `ROOMS`.
-    - `options`: the options of the room; options that are `None` have their default.
+    - `options`: the options of the room; `None` means the default.
 
     **Raises:** `LayoutError` when there is no such room or option, or an option is invalid.
     """
@@ -115,8 +115,8 @@ ACTIONS: tuple[Action, ...] = (
     TOGGLE,
     Stay(),
 )
-"""Turn left, turn right, go forward, pick up, drop, toggle, and done, as in MiniGrid. The last one
-does nothing. In a room with obstacles that move, there are only the first three.
+"""Turn left, turn right, go forward, pick up, drop, toggle, and done, as in MiniGrid. "Done" does
+nothing. In a room with moving obstacles, there are only the first three actions.
 """
 
 MOST_AGENTS = 8
@@ -128,9 +128,9 @@ class MiniGrid(AbstractGridWorld):
     """A room of MiniGrid (Chevalier-Boisvert et al. 2023), for one agent or for several.
 
     With one agent, the rules, the observations `"symbolic"`, the rewards and the distribution of
-    the rooms are as in minigrid 3.2. Agents of a team first use their hands, one after the other
-    from the first one on, and then all turn and move at once, with `LocalCollision`. An agent whose
-    task is over leaves the room.
+    the rooms are as in minigrid 3.2. In a team, agents first pick up, drop and toggle, one after
+    the other in their order. Then all agents turn and move at once, with `LocalCollision`. An agent
+    whose task is over leaves the room.
 
     ```python
     from eqgrid.envs.minigrid import MiniGrid
@@ -170,9 +170,9 @@ class MiniGrid(AbstractGridWorld):
         - `rooms`: the number of rooms in `"multiroom"`.
         - `random_start`: whether agents start anywhere in `"empty"` and `"dynamicobstacles"`,
             instead of in the corner.
-        - `reward`: `"individual"`: an agent gets `1 - 0.9 * steps / horizon` for its own success,
-            and -1 for its own collision with an obstacle; `"shared"`: every agent that is not done
-            gets the sum over all agents.
+        - `reward`: with `"individual"`, an agent gets `1 - 0.9 * steps / horizon` for its own
+            success, and -1 for its own collision with an obstacle. With `"shared"`, every agent
+            that has not terminated gets the sum over all agents.
         - `horizon`: the number of steps after which an episode is truncated; by default as in
             the reference.
         - `observation`: `"planes"` (`minigrid_planes`), `"symbolic"`, the numbers of MiniGrid
@@ -229,17 +229,17 @@ class MiniGrid(AbstractGridWorld):
 def _mission(
     room: AbstractRoom, draw: AbstractObstacleDraw
 ) -> tuple[type, tuple[AbstractPhase, ...], RuleEvents]:
-    """The type of the rule that fulfils the mission of a room, the phases of a step, and the
+    """The mission of a room: the type of the rule that fulfils it, the phases of a step, and the
     events.
     """
     go = Go(LocalCollision())
     if room.num_obstacles is not None:
         phases = (MoveObstacles(draw), go, Arrive(), Collide())
         return Arrive, phases, RuleEvents(success=Arrive, collision=Collide)
-    hands = {"pickup": PickUp, "unlocking": Unlock, "door": Swing}
+    interactions = {"pickup": PickUp, "unlocking": Unlock, "door": Swing}
     if isinstance(room, KeyCorridorRoom):
         phases = (Interact(RULES), go, FetchBall())
-        return FetchBall, phases, RuleEvents(success=FetchBall, **hands)
+        return FetchBall, phases, RuleEvents(success=FetchBall, **interactions)
     success = Unlock if isinstance(room, UnlockRoom) else Arrive
     phases = (Interact(RULES), go, Arrive(), Burn())
-    return success, phases, RuleEvents(success=success, **hands, lava=Burn)
+    return success, phases, RuleEvents(success=success, **interactions, lava=Burn)

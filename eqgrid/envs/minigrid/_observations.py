@@ -10,12 +10,15 @@ from jaxtyping import Array, Int32, UInt8
 from ...grid import AbstractObservation, Direction, Egocentric, Layout, Planes, Views, World
 from ._kinds import AGENT, COLOURS, DIRECTION_SYMBOLS, SYMBOLS, UNSEEN, WALL_SYMBOL
 
-_NAMES = {2: "wall", 8: "goal", 9: "lava", 4: "door", 5: "key", 6: "ball", 7: "box"}
+_OBJECTS = {2: "wall", 8: "goal", 9: "lava", 4: "door", 5: "key", 6: "ball", 7: "box"}
+"""The planes of objects, by MiniGrid's number of the object."""
+
 _FACING = {f"other_{direction.name.lower()}": direction for direction in Direction}
+"""The directions that the planes of other agents show."""
 
 PLANE_NAMES = (
     "unseen",
-    *_NAMES.values(),
+    *_OBJECTS.values(),
     "open",
     "locked",
     *COLOURS,
@@ -26,8 +29,8 @@ PLANE_NAMES = (
 
 
 def _symbols(views: Views, see_through: bool) -> UInt8[np.ndarray, "views 3"]:
-    """MiniGrid's numbers for every appearance of a cell. An agent sees what it holds in its own
-    cell, and other agents as MiniGrid's number for an agent, with their direction as the state.
+    """MiniGrid's three numbers for every appearance of a cell. An agent sees its held object in its
+    own cell. It sees another agent as MiniGrid's object 10, with the direction as the state.
     """
     numbers = SYMBOLS[np.where(views.own, views.held, views.lying)]
     facing = DIRECTION_SYMBOLS[np.maximum(views.direction, 0)]
@@ -44,8 +47,8 @@ class SymbolColumn:
     **Arguments:**
 
     - `part`: 0 for the object, 1 for its colour, and 2 for its state.
-    - `see_through`: whether agents see through walls, and so also cells outside of the grid, which
-        are then walls; otherwise these are unseen.
+    - `see_through`: whether agents see through walls. If so, cells outside the grid are walls;
+        otherwise they are unseen.
     """
 
     part: int
@@ -59,7 +62,7 @@ class SymbolColumn:
 class NamedColumn:
     """A column of `Planes` that is 1 where a cell has a property.
 
-    Objects that another agent holds are shown in its cell.
+    The object that an agent holds is shown in the cell of the agent.
 
     **Arguments:**
 
@@ -75,18 +78,20 @@ class NamedColumn:
             return views.other
         if self.name in _FACING:
             return views.other & (views.direction == _FACING[self.name])
-        shows_held = views.own | views.other
-        plain = views._replace(
-            lying=np.where(shows_held, views.held, views.lying), other=np.zeros_like(views.other)
+        # In the cell of an agent, the held object replaces the object in the cell, and the agent
+        # itself is left out, since it has planes of its own.
+        has_agent = views.own | views.other
+        without_agents = views._replace(
+            lying=np.where(has_agent, views.held, views.lying), other=np.zeros_like(views.other)
         )
-        object_number, colour, state = _symbols(plain, self.see_through).T
+        object_number, colour, state = _symbols(without_agents, self.see_through).T
         coloured = np.isin(object_number, (4, 5, 6, 7))
         door = object_number == 4
         known = {
             "unseen": object_number == UNSEEN[0],
             "open": door & (state == 0),
             "locked": door & (state == 2),
-            **{name: object_number == number for number, name in _NAMES.items()},
+            **{name: object_number == number for number, name in _OBJECTS.items()},
             **{name: coloured & (colour == number) for number, name in enumerate(COLOURS)},
         }
         return known[self.name]
@@ -95,10 +100,10 @@ class NamedColumn:
 @final
 class Symbolic(AbstractObservation):
     """The image that MiniGrid shows its agent: for each cell of the window, the numbers of the
-    object, its colour and its state, with columns before rows as there.
+    object, its colour and its state. Columns come before rows, as in MiniGrid.
 
-    The cell of another agent has the object 10 and, as the state, its direction relative to the
-    window, where 3 is up.
+    The cell of another agent contains the object 10, whose state is the direction of the agent
+    relative to the window: 3 is up.
 
     **Arguments:**
 
@@ -116,13 +121,13 @@ class Symbolic(AbstractObservation):
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> UInt8[Array, "agents cols rows 3"]:
         seen = jnp.swapaxes(self.window(layout, world, steps_left), 1, 2)
-        # Also agents whose task is over, which are not in the grid, see what they hold.
+        # An agent whose task is over is not in the grid, but still sees its held object.
         radius = seen.shape[1] // 2
         return seen.at[:, radius, -1].set(jnp.asarray(SYMBOLS)[world.bodies.held])
 
 
 def minigrid_planes(view: int = 7, *, see_through: bool = False) -> Egocentric:
-    """The observation `"planes"`: the same window as planes of 0 and 1, named in `PLANE_NAMES`.
+    """The observation `"planes"`: the window of `Symbolic` as planes of 0 and 1; see `PLANE_NAMES`.
 
     **Arguments:**
 

@@ -1,7 +1,7 @@
 """Interactions with objects, obstacles that move, missions and their rewards.
 
 The rules are from `MiniGridEnv.step` and `DynamicObstaclesEnv` in minigrid 3.2. At most one
-of the interactions fires in a turn.
+interaction fires in a turn.
 """
 
 import abc
@@ -78,7 +78,7 @@ class Drop(AbstractInteraction):
 
 @final
 class Unlock(AbstractInteraction):
-    """Opens a locked door, with the held key of its colour, which is kept."""
+    """Opens a locked door if the agent holds the key of its colour. The key is kept."""
 
     def __call__(self, turn: Turn) -> Outcome:
         colour, state = jnp.divmod(turn.cell.object.astype(jnp.int32) - DOOR, len(STATES))
@@ -89,7 +89,7 @@ class Unlock(AbstractInteraction):
 
 @final
 class Swing(AbstractInteraction):
-    """Opens a closed door, or closes an open one in which no agent stands."""
+    """Opens a closed door, or closes an open door in which no agent stands."""
 
     def __call__(self, turn: Turn) -> Outcome:
         colour, state = jnp.divmod(turn.cell.object.astype(jnp.int32) - DOOR, len(STATES))
@@ -101,7 +101,7 @@ class Swing(AbstractInteraction):
 
 @final
 class OpenBox(AbstractInteraction):
-    """Opens a box, which is then gone: boxes are empty."""
+    """Opens a box, which then disappears: boxes are empty."""
 
     def __call__(self, turn: Turn) -> Outcome:
         lying = turn.cell.object
@@ -130,7 +130,7 @@ def is_ball(codes: Shaped[Array, "*cells"]) -> Bool[Array, "*cells"]:
 
 _AROUND = np.asarray([(row, col) for row in (-1, 0, 1) for col in (-1, 0, 1)], np.int8)
 STAYS = 4
-"""The number of the obstacle's own cell, the middle one of the nine cells around it."""
+"""The index of an obstacle's own cell among the nine cells around it."""
 
 
 class AbstractObstacleDraw(eqx.Module):
@@ -140,23 +140,23 @@ class AbstractObstacleDraw(eqx.Module):
     def __call__(
         self, key: PRNGKeyArray, number: Int[Array, ""], free: Bool[Array, "9"]
     ) -> Int[Array, ""]:
-        """The number of the cell to which an obstacle moves.
+        """The index of the cell to which an obstacle moves, among the nine cells around it.
 
         **Arguments:**
 
         - `key`: the source of randomness.
-        - `number`: the number of the obstacle.
+        - `number`: the index of the obstacle.
         - `free`: which of the nine cells around the obstacle, row by row, are free.
         """
 
 
 @final
 class UniformObstacleDraw(AbstractObstacleDraw):
-    """Moves obstacles to one of the free cells around them, uniformly at random; an obstacle
-    without one stays.
+    """Moves obstacles to one of the free cells around them, uniformly at random. An obstacle
+    without free cells stays.
 
-    minigrid gives up after 101 draws among all nine cells, so that in minigrid an obstacle with a
-    single free cell stays in 7 of a million steps.
+    minigrid tries at most 101 random cells among all nine, so its obstacles with a single free cell
+    stay in 7 of a million steps.
     """
 
     def __call__(
@@ -168,12 +168,12 @@ class UniformObstacleDraw(AbstractObstacleDraw):
 
 @final
 class MoveObstacles(AbstractPhase):
-    """Moves obstacles, one after the other, to cells around them without objects and agents. The
-    positions of the obstacles are in `World.extra`.
+    """Moves obstacles, one after the other, to cells around them without objects and agents.
+    `World.extra` contains the positions of the obstacles.
 
     **Arguments:**
 
-    - `draw`: the distribution of their moves.
+    - `draw`: the distribution of the moves.
     """
 
     draw: AbstractObstacleDraw
@@ -186,9 +186,9 @@ class MoveObstacles(AbstractPhase):
         taken = occupied_cells(world)
 
         def move(
-            objects: UInt8[Array, "height width"], told: tuple[Array, Array, Array]
+            objects: UInt8[Array, "height width"], obstacle: tuple[Array, Array, Array]
         ) -> tuple[Array, Array]:
-            key, number, old = told
+            key, number, old = obstacle
             around = old[None] + jnp.asarray(_AROUND)
             free = (cells_at(objects, around, WALL) == NOTHING) & ~cells_at(taken, around, True)
             new = around[self.draw(key, number, free)]
@@ -196,9 +196,9 @@ class MoveObstacles(AbstractPhase):
             objects = objects.at[old[0], old[1]].set(jnp.uint8(NOTHING))
             return objects.at[new[0], new[1]].set(code), new
 
-        objects, moved = jax.lax.scan(move, world.cells.object, (keys, numbers, places))
+        objects, places = jax.lax.scan(move, world.cells.object, (keys, numbers, places))
         cells = dataclasses.replace(world.cells, object=objects)
-        return step.then(dataclasses.replace(world, cells=cells, extra=moved))
+        return step.then(dataclasses.replace(world, cells=cells, extra=places))
 
 
 @final
@@ -219,8 +219,8 @@ class Burn(AbstractPhase):
 
 @final
 class Collide(AbstractPhase):
-    """Fires for agents that go forward although, before the step, something other than a goal was
-    in front of them: an obstacle, even if it has moved away by now, or a wall.
+    """Fires for agents that go forward although an obstacle or a wall was in front of them before
+    the step. It also fires if the obstacle moves away in this step.
     """
 
     def __call__(self, step: Step) -> Step:
@@ -232,7 +232,7 @@ class Collide(AbstractPhase):
 
 @final
 class FetchBall(AbstractPhase):
-    """Fires for agents that pick up, and then hold, a ball."""
+    """Fires for agents that choose to pick up, and then hold a ball."""
 
     def __call__(self, step: Step) -> Step:
         fired = step.chose(PICKUP) & is_ball(step.world.bodies.held)
@@ -246,14 +246,14 @@ def _stand_on(step: Step, code: int) -> Bool[Array, " agents"]:
 
 @final
 class PromptReward(AbstractReward):
-    """A reward of `1 - 0.9 * steps / max_steps` for an agent whose mission is fulfilled, and of -1
-    for an agent that collides, as in MiniGrid.
+    """The reward of MiniGrid: `1 - 0.9 * steps / max_steps` for an agent that fulfils its mission,
+    and -1 for an agent that collides.
 
     **Arguments:**
 
     - `success`: the type of the rule that fulfils the mission.
     - `max_steps`: the length of an episode, in steps.
-    - `shared`: whether every agent gets the sum over all agents instead.
+    - `shared`: whether every agent gets the sum of these rewards over all agents.
     """
 
     success: type = eqx.field(static=True)
@@ -265,10 +265,11 @@ class PromptReward(AbstractReward):
         self.max_steps = jnp.asarray(max_steps, jnp.int32)
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
-        # One division of whole numbers is rounded once: the reference has more digits.
-        left = 10 * self.max_steps - 9 * step.world.time
-        worth = left.astype(jnp.float32) / (10 * self.max_steps).astype(jnp.float32)
-        own = jnp.where(step.by(self.success), worth, jnp.float32(0))
+        # The formula as one division of integers: MiniGrid computes in float64, and in float32 a
+        # single division has the smallest rounding error.
+        numerator = 10 * self.max_steps - 9 * step.world.time
+        success = numerator.astype(jnp.float32) / (10 * self.max_steps).astype(jnp.float32)
+        own = jnp.where(step.by(self.success), success, jnp.float32(0))
         own = jnp.where(step.by(Collide), jnp.float32(-1), own)
         return jnp.broadcast_to(own.sum(), own.shape) if self.shared else own
 
@@ -280,7 +281,7 @@ class MissionOver(AbstractEnding):
     **Arguments:**
 
     - `success`: the type of the rule that fulfils the mission.
-    - `joint`: whether the mission is over for all agents when one agent fulfils it.
+    - `joint`: whether the task of all agents is over when one agent fulfils the mission.
     """
 
     success: type = eqx.field(static=True)

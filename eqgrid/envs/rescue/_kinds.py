@@ -19,8 +19,8 @@ class Tile(IntEnum):
 
 
 class Thing(IntEnum):
-    """The object codes. Only keys and green victims can be carried, and only an open door can
-    be walked over.
+    """The object codes. Agents can carry only keys and green victims, and walk only over an open
+    door.
     """
 
     NOTHING = 0
@@ -50,7 +50,7 @@ VICTIMS = (Thing.GREEN_VICTIM, Thing.YELLOW_VICTIM, Thing.RED_VICTIM)
 
 DOORS = (Thing.PURPLE_DOOR, Thing.BLUE_DOOR, Thing.ORANGE_DOOR)
 KEYS = (Thing.PURPLE_KEY, Thing.BLUE_KEY, Thing.ORANGE_KEY)
-"""The codes of the closed doors and, in the same order, of their keys."""
+"""The codes of the closed doors, and of their keys in the same order."""
 
 KEY_OF_DOOR = KEYS[0] - DOORS[0]
 """The difference between the codes of a key and of its door."""
@@ -110,7 +110,7 @@ def draw_exit(pen: Pen, look: Look) -> None:
 # Victims.
 
 
-def _victim(pen: Pen, x: Number, y: Number, r: Number, blanket: tuple[str, str]) -> None:
+def _draw_victim(pen: Pen, x: Number, y: Number, r: Number, blanket: tuple[str, str]) -> None:
     """Draws a person under a blanket, in the colour of the victim."""
     fill, dark = blanket
     r = 1.2 * r
@@ -133,18 +133,18 @@ def _victim(pen: Pen, x: Number, y: Number, r: Number, blanket: tuple[str, str])
 
 
 def draw_green_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    _victim(pen, x, y, radius, _GREEN_BLANKET)
+    _draw_victim(pen, x, y, radius, _GREEN_BLANKET)
 
 
 def draw_yellow_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """Draws a yellow victim, with a cross, since it needs a medic."""
-    _victim(pen, x, y, radius, _YELLOW_BLANKET)
-    _cross(pen, x + 0.47 * radius, y + 0.06 * radius, 0.42 * radius, "#C8261E")
+    """Draws a yellow victim. A cross shows that it needs a medic."""
+    _draw_victim(pen, x, y, radius, _YELLOW_BLANKET)
+    _draw_cross(pen, x + 0.47 * radius, y + 0.06 * radius, 0.42 * radius, "#C8261E")
 
 
 def draw_red_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """Draws a red victim, with a beam and a 2, since it needs two rescuers."""
-    _victim(pen, x, y, radius, _RED_BLANKET)
+    """Draws a red victim under a beam. A 2 shows that it needs two rescuers."""
+    _draw_victim(pen, x, y, radius, _RED_BLANKET)
     beam = [(-0.5, 0.9), (-0.1, 1.1), (1.3, -0.8), (0.9, -1.0)]
     pen.shape(
         [(x + a * radius, y + b * radius) for a, b in beam],
@@ -157,7 +157,7 @@ def draw_red_victim(pen: Pen, variant: int, x: Number, y: Number, radius: Number
         pen.text(0.82, 0.82, "2", 0.26, fill=_RED_BLANKET[1])
 
 
-def _cross(pen: Pen, x: Number, y: Number, r: Number, colour: str) -> None:
+def _draw_cross(pen: Pen, x: Number, y: Number, r: Number, colour: str) -> None:
     pen.box(x - r, y - 0.34 * r, x + r, y + 0.34 * r, fill=colour)
     pen.box(x - 0.34 * r, y - r, x + 0.34 * r, y + r, fill=colour)
 
@@ -165,7 +165,7 @@ def _cross(pen: Pen, x: Number, y: Number, r: Number, colour: str) -> None:
 # Rubble.
 
 
-def _stone(pen: Pen, x: Number, y: Number, r: Number) -> None:
+def _draw_stone(pen: Pen, x: Number, y: Number, r: Number) -> None:
     corners = [(-1.0, 0.75), (-0.85, -0.3), (-0.2, -0.85), (0.65, -0.6), (1.0, 0.2), (0.8, 0.75)]
     points = [(x + a * r, y + b * r) for a, b in corners]
     pen.shape(points, fill=_STONE, edge=_STONE_DARK, width=0.022)
@@ -174,7 +174,7 @@ def _stone(pen: Pen, x: Number, y: Number, r: Number) -> None:
 
 def draw_rubble(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
     for dx, dy, size in ((-0.75, 0.6, 0.65), (0.75, 0.65, 0.7), (0.0, 0.1, 0.75)):
-        _stone(pen, x + dx * radius, y + dy * radius, size * radius)
+        _draw_stone(pen, x + dx * radius, y + dy * radius, size * radius)
 
 
 def draw_high_rubble(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
@@ -187,13 +187,13 @@ def draw_high_rubble(pen: Pen, variant: int, x: Number, y: Number, radius: Numbe
         (0.0, -0.85, 0.75),
     )
     for dx, dy, size in heap:
-        _stone(pen, x + dx * radius, y + dy * radius, size * radius)
+        _draw_stone(pen, x + dx * radius, y + dy * radius, size * radius)
 
 
 # Doors and keys.
 
 
-def _door(
+def _draw_door(
     colours: tuple[str, str], pen: Pen, variant: int, x: Number, y: Number, radius: Number
 ) -> None:
     """Draws a door, which fills its cell whatever the radius."""
@@ -206,7 +206,7 @@ def _door(
     pen.disc(0.76, 0.5, 0.075, fill="#FFE9A8", edge=dark, width=0.02)
 
 
-def _key(
+def _draw_key(
     colours: tuple[str, str], pen: Pen, variant: int, x: Number, y: Number, radius: Number
 ) -> None:
     fill, dark = colours
@@ -220,12 +220,12 @@ def _key(
     pen.disc(x - 0.55 * r, y, 0.22 * r, fill="#FFFFFF", edge=dark, width=0.1 * r)
 
 
-draw_purple_door = Partial(_door, _PURPLE)
-draw_blue_door = Partial(_door, _BLUE)
-draw_orange_door = Partial(_door, _ORANGE)
-draw_purple_key = Partial(_key, _PURPLE)
-draw_blue_key = Partial(_key, _BLUE)
-draw_orange_key = Partial(_key, _ORANGE)
+draw_purple_door = Partial(_draw_door, _PURPLE)
+draw_blue_door = Partial(_draw_door, _BLUE)
+draw_orange_door = Partial(_draw_door, _ORANGE)
+draw_purple_key = Partial(_draw_key, _PURPLE)
+draw_blue_key = Partial(_draw_key, _BLUE)
+draw_orange_key = Partial(_draw_key, _ORANGE)
 
 
 def draw_open_door(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
@@ -239,19 +239,18 @@ def draw_open_door(pen: Pen, variant: int, x: Number, y: Number, radius: Number)
 
 
 def draw_rescuer(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """Draws a rescuer in a jacket of the agent's colour; a medic has a white cap with a cross,
-    an engineer a yellow helmet.
+    """Draws a rescuer in a jacket of the agent's colour. A medic has a white cap with a cross, and
+    an engineer has a yellow helmet.
     """
     colour, dark = agent.colours
     dx, dy = agent.step
     pen.pointer(dx, dy, colour)
-    x, y = (
-        0.5 - 0.1 * dx,
-        {Direction.NORTH: 0.6, Direction.SOUTH: 0.46}.get(Direction(agent.direction), 0.52),
-    )
-    hold = (0.5 + 0.27 * dx, 0.66) if dx else (0.5, 0.24 if dy < 0 else 0.78)
+    x = 0.5 - 0.1 * dx
+    y = {Direction.NORTH: 0.6, Direction.SOUTH: 0.46}.get(Direction(agent.direction), 0.52)
+    hands = (0.5 + 0.27 * dx, 0.66) if dx else (0.5, 0.24 if dy < 0 else 0.78)
+    # The body of a rescuer that faces north hides part of the held object.
     if dy < 0 and agent.held != NOTHING:
-        draw_held(*hold, 0.15)
+        draw_held(*hands, 0.15)
     half = 0.2 if dx == 0 else 0.17
     pen.box(x - half, y + 0.02, x + half, y + 0.33, fill=colour, edge=dark, round_by=0.12)
     pen.line([(x - half + 0.02, y + 0.2), (x + half - 0.02, y + 0.2)], fill="#E8F04A", width=0.05)
@@ -259,12 +258,12 @@ def draw_rescuer(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> 
     if dy >= 0:
         for eye in (-0.07, 0.07) if dy > 0 else (0.05 * dx, 0.13 * dx):
             pen.disc(x + eye, y - 0.02, 0.024, 0.034, fill="#2A1A12")
-    _hat(pen, x, y - 0.13, agent, dx)
+    _draw_hat(pen, x, y - 0.13, agent, dx)
     if dy >= 0 and agent.held != NOTHING:
-        draw_held(*hold, 0.16)
+        draw_held(*hands, 0.16)
 
 
-def _hat(pen: Pen, x: Number, y: Number, agent: AgentLook, dx: int) -> None:
+def _draw_hat(pen: Pen, x: Number, y: Number, agent: AgentLook, dx: int) -> None:
     medic = Role.MEDIC in agent.extra
     fill, edge = ("#FFFFFF", "#7D8896") if medic else ("#FFD21F", "#8A6B05")
     pen.box(x - 0.18, y - 0.15, x + 0.18, y + 0.06, fill=fill, edge=edge, round_by=0.1)
@@ -273,7 +272,7 @@ def _hat(pen: Pen, x: Number, y: Number, agent: AgentLook, dx: int) -> None:
     if agent.numbered:
         pen.text(x, y - 0.05, str(agent.number), 0.2, fill="#20242B")
     elif medic:
-        _cross(pen, x, y - 0.055, 0.07, "#C8261E")
+        _draw_cross(pen, x, y - 0.055, 0.07, "#C8261E")
     else:
         pen.line([(x, y - 0.14), (x, y + 0.02)], fill=edge, width=0.035)
 

@@ -1,4 +1,4 @@
-"""Observations of rescuers: features, and planes."""
+"""The observations of rescuers: features or planes."""
 
 import dataclasses
 from typing import final
@@ -50,11 +50,11 @@ _IN_THE_WAY = (Thing.RUBBLE, Thing.HIGH_RUBBLE, *DOORS, *KEYS)
 
 @final
 class Roles(AbstractFeature):
-    """The roles of the rescuer and of the others, one-hot."""
+    """The roles of the rescuer and of the other rescuers, one-hot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        who = ("own", *(f"other_{k}" for k in range(1, num_agents)))
-        return tuple(name for one in who for name in prefixed(one, _ROLES))
+        agents = ("own", *(f"other_{k}" for k in range(1, num_agents)))
+        return tuple(name for agent in agents for name in prefixed(agent, _ROLES))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         return one_hot(sight.bodies.extra, len(Role)).reshape(-1)
@@ -66,8 +66,8 @@ def rescue_features() -> Features:
     doors and keys, and the features of all other rescuers.
 
     It covers the whole site, regardless of walls: the nearest two victims of each colour, and the
-    nearest one of everything else. Units are as in `Features`, and `Features.names` lists all
-    features.
+    nearest object or exit of every other kind. Units are as in `Features`, and `Features.names`
+    lists all features.
     """
     return Features(
         (
@@ -87,14 +87,15 @@ def rescue_features() -> Features:
     )
 
 
-PLANE_NAMES = (*plane_names(KINDS), *(role.name.lower() for role in Role))
+PLANE_NAMES = (*plane_names(KINDS), *_ROLES)
 """The names of the planes of `RolePlanes`, in order."""
 
-# `Planes` show the held object, so the role is encoded in it: an engineer that holds `code` is
-# passed on as one that holds `code + _CODES`.
+# A column of `Planes` depends on the held object of an agent, but not on its role. `RolePlanes`
+# therefore encodes the role in the held object, as `held + role * _CODES`. An additional kind of
+# object makes these codes valid.
 _CODES = KINDS.num_codes
-_AS_ENGINEER = Kind("as_engineer", variants=_CODES)
-_KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _AS_ENGINEER))
+_HELD_BY_ENGINEER = Kind("held_by_engineer", variants=_CODES)
+_KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _HELD_BY_ENGINEER))
 
 
 def _lying(name: str, views: Views) -> np.ndarray:

@@ -52,7 +52,7 @@ SHAPING = {
     "red_leave": -0.3,
 }
 """The default shaping rewards for steps towards a rescue. Dropping an object, or leaving a red
-victim, costs the reward for picking it up, or reaching it, so that cycles pay nothing.
+victim, costs the reward for picking it up, or reaching it, so that repeating both gives nothing.
 """
 
 ACTIONS: tuple[Action, ...] = (Rotate("left"), Rotate("right"), Forward(), Stay(), PICKUP, TOGGLE)

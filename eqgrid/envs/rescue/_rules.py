@@ -1,7 +1,7 @@
 """Interactions of rescuers with rubble, doors, keys and victims, joint lifting, and rewards.
 
 The rules are eqgrid's own. In a turn, at most one interaction of a rescuer fires. Lifting is a
-phase of its own, since it takes several rescuers.
+separate phase, since it needs several rescuers.
 """
 
 import dataclasses
@@ -47,8 +47,8 @@ class PickUp(AbstractInteraction):
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts the held object on a floor cell without an object and without an agent. This is not
-    possible on an open door.
+    """Puts the held object on a floor cell without an object and without an agent. An open door
+    counts as an object.
     """
 
     def __call__(self, turn: Turn) -> Outcome:
@@ -114,11 +114,12 @@ class Lift(AbstractPhase):
         row, col = target[:, 0], target[:, 1]
         lifts = step.uses() & (bodies.held == Thing.NOTHING)
         lifts &= objects[row, col] == Thing.RED_VICTIM
-        meets = (target[:, None] == target[None, :]).all(axis=-1) & lifts[None, :]
+        # Entry [i, j] is whether agent j lifts at the cell that agent i faces.
+        joins = (target[:, None] == target[None, :]).all(axis=-1) & lifts[None, :]
         others = ~np.eye(step.world.num_agents, dtype=bool)
-        fired = lifts & (meets & others).any(axis=1)
-        # Several agents may write to one cell. With `min`, NOTHING (0) wins, and 255 changes
-        # nothing.
+        fired = lifts & (joins & others).any(axis=1)
+        # Several agents may face one cell. NOTHING is 0, so with `min` an agent that lifts decides,
+        # and 255 changes nothing.
         left = jnp.where(fired, jnp.uint8(Thing.NOTHING), jnp.uint8(255))
         objects = objects.at[row, col].min(left)
         cells = dataclasses.replace(step.world.cells, object=objects)
@@ -138,10 +139,10 @@ EVENT_NAMES = (
     "red_reach",
     "red_leave",
 )
-"""The events that are counted for every rescuer. Lifting is counted for all rescuers that lift; a
-clearing is one level of rubble; a drop is onto the floor. A rescuer reaches a red victim when
-it starts to face it with empty hands, and leaves it when it stops facing it without having
-lifted it.
+"""The events that are counted for every rescuer. Lifting is counted for all rescuers that lift. A
+clearing is one level of rubble, and a drop is onto the floor. A rescuer reaches a red victim when
+it starts to face the victim with empty hands. It leaves the victim when it stops doing so without
+having lifted the victim.
 """
 
 
@@ -152,7 +153,7 @@ class RescueEvents(AbstractEvents):
     names: tuple[str, ...] = eqx.field(static=True, default=EVENT_NAMES)
 
     def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
-        gave, got = step.before.bodies.held, step.world.bodies.held
+        held_before, held = step.before.bodies.held, step.world.bodies.held
         picked, dropped = step.by(PickUp), step.by(PutDown)
         faced, faces = _faces_red(step.before), _faces_red(step.world)
         happened = {
@@ -161,10 +162,10 @@ class RescueEvents(AbstractEvents):
             "healing": step.by(Heal),
             "clearing": step.by(Clear),
             "opening": step.by(Open),
-            "victim_pickup": picked & (got == Thing.GREEN_VICTIM),
-            "victim_drop": dropped & (gave == Thing.GREEN_VICTIM),
-            "key_pickup": picked & is_key(got),
-            "key_drop": dropped & is_key(gave),
+            "victim_pickup": picked & (held == Thing.GREEN_VICTIM),
+            "victim_drop": dropped & (held_before == Thing.GREEN_VICTIM),
+            "key_pickup": picked & is_key(held),
+            "key_drop": dropped & is_key(held_before),
             "red_reach": faces & ~faced,
             "red_leave": faced & ~faces & ~step.by(Lift),
         }

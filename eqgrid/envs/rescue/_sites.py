@@ -1,4 +1,4 @@
-"""Sites for search and rescue, by name, from a text, or generated."""
+"""Sites for search and rescue: by name, from a text, or generated."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -65,8 +65,8 @@ def load_site(layout: str | Layout) -> Layout:
 
     **Arguments:**
 
-    - `layout`: a name of `SITES`, a text of more than one line, or a `Layout`; if it has no roles,
-        its rescuers are medic and engineer in turn.
+    - `layout`: a name of `SITES`, a text of more than one line, or a `Layout`. The rescuers of a
+        `Layout` without roles are medic and engineer in turn.
 
     **Raises:** `LayoutError` when there is no such site, or the text is invalid.
     """
@@ -112,12 +112,13 @@ def parse_site(
 
 
 def with_roles(layout: Layout, roles: Sequence[RoleName] | None) -> Layout:
-    """The site with other roles.
+    """The site with the given roles.
 
     **Arguments:**
 
     - `layout`: the site.
-    - `roles`: `"medic"` or `"engineer"` for every rescuer; in turn if it is `None`.
+    - `roles`: `"medic"` or `"engineer"` for every rescuer; medic and engineer in turn if it is
+        `None`.
 
     **Raises:** `ValueError` when there is no such role, or not one role per rescuer.
     """
@@ -160,16 +161,17 @@ _THINGS = (
     Thing.HIGH_RUBBLE,
 )
 _RANGES = ("red", "green", "yellow", "rubble", "high_rubble", "doors")
+"""The arguments with the smallest and the largest number of each of `_THINGS`, and of doors."""
 
 
 @final
 class GeneratedSites(AbstractGenerator):
     """Generates sites of fixed size.
 
-    A site is a maze with one exit in its border and a hall next to the exit, in which the rescuers
-    start and no objects lie. Doors are in corridors, each of another colour; their keys and all
-    other objects are anywhere outside the hall, and red victims only where at least two cells next
-    to them are floor. A site is kept if `can_rescue` finds a plan for it.
+    A site is a maze with one exit in its border. Rescuers start in a hall next to the exit. All
+    objects are outside the hall: doors of different colours in corridors, red victims where at
+    least two cells next to them are floor, and all other objects anywhere. A site is kept if
+    `can_rescue` finds a plan for it.
     """
 
     height: int = eqx.field(static=True)
@@ -200,14 +202,14 @@ class GeneratedSites(AbstractGenerator):
         """**Arguments:**
 
         - `height`: the number of rows of the grid, walls included; preferably odd.
-        - `width`: the number of columns, likewise.
+        - `width`: the number of columns of the grid, walls included; preferably odd.
         - `num_agents`: the number of rescuers.
         - `roles`: `"medic"` or `"engineer"` for every rescuer; by default medic and engineer in
             turn.
-        - `hall`: the range of the hall from the cell next to the exit, in cells. With 1 it has 6
+        - `hall`: the range of the hall from the cell next to the exit, in cells. With 1, it has 6
             cells or, in a corner, 4.
-        - `loops`: the probability that each further door of the maze is open; with 0 there is one
-            path between any two rooms.
+        - `loops`: the probability that a door of the maze that is not needed to connect its rooms
+            is open; with 0 there is exactly one path between any two rooms.
         - `green`: the smallest and the largest number of green victims.
         - `yellow`: the smallest and the largest number of yellow victims.
         - `red`: the smallest and the largest number of red victims.
@@ -223,7 +225,7 @@ class GeneratedSites(AbstractGenerator):
         ranges = (red, green, yellow, rubble, high_rubble, doors)
         check_whole(height=height, width=width, num_agents=num_agents, hall=hall)
         check_whole(**dict(zip(_RANGES, ranges, strict=True)))
-        _check(height, width, num_agents, hall, ranges)
+        _check_numbers(height, width, num_agents, hall, ranges)
         self.height, self.width, self.num_agents = height, width, num_agents
         self.hall, self.loops = jnp.asarray(hall, jnp.int32), as_probability(loops)
         self.fewest, self.most = jnp.asarray(np.asarray(ranges, np.int32).T)
@@ -244,26 +246,28 @@ class GeneratedSites(AbstractGenerator):
         )
 
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
-        maze_key, chance_key = jax.random.split(key)
+        maze_key, uniform_key = jax.random.split(key)
         # All random numbers at once, since each further call would add a second of compile time.
         cells, ranges = self.height * self.width, len(_RANGES)
-        chance = jax.random.uniform(chance_key, (3 * cells + ranges + len(DOORS),))
-        grids = chance[: 3 * cells].reshape(3, self.height, self.width)
-        of_counts, of_colours = jnp.split(chance[3 * cells :], [ranges])
+        uniform = jax.random.uniform(uniform_key, (3 * cells + ranges + len(DOORS),))
+        scores = uniform[: 3 * cells].reshape(3, self.height, self.width)
+        of_counts, of_colours = jnp.split(uniform[3 * cells :], [ranges])
         floor = draw_maze(maze_key, self.height, self.width, self.loops)
-        # The exit is the border cell with the best score among the cells next to floor.
+        # The exit is the border cell next to floor with the highest score.
         border = jnp.ones_like(floor).at[1:-1, 1:-1].set(False)
-        best = jnp.argmax(jnp.where(border & next_to(floor), grids[0], -1.0))
+        best = jnp.argmax(jnp.where(border & next_to(floor), scores[0], -1.0))
         row, col = jnp.unravel_index(best, floor.shape)
         hall, gate = self._hall(row, col)
         floor |= hall
         tiles = jnp.where(floor, jnp.uint8(Tile.FLOOR), jnp.uint8(Tile.WALL))
         tiles = tiles.at[row, col].set(jnp.uint8(Tile.EXIT))
-        several = (self.most - self.fewest + 1).astype(jnp.float32)
-        counts = self.fewest + jnp.floor(of_counts * several).astype(jnp.int32)
+        # Objects are placed outside the hall.
+        num_choices = (self.most - self.fewest + 1).astype(jnp.float32)
+        counts = self.fewest + jnp.floor(of_counts * num_choices).astype(jnp.int32)
         colours = jnp.argsort(of_colours)
-        objects = _put_things(floor, floor & ~hall, counts, colours, grids[1])
-        score = jnp.where(hall & ~gate, grids[2], -1.0)
+        objects = _place_objects(floor, floor & ~hall, counts, colours, scores[1])
+        # Rescuers start in the hall, in the cells with the highest scores. The gate stays free.
+        score = jnp.where(hall & ~gate, scores[2], -1.0)
         _, homes = jax.lax.top_k(score.reshape(-1), self.num_agents)
         position = jnp.stack(jnp.divmod(homes, self.width), axis=-1).astype(jnp.int8)
         start = self.example.start
@@ -278,7 +282,7 @@ class GeneratedSites(AbstractGenerator):
     def _hall(
         self, row: Int32[Array, ""], col: Int32[Array, ""]
     ) -> tuple[Bool[Array, "height width"], Bool[Array, "height width"]]:
-        """The cells of the hall at an exit, and the cell that is next to the exit."""
+        """The cells of the hall at an exit, and its gate, which is the cell next to the exit."""
         rows, cols = jnp.arange(self.height)[:, None], jnp.arange(self.width)[None, :]
         gate_row, gate_col = jnp.clip(row, 1, self.height - 2), jnp.clip(col, 1, self.width - 2)
         away = jnp.maximum(jnp.abs(rows - gate_row), jnp.abs(cols - gate_col))
@@ -287,8 +291,8 @@ class GeneratedSites(AbstractGenerator):
 
     def _is_usable(self, layout: Layout) -> Bool[Array, ""]:
         position, objects = layout.start.bodies.position, layout.start.cells.object
-        # If the hall has too few cells, a rescuer is placed in the first corner of the border.
-        stands = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
+        # If the hall has too few cells, a rescuer is placed in the wall.
+        on_floor = (layout.tiles[position[:, 0], position[:, 1]] == Tile.FLOOR).all()
         things, doors, keys = (
             (objects[None] == jnp.asarray(codes, jnp.uint8)[:, None, None]).sum(
                 axis=(-2, -1), dtype=jnp.int32
@@ -296,10 +300,10 @@ class GeneratedSites(AbstractGenerator):
             for codes in (_THINGS, DOORS, KEYS)
         )
         enough = (jnp.append(things, doors.sum()) >= self.fewest).all() & (doors == keys).all()
-        return stands & enough & is_victim(objects).any() & can_rescue(layout)
+        return on_floor & enough & is_victim(objects).any() & can_rescue(layout)
 
 
-def _put_things(
+def _place_objects(
     floor: Bool[Array, "height width"],
     places: Bool[Array, "height width"],
     counts: Int32[Array, " ranges"],
@@ -309,35 +313,43 @@ def _put_things(
     """Places doors in corridors, red victims where two rescuers can stand next to them, and all
     other objects anywhere.
 
-    `counts` is in the order of `_RANGES`. The doors have the first of the `colours`.
+    **Arguments:**
+
+    - `floor`: the cells that rescuers can walk on.
+    - `places`: the cells in which objects may be.
+    - `counts`: the number of objects, in the order of `_RANGES`.
+    - `colours`: the order of the colours in which doors are placed.
+    - `score`: random numbers, which decide the order in which cells get an object.
     """
-    reds, others, pairs = jnp.split(counts, [1, len(_THINGS)])
-    pairs = (jnp.arange(len(DOORS)) < pairs).astype(jnp.int32)
+    num_red, num_others, num_doors = jnp.split(counts, [1, len(_THINGS)])
+    # One door, and one key, of each of the first colours.
+    per_colour = (jnp.arange(len(DOORS)) < num_doors).astype(jnp.int32)
     doors, keys = (jnp.asarray(kinds, jnp.uint8)[colours] for kinds in (DOORS, KEYS))
-    red, *rest = (jnp.full(1, thing, jnp.uint8) for thing in _THINGS)
+    red, *others = (jnp.full(1, thing, jnp.uint8) for thing in _THINGS)
     order = jnp.argsort(score.reshape(-1))
     free, beside = places.reshape(-1)[order], count_next_to(floor).reshape(-1)[order]
-    objects = _fill(free & (beside == 2), doors, pairs)
+    objects = _fill(free & (beside == 2), doors, per_colour)
     free &= objects == Thing.NOTHING
-    objects |= _fill(free & (beside > 1), red, reds)
+    objects |= _fill(free & (beside > 1), red, num_red)
     free &= objects == Thing.NOTHING
-    objects |= _fill(free, jnp.concatenate([keys, *rest]), jnp.concatenate([pairs, others]))
+    rest, num_rest = jnp.concatenate([keys, *others]), jnp.concatenate([per_colour, num_others])
+    objects |= _fill(free, rest, num_rest)
     return jnp.zeros_like(objects).at[order].set(objects).reshape(floor.shape)
 
 
 def _fill(
     places: Bool[Array, " cells"],
-    numbers: UInt8[Array, " kinds"],
+    codes: UInt8[Array, " kinds"],
     counts: Int32[Array, " kinds"],
 ) -> UInt8[Array, " cells"]:
     """Puts `counts` objects of each kind into the first places, one kind after the other."""
     rank = jnp.cumsum(places, dtype=jnp.int32) - 1
-    which = (rank[:, None] >= jnp.cumsum(counts)[None, :]).sum(axis=1)
-    numbers = jnp.append(numbers, jnp.uint8(Thing.NOTHING))
-    return jnp.where(places, numbers[which], jnp.uint8(Thing.NOTHING))
+    kind = (rank[:, None] >= jnp.cumsum(counts)[None, :]).sum(axis=1)
+    codes = jnp.append(codes, jnp.uint8(Thing.NOTHING))
+    return jnp.where(places, codes[kind], jnp.uint8(Thing.NOTHING))
 
 
-def _check(
+def _check_numbers(
     height: int,
     width: int,
     num_agents: int,
@@ -358,7 +370,8 @@ def _check(
         raise LayoutError(f"A site needs at least 1 rescuer, not {num_agents}.")
     if hall < 1:
         raise LayoutError(f"A hall reaches at least 1 cell from the exit, not {hall}.")
-    room = (height - 2) * (width - 2) - 1  # without the cell next to the exit; doors need keys
+    room = (height - 2) * (width - 2) - 1  # without the cell next to the exit
+    # Each door needs two cells: one for the door and one for its key.
     if (needed := num_agents + sum(fewest for fewest, _ in (*ranges, ranges[-1]))) > room:
         raise LayoutError(
             f"A site of {height} by {width} cells has room for {room} rescuers and things at most, "

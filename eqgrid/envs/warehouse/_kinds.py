@@ -49,7 +49,7 @@ def draw_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> 
 
 
 def draw_requested_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
-    """Draws a light shelf with a diamond, which differs from other shelves without colours, too."""
+    """Draws a light shelf with a diamond, so that it differs from other shelves also in shape."""
     half, tip = 1.6 * radius, 0.95 * radius
     edges = (x - half, y - half, x + half, y + half)
     pen.box(*edges, fill=_WANTED, edge=_WANTED_DARK, width=0.24 * half)
@@ -58,7 +58,7 @@ def draw_requested_shelf(pen: Pen, variant: int, x: Number, y: Number, radius: N
 
 
 def draw_robot(pen: Pen, agent: AgentLook, draw_held: Callable[..., None]) -> None:
-    """Draws a robot: on top of a shelf in its cell, or below a shelf that it carries."""
+    """Draws a robot, which is above a shelf in its cell and below a shelf that it carries."""
     colour, dark = agent.colours
     dx, dy = agent.step
     wide, high = (0.36, 0.3) if dx else (0.3, 0.36)
@@ -90,7 +90,7 @@ class Tile(IntEnum):
 
 class Load(IntEnum):
     """The code of the shelf in a cell, or of the shelf that a robot carries. Shelves have no
-    identity: rules depend only on whether a shelf is requested.
+    identity: the rules only need to know whether a shelf is requested.
     """
 
     NOTHING = 0

@@ -16,7 +16,7 @@ from ._kinds import KINDS, Load, Tile
 from ._rules import draw_distinct, find_marked
 
 COLUMN_HEIGHT = 8
-"""The height in cells of a block of shelves in the sizes of `rware`."""
+"""The height in cells of a block of shelves, as in `rware`."""
 
 SIZES = {"tiny": (1, 3), "small": (2, 3), "medium": (2, 5), "large": (3, 5)}
 """The rows and columns of blocks of shelves in each size; source: `rware/__init__.py`."""
@@ -58,7 +58,7 @@ def load_warehouse(size: str, num_agents: int, num_requests: int) -> Layout:
 
     **Arguments:**
 
-    - `size`: a name of `SIZES`, or a text of more than one line.
+    - `size`: a key of `SIZES`, or a text of more than one line.
     - `num_agents`, `num_requests`: as in `parse_warehouse`.
 
     **Raises:** `LayoutError` when there is no such size, and as in `parse_warehouse`.
@@ -82,17 +82,17 @@ def parse_warehouse(text: str, num_agents: int, num_requests: int) -> Layout:
 
     - `text`: one row per line, as in `rware`: `x` is a rack with a shelf on it, `g` a goal and `.`
         a corridor; capital letters are allowed, and blanks are ignored.
-    - `num_agents`: the number of robots. In the layout's default initial state, they are in the
-        first cells in row-major order, and face north.
-    - `num_requests`: the number of requested shelves. In the layout's default initial state, these
-        are the first ones in row-major order.
+    - `num_agents`: the number of robots. In the layout's default initial state, the robots are in
+        the first cells in row-major order, and face north.
+    - `num_requests`: the number of requested shelves. In the layout's default initial state, the
+        first shelves in row-major order are requested.
 
     **Returns:** the layout; its `params` are the `(row, col)` of all goals in row-major order.
 
     **Raises:** `LayoutError` when rows have different lengths, a character is unknown, there is no
     goal, or there are too few or too many robots or requests.
     """
-    tiles = np.pad(_read(text), 1, constant_values=Tile.WALL)
+    tiles = np.pad(_read_tiles(text), 1, constant_values=Tile.WALL)
     shelves, cells = np.argwhere(tiles == Tile.RACK), np.argwhere(tiles != Tile.WALL)
     if not 1 <= num_agents <= len(cells):
         raise LayoutError(
@@ -113,7 +113,7 @@ def parse_warehouse(text: str, num_agents: int, num_requests: int) -> Layout:
     return Layout(jnp.asarray(tiles), start, goals, KINDS)
 
 
-def _read(text: str) -> UInt8[np.ndarray, "height width"]:
+def _read_tiles(text: str) -> UInt8[np.ndarray, "height width"]:
     rows = ["".join(row.split()) for row in text.strip().splitlines()]
     if not rows:
         raise LayoutError("The text of the warehouse is empty: write its rows of cells.")
@@ -138,7 +138,7 @@ def _read(text: str) -> UInt8[np.ndarray, "height width"]:
 
 @final
 class RandomCells(AbstractStart):
-    """Places the robots in distinct cells that are not walls, uniformly at random. They may
+    """Places the robots in distinct cells that are not walls, uniformly at random. A robot may
     start under a shelf or on a goal.
     """
 
@@ -150,7 +150,8 @@ class RandomCells(AbstractStart):
 
 @final
 class RandomRequests(AbstractStart):
-    """Replaces all requests by shelves that are sampled uniformly from those that no robot carries.
+    """Replaces all requests: samples the requested shelves uniformly from the shelves that no robot
+    carries.
 
     **Arguments:**
 
@@ -160,9 +161,9 @@ class RandomRequests(AbstractStart):
     count: int = eqx.field(static=True)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        stands = world.cells.object != Load.NOTHING
-        chosen = _draw_cells(key, stands, self.count)
-        objects = jnp.where(stands, jnp.uint8(Load.SHELF), jnp.uint8(Load.NOTHING))
+        has_shelf = world.cells.object != Load.NOTHING
+        chosen = _draw_cells(key, has_shelf, self.count)
+        objects = jnp.where(has_shelf, jnp.uint8(Load.SHELF), jnp.uint8(Load.NOTHING))
         objects = objects.at[chosen[:, 0], chosen[:, 1]].set(jnp.uint8(Load.REQUESTED))
         cells = dataclasses.replace(world.cells, object=objects)
         return dataclasses.replace(world, cells=cells)
@@ -171,5 +172,6 @@ class RandomRequests(AbstractStart):
 def _draw_cells(
     key: PRNGKeyArray, marked: Bool[Array, "height width"], count: int
 ) -> Int32[Array, "count 2"]:
+    """Distinct marked cells, uniformly at random."""
     ranks = draw_distinct(key, count, marked.sum(dtype=jnp.int32))
     return jax.vmap(find_marked, (None, 0))(marked, ranks)[0]

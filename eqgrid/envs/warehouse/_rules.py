@@ -1,4 +1,4 @@
-"""Driving, loading, requests, and events."""
+"""The rules of the warehouse: deliveries and requests, collisions, loading, and events."""
 
 import abc
 import dataclasses
@@ -20,54 +20,8 @@ from ...grid import (
 from ._kinds import Load, Tile
 
 
-def find_marked(
-    marked: Bool[Array, "height width"], rank: Int32[Array, ""]
-) -> tuple[Int32[Array, "2"], Int32[Array, ""]]:
-    """Finds a marked cell by its rank among all marked cells in row-major order.
-
-    **Arguments:**
-
-    - `marked`: the cells to choose from.
-    - `rank`: the rank of the cell, counted from 0.
-
-    **Returns:** its `(row, col)`, with a row below the grid if there are too few marked cells; and
-    the number of marked cells.
-    """
-    in_row = marked.sum(axis=1, dtype=jnp.int32)
-    up_to = jnp.cumsum(in_row, dtype=jnp.int32)
-    row = (up_to <= rank).sum(dtype=jnp.int32)
-    before = jnp.where(up_to <= rank, in_row, 0).sum(dtype=jnp.int32)
-    so_far = jnp.cumsum(marked[row], dtype=jnp.int32)
-    col = (so_far <= rank - before).sum(dtype=jnp.int32)
-    return jnp.stack([row, col]), up_to[-1]
-
-
-def draw_distinct(key: PRNGKeyArray, count: int, total: Int32[Array, ""]) -> Int32[Array, " count"]:
-    """Samples distinct integers below `total`, uniformly among all ordered choices.
-
-    They are the first `count` entries of a Fisher-Yates shuffle: each position is swapped with one
-    that is not before it. The entry at a position is found by following the swaps backwards, so the
-    array of all `total` entries is not needed.
-
-    **Arguments:**
-
-    - `key`: the source of randomness.
-    - `count`: the number of integers, at most `total`.
-    - `total`: the upper bound, which is excluded.
-    """
-    places = jnp.arange(count, dtype=jnp.int32)
-    swaps = jax.random.randint(key, (count,), places, total, jnp.int32)
-    drawn = []
-    for i in range(count):
-        card = swaps[i]
-        for j in reversed(range(i)):
-            card = jnp.where(card == swaps[j], jnp.int32(j), card)
-        drawn.append(card)
-    return jnp.stack(drawn)
-
-
 class AbstractRequestDraw(eqx.Module):
-    """The distribution of the shelf that is requested in place of a delivered one."""
+    """The distribution of the shelf that is requested after a delivery."""
 
     @abc.abstractmethod
     def __call__(
@@ -79,8 +33,9 @@ class AbstractRequestDraw(eqx.Module):
 
         - `key`: the source of randomness.
         - `num_goals`: the number of goals.
-        - `num_free`: the number of shelves that are not requested. Ranks count standing shelves
-            first, in row-major order, and then carried ones, in the order of the robots.
+        - `num_free`: the number of shelves that are not requested. Their ranks, from 0, count first
+            the standing shelves in row-major order, and then the carried shelves in the order of
+            the robots.
         """
 
 
@@ -96,10 +51,10 @@ class UniformRequestDraw(AbstractRequestDraw):
 
 @final
 class Deliver(AbstractPhase):
-    """The phase in which requested shelves are delivered by robots that carry them on a goal; each
-    of them is at once replaced by a request for another shelf. Goals are processed one after the
-    other: a shelf that is requested after a delivery at the first goal may be delivered at the
-    second one in the same step.
+    """The phase in which robots that are on a goal deliver the requested shelves that they carry.
+    For each delivery, another shelf is requested at once. Goals are processed one after the other:
+    a shelf that is requested after a delivery at the first goal may be delivered at the second goal
+    in the same step.
 
     Robots that deliver are marked in `Bodies.extra`.
 
@@ -116,36 +71,38 @@ class Deliver(AbstractPhase):
         goals = step.layout.params
         cells, bodies = step.world.cells, step.world.bodies
         objects, held = cells.object, bodies.held
-        free, carried = objects == Load.SHELF, held == Load.SHELF
-        num_free = free.sum(dtype=jnp.int32) + carried.sum(dtype=jnp.int32)
+        standing, carried = objects == Load.SHELF, held == Load.SHELF
+        num_free = standing.sum(dtype=jnp.int32) + carried.sum(dtype=jnp.int32)
         ranks = self.draw(step.key, len(goals), num_free)
         delivers = jnp.zeros(held.shape, bool)
         for goal, rank in zip(goals, ranks, strict=True):
-            there = (bodies.position == goal[None]).all(axis=1) & (held == Load.REQUESTED)
-            happens = there.any()
-            place, standing = find_marked(objects == Load.SHELF, rank)
-            row = jnp.where(happens, place[0], objects.shape[0])  # writes to this row are dropped
-            objects = objects.at[row, place[1]].set(jnp.uint8(Load.REQUESTED), mode="drop")
+            delivers_here = (bodies.position == goal[None]).all(axis=1) & (held == Load.REQUESTED)
+            happens = delivers_here.any()
+            # The next request is a standing shelf, if its rank is among the standing shelves.
+            cell, num_standing = find_marked(objects == Load.SHELF, rank)
+            row = jnp.where(happens, cell[0], objects.shape[0])  # writes to this row are dropped
+            objects = objects.at[row, cell[1]].set(jnp.uint8(Load.REQUESTED), mode="drop")
+            # Otherwise, it is a carried shelf.
             carried = held == Load.SHELF
-            ranked = jnp.cumsum(carried, dtype=jnp.int32) == rank - standing + 1
-            becomes = happens & carried & ranked
-            held = jnp.where(becomes, jnp.uint8(Load.REQUESTED), held)
-            held = jnp.where(there, jnp.uint8(Load.SHELF), held)
-            delivers |= there
+            has_rank = jnp.cumsum(carried, dtype=jnp.int32) == rank - num_standing + 1
+            is_next = happens & carried & has_rank
+            held = jnp.where(is_next, jnp.uint8(Load.REQUESTED), held)
+            held = jnp.where(delivers_here, jnp.uint8(Load.SHELF), held)
+            delivers |= delivers_here
         bodies = dataclasses.replace(bodies, held=held, extra=bodies.extra | delivers)
         cells = dataclasses.replace(cells, object=objects)
         world = dataclasses.replace(step.world, cells=cells, bodies=bodies)
         return step.then(world, Deliver, delivers)
 
 
-_NONE = -1  # not an action, so the robot does nothing
+_NO_ACTION = -1  # an index outside the actions, with which a robot does nothing
 
 
 @final
 class YieldToShelves(AbstractPhase):
     """The phase that cancels the forward action of robots that carry a shelf and face a cell with a
-    standing shelf. Shelves that are carried by other robots do not count: those cells are left to
-    the collision rule. Other actions are not changed.
+    standing shelf. The collision rule decides about cells with other robots and the shelves that
+    they carry.
 
     **Arguments:**
 
@@ -159,25 +116,26 @@ class YieldToShelves(AbstractPhase):
         target = bodies.position + direction_delta(bodies.direction)
         stands = step.world.cells.object[target[:, 0], target[:, 1]] != Load.NOTHING
         blocked = stands & (bodies.held != Load.NOTHING) & (step.action == self.forward)
-        action = jnp.where(blocked, jnp.asarray(_NONE, step.action.dtype), step.action)
+        action = jnp.where(blocked, jnp.asarray(_NO_ACTION, step.action.dtype), step.action)
         return dataclasses.replace(step, action=action)
 
 
 @final
 class ChainCollision(AbstractCollision):
-    """Robots move in chains: the first one enters an empty cell, and each of the others the cell
-    that the robot in front of it leaves.
+    """Robots move in chains: the first robot enters an empty cell, and each other robot enters the
+    cell that the robot in front of it leaves.
 
-    If several robots want to enter the same cell, the one with the longest chain behind it moves,
-    with its chain; all others stay. For chains of equal length, the robot moves whose current cell
-    comes first in the list of the current and the wanted cell of each robot, in their order. Four
-    or more robots that follow each other in a cycle all move, and no other robot follows them; two
-    robots that want to swap cells stay, and so do the robots behind them.
+    If several robots want to enter the same cell, the robot with the longest chain behind it moves,
+    and so does its chain; all other robots stay. Ties are decided by a list that contains, robot by
+    robot, its current and its wanted cell: the robot moves whose current cell comes first.
+
+    Four or more robots that follow each other in a cycle all move, and no other robot follows them.
+    Two robots that want to swap cells stay, and so do the robots behind them.
 
     Source: `Warehouse.step` of `rware` 2.0.0, which keeps the cycle or the longest path of each
-    connected component of a graph of wanted moves. With four robots or more, the reference lets the
-    order of a Python set decide between chains of equal length in some of these graphs (components
-    with less than half of the nodes); eqgrid always uses the order of the robots.
+    connected component of a graph of wanted moves. With four robots or more, the reference decides
+    some ties by the order of a Python set (in components with less than half of the nodes); eqgrid
+    always uses the order of the robots.
     """
 
     def __call__(
@@ -190,26 +148,28 @@ class ChainCollision(AbstractCollision):
         moves = (old != new).any(axis=1)
         if active is not None:
             moves &= active
-        # follows[i, j]: i wants to enter the cell of j; rivals[i, j]: i and j want the same cell.
+        # follows[i, j]: robot i wants to enter the cell of robot j.
+        # rivals[i, j]: robots i and j want to enter the same cell.
         follows = moves[:, None] & _equal(new, old)
         rivals = moves[:, None] & moves[None, :] & _equal(new, new)
         # The longest chain behind each robot, including itself; meaningless in cycles.
         length = jnp.ones(agents, jnp.int32)
         for _ in range(agents - 1):
             length = 1 + jnp.where(follows, length[:, None], 0).max(axis=0)
-        # The place of each robot's current cell in the list of current and wanted cells.
+        # The first index of each robot's current cell in the list of current and wanted cells.
         numbers = jnp.arange(agents, dtype=jnp.int32)
-        wanted = jnp.where(follows, 2 * numbers[:, None] + 1, 2 * agents).min(axis=0)
-        rank = jnp.minimum(2 * numbers, wanted)
+        as_wanted = jnp.where(follows, 2 * numbers[:, None] + 1, 2 * agents).min(axis=0)
+        rank = jnp.minimum(2 * numbers, as_wanted)
+        # better[i, j]: robot j has precedence over robot i.
         better = (length[None, :] > length[:, None]) | (
             (length[None, :] == length[:, None]) & (rank[None, :] < rank[:, None])
         )
         wins = moves & ~(rivals & better).any(axis=1)
-        free = ~follows.any(axis=1)
-        goes = wins & free
-        for _ in range(agents - 1):  # robots that follow a robot that moves
-            goes = wins & (free | (follows & goes[None, :]).any(axis=1))
-        goes |= _in_circle(follows)
+        into_empty = ~follows.any(axis=1)
+        goes = wins & into_empty
+        for _ in range(agents - 1):  # adds robots that follow a robot that moves
+            goes = wins & (into_empty | (follows & goes[None, :]).any(axis=1))
+        goes |= _in_cycle(follows)
         return jnp.where(goes[:, None], new, old)
 
 
@@ -219,28 +179,29 @@ def _equal(
     return (one[:, None] == other[None, :]).all(axis=-1)
 
 
-def _in_circle(follows: Bool[Array, "agents agents"]) -> Bool[Array, " agents"]:
+def _in_cycle(follows: Bool[Array, "agents agents"]) -> Bool[Array, " agents"]:
     """Which robots are in a cycle of four or more; on a grid, all cycles have an even length."""
-    circle = jnp.zeros(len(follows), bool)
-    two = _compose(follows, follows)
-    path = two
+    cycle = jnp.zeros(len(follows), bool)
+    two_steps = _compose(follows, follows)
+    path = two_steps
     for _ in range(4, len(follows) + 1, 2):
-        path = _compose(path, two)
-        circle |= jnp.diagonal(path)
-    return circle & ~jnp.diagonal(two)
+        path = _compose(path, two_steps)
+        cycle |= jnp.diagonal(path)
+    return cycle & ~jnp.diagonal(two_steps)
 
 
 def _compose(
     first: Bool[Array, "agents agents"], second: Bool[Array, "agents agents"]
 ) -> Bool[Array, "agents agents"]:
+    """The composition of two relations: entry [i, k] is whether some j is between i and k."""
     return (first[:, :, None] & second[None, :, :]).any(axis=1)
 
 
 @final
 class ToggleLoad(AbstractPhase):
     """The phase in which a robot without a shelf picks up the shelf in its cell, and a robot with a
-    shelf puts it down if it is on a rack; the latter is then no longer marked in `Bodies.extra` as
-    having delivered.
+    shelf puts it down if the robot is on a rack. A robot that puts a shelf down is no longer marked
+    in `Bodies.extra` as having delivered.
 
     Source: `Warehouse.step` of `rware` 2.0.0.
     """
@@ -252,7 +213,7 @@ class ToggleLoad(AbstractPhase):
         is_empty = bodies.held == Load.NOTHING
         takes = toggles & is_empty & (here != Load.NOTHING)
         puts = toggles & ~is_empty & (step.layout.tiles[row, col] == Tile.RACK)
-        swaps = takes | puts  # one of the two sides is empty
+        swaps = takes | puts  # the cell and the robot exchange a shelf and nothing
         objects = cells.object.at[row, col].set(jnp.where(swaps, bodies.held, here))
         bodies = dataclasses.replace(
             bodies, held=jnp.where(swaps, here, bodies.held), extra=bodies.extra & ~puts
@@ -262,8 +223,8 @@ class ToggleLoad(AbstractPhase):
 
 
 EVENT_NAMES = ("load", "requested_load", "unload", "delivery", "put_back")
-"""The events that are counted for every robot: it picks up a shelf; that shelf is requested; it
-puts a shelf down; it delivers one; it puts a shelf down for the first time since its delivery.
+"""The events that are counted for every robot: it picks up a shelf; it picks up a requested shelf;
+it puts a shelf down; it delivers a shelf; it puts a shelf down for the first time since a delivery.
 """
 
 
@@ -291,7 +252,7 @@ class WarehouseEvents(AbstractEvents):
 
 @final
 class CountQuietSteps(AbstractPhase):
-    """The phase that counts the steps since the last delivery, or the reset, in `World.extra`."""
+    """The phase that counts the steps since the last delivery or the reset, in `World.extra`."""
 
     def __call__(self, step: Step) -> Step:
         quiet = jnp.where(step.by(Deliver).any(), 0, step.world.extra + 1)
@@ -313,3 +274,49 @@ class NoDelivery(AbstractEnding):
 
     def __call__(self, step: Step) -> Bool[Array, " agents"]:
         return jnp.broadcast_to(step.world.extra >= self.limit, (step.world.num_agents,))
+
+
+def find_marked(
+    marked: Bool[Array, "height width"], rank: Int32[Array, ""]
+) -> tuple[Int32[Array, "2"], Int32[Array, ""]]:
+    """Finds a marked cell by its rank among all marked cells in row-major order.
+
+    **Arguments:**
+
+    - `marked`: the cells to choose from.
+    - `rank`: the rank of the cell, counted from 0.
+
+    **Returns:** `(row, col)` of the cell, and the number of marked cells. If there are too few
+    marked cells, the row is below the grid.
+    """
+    in_row = marked.sum(axis=1, dtype=jnp.int32)
+    up_to_row = jnp.cumsum(in_row, dtype=jnp.int32)
+    row = (up_to_row <= rank).sum(dtype=jnp.int32)
+    before_row = jnp.where(up_to_row <= rank, in_row, 0).sum(dtype=jnp.int32)
+    up_to_col = jnp.cumsum(marked[row], dtype=jnp.int32)
+    col = (up_to_col <= rank - before_row).sum(dtype=jnp.int32)
+    return jnp.stack([row, col]), up_to_row[-1]
+
+
+def draw_distinct(key: PRNGKeyArray, count: int, total: Int32[Array, ""]) -> Int32[Array, " count"]:
+    """Samples distinct integers below `total`, uniformly among all ordered choices.
+
+    The integers are the first `count` entries of a Fisher-Yates shuffle, which swaps each position
+    with itself or a later position. Following the swaps backwards gives the entry at a position, so
+    the array of all `total` entries is not needed.
+
+    **Arguments:**
+
+    - `key`: the source of randomness.
+    - `count`: the number of integers, at most `total`.
+    - `total`: the upper bound, which is excluded.
+    """
+    positions = jnp.arange(count, dtype=jnp.int32)
+    swaps = jax.random.randint(key, (count,), positions, total, jnp.int32)
+    sampled = []
+    for i in range(count):
+        entry = swaps[i]
+        for j in reversed(range(i)):
+            entry = jnp.where(entry == swaps[j], jnp.int32(j), entry)
+        sampled.append(entry)
+    return jnp.stack(sampled)

@@ -14,13 +14,13 @@ from ._kinds import Load, Tile
 
 _ORDER = (Direction.NORTH, Direction.SOUTH, Direction.WEST, Direction.EAST)
 _DIRECTIONS = tuple(direction.name.lower() for direction in _ORDER)
-_PLACE = {direction: place for place, direction in enumerate(_ORDER)}
-_COLUMN = np.asarray([_PLACE[direction] for direction in Direction], np.uint8)
-"""The index of each direction in the reference's order: up, down, left, right."""
+_INDEX = np.asarray([_ORDER.index(direction) for direction in Direction], np.uint8)
+"""The index of each `Direction` in the reference's order: up, down, left, right."""
 
-# The features of a cell are encoded as the bits of a byte, from the lowest one on.
-_NUMBERS = 7
-_ROBOT, _FACES, _SHELF, _REQUESTED = (np.uint8(1 << bit) for bit in (0, 1, 5, 6))
+# The seven numbers of a cell are encoded as the bits of a byte, from the lowest bit on. Bits 1 to 4
+# are the directions of a robot.
+_NUM_BITS = 7
+_ROBOT, _FACES_UP, _SHELF, _REQUESTED = (np.uint8(1 << bit) for bit in (0, 1, 5, 6))
 
 
 @final
@@ -28,12 +28,14 @@ class Sensors(AbstractObservation):
     """A robot's own state, and the contents of the cells around it: `agents numbers`, as float32,
     with `8 + 7 * cells` numbers.
 
-    A robot's own numbers come first: its column and row, counted from 0 within the walls; whether
+    A robot's own 8 numbers come first: its column and row, counted from 0 within the walls; whether
     it carries a shelf; its direction, one-hot (up, down, left, right); and whether its cell is not
-    a rack. Then, for each cell of the window around it in row-major order, including its own:
-    whether there is a robot, and the robot's direction, one-hot (up if there is none); whether
-    there is a shelf, carried or not, and whether it is requested. Cells outside the warehouse are
-    encoded as empty cells.
+    a rack.
+
+    Then come 7 numbers for each cell of the window around the robot, in row-major order, including
+    its own cell: whether there is a robot; the direction of this robot, one-hot (up if there is no
+    robot); whether there is a shelf, carried or not; and whether the shelf is requested. Cells
+    outside the warehouse are encoded as empty cells.
 
     Source: the flattened observation of `rware` 2.0.0, without messages.
 
@@ -65,26 +67,27 @@ class Sensors(AbstractObservation):
         bodies = world.bodies
         row, col = bodies.position[:, 0], bodies.position[:, 1]
         load = jnp.where(bodies.held == Load.NOTHING, world.cells.object[row, col], bodies.held)
-        faces = jnp.asarray(_COLUMN)[bodies.direction]
-        robots = _ROBOT | (_FACES << faces) | _shelf_bits(load)
-        bits = (_shelf_bits(world.cells.object) | _FACES).at[row, col].set(robots)
-        # The walls around the warehouse are one row of padding.
-        bits = jnp.pad(bits, self.radius - 1, constant_values=_FACES)
-        side = (2 * self.radius + 1,) * 2
-        starts = bodies.position.astype(jnp.int32) - 1
-        seen = jnp.stack([jax.lax.dynamic_slice(bits, tuple(start), side) for start in starts])
+        faces = jnp.asarray(_INDEX)[bodies.direction]
+        robots = _ROBOT | (_FACES_UP << faces) | _shelf_bits(load)
+        bits = (_shelf_bits(world.cells.object) | _FACES_UP).at[row, col].set(robots)
+        # The walls around the warehouse already are one row and column of padding.
+        bits = jnp.pad(bits, self.radius - 1, constant_values=_FACES_UP)
+        window = (2 * self.radius + 1,) * 2
+        corners = bodies.position.astype(jnp.int32) - 1
+        seen = jnp.stack([jax.lax.dynamic_slice(bits, tuple(corner), window) for corner in corners])
         seen = seen[..., None]
-        seen = (seen >> np.arange(_NUMBERS, dtype=np.uint8)[None, None, None]) & np.uint8(1)
-        own = [
+        seen = (seen >> np.arange(_NUM_BITS, dtype=np.uint8)[None, None, None]) & np.uint8(1)
+        numbers = [
             (bodies.position[:, ::-1] - jnp.int8(1)).astype(jnp.float32),
             (bodies.held != Load.NOTHING).astype(jnp.float32)[:, None],
             jax.nn.one_hot(faces, len(Direction), dtype=jnp.float32),
             (layout.tiles[row, col] != Tile.RACK).astype(jnp.float32)[:, None],
             seen.astype(jnp.float32).reshape(world.num_agents, -1),
         ]
-        return jnp.concatenate(own, axis=-1)
+        return jnp.concatenate(numbers, axis=-1)
 
 
 def _shelf_bits(load: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells"]:
+    """The bits of `_SHELF` and `_REQUESTED` for each code of `Load`."""
     requested = jnp.where(load == Load.REQUESTED, _REQUESTED, np.uint8(0))
     return jnp.where(load == Load.NOTHING, np.uint8(0), _SHELF | requested)

@@ -95,13 +95,13 @@ class Warehouse(AbstractGridWorld):
             (`"normal"`) or 0.5 (`"hard"`) per robot.
         - `num_requests`: the number of shelves that are requested at any time; by default as in
             `difficulty`.
-        - `reward`: `"individual"`: 1 for the robot that delivers; `"shared"` (global in `rware`): 1
-            for every robot; `"two_stage"`: 0.5 for the robot that delivers, and 0.5 when it then
-            puts a shelf on a rack.
+        - `sensor_range`: the range of `Sensors` in cells.
+        - `reward`: the reward of a delivery. With `"individual"`, the robot that delivers gets 1.
+            With `"shared"` (global in `rware`), every robot gets 1. With `"two_stage"`, the robot
+            that delivers gets 0.5, and another 0.5 when it then puts a shelf on a rack.
         - `horizon`: the number of steps after which an episode is truncated.
         - `max_quiet_steps`: the number of steps without a delivery after which all robots
             terminate; never by default.
-        - `sensor_range`: the range of `Sensors` in cells.
         - `observation`: an `AbstractObservation` instead of `Sensors`.
         - `starts`: random changes to the initial state; by default, as in `rware`, positions,
             directions and requests are random.

@@ -12,20 +12,22 @@ from ....grid import NOTHING, LayoutError, draw_cells
 from .._kinds import CLOSED, COLOURS, GOAL, WALL, door_code
 from ._room import AbstractRoom, Drawn, draw_cell, draw_directions, put
 
-_SIDE = 25
-_SMALLEST = 4
-_TRIES = 8
-_RIGHT, _DOWN, _LEFT, _UP = range(4)
+_SIDE = 25  # the rows and columns of the grid
+_SMALLEST = 4  # the fewest rows and columns of a room, walls included
+_MAX_TRIES = 8  # for each room
+_RIGHT, _DOWN, _LEFT, _UP = range(4)  # the walls of a room
 
 
 @final
 class _Chain(eqx.Module):
-    """A chain of rooms under construction, of which the first `count` are placed.
+    """A chain of rooms under construction.
 
-    - `tried`: how often the next room has been tried.
-    - `top`, `size`, `entry`: `(row, col)` of the upper left corner, of the size, and of the
-        entrance door of each room.
-    - `wall`: the wall with this door.
+    - `count`: the number of rooms that are placed.
+    - `tried`: the number of failed tries to place the next room.
+    - `top`: `(row, col)` of the upper left corner of each room.
+    - `size`: the rows and columns of each room, walls included.
+    - `entry`: `(row, col)` of the entrance door of each room.
+    - `wall`: the wall of each room with its entrance door.
     """
 
     key: PRNGKeyArray
@@ -40,9 +42,9 @@ class _Chain(eqx.Module):
 @final
 class MultiRoom(AbstractRoom):
     """A chain of rooms in a grid of 25 by 25 cells, with closed doors between them. Agents start in
-    the first one, and the goal is in the last one (`MultiRoomEnv`).
+    the first room, and the goal is in the last room (`MultiRoomEnv`).
 
-    Agents that do not fit into the first room start in the next ones.
+    Agents that do not fit into the first room start in the next rooms.
 
     **Arguments:**
 
@@ -75,60 +77,61 @@ class MultiRoom(AbstractRoom):
         chain_key, colours_key, first_key, turns_key, goal_key, others_key = jax.random.split(
             key, 6
         )
-        chain = self._chain(chain_key)
-        objects, number = self._build(chain, colours_key)
-        inside = (number >= 0) & (objects == NOTHING)
-        first = draw_cell(first_key, inside & (number == 0))
-        taken = inside.at[first[0], first[1]].set(False)
-        goal = draw_cell(goal_key, taken & (number == self.rooms - 1))
+        chain = self._build_chain(chain_key)
+        objects, room_at = self._walls_and_doors(chain, colours_key)
+        inside = (room_at >= 0) & (objects == NOTHING)
+        first = draw_cell(first_key, inside & (room_at == 0))
+        free = inside.at[first[0], first[1]].set(False)
+        goal = draw_cell(goal_key, free & (room_at == self.rooms - 1))
         objects = put(objects, GOAL, *goal)
-        free, position = taken & (objects == NOTHING), first[None]
+        free, position = free & (objects == NOTHING), first[None]
         if num_agents > 1:
-            others = self._fill(others_key, free, number, num_agents - 1)
+            others = self._first_cells(others_key, free, room_at, num_agents - 1)
             position = jnp.concatenate([position, others])
         return Drawn(objects, position, draw_directions(turns_key, num_agents))
 
-    def _fill(
+    def _first_cells(
         self,
         key: PRNGKeyArray,
         free: Bool[Array, "25 25"],
-        number: Int32[Array, "25 25"],
+        room_at: Int32[Array, "25 25"],
         count: int,
     ) -> Array:
-        """Random free cells of the first rooms, as many as are needed."""
+        """Random free cells of the first room, and then of the next rooms if more are needed."""
         order = draw_cells(key, free, _SIDE**2)
-        room = number[order[:, 0], order[:, 1]]
-        room = jnp.where(free[order[:, 0], order[:, 1]], room, self.rooms)
-        return order[jnp.argsort(room, stable=True)[:count]]
+        rooms = room_at[order[:, 0], order[:, 1]]
+        rooms = jnp.where(free[order[:, 0], order[:, 1]], rooms, self.rooms)
+        return order[jnp.argsort(rooms, stable=True)[:count]]
 
-    def _chain(self, key: PRNGKeyArray) -> _Chain:
-        """A chain of all rooms. Where the next room finds no place in 8 tries, it begins again."""
+    def _build_chain(self, key: PRNGKeyArray) -> _Chain:
+        """Builds a chain of all rooms, and starts again if a room does not fit in 8 tries."""
         zero = jnp.zeros((), jnp.int32)
         pairs = jnp.zeros((self.rooms, 2), jnp.int32)
         walls = jnp.full(self.rooms, _LEFT, jnp.int32)
         first = _Chain(key, zero, zero, pairs, pairs, pairs, walls)
-        return jax.lax.while_loop(lambda chain: chain.count < self.rooms, self._try, first)
+        return jax.lax.while_loop(lambda chain: chain.count < self.rooms, self._try_room, first)
 
-    def _try(self, chain: _Chain) -> _Chain:
+    def _try_room(self, chain: _Chain) -> _Chain:
         """Tries to place the next room."""
         key, size_key, uniform_key = jax.random.split(chain.key, 3)
-        number, last = chain.count, jnp.maximum(chain.count - 1, 0)
+        number, previous = chain.count, jnp.maximum(chain.count - 1, 0)
         size = jax.random.randint(size_key, (2,), _SMALLEST, self.size + 1, jnp.int32)
         uniform = jax.random.uniform(uniform_key, (5,))
-        door, wall = _exit(chain, last, uniform[:2])
+        door, wall = _exit(chain, previous, uniform[:2])
         anywhere = jnp.floor(uniform[2:4] * (_SIDE - 2)).astype(jnp.int32)
         is_first = number == 0
         door = jnp.where(is_first, anywhere, door)
         wall = jnp.where(is_first, _LEFT, wall)
-        top = jnp.where(is_first, door, _place(door, wall, size, uniform[4]))
+        top = jnp.where(is_first, door, _corner(door, wall, size, uniform[4]))
         fits = (top >= 0).all() & (top[1] + size[1] <= _SIDE) & (top[0] + size[0] < _SIDE)
+        # The room may only overlap with the previous room, with which it shares a wall.
         apart = ((top + size)[None] < chain.top) | (chain.top + chain.size <= top[None])
-        earlier = jnp.arange(self.rooms, dtype=jnp.int32) < last
+        earlier = jnp.arange(self.rooms, dtype=jnp.int32) < previous
         fits = fits & (apart.any(axis=1) | ~earlier).all()
         tried = jnp.where(fits, 0, chain.tried + 1)
-        gives_up = ~fits & (is_first | (tried == _TRIES))
+        gives_up = ~fits & (is_first | (tried == _MAX_TRIES))
         count = jnp.where(gives_up, 0, number + fits.astype(jnp.int32))
-        # A room that does not fit is overwritten by the next one that is tried.
+        # The next try overwrites a room that does not fit, since `count` stays the same.
         return _Chain(
             key,
             count,
@@ -139,12 +142,14 @@ class MultiRoom(AbstractRoom):
             chain.wall.at[number].set(wall),
         )
 
-    def _build(
+    def _walls_and_doors(
         self, chain: _Chain, key: PRNGKeyArray
     ) -> tuple[UInt8[Array, "25 25"], Int32[Array, "25 25"]]:
-        """The walls and doors of a chain, and the number of the room of each cell; -1 for none."""
+        """The walls and doors of a chain, and the index of the room of each cell, which is -1
+        outside all rooms.
+        """
         objects = jnp.full((_SIDE, _SIDE), NOTHING, jnp.uint8)
-        number = jnp.full((_SIDE, _SIDE), -1, jnp.int32)
+        room_at = jnp.full((_SIDE, _SIDE), -1, jnp.int32)
         cells = jnp.asarray(np.moveaxis(np.indices((_SIDE, _SIDE), np.int32), 0, -1))
         uniform = jax.random.uniform(key, (self.rooms,))
         colour = jnp.int32(len(COLOURS))
@@ -155,21 +160,21 @@ class MultiRoom(AbstractRoom):
                 axis=-1
             )
             objects = jnp.where(edge, jnp.uint8(WALL), objects)
-            number = jnp.where(within & ~edge, room, number)
+            room_at = jnp.where(within & ~edge, room, room_at)
             if room > 0:
-                # A colour other than the last one; at first, any colour.
-                several = jnp.where(colour == len(COLOURS), len(COLOURS), len(COLOURS) - 1)
-                other = jnp.floor(uniform[room] * several.astype(jnp.float32)).astype(jnp.int32)
-                colour = other + (other >= colour).astype(jnp.int32)
+                # The first door has any colour; each next door, any colour but the previous one.
+                choices = jnp.where(colour == len(COLOURS), len(COLOURS), len(COLOURS) - 1)
+                choice = jnp.floor(uniform[room] * choices.astype(jnp.float32)).astype(jnp.int32)
+                colour = choice + (choice >= colour).astype(jnp.int32)
                 objects = put(objects, door_code(colour, CLOSED), *chain.entry[room])
-        return objects, number
+        return objects, room_at
 
 
 def _exit(
     chain: _Chain, room: Int32[Array, ""], uniform: Array
 ) -> tuple[Int32[Array, "2"], Int32[Array, ""]]:
-    """The cell of a door out of a room, in a wall without one, and the wall of the next room in
-    which it is.
+    """The cell of a door out of a room, in a wall without its entrance door; and the wall of the
+    next room that contains this cell.
     """
     wall = jnp.floor(uniform[0] * 3).astype(jnp.int32)
     wall = wall + (wall >= chain.wall[room]).astype(jnp.int32)
@@ -183,11 +188,11 @@ def _exit(
     return jnp.stack([row, col]), (wall + 2) % 4
 
 
-def _place(
+def _corner(
     door: Int32[Array, "2"], wall: Int32[Array, ""], size: Int32[Array, "2"], uniform: Array
 ) -> Int32[Array, "2"]:
     """The upper left corner of a room whose door is in the given wall."""
-    # The door is anywhere along its wall, but in no corner.
+    # The number of cells of the wall before the door, so that the door is not in a corner.
     before = 1 + jnp.floor(uniform * (size - 2).astype(jnp.float32)).astype(jnp.int32)
     row = jnp.where(wall == _DOWN, door[0] - size[0] + 1, door[0] - before[0])
     row = jnp.where(wall == _UP, door[0], row)

@@ -1,4 +1,4 @@
-"""Rooms: the interface of their generators, and functions that place things in a grid."""
+"""The interface of rooms, and functions that place objects and agents in a grid."""
 
 import abc
 import dataclasses
@@ -31,15 +31,16 @@ Whole: TypeAlias = int | Integer[Array, ""]
 """A whole number, which may be traced."""
 
 LARGEST = 127
+"""The largest number of rows and of columns of a grid."""
 
 
 @final
 class Drawn(eqx.Module):
-    """The start of an episode.
+    """A sampled start of an episode.
 
     - `objects`: the code of the object in each cell.
     - `position`, `direction`: the positions and directions of the agents.
-    - `extra`: the value of `World.extra`.
+    - `extra`: the value of `World.extra`: the positions of the obstacles, if there are any.
     """
 
     objects: UInt8[Array, "height width"]
@@ -124,12 +125,12 @@ def walled(shape: tuple[int, int]) -> np.ndarray:
 
 
 def with_goal(size: int) -> Objects:
-    """A square grid with a wall around it, and a goal in the lower right corner."""
+    """A square grid of objects with a wall around it, and a goal in the lower right corner."""
     return put(jnp.asarray(walled((size, size))), GOAL, size - 2, size - 2)
 
 
 def put(objects: Objects, code: Whole, row: Whole, col: Whole) -> Objects:
-    """The grid with another object in a cell."""
+    """The grid of objects with the object `code` in one cell."""
     return objects.at[row, col].set(jnp.asarray(code).astype(jnp.uint8))
 
 
@@ -175,6 +176,7 @@ def draw_pose(
     for direction in Direction:
         ahead = cells_at(objects, cells + direction_delta(jnp.int8(direction))[None, None], WALL)
         valid.append(free & ((ahead == NOTHING) | (ahead == WALL)))
+    # The valid pair with the highest random score.
     score = sample_uniform(key, (len(Direction), height, width))
     best = jnp.argmax(jnp.where(jnp.stack(valid), score, -1.0))
     direction, row, col = jnp.unravel_index(best, (len(Direction), height, width))
@@ -185,9 +187,9 @@ def nearest_to_corner(free: Bool[Array, "height width"], count: int) -> Int8[Arr
     """The free cells with the fewest steps to the upper left corner. Ties go to the upper cell."""
     height, width = free.shape
     row, col = np.indices((height, width))
-    # The number of steps; the row breaks ties.
-    far = jnp.asarray((row + col) * height + row, jnp.int32)
-    _, cells = jax.lax.top_k(jnp.where(free, -far, -(2**30)).reshape(-1), count)
+    # The number of steps is `row + col`; of two cells with equal numbers, the upper one is nearer.
+    distance = jnp.asarray((row + col) * height + row, jnp.int32)
+    _, cells = jax.lax.top_k(jnp.where(free, -distance, -(2**30)).reshape(-1), count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)
 
 
@@ -198,7 +200,9 @@ def join_others(
     direction: Int8[Array, ""],
     num_agents: int,
 ) -> tuple[Int8[Array, "agents 2"], Int8[Array, " agents"]]:
-    """The positions and directions of all agents: `first`, then random free cells."""
+    """The positions and directions of all agents: `first` and `direction` for the first agent, and
+    random free cells and directions for the others.
+    """
     if num_agents == 1:
         return first[None], direction[None]
     cells_key, directions_key = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""Rooms side by side with doors between them, as in `RoomGrid` of minigrid 3.2."""
+"""Grids of rooms with doors between them, as in `RoomGrid` of minigrid 3.2."""
 
 from typing import final
 
@@ -24,7 +24,7 @@ from ._room import (
 
 @final
 class UnlockRoom(AbstractRoom):
-    """Agents and a key are in the left one of two rooms, with a locked door between them
+    """Two rooms with a locked door between them. Agents and a key are in the left room
     (`UnlockEnv`).
 
     **Arguments:**
@@ -53,20 +53,23 @@ class UnlockRoom(AbstractRoom):
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         door_key, colour_key, key_key, pose_key, others_key = jax.random.split(key, 5)
         objects = jnp.asarray(_rooms(self.size, 1, 2))
-        inside = jnp.asarray(_inside(self.shape, self.size, 0, 0))
+        left = jnp.asarray(_inside(self.shape, self.size, 0, 0))
         colour = draw_number(colour_key, 0, len(COLOURS))
         door = draw_number(door_key, 1, self.size - 1)
         objects = put(objects, door_code(colour, LOCKED), door, self.size - 1)
-        objects = put(objects, KEY + colour, *draw_cell(key_key, inside))
-        free = inside & (objects == NOTHING)
-        first, turned = draw_pose(pose_key, objects, free)
-        return Drawn(objects, *join_others(others_key, free, first, turned, num_agents))
+        objects = put(objects, KEY + colour, *draw_cell(key_key, left))
+        free = left & (objects == NOTHING)
+        first, direction = draw_pose(pose_key, objects, free)
+        return Drawn(objects, *join_others(others_key, free, first, direction, num_agents))
 
 
 @final
 class KeyCorridorRoom(AbstractRoom):
     """A corridor with rooms on both sides. A ball is behind a locked door on the right, and the key
-    to it is in a room on the left (`KeyCorridorEnv`).
+    to the door is in a room on the left (`KeyCorridorEnv`).
+
+    Rooms are numbered from top to bottom: from 0 to `rows - 1` on the left, and then from `rows`
+    to `2 * rows - 1` on the right. The corridor has the number `2 * rows`.
 
     **Arguments:**
 
@@ -101,27 +104,29 @@ class KeyCorridorRoom(AbstractRoom):
         objects, corridor = self._corridor()
         objects, colour = jnp.asarray(objects), draw_number(keys[0], 0, len(COLOURS))
         ball_row, key_row = (draw_number(x, 0, rows) for x in keys[1:3])
-        between = self._walls()
-        at = jax.random.randint(keys[3], (len(between),), 1, side, jnp.int32)
-        locked = rows + ball_row  # the wall between the corridor and the room of the ball
-        doors = self._door_cells(at)
-        objects = put(objects, door_code(colour, LOCKED), *doors[locked])
+        # The doors, of which the door to the room of the ball is locked.
+        offset = jax.random.randint(keys[3], (len(self._walls()),), 1, side, jnp.int32)
+        locked_wall = rows + ball_row  # a wall to the corridor has the number of its room as index
+        doors = self._door_cells(offset)
+        objects = put(objects, door_code(colour, LOCKED), *doors[locked_wall])
+        # The ball and the key.
         inside = np.stack(
             [_inside(self.shape, self.size, row, col) for col in (0, 2) for row in range(rows)]
         )
         ball = draw_cell(keys[4], jnp.asarray(inside)[rows + ball_row])
         objects = put(objects, BALL + draw_number(keys[5], 0, len(COLOURS)), *ball)
         objects = put(objects, KEY + colour, *draw_cell(keys[6], jnp.asarray(inside)[key_row]))
-        room = np.zeros(self.shape, bool)
+        # The first agent starts in the middle row of rooms, other agents anywhere in the corridor.
+        middle = np.zeros(self.shape, bool)
         top = (rows // 2) * side
-        room[top : top + self.size] = True
-        first, turned = draw_pose(keys[7], objects, jnp.asarray(room & corridor))
-        objects = self._connect(keys[8], objects, doors, locked)
-        poses = join_others(keys[9], jnp.asarray(corridor), first, turned, num_agents)
+        middle[top : top + self.size] = True
+        first, direction = draw_pose(keys[7], objects, jnp.asarray(middle & corridor))
+        objects = self._connect(keys[8], objects, doors, locked_wall)
+        poses = join_others(keys[9], jnp.asarray(corridor), first, direction, num_agents)
         return Drawn(objects, *poses)
 
     def _corridor(self) -> tuple[np.ndarray, np.ndarray]:
-        """The walls, and the cells of the corridor, which is one room from top to bottom."""
+        """A grid of objects with all walls, and the cells of the corridor."""
         objects, side = _rooms(self.size, self.rows, 3), self.size - 1
         corridor = np.zeros(self.shape, bool)
         corridor[1:-1, side + 1 : 2 * side] = True
@@ -129,59 +134,62 @@ class KeyCorridorRoom(AbstractRoom):
         return objects, corridor
 
     def _walls(self) -> list[tuple[int, int]]:
-        """The rooms on both sides of each wall that can have a door. The rooms are those on the
-        left from top to bottom, those on the right, and the corridor, which is the last one.
+        """The numbers of the rooms on both sides of each wall that can have a door. The first walls
+        are between each room and the corridor, so they have the number of the room as their index.
         """
         rows, corridor = self.rows, 2 * self.rows
         beside = [(room, corridor) for room in range(2 * rows)]
         below = [(room, room + 1) for room in range(rows - 1)]
         return [*beside, *below, *((a + rows, b + rows) for a, b in below)]
 
-    def _door_cells(self, at: Int[Array, " walls"]) -> Int[Array, "walls 2"]:
-        """The cell of the door in each wall; `at` is its place along the wall."""
-        side, rows, origin = self.size - 1, self.rows, []
+    def _door_cells(self, offset: Int[Array, " walls"]) -> Int[Array, "walls 2"]:
+        """The cell of the door in each wall, `offset` cells after the first cell of the wall."""
+        side, rows = self.size - 1, self.rows
+        corners, directions = [], []
         for room, other in self._walls():
             col, row = divmod(room, rows)
             top, left = row * side, 2 * col * side
-            if other == 2 * rows:
-                origin.append((top, side if col == 0 else 2 * side, True))
-            else:
-                origin.append((top + side, left, False))
-        corner = np.asarray([x[:2] for x in origin], np.int32)
-        along = np.asarray([(x[2], not x[2]) for x in origin], np.int32)
-        return jnp.asarray(corner) + jnp.asarray(along) * at[:, None]
+            if other == 2 * rows:  # a vertical wall to the corridor
+                corners.append((top, side if col == 0 else 2 * side))
+                directions.append((1, 0))
+            else:  # a horizontal wall to the room below
+                corners.append((top + side, left))
+                directions.append((0, 1))
+        corner, direction = np.asarray(corners, np.int32), np.asarray(directions, np.int32)
+        return jnp.asarray(corner) + jnp.asarray(direction) * offset[:, None]
 
     def _connect(
         self,
         key: PRNGKeyArray,
         objects: Array,
         doors: Int[Array, "walls 2"],
-        locked: Int[Array, ""],
+        locked_wall: Int[Array, ""],
     ) -> Array:
-        """Adds closed doors to random walls, but none to the locked room, until all rooms are
-        connected (`RoomGrid.connect_all`).
+        """Adds closed doors to random walls until all rooms are connected, but none to the locked
+        room (`RoomGrid.connect_all`).
         """
         walls = np.asarray(self._walls(), np.int32)
         order_key, colours_key = jax.random.split(key)
         order = jax.random.permutation(order_key, len(walls))
         colours = jax.random.randint(colours_key, (len(walls),), 0, len(COLOURS), jnp.int32)
         ends = jnp.asarray(walls)
-        locked_room = ends[locked, 0]
+        locked_room = ends[locked_wall, 0]
 
         def add(
-            state: tuple[Array, Array], told: tuple[Array, Array]
+            state: tuple[Array, Array], candidate: tuple[Array, Array]
         ) -> tuple[tuple[Array, Array], None]:
-            (objects, part), (wall, colour) = state, told
+            (objects, group), (wall, colour) = state, candidate
             a, b = ends[wall, 0], ends[wall, 1]
-            adds = (part != part[0]).any() & (a != locked_room) & (b != locked_room)
+            adds = (group != group[0]).any() & (a != locked_room) & (b != locked_room)
             row, col = doors[wall, 0], doors[wall, 1]
             code = jnp.where(adds, door_code(colour, CLOSED), objects[row, col])
-            joined = jnp.where(part == part[b], part[a], part)
-            return (put(objects, code, row, col), jnp.where(adds, joined, part)), None
+            joined = jnp.where(group == group[b], group[a], group)
+            return (put(objects, code, row, col), jnp.where(adds, joined, group)), None
 
-        part = jnp.arange(2 * self.rows + 1, dtype=jnp.int32)
-        part = jnp.where(part == locked_room, 2 * self.rows, part)  # by its locked door
-        (objects, _), _ = jax.lax.scan(add, (objects, part), (order, colours))
+        # Rooms of one group are connected. At first, only the locked door connects two rooms.
+        group = jnp.arange(2 * self.rows + 1, dtype=jnp.int32)
+        group = jnp.where(group == locked_room, 2 * self.rows, group)
+        (objects, _), _ = jax.lax.scan(add, (objects, group), (order, colours))
         return objects
 
 

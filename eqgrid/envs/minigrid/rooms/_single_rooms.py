@@ -1,4 +1,4 @@
-"""Rooms that are empty, locked, crossed by walls, or four."""
+"""Empty rooms, rooms that walls or rivers divide, and four rooms."""
 
 from typing import final
 
@@ -60,7 +60,7 @@ class EmptyRoom(AbstractSquareRoom):
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         objects = with_goal(self.size)
-        return Drawn(objects, *_place(key, objects, num_agents, self.random_start))
+        return Drawn(objects, *_place_agents(key, objects, num_agents, self.random_start))
 
 
 @final
@@ -70,8 +70,8 @@ class DynamicObstaclesRoom(AbstractSquareRoom):
     **Arguments:**
 
     - `size`, `random_start`: as in `EmptyRoom`.
-    - `obstacles`: the number of obstacles. If it is more than `size / 2 + 1`, there are `size // 2`
-        of them, as in the reference.
+    - `obstacles`: the number of obstacles. As in the reference, there are only `size // 2` if the
+        number is above `size / 2 + 1`.
     """
 
     size: int = eqx.field(static=True, default=8)
@@ -102,18 +102,19 @@ class DynamicObstaclesRoom(AbstractSquareRoom):
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         agents_key, obstacles_key = jax.random.split(key)
         objects = with_goal(self.size)
-        position, direction = _place(agents_key, objects, num_agents, self.random_start)
+        position, direction = _place_agents(agents_key, objects, num_agents, self.random_start)
         free = (objects == NOTHING).at[position[:, 0], position[:, 1]].set(False)
         places = draw_cells(obstacles_key, free, self.num_obstacles)
         objects = objects.at[places[:, 0], places[:, 1]].set(jnp.uint8(_BLUE_BALL))
         return Drawn(objects, position, direction, places)
 
 
-def _place(
-    key: PRNGKeyArray, objects: Objects, num_agents: int, at_random: bool
+def _place_agents(
+    key: PRNGKeyArray, objects: Objects, num_agents: int, random_start: bool
 ) -> tuple[Int8[Array, "agents 2"], Int8[Array, " agents"]]:
+    """The positions and directions of agents in an empty room."""
     free = objects == NOTHING
-    if not at_random:
+    if not random_start:
         east = jnp.full(num_agents, Direction.EAST, jnp.int8)
         return nearest_to_corner(free, num_agents), east
     cells_key, directions_key = jax.random.split(key)
@@ -125,8 +126,8 @@ _YELLOW = COLOURS.index("yellow")
 
 @final
 class DoorKeyRoom(AbstractSquareRoom):
-    """Agents and a yellow key are left of a wall with a locked door, and the goal is right of it
-    (`DoorKeyEnv`).
+    """A wall with a locked yellow door. Agents and the yellow key are on its left, and the goal is
+    on its right (`DoorKeyEnv`).
 
     **Arguments:**
 
@@ -144,41 +145,43 @@ class DoorKeyRoom(AbstractSquareRoom):
 
     @property
     def most_agents(self) -> int:
-        return self.size - 3  # the left part may be one column, of which the key takes a cell
+        return self.size - 3  # if the left part is one column, without the cell of the key
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         shares_key, others_key = jax.random.split(key)
         shares = jax.random.uniform(shares_key, (5,))
         size, height = self.size, self.size - 2
-        split = 2 + pick(shares[0], size - 4)
-        left = height * (split - 1)  # the number of cells left of the wall, column by column
-        first, place = (
+        wall_col = 2 + pick(shares[0], size - 4)
+        # The cells left of the wall are numbered column by column.
+        num_left = height * (wall_col - 1)
+        first, key_cell = (
             1 + jnp.stack([number % height, number // height])
-            for number in pick_two(shares[1:3], left)
+            for number in pick_two(shares[1:3], num_left)
         )
         objects = with_goal(size)
-        objects = objects.at[:, split].set(jnp.uint8(WALL))
-        objects = put(objects, door_code(_YELLOW, LOCKED), 1 + pick(shares[3], size - 3), split)
-        objects = put(objects, KEY + _YELLOW, *place)
-        turned = pick(shares[4], len(Direction)).astype(jnp.int8)
-        free = (objects == NOTHING) & (jnp.arange(size, dtype=jnp.int32) < split)[None, :]
+        objects = objects.at[:, wall_col].set(jnp.uint8(WALL))
+        objects = put(objects, door_code(_YELLOW, LOCKED), 1 + pick(shares[3], size - 3), wall_col)
+        objects = put(objects, KEY + _YELLOW, *key_cell)
+        direction = pick(shares[4], len(Direction)).astype(jnp.int8)
+        free = (objects == NOTHING) & (jnp.arange(size, dtype=jnp.int32) < wall_col)[None, :]
         first = first.astype(jnp.int8)
-        return Drawn(objects, *join_others(others_key, free, first, turned, num_agents))
+        return Drawn(objects, *join_others(others_key, free, first, direction, num_agents))
 
 
-_FAR = 2**20
+_FAR = 2**20  # larger than any row or column
 
 
 @final
 class CrossingRoom(AbstractSquareRoom):
-    """Agents start in the upper left corner, the goal is in the lower right one, and rivers between
-    them can be crossed in one cell each (`CrossingEnv`).
+    """Agents start in the upper left corner, and the goal is in the lower right corner. Between
+    them are horizontal and vertical rivers, each of which can be crossed in one cell
+    (`CrossingEnv`).
 
     **Arguments:**
 
     - `size`: the number of rows and of columns, walls included; odd.
     - `crossings`: the number of rivers.
-    - `lava`: whether rivers are of lava; otherwise they are walls.
+    - `lava`: whether rivers consist of lava; otherwise they are walls.
     """
 
     size: int = eqx.field(static=True, default=9)
@@ -205,32 +208,37 @@ class CrossingRoom(AbstractSquareRoom):
     @property
     def most_agents(self) -> int:
         inner = self.size - 2
-        wide = min(self.crossings, len(self._lines))  # rivers that do not cross are largest
-        free = inner**2 - wide * inner
-        free -= (self.crossings - wide) * (inner - wide)
-        return free + self.crossings - 1
+        # Rivers cover most cells if as many as possible are parallel, since they do not overlap.
+        parallel = min(self.crossings, len(self._lines))
+        free = inner**2 - parallel * inner
+        free -= (self.crossings - parallel) * (inner - parallel)
+        return free + self.crossings - 1  # with the crossings, without the goal
 
     def draw(self, key: PRNGKeyArray, num_agents: int) -> Drawn:
         rivers_key, path_key, gaps_key = jax.random.split(key, 3)
         lines = np.asarray(self._lines, np.int32)
         order = jax.random.permutation(rivers_key, 2 * len(lines))
         chosen = jnp.zeros(2 * len(lines), bool).at[order[: self.crossings]].set(True)
-        across, down = chosen[len(lines) :], chosen[: len(lines)]
+        in_row, in_col = chosen[len(lines) :], chosen[: len(lines)]
         objects = with_goal(self.size)
         inner = np.zeros(self.shape, bool)
         inner[1:-1, 1:-1] = True
-        river = jnp.zeros(self.size, bool).at[lines].set(across)[:, None]
-        river = river | jnp.zeros(self.size, bool).at[lines].set(down)[None, :]
+        river = jnp.zeros(self.size, bool).at[lines].set(in_row)[:, None]
+        river = river | jnp.zeros(self.size, bool).at[lines].set(in_col)[None, :]
         code = jnp.uint8(LAVA if self.lava else WALL)
         objects = jnp.where(river & jnp.asarray(inner), code, objects)
-        rightwards = jax.random.permutation(path_key, self.crossings) < down.sum()
-        gaps = self._gaps(gaps_key, self._limits(across), self._limits(down), rightwards)
+        # A path to the goal crosses each vertical river to the right, and each horizontal river
+        # down, in random order.
+        rightwards = jax.random.permutation(path_key, self.crossings) < in_col.sum()
+        gaps = self._gaps(gaps_key, self._limits(in_row), self._limits(in_col), rightwards)
         objects = objects.at[gaps[:, 0], gaps[:, 1]].set(jnp.uint8(NOTHING))
         position = nearest_to_corner(objects == NOTHING, num_agents)
         return Drawn(objects, position, jnp.full(num_agents, Direction.EAST, jnp.int8))
 
     def _limits(self, chosen: Bool[Array, " lines"]) -> Int32[Array, " limits"]:
-        """The walls and rivers in one direction, in order; missing ones are far away."""
+        """The rows, or the columns, of the first wall, the rivers and the last wall, in order. The
+        remaining entries are `_FAR`.
+        """
         lines = jnp.asarray(np.asarray(self._lines, np.int32))
         rivers = jnp.sort(jnp.where(chosen, lines, _FAR))
         limits = jnp.concatenate([jnp.zeros(1, jnp.int32), rivers, jnp.full(1, _FAR, jnp.int32)])
@@ -243,16 +251,18 @@ class CrossingRoom(AbstractSquareRoom):
         cols: Int32[Array, " limits"],
         rightwards: Bool[Array, " crossings"],
     ) -> Int32[Array, "crossings 2"]:
-        """The cell of each crossing, on a path from part to part, to the right or down."""
+        """The cell of each crossing along a path.
+
+        `rows` and `cols` divide the room into parts. Each crossing leads from the current part to
+        the next part, to the right or down, and is at a random place of their common border.
+        """
 
         def cross(
-            part: tuple[Array, Array], told: tuple[Array, Array]
+            part: tuple[Array, Array], crossing: tuple[Array, Array]
         ) -> tuple[tuple[Array, Array], Array]:
-            (row, col), (key, right) = part, told
-            low, high = (
-                jnp.where(right, rows[row], cols[col]),
-                jnp.where(right, rows[row + 1], cols[col + 1]),
-            )
+            (row, col), (key, right) = part, crossing
+            low = jnp.where(right, rows[row], cols[col])
+            high = jnp.where(right, rows[row + 1], cols[col + 1])
             along = draw_number(key, low + 1, high)
             gap_row = jnp.where(right, along, rows[row + 1])
             gap_col = jnp.where(right, cols[col + 1], along)
@@ -289,24 +299,27 @@ class FourRooms(AbstractSquareRoom):
         shares_key, others_key = jax.random.split(key)
         shares = jax.random.uniform(shares_key, (7,))
         middle = self.size // 2
-        side = middle - 1  # of each room
+        side = middle - 1  # the side of each room, without walls
         walls = walled(self.shape)
         walls[middle, :] = walls[:, middle] = WALL
-        begins = np.asarray([1, 1, middle + 1, middle + 1], np.int32)
-        along = begins + jax.vmap(pick, (0, None))(shares[:4], side)
-        down = np.asarray([True, False, True, False])
-        gaps = jnp.stack([jnp.where(down, along, middle), jnp.where(down, middle, along)], axis=1)
+        # One gap in each wall: in the upper, the left, the lower and the right part of the cross.
+        starts = np.asarray([1, 1, middle + 1, middle + 1], np.int32)
+        along = starts + jax.vmap(pick, (0, None))(shares[:4], side)
+        vertical = np.asarray([True, False, True, False])
+        gaps = jnp.stack(
+            [jnp.where(vertical, along, middle), jnp.where(vertical, middle, along)], axis=1
+        )
         objects = jnp.asarray(walls).at[gaps[:, 0], gaps[:, 1]].set(jnp.uint8(NOTHING))
-        place, goal = (
+        first, goal = (
             self._cell(number, gaps) for number in pick_two(shares[4:6], 4 * side**2 + 4)
         )
         objects = put(objects, GOAL, *goal)
-        turned = pick(shares[6], len(Direction)).astype(jnp.int8)
-        free, place = objects == NOTHING, place.astype(jnp.int8)
-        return Drawn(objects, *join_others(others_key, free, place, turned, num_agents))
+        direction = pick(shares[6], len(Direction)).astype(jnp.int8)
+        free, first = objects == NOTHING, first.astype(jnp.int8)
+        return Drawn(objects, *join_others(others_key, free, first, direction, num_agents))
 
     def _cell(self, number: Int32[Array, ""], gaps: Int32[Array, "4 2"]) -> Int32[Array, "2"]:
-        """The cells by number: first the cells of the rooms, and then the gaps."""
+        """The free cell with a number: first come the cells of the rooms, and then the gaps."""
         side = self.size // 2 - 1
         room, inside = jnp.divmod(number, side**2)
         corner = 1 + jnp.stack(jnp.divmod(room, 2)) * (side + 1)
