@@ -198,8 +198,8 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
 
 
 def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
-    """Makes or opens the study, in a journal in the folder or in a database, and enqueues the points
-    of a grid that it does not have yet.
+    """Makes or opens the study, in a journal in the folder or in a database, and enqueues the
+    points of a grid that it does not have yet.
     """
     optuna("logging").set_verbosity(logging.ERROR)
     pruners, storages = optuna("pruners"), optuna("storages")
