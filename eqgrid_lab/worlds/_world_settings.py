@@ -72,8 +72,8 @@ _RANGES = {
     "horizon": Horizon,
     "num_agents": NumAgents,
 }
-"""Ranges of settings of eqgrid's own worlds. Larger values would fill the memory, or the world would
-compile for too long.
+"""Ranges of settings of eqgrid's own worlds. Larger values would need too much memory or too much
+time to compile.
 """
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
