@@ -1,5 +1,5 @@
-"""Converts settings between dataclasses and tables, which settings files (TOML) and policy files
-store.
+"""Converts settings between dataclasses and tables, the form in which settings files (TOML) and
+policy files store them.
 
 Keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`.
 """
@@ -49,6 +49,7 @@ NOT_IN_FILE = (
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs"}
+"""Keys that are in every `config.toml` of a run."""
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
@@ -72,7 +73,7 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
 
 
 def _at_home(value: object) -> Any:
-    """A value of TOML with `expand_home` for every text in it."""
+    """Applies `expand_home` to every text in a value of TOML."""
     if isinstance(value, dict):
         return {key: _at_home(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -92,7 +93,7 @@ def fill(default: T, table: Table, prefix: str) -> T:
 
     - `default`: the dataclass.
     - `table`: values by the names of fields; a table for a field that is a dataclass.
-    - `prefix`: the name of the table in the file followed by a dot, or empty for the whole file.
+    - `prefix`: the name of the table in the file, followed by a dot; empty for the whole file.
 
     **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
     for an unknown key or a value of a wrong type.
@@ -144,12 +145,13 @@ _TYPE_NAMES: dict[Hint, str] = {
 
 P = TypeVar("P", bound=PolicySettings)
 TUNED = "tuned"
+"""The value of `--config` for the tuned settings of a kitchen."""
 SCRIPT = "script"
 """The key for the name of the user's own script that wrote a settings file."""
 
 
 def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
-    """The settings in a table, as `dump` writes it.
+    """Reads the settings from a table that `to_table` has returned.
 
     **Arguments:**
 
@@ -178,7 +180,7 @@ def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED)
 def world_from(
     table: Table, experiment: type[PolicySettings], named: Named = NOTHING_NAMED
 ) -> WorldSettings:
-    """The settings of the world in the content of a settings file; the other tables are ignored.
+    """Reads only the settings of the world from the content of a settings file.
 
     **Arguments:** as in `config_from`.
 
@@ -197,16 +199,16 @@ def world_name_in(table: Mapping[str, object]) -> str | None:
 
 
 def own_parts(table: Mapping[str, object]) -> dict[str, str]:
-    """The code of the user in the content of a settings file, by the flags that name it."""
+    """The names of the user's code in the content of a settings file, by flag."""
     world, network = world_name_in(table), table.get("network")
-    own = {"--network": network} if is_own(network) else {}
+    parts = {"--network": network} if is_own(network) else {}
     if is_own(world) and world.partition(":")[0] not in LIBRARIES:
-        own["--env.name"] = world
-    return own
+        parts["--env.name"] = world
+    return parts
 
 
 def _world_in(table: Table, default: WorldSettings, named: Named) -> WorldSettings:
-    """The default settings of the world that a table names, or `default` if it names none."""
+    """The default settings of the world that a table names; `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
     if name == default.name:
@@ -232,50 +234,51 @@ def load(
 
     - `path`: the file.
     - `experiment`: the class that a script defines. A file of another algorithm raises an error.
-    - `named`: what the command line names. A file that names other user code raises an error.
+    - `named`: the user's worlds and networks that the command line names. A file that names others
+        raises an error.
     - `network`: the network to use instead of the file's network, if any.
-    - `world`: the world to use instead of the file's world, if any. The settings of another world
-        in the file are left out, with a warning.
+    - `world`: the world to use instead of the file's world, if any. The file's settings for its own
+        world are then ignored, with a warning, unless both worlds are of other libraries.
 
     **Returns:** the settings of the file, with defaults for all others.
 
     **Raises:** `UsageError` when the file is missing, malformed or of another algorithm, or has an
     unknown key or a value of a wrong type, and when there is no such world.
     """
-    own = experiment.algorithm
+    algorithm = experiment.algorithm
     where = f"The settings file {str(path)!r}"
     if world is not None and ":" not in world:
-        world_settings(world)  # raises before the `try`, whose errors blame the file
+        world_settings(world)  # raises here, since errors inside the `try` are about the file
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
-        written_by = table.get("algorithm", own)
-        if written_by != own and written_by not in SHIPPED:
-            raise wrong("algorithm", written_by, repr(own))
-        if written_by != own:
+        written_by = table.get("algorithm", algorithm)
+        if written_by != algorithm and written_by not in SHIPPED:
+            raise wrong("algorithm", written_by, repr(algorithm))
+        if written_by != algorithm:
             command = command_of(shipped_script(written_by)).removeprefix("python ")
             raise UsageError(
                 f"is for {written_by}: use {command}, or remove the line 'algorithm' from it to "
-                f"train with {own}."
+                f"train with {algorithm}."
             )
-        in_file = world_name_in(table) or experiment().env.name
-        replaced = world not in (None, in_file)
-        # Settings carry over between worlds of other libraries, which share their fields.
-        foreign = all(str(x).partition(":")[0] in LIBRARIES for x in (world, in_file))
+        world_in_file = world_name_in(table) or experiment().env.name
+        replaced = world not in (None, world_in_file)
+        # All worlds of other libraries have the same fields, so their settings are kept.
+        foreign = all(str(x).partition(":")[0] in LIBRARIES for x in (world, world_in_file))
         kept = table.get("env", {}) if foreign else {}
-        dropped = replaced and "env" in table and not kept
+        ignored = replaced and "env" in table and not kept
         if replaced:
             table = {**table, "env": {**kept, "name": world}}
-        before = table.get("network")
-        if network not in (None, before) and (is_own(network) or is_own(before)):
+        in_file = table.get("network")
+        if network not in (None, in_file) and (is_own(network) or is_own(in_file)):
             table = {**table, "network": network}
             table.pop("network_settings", None)
         config = config_from(table, experiment, named)
         for name in table.get("partners", {}).get("networks", ()):
             check_named(name, named.networks, "network", "--partners.networks")
-        if dropped:
+        if ignored:
             warn(
-                f"{where} has settings of the world {in_file!r:.60}, which are ignored, since "
-                f"--env.name is {world!r:.60}."
+                f"{where} has settings of the world {world_in_file!r:.60}, which are ignored, "
+                f"since --env.name is {world!r:.60}."
             )
         return config
     except UsageError as error:
@@ -283,10 +286,11 @@ def load(
 
 
 def is_written_by_a_run(path: Path) -> bool:
-    """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
+    """Whether a file is a `config.toml` of a run: it has all settings of its algorithm, and no
+    others.
 
-    The settings of a custom script or of a world of the user are not known here, so only some
-    common ones are checked.
+    The settings of a custom script or of a world of the user are not known here, so only the
+    presence of some common settings is checked.
     """
     try:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
@@ -294,22 +298,22 @@ def is_written_by_a_run(path: Path) -> bool:
             return False
         if SCRIPT in table or own_parts(table):
             return table.keys() >= _COMMON
-        own = table["algorithm"]
-        return own in SHIPPED and to_table(config_from(table, shipped_script(own))) == table
+        name = table["algorithm"]
+        return name in SHIPPED and to_table(config_from(table, shipped_script(name))) == table
     except UsageError:
         return False
 
 
 def own_flags(config: PolicySettings) -> str:
-    """The flags with which a command line names the code of the user in the settings of a run,
-    each with a leading space; empty if there is none.
+    """The flags that name the code of the user in the settings of a run, as part of a command line,
+    each with a leading space; empty if there is no such code.
     """
-    own = own_parts(to_table(config))
-    return "".join(f" {flag} {name}" for flag, name in own.items())
+    parts = own_parts(to_table(config))
+    return "".join(f" {flag} {name}" for flag, name in parts.items())
 
 
 def _in_toml(value: Any) -> Any:
-    """Tables in place of dataclasses, without `None`, and lists in place of tuples."""
+    """A value with tables in place of dataclasses, lists in place of tuples, and no `None`."""
     if dataclasses.is_dataclass(value):
         return {name: _in_toml(x) for name, x in values_of(value).items() if x is not None}
     return [_in_toml(x) for x in value] if isinstance(value, tuple | list) else value
@@ -319,8 +323,8 @@ def to_table(config: PolicySettings) -> Table:
     """The settings as `config.toml`, checkpoints and policy files store them; `config_from` reads
     them back.
 
-    Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
-    process, such as `--out` and `--resume`.
+    Settings that are `None` are left out, since TOML cannot represent `None`. Settings of one call,
+    such as `--out` and `--resume`, are left out, too.
     """
     table: Table = _in_toml(config)
     for name in NOT_IN_FILE:
@@ -338,7 +342,7 @@ def to_table(config: PolicySettings) -> Table:
 
 
 def dump(config: PolicySettings) -> str:
-    """The text of a settings file with all settings, `to_table`, which `load` reads back.
+    """The text of a settings file: `to_table` as TOML. `load` reads it back.
 
     **Raises:** `UsageError` when `load` would reject the file.
     """
