@@ -140,7 +140,7 @@ def read_policy(
         with as_usage_error("--layout cannot be used: the world ", UsageError):
             used = config_from(settings, experiment, named)
     if policy is None:  # the custom script builds the networks, which the file does not describe
-        buildable = used if files else config  # without a layout file, which must not be opened
+        buildable = used if files else config  # a layout file of the policy is not opened
         assert isinstance(buildable, Experiment)
         with as_usage_error():
             env = buildable.eval_env(buildable.env.build(train=False), 1)
