@@ -1,4 +1,4 @@
-"""The settings of a script that clones people, such as `experiments/bc.py`, and the recorded games."""
+"""The settings of a script that clones people, such as `experiments/bc.py`, and recorded games."""
 
 import abc
 import dataclasses
