@@ -166,8 +166,8 @@ def settings_of(
 
     A flag has one of these types: `int`, `float`, `bool`, `str`, a `Literal`, a tuple or sequence
     of these, or one of these or `None`. A parameter with the hint of an array becomes a number if
-    its default is a number, and of a union such as `str | Path`, the flag has the simple type.
-    Other parameters are left out, and keep their defaults.
+    its default is a number. A parameter with a union, such as `str | Path`, becomes a flag with the
+    simple type. Other parameters are left out, and keep their defaults.
 
     **Arguments:**
 

@@ -284,14 +284,14 @@ class Members:
                     title = escape(f"{stage.name!r}: {stage.end}")
                     console.print(f"{number}, {title}", highlight=False)
                 evaluators = members._evaluators(rows)
+                hooks = members._hooks(evaluators, loggers, failures)
+                if prune is not None:
+                    hooks.append(Prune(prune, evaluators))
                 # The latest state of several runs is saved in one checkpoint.
                 keep = [] if self.alone else [KeepState(members, evaluators, failures)]
-                hooks = [
-                    *members._hooks(evaluators, loggers, failures),
-                    *([] if prune is None else [Prune(prune, evaluators)]),
-                    *(*keep, *profile, functools.partial(show_sum, display, len(self.runs))),
-                    functools.partial(check_time, whole.process, whole.config.max_hours),
-                ]
+                hooks += [*keep, *profile, functools.partial(show_sum, display, len(self.runs))]
+                check = functools.partial(check_time, whole.process, whole.config.max_hours)
+                hooks.append(check)
                 ended = None if previous else position.get("ended")
                 before = None if previous is None else previous.progress
                 progress = members._train_stage(evaluators, hooks, rows, ended, before)

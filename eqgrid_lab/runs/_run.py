@@ -105,7 +105,10 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
 
 
 def _plan(stage: Stage) -> Plan:
-    """**Raises:** `UsageError` when the settings cannot be built."""
+    """Makes the plan of one stage.
+
+    **Raises:** `UsageError` when the settings cannot be built.
+    """
     config = stage.config
     with as_usage_error():
         # Layout files are read only here, so that the stored layout is the one used in training.

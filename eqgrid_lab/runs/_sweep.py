@@ -60,6 +60,11 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
+_BATCH = "batch"
+"""The attribute of a trial that names its batch: the `_place` of the process that took the batch,
+and the number of points that had begun before it.
+"""
+
 
 @final
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +164,7 @@ def run_sweep(config: Experiment, process: Process) -> int:
     lengths = [(config.total_steps, plan[0]) for plan in plans]
     print_preparations(console, config, keep_compiled_programs(), lengths, " of each run")
     try:
-        _search(search)
+        _train_all(search)
     except (Stopped, StopTraining) as error:
         stop_reason = process.stop_reason() or str(error)
     with locked(folder, seconds=60):
@@ -185,8 +190,8 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
     with made_folder(folder.name, folder), locked(folder, seconds=60), writing_into(folder):
         has_content = names_in(folder) - {"journal.log", "journal.log.lock"}
         for path, text in ((folder / name, text.encode()) for name, text in files.items()):
-            own = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
-            if has_content and not own:
+            is_same = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
+            if has_content and not is_same:
                 raise UsageError(
                     f"The folder {str(folder)!r} does not contain this sweep with these settings "
                     "and files: repeat the command that started it, or choose another --out."
@@ -222,6 +227,7 @@ def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
         )
         checksum = hashlib.sha256(json.dumps(files).encode()).hexdigest()
         if study.user_attrs.get("sweep", checksum) != checksum:
+            # The handler below makes a sentence of it.
             raise UsageError(f"it contains a different sweep with the name {study.study_name!r}")
         study.set_user_attr("sweep", checksum)
         if sweep.sampler == "grid":  # a process may have been killed while it enqueued them
@@ -237,7 +243,7 @@ def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
     return study
 
 
-def _search(search: Search) -> None:
+def _train_all(search: Search) -> None:
     """Trains batches of points until there are no more."""
     while True:
         search.process.check()
@@ -286,12 +292,6 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
         return points if number > 0 else None
 
 
-_BATCH = "batch"
-"""The attribute of a trial that names its batch: the `_place` of the process that took the batch,
-and the number of points that had begun before it.
-"""
-
-
 def _place(search: Search) -> str:
     """The host and the folder of this process."""
     return f"{platform.node()}:{search.folder.resolve()}"
@@ -305,11 +305,11 @@ def _left_behind(
     """
     points, batch = [], None
     for trial in trials:
-        # A process may have been killed between asking for a point and setting its batch. In a
-        # journal, such a trial is lost, because this process locks the folder of the sweep. In a
-        # database, another host may be about to set the batch.
-        lost = "" if search.sweep.storage else f"{_place(search)}:{trial.number}"
-        batch_of_trial = trial.user_attrs.get(_BATCH, lost)
+        # A process that was killed after `ask` may have left a trial without a batch. In a journal,
+        # this process takes it: no other process can be asking, since the folder is locked. In a
+        # database, another host may be about to set the batch, so the trial is skipped.
+        default = "" if search.sweep.storage else f"{_place(search)}:{trial.number}"
+        batch_of_trial = trial.user_attrs.get(_BATCH, default)
         if trial.state.name != "RUNNING" or not batch_of_trial.startswith(f"{_place(search)}:"):
             continue  # it has ended, or its folder is on another host
         if batch not in (None, batch_of_trial):
@@ -395,8 +395,8 @@ def _without_leaves(config: Experiment) -> Experiment:
     hints = typing.get_type_hints(PPO)
     leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
     ppo = dataclasses.replace(config.ppo, **leaves)
-    own = {name: getattr(type(config), name) for name in config.in_one_program}
-    return dataclasses.replace(config, seed=0, ppo=ppo, **own)
+    of_script = {name: getattr(type(config), name) for name in config.in_one_program}
+    return dataclasses.replace(config, seed=0, ppo=ppo, **of_script)
 
 
 def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
