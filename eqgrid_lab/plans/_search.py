@@ -366,6 +366,7 @@ def _as_integers(hashes: UInt32[Array, "*batch 2"]) -> UInt64[np.ndarray, "*batc
 
 
 def _take(worlds: World, lanes: Int[np.ndarray, " lanes"]) -> World:
+    """The states at several lanes, which are indices into a batch."""
     return jax.tree.map(lambda x: np.asarray(x)[lanes], worlds)
 
 

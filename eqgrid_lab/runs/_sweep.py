@@ -283,7 +283,7 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
         number = min(left, search.sweep.size() - begun, search.sweep.at_once)
         search.study.sampler = _sampler(search.sweep, begun)
         for _ in range(number):
-            trial = search.study.ask()
+            trial = search.study.ask()  # for an enqueued point, if the sampler is a grid
             trial.set_user_attr(_BATCH, f"{_place(search)}:{begun}")
             point = _point(search, trial)
             if point is not None:

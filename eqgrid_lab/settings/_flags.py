@@ -26,6 +26,7 @@ T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
 """The largest seed of a JAX key."""
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
+_FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
 _SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # the range of normal 32-bit floats
 _DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
 """The ranges of fields that have no annotated range."""
@@ -66,7 +67,6 @@ def _groups(args: Sequence[str]) -> list[tuple[str, list[str], list[str]]]:
     return groups
 
 
-_FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
 _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
 
 

@@ -84,7 +84,7 @@ NAME_OF_WORLD = tyro.conf.arg(
 )
 """The help of `--env.name`."""
 _TRAIN = "train"
-"""The parameter of a constructor that says whether the world is for training or for evaluation."""
+"""The parameter of a constructor that is true for training and false for evaluation."""
 
 
 class WorldSettings:
@@ -103,7 +103,7 @@ class WorldSettings:
     normalize_observation: bool = False
     normalize_reward: bool = False
     facts: ClassVar[World]
-    """What cannot be read from the constructor."""
+    """Facts that cannot be read from the constructor."""
     only_in_training: ClassVar[tuple[str, ...]] = ("random_starts",)
     """The names of settings that affect only training."""
     _constructor: ClassVar[Callable[..., AbstractEnv]]
@@ -237,7 +237,7 @@ class WorldSettings:
         return self.facts.remarks(self)
 
     def obstacle(self) -> str | None:
-        """The reason for which no reward can be obtained, if there is one."""
+        """The reason why no reward can be obtained, if there is one."""
         return None
 
     def check(self) -> None:
@@ -287,7 +287,10 @@ class WorldSettings:
         return self.generated.build(self)
 
     def build_named(self, *, train: bool) -> AbstractEnv:
-        """Builds the world in its named layout. **Arguments** and **Raises:** as `build`."""
+        """Builds the world in its layout, which is not generated.
+
+        **Arguments** and **Raises:** as in `build`.
+        """
         return self.build_in(self.layout, train=train)
 
     def build_in(self, layout: Layout | str | None, *, train: bool) -> AbstractEnv:
@@ -358,7 +361,7 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
 
     - `name`: the name of the world.
     - `constructor`: the class or function that builds it.
-    - `facts`: what cannot be read from its signature.
+    - `facts`: facts that cannot be read from the constructor.
 
     **Raises:** `UsageError` as in `settings_of`.
     """
