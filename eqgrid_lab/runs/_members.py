@@ -297,10 +297,10 @@ class Members:
                 progress = members._train_stage(evaluators, hooks, rows, ended, before)
                 for hook in keep if progress.metrics is not None else ():
                     hook.save(progress)
-                if before is not None and progress.updates == before.updates:
+                if previous is not None and progress.updates == previous.progress.updates:
                     # The run was stopped before the first block of this stage, so it ends in the
                     # previous one.
-                    stopped = dataclasses.replace(before, stopped=progress.stopped)
+                    stopped = dataclasses.replace(previous.progress, stopped=progress.stopped)
                     return previous._replace(progress=stopped)
                 trained = Trained(members, progress, evaluators, failures)
                 if progress.measured:  # all processes have the rows of the first one
