@@ -54,7 +54,7 @@ class Log:
         self.totals = totals or {}
 
     def __call__(self, progress: TrainProgress) -> None:
-        device = jax.local_devices()[0].memory_stats()  # `None` on a CPU
+        device = jax.local_devices()[0].memory_stats()  # `None` on a CPU: use the process
         memory = device["bytes_in_use"] if device else psutil.Process().memory_info().rss
         row = {
             "update": progress.updates,

@@ -310,7 +310,7 @@ class Members:
                     return trained
                 what = f"stage {members.whole.number + 1}: {reason}"
                 console.print(f"{what}, after {progress.env_steps:,} steps", highlight=False)
-                # The stage was stopped at its end, which is no reason to stop the run.
+                # The end of the stage stopped training, but does not stop the run.
                 trained = trained._replace(progress=dataclasses.replace(progress, stopped=None))
                 all_made = progress.updates == members.whole.plan.num_updates
                 if all_made or members.whole.is_last_stage:
@@ -355,7 +355,7 @@ class Members:
 
         **Arguments:**
 
-        - `rows`: the last evaluation of each run, from which the steps of the stage are counted on.
+        - `rows`: the last evaluation of each run, with its steps and gate passes in the stage.
         """
         plan, evaluators = self.whole.plan, []
         for run, row in zip(self.runs, rows, strict=True):
