@@ -1,22 +1,26 @@
-"""Finds out first whether the package `agents` is ours, since others install one of that name."""
+"""Checks that the package `agents` is eqgrid's: other projects also install one of this name.
+
+`eqgrid_lab` imports this module first, because the check runs on import.
+"""
 
 import importlib.util
 from pathlib import Path
 
-_OURS = '"""Agents that learn:'  # how `agents/__init__.py` begins
+_BEGINNING = '"""Agents that learn:'
+"""The beginning of eqgrid's `agents/__init__.py`."""
 
 
 def _check() -> None:
     """**Raises:** `SystemExit` with one sentence when the package `agents` is not eqgrid's."""
-    found = importlib.util.find_spec("agents")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("agents")
+    if spec is None or spec.origin is None:
         raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
-    if not Path(found.origin).read_text(encoding="utf-8").startswith(_OURS):
+    if not Path(spec.origin).read_text(encoding="utf-8").startswith(_BEGINNING):
         raise SystemExit(
-            f"{found.origin} does not belong to eqgrid: openai-agents also installs a package "
+            f"{spec.origin} does not belong to eqgrid: openai-agents also installs a package "
             "'agents'. Install eqgrid in a separate environment, or eqgrid-core in this "
             "environment."
         )
 
 
-_check()  # before anything imports `agents`
+_check()

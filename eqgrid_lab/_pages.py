@@ -47,7 +47,7 @@ COMMANDS = {
         "layouts": "Generate layouts, and draw them.",
     },
 }
-"""All other commands, without `eqgrid-`, each with its purpose."""
+"""All commands except `eqgrid`, by topic: their names without `eqgrid-`, and their purposes."""
 SCRIPTS = {
     "ippo": "ippo.py",
     "mappo": "mappo.py",
@@ -63,24 +63,28 @@ SCRIPTS = {
     "layouts": "layouts.py",
     "strangers": "heldout/strangers.py",
 }
-"""The commands that run a script of `experiments/`, each with the path of the script."""
+"""The paths of the scripts in `experiments/` that commands run, by command."""
 
 
 def eqgrid() -> None:
-    """Lists all commands, runs one of them, as in `eqgrid report runs`, or copies a script to a new
-    file: `eqgrid new ippo my_ippo.py`.
+    """Lists all commands, runs a command, as in `eqgrid report runs`, or copies a script to a new
+    file, as in `eqgrid new ippo my_ippo.py`.
     """
     commands = entry_points(group="console_scripts")
     name = f"eqgrid-{sys.argv[1]}" if len(sys.argv) > 1 else ""
     if name not in commands.names:
         run_command(_list_or_copy, "nothing was written")
     else:
+        # The command then reads its name and its flags as if it had been called directly.
         sys.argv[:2] = sys.orig_argv[:2] = [name]
         commands[name].load()()
 
 
 def _list_or_copy(args: Sequence[str]) -> None:
-    """**Raises:** `UsageError` for wrong arguments, and `OSError` when a file cannot be written."""
+    """Prints the list of commands, or copies a script.
+
+    **Raises:** `UsageError` for wrong arguments, and `OSError` when a file cannot be written.
+    """
     copies = f"eqgrid new SCRIPT FILE.py copies a script, one of {', '.join(COPIED)}."
     if tuple(args) in ((), ("-h",), ("--help",)):
         for topic, commands in COMMANDS.items():
@@ -100,6 +104,6 @@ def _list_or_copy(args: Sequence[str]) -> None:
 
 
 def run_script() -> None:
-    """Runs the script of `experiments/` after which the called command is named."""
+    """Runs the script of `experiments/` that belongs to the called command."""
     sys.argv[0] = str(shipped(SCRIPTS[Path(sys.argv[0]).stem.removeprefix("eqgrid-")]))
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,4 +1,4 @@
-"""What every part of the program needs: errors, processes, names of files, classes by name."""
+"""Shared by all parts of the program: errors, processes, file names, and imports of user code."""
 
 from ._command import (
     NOTHING_LEARNED as NOTHING_LEARNED,

@@ -1,4 +1,6 @@
-"""Shared parts of command lines: the clock, the cache, streams, signals, errors and exit codes."""
+"""Shared parts of commands: the clock, the compilation cache, output streams, signals, errors and
+exit codes.
+"""
 
 import contextlib
 import gc
@@ -22,7 +24,7 @@ from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
 from ._errors import RunError, UsageError, print_error, system_error
 
-_MAX_BYTES = 2**30
+_MAX_CACHE_BYTES = 2**30
 
 
 def keep_compiled_programs() -> str:
@@ -32,7 +34,7 @@ def keep_compiled_programs() -> str:
     that they disable stays disabled. When the folder is full, the least recently used programs
     are removed first.
 
-    **Returns:** a message that says where compiled programs are kept, or why they are not.
+    **Returns:** a message with the folder of the cache, or the reason why there is no cache.
     """
     # The attributes of `jax.config` have no type annotations.
     settings: Any = jax.config
@@ -51,7 +53,7 @@ def keep_compiled_programs() -> str:
         except OSError as error:
             return f"compiled programs are not cached: {folder} cannot be used ({error.strerror})"
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_compilation_cache_max_size", _MAX_BYTES)
+        jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
@@ -62,8 +64,8 @@ _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(sign
 
 
 class Stopped(Exception):
-    """Raised at the next point where the program can safely end after a signal. Its message is the
-    name of the signal.
+    """Raised by `Process.check` after a signal, at a point where the program can safely end. The
+    message is the name of the signal.
     """
 
 
@@ -71,13 +73,14 @@ class Stopped(Exception):
 class Process:
     """The running process: its clock, and the stop signals that it has received.
 
-    Signal handlers never raise: an exception between two arbitrary instructions could be swallowed
+    Until `begin` is called, the first signal ends the process at once. Afterwards, signals are
+    recorded, and the program checks for them where it can safely end. The signal handler then
+    raises no exception, because an exception between two arbitrary instructions could be swallowed
     by a callback of the garbage collector, print a traceback, or leave a library in an inconsistent
-    state. Until `begin` is called, the first signal ends the process at once; afterwards signals
-    are recorded, and the program checks for them where it can safely end.
+    state.
 
     In a notebook, an interactive interpreter or a thread, the process is shared with other code.
-    Signal handlers and output streams are then restored by `close`, a signal before `begin` raises
+    `close` then restores signal handlers and output streams, a signal before `begin` raises
     `KeyboardInterrupt`, and a thread receives no signals.
     """
 
@@ -87,9 +90,9 @@ class Process:
         - `message`: printed when a signal ends the process before `begin`.
         """
         self.message = message
-        # Interactive interpreters, such as those of notebooks, have a prompt.
-        self.is_shared = hasattr(sys, "ps1") or bool(sys.flags.interactive)
-        self.is_shared = self.is_shared or not _in_main_thread()
+        # Interactive interpreters, also in notebooks, have the prompt `sys.ps1`.
+        is_interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+        self.is_shared = is_interactive or not _in_main_thread()
         self.started = time.perf_counter()
         self.first: int | None = None
         self.count, self._count_at_end = 0, 0
@@ -106,7 +109,7 @@ class Process:
         - `message`: printed when a signal ends the process before `begin`.
         """
         process = cls(message)
-        if not process.is_shared:  # the clock counts the imports, too, which came before this line
+        if not process.is_shared:  # the clock includes the imports before this line
             process.started -= max(0.0, time.time() - psutil.Process().create_time())
         # Silences the log messages of matplotlib and XLA.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -116,9 +119,9 @@ class Process:
             os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
             if not os.environ.get("EQGRID_TRACEBACK"):
                 sys.excepthook = lambda _, error, __: print_error(unforeseen(error), 1)
-            gc.freeze()  # imported modules are never freed: the collector need not scan them
-        # Standard streams may be closed. The next opened file would get the number of such a
-        # stream, and output would go to it.
+            gc.freeze()  # imported modules are never freed, so the collector need not scan them
+        # If a standard stream is closed, the next opened file would get its number, and would
+        # receive the output.
         for number in range(3):
             try:
                 os.fstat(number)
@@ -136,17 +139,18 @@ class Process:
         return process
 
     def close(self) -> None:
-        """Restores signal handlers and output streams where the process is shared."""
+        """Restores signal handlers and output streams if the process is shared."""
         if not self.is_shared:
             return
         for number, before in self._before.items():
-            signal.signal(number, before or signal.SIG_DFL)  # `None` for a handler in C
+            # A handler that C code has installed is `None`, and cannot be restored.
+            signal.signal(number, before or signal.SIG_DFL)
         if self._streams is not None:
             sys.stdout, sys.stderr = self._streams
 
     def seconds(self) -> float:
-        """Seconds since the operating system started the process, imports included, or since the
-        program started if the process is shared.
+        """Seconds since the operating system started the process, including imports. In a shared
+        process, seconds since the program started.
         """
         return time.perf_counter() - self.started
 
@@ -156,10 +160,8 @@ class Process:
 
     @contextlib.contextmanager
     def with_default_signals(self) -> Iterator[None]:
-        """Restores the default signal handlers inside the context.
-
-        It is for calls that block and cannot be interrupted: a signal then ends the process at
-        once.
+        """Context manager with the default signal handlers, so that a signal ends the process at
+        once. It is for calls that block and cannot be interrupted.
         """
         for number in self._before:
             signal.signal(number, signal.SIG_DFL)
@@ -185,7 +187,7 @@ class Process:
 
     @property
     def interrupted_again(self) -> bool:
-        """Whether a signal arrived after `training_ended`, so that remaining work is skipped."""
+        """Whether a signal arrived after `training_ended`. The remaining work is then skipped."""
         return self.count > self._count_at_end
 
     @property
@@ -194,9 +196,9 @@ class Process:
         return 128 + (self.first or signal.SIGINT)
 
     def finish(self, code: int) -> None:
-        """Ends the process with an exit code; signals that arrive from now on are ignored.
+        """Ends the process with an exit code, and ignores further signals.
 
-        Where the process is shared, it calls `close` instead, and returns if the code is 0.
+        In a shared process, it calls `close` instead, and returns if the code is 0.
         """
         self.close()
         if self.is_shared and code == 0:
@@ -304,21 +306,19 @@ def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
 
 
 def unforeseen(error: BaseException) -> str:
-    """The one-line message for an unexpected error, such as one about an environment variable."""
+    """The one-line message for an unexpected error, such as an invalid environment variable."""
     line = next(iter(str(error).splitlines()), "")
     return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
 
 
 def _exit_at_once(code: int) -> None:
-    """Ends the process. A normal exit would wait for XLA's compile threads, which cannot be
-    interrupted.
-    """
+    """Ends the process without waiting for XLA's compile threads, which cannot be interrupted."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     settings: Any = jax.config
     if settings.jax_compilation_cache_dir is not None:
-        # Hold the lock of the cache, so that no thread is killed in the middle of a write.
+        # While this thread holds the lock of the cache, no other thread is writing to it.
         lock = FileLock(Path(settings.jax_compilation_cache_dir, ".lockfile"))
         with contextlib.suppress(OSError, Timeout):
             lock.acquire(timeout=2)
@@ -326,15 +326,14 @@ def _exit_at_once(code: int) -> None:
 
 
 def _in_main_thread() -> bool:
-    """Whether this is the main thread: Python allows signal handlers only there."""
+    """Whether this is the main thread, the only one in which Python allows signal handlers."""
     return threading.current_thread() is threading.main_thread()
 
 
 @final
 class _Output:
-    """A stream that discards output which cannot be written.
-
-    A run thus continues when its terminal is closed or the disk of its log is full.
+    """A stream that discards output which cannot be written, so that a run continues when its
+    terminal is closed or the disk of its log is full.
     """
 
     def __init__(self, stream: TextIO):
@@ -363,8 +362,8 @@ class _Output:
         return getattr(self._stream, name)
 
     def _silence(self) -> None:
-        """Redirects the stream to the null device if it has a file descriptor. For other streams,
-        `write` discards each failed output.
+        """Redirects the stream to the null device, if it has a file descriptor. For other streams,
+        every later `write` fails again, and its output is discarded.
         """
         with contextlib.suppress(OSError, AttributeError):
             number = self._stream.fileno()

@@ -1,7 +1,7 @@
-"""Training one run with several processes, on one host or on many.
+"""Training one run with several processes, on one host or on several hosts.
 
-All of them run the same program. Process 0 also evaluates, writes all files and prints; the others
-only train, and end with its exit code.
+All processes run the same program. Process 0 also evaluates, writes all files and prints. The other
+processes only train, and end with the exit code of process 0.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from ._errors import RunError, UsageError, print_error, reason
 from ._named import Table
 
 BY_HAND = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
-"""The environment variables that identify the processes where no job scheduler does."""
+"""The environment variables that identify the processes if no job scheduler does."""
 
 _WAIT = 300
 """How long processes wait for the others to start, in seconds."""
@@ -33,16 +33,16 @@ _HEARTBEAT = 60
 
 
 def together(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
-    """Connects to the other processes of a run, and runs a program in step with them.
+    """Connects to the other processes of a run, and runs a program together with them.
 
-    If another process is lost, this one exits at once.
+    If another process is lost, this process exits at once.
 
     **Arguments:**
 
     - `process`: this process, with the signals it has received.
     - `settings`: a text that must be the same in all processes.
     - `work`: the program. If it raises one of the `FORESEEN` errors, it ends in all processes.
-    - `memory`: the flags that decide how much memory it needs, for an error message.
+    - `memory`: the flags to lower when memory runs out, for the error message.
 
     **Returns:** the exit code of process 0, or of the first process that failed.
 
@@ -50,26 +50,28 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
     connect.
     """
     _join(process)
-    if not is_first():  # libraries print their connections, too
+    if not is_first():
+        # Only process 0 prints. The file descriptor is redirected, since libraries in C print, too.
         sys.stdout.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
-        code = _end_alike(process, settings, work, memory)
+        code = _run_and_agree(process, settings, work, memory)
     except BaseException as error:  # the other processes may be waiting for this one
-        _leave(error)
+        _abort(error)
     jax.distributed.shutdown()
     return code
 
 
-def _end_alike(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
+def _run_and_agree(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
+    """Runs the program. All processes return the same exit code, also if one of them fails."""
     try:
         try:
-            every = gather(settings)
-            for number, other in enumerate(every):
-                if other != every[0]:
+            settings_of_all = gather(settings)
+            for number, theirs in enumerate(settings_of_all):
+                if theirs != settings_of_all[0]:
                     raise UsageError(
-                        f"Process {number} of {len(every)} and process 0 have different settings: "
-                        "start all processes with the same command line."
+                        f"Process {number} of {len(settings_of_all)} and process 0 have different "
+                        "settings: start all processes with the same command line."
                     )
             return gather(work())[0]
         except FORESEEN as error:
@@ -77,13 +79,15 @@ def _end_alike(process: Process, settings: str, work: Callable[[], int], memory:
     except ProcessFailed as failed:
         sentence, code = failed.about
         if is_first():
-            others = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
-            print_error(others + sentence, code)
+            name = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
+            print_error(name + sentence, code)
         return code
 
 
-def _leave(error: BaseException) -> NoReturn:
-    """Ends this process at once; the others detect that by its missing heartbeat."""
+def _abort(error: BaseException) -> NoReturn:
+    """Prints an error, and ends this process at once. The other processes detect its end by the
+    missing heartbeat.
+    """
     who = f"process {jax.process_index()} of {jax.process_count()}"
     line = next(iter(str(error).splitlines()), "")
     if os.environ.get("EQGRID_TRACEBACK"):
@@ -100,23 +104,25 @@ def _leave(error: BaseException) -> NoReturn:
         print_error(f"{who}: {unforeseen(error)}", 1)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(1)  # a normal exit would wait for the others
+    os._exit(1)  # a normal exit would wait for the other processes
 
 
 def _join(process: Process) -> None:
     """Connects to the other processes.
 
-    **Raises:** `UsageError` when they cannot be identified, `RunError` when it cannot connect.
+    **Raises:** `UsageError` when the processes cannot be identified, `RunError` when this process
+    cannot connect.
     """
     # jax's own SIGTERM handler would replace ours.
     jax.config.update("jax_enable_preemption_service", False)
     known = _known_by_hand()
     try:
-        with process.with_default_signals(), _patience(), warnings.catch_warnings():
+        with process.with_default_signals(), _time_limit(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # jax warns if the library for Kubernetes is missing
             jax.distributed.initialize(
                 **known,
-                initialization_timeout=2 * _WAIT,  # jax's own timeout prints many lines
+                # Longer than `_time_limit`, since jax's own timeout prints many lines.
+                initialization_timeout=2 * _WAIT,
                 heartbeat_timeout_seconds=_HEARTBEAT,
             )
     except ValueError as error:
@@ -131,7 +137,8 @@ def _join(process: Process) -> None:
 
 
 def _known_by_hand() -> Table:
-    """The arguments of `jax.distributed.initialize` that environment variables set.
+    """The arguments of `jax.distributed.initialize` from environment variables; empty if they are
+    not set.
 
     **Raises:** `UsageError` when the variables are incomplete or invalid, or the port is taken.
     """
@@ -165,9 +172,9 @@ def _known_by_hand() -> Table:
 
 
 @contextlib.contextmanager
-def _patience() -> Iterator[None]:
-    """Ends the process if the others do not connect in time: jax cannot be interrupted while it
-    waits for them.
+def _time_limit() -> Iterator[None]:
+    """Context manager that ends the process after `_WAIT` seconds: jax cannot be interrupted while
+    it waits for the other processes.
     """
 
     def give_up() -> None:

@@ -20,7 +20,9 @@ class RunError(Exception):
 
 
 class PictureError(RunError):
-    """A figure cannot be drawn without matplotlib, or a video of a world of the user."""
+    """A figure cannot be drawn, since matplotlib is missing, or the world of the user cannot be
+    drawn in a video.
+    """
 
 
 @contextmanager
@@ -32,9 +34,9 @@ def as_usage_error(
     **Arguments:**
 
     - `before`: a text to put in front of the error's message.
-    - `of`: the type, or the types, of errors to turn into a `UsageError`.
+    - `of`: the type or types of errors to turn into a `UsageError`.
 
-    **Raises:** `UsageError` when an error of this type is raised inside.
+    **Raises:** `UsageError` when an error of such a type is raised inside.
     """
     try:
         yield
@@ -54,7 +56,7 @@ def warn(sentence: str) -> None:
 
 
 def _one_line(sentence: str) -> str:
-    """Escapes line breaks and other control characters, which names of files may have."""
+    """Escapes line breaks and other control characters, which names of files may contain."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], sentence)
 
 
@@ -71,10 +73,10 @@ def system_error(error: OSError) -> str:
 
 @final
 class Failures:
-    """Collects the files that cannot be written, so that they do not stop the run.
+    """Collects the files that cannot be written, so that such failures do not stop the run.
 
-    The first failure to write a file prints a warning. Later writes are tried as usual, and files
-    whose last write failed are reported as errors at the end.
+    The first failure to write a file prints a warning. The run still tries later writes of the
+    file. At the end, `report` prints the files whose last write failed.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
-"""Code of the user that a command line names as MODULE:NAME, and settings from its signature.
+"""Imports code of the user that a command line names as MODULE:NAME, and makes settings from the
+signatures of functions.
 
-A module is imported only if the command line itself names it. A settings file, a policy or a folder
-that names it is not enough, since these may come from someone else.
+A module is imported only if the command line itself names it. A name in a settings file, a policy
+or a folder is not enough, since these may come from someone else.
 """
 
 import contextlib
@@ -31,21 +32,21 @@ _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 T = TypeVar("T")
 _SCALARS = (bool, int, float, str)
 DIFFERENT = "different"
-"""Annotation of a field with several values, such as names, none of which may be given twice."""
+"""Annotation of a field with several values, such as names, which must all be different."""
 
 
 class NotNamed(UsageError):
-    """A file names code of the user that the command line does not name."""
+    """A file contains the name of code of the user that the command line does not name."""
 
 
 @final
 class Named(NamedTuple):
-    """The code of the user that a command line names, each as `MODULE:NAME`.
+    """The names of the code of the user on a command line, each as `MODULE:NAME`.
 
     **Arguments:**
 
     - `worlds`: functions or classes that build worlds, from `--env.name`.
-    - `networks`: classes of networks, from `--network`.
+    - `networks`: classes of networks, from `--network` and `--partners.networks`.
     """
 
     worlds: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ def check_named(name: str, known: Collection[str], what: str, flag: str) -> None
 
     - `name`: the name in a file.
     - `known`: the names on the command line.
-    - `what`: what it is, such as `"world"`.
+    - `what`: the kind of code, such as `"world"`.
     - `flag`: the flag with which the command line names it.
 
     **Raises:** `NotNamed` with a predicate, to which the caller prepends the name of the file.
@@ -87,7 +88,7 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
     - `name`: its name on the command line, as `MODULE:NAME`.
     - `flag`: the flag, for messages.
 
-    **Raises:** `UsageError` when there is no such module, or nothing in it that can be called.
+    **Raises:** `UsageError` when the module cannot be imported, or has no such function or class.
     """
     module_name, _, attribute = name.partition(":")
     try:
@@ -103,8 +104,8 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
         raise UsageError(f"{flag} {name}: its module cannot be imported: {said(error)}") from error
     found = getattr(module, attribute, None)
     if found is None:
-        own = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]
-        hint = did_you_mean(attribute, own)
+        public = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]
+        hint = did_you_mean(attribute, public)
         place = getattr(module, "__file__", None) or "which is built in"
         raise UsageError(f"{flag} {name}: its module ({place}) has no {attribute!r}{hint}")
     if not callable(found):
@@ -117,9 +118,10 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def folder_first(folder: str) -> Iterator[None]:
-    """Context manager in which modules of a folder are found before installed ones.
+    """Context manager in which modules of a folder take precedence over installed modules.
 
-    Afterwards they are found after installed ones, so that no library imports them by mistake.
+    Afterwards, installed modules take precedence, so that no library imports a module of the folder
+    by mistake.
 
     **Arguments:**
 
@@ -136,12 +138,12 @@ def folder_first(folder: str) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """What an exception says that code of the user or of another library raised, as the end of a
-    sentence.
+    """The message of an exception from code of the user or of another library, as the end of a
+    sentence. The type of an unusual exception is included.
     """
     words = str(error).strip().partition("\n")[0]
-    plain = isinstance(error, ValueError | ImportError | TypeError) and words
-    return (words if plain else f"{type(error).__name__} {words}".strip()).rstrip(".") + "."
+    is_usual = isinstance(error, ValueError | ImportError | TypeError) and words
+    return (words if is_usual else f"{type(error).__name__} {words}".strip()).rstrip(".") + "."
 
 
 @final
@@ -162,17 +164,17 @@ def settings_of(
 ) -> list[Setting]:
     """The parameters of a function or a class that become flags.
 
-    The flags have simple types: `int`, `float`, `bool`, `str`, a `Literal` of these, tuples and
-    sequences of these, any of these or `None`, and numbers whose hint is an array's. Of a union
-    such as `str | Path`, the flag has the simple type. Other parameters are left out, and keep
-    their defaults.
+    A flag has one of these types: `int`, `float`, `bool`, `str`, a `Literal`, a tuple or sequence
+    of these, or one of these or `None`. A parameter with the hint of an array becomes a number if
+    its default is a number. A parameter with a union, such as `str | Path`, becomes a flag with the
+    simple type. Other parameters are left out, and keep their defaults.
 
     **Arguments:**
 
     - `function`: the function or the class.
     - `what`: its name in messages.
-    - `given`: the parameters that the caller gives, which are left out.
-    - `taken`: the names that no setting can have.
+    - `given`: the parameters to leave out, because the caller sets them.
+    - `taken`: the names that no setting may have.
 
     **Raises:** `UsageError` when a parameter has no default or a name that is taken, or the hints
     cannot be evaluated.
@@ -185,7 +187,7 @@ def settings_of(
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     except Exception as error:  # hints may be any expressions
         raise UsageError(f"The type hints of {what} cannot be read: {said(error)}") from error
-    words, found = _arguments_in_docstring(function), []
+    help_texts, found = _arguments_in_docstring(function), []
     for parameter in parameters:
         name, default = parameter.name, parameter.default
         if name in given or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -207,7 +209,7 @@ def settings_of(
                 f"The parameter {name!r} of {what} cannot be a flag, since another setting has "
                 "this name: rename it."
             )
-        hint = Annotated[hint, tyro.conf.arg(help=words.get(name, ""))]
+        hint = Annotated[hint, tyro.conf.arg(help=help_texts.get(name, ""))]
         found.append(Setting(name, hint, default))
     return found
 
@@ -215,22 +217,24 @@ def settings_of(
 def dataclass_of(
     name: str, settings: Sequence[Setting], base: type[T], **namespace: object
 ) -> type[T]:
-    """The frozen dataclass with a field for each setting.
+    """Makes a frozen dataclass with a field for each setting.
 
     **Arguments:**
 
-    - `name`, `base`, `namespace`: the name of the class, its base class, and further attributes.
+    - `name`: the name of the class.
     - `settings`: the settings.
+    - `base`: its base class.
+    - `namespace`: further attributes of the class.
     """
     fields = [(x.name, x.hint, dataclasses.field(default=x.default)) for x in settings]
     return dataclasses.make_dataclass(name, fields, bases=(base,), namespace=namespace, frozen=True)
 
 
 def _hint_of(hint: Hint, default: object) -> Hint:
-    """The type of the flag of a parameter; `None` if it is none that a flag can have."""
+    """The type of the flag of a parameter; `None` if the parameter cannot become a flag."""
     if _is_simple(hint):
         return hint | None if default is None else without_none(hint)
-    if type(default) in (bool, int, float):  # no hint, or that of an array
+    if type(default) in (bool, int, float):  # there is no hint, or the hint of an array
         return float if type(default) is int and _has_floats(hint) else type(default)
     if type(default) is str and hint is inspect.Parameter.empty:
         return str
@@ -239,19 +243,20 @@ def _hint_of(hint: Hint, default: object) -> Hint:
         return tuple[entry, ...] if isinstance(default, tuple) and _is_simple(entry) else None
     if typing.get_origin(hint) not in (Union, UnionType):
         return None
-    # Of `str | Path`, or a name or an object, a flag gives the simple one.
+    # The flag of a union, such as `str | Path`, has one of its simple types.
     simple = [x for x in typing.get_args(hint) if x is not NoneType and _is_simple(x)]
     if default is None:
         return simple[-1] | None if simple else None
-    return next((x for x in simple if _is_of(default, x)), None)
+    return next((x for x in simple if _has_type(default, x)), None)
 
 
 def without_none(hint: Hint) -> Hint:
-    """The type of a flag whose default is not `None`: files cannot store `None`.
+    """Removes `None` from the type of a flag whose default is not `None`, because a settings file
+    cannot store `None`.
 
     **Arguments:**
 
-    - `hint`: a simple type, or one in `Annotated`.
+    - `hint`: a simple type, possibly in `Annotated`.
     """
     if typing.get_origin(hint) is Annotated:
         kind, *others = typing.get_args(hint)
@@ -261,7 +266,7 @@ def without_none(hint: Hint) -> Hint:
     return next(x for x in typing.get_args(hint) if x is not NoneType)
 
 
-def _is_of(value: object, hint: Hint) -> bool:
+def _has_type(value: object, hint: Hint) -> bool:
     try:
         msgspec.convert(value, hint)
     except (msgspec.ValidationError, TypeError):
@@ -270,6 +275,7 @@ def _is_of(value: object, hint: Hint) -> bool:
 
 
 def _is_simple(hint: Hint) -> bool:
+    """Whether a flag can have a type."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _is_simple(args[0])
@@ -283,13 +289,13 @@ def _is_simple(hint: Hint) -> bool:
 
 
 def _has_floats(hint: Hint) -> bool:
-    """Whether a hint is of an array of real numbers, or of several types with such an array."""
+    """Whether a hint is the type of an array of real numbers, or contains such a type."""
     dtypes = getattr(hint, "dtypes", ())
     return any("float" in str(x) for x in dtypes) or any(map(_has_floats, typing.get_args(hint)))
 
 
 def _arguments_in_docstring(function: Callable[..., object]) -> dict[str, str]:
-    """The description of each parameter in the list `**Arguments:**` of a docstring."""
+    """The descriptions of parameters in the list `**Arguments:**` of a docstring, by name."""
     texts = [inspect.getdoc(x) or "" for x in (function, getattr(function, "__init__", None))]
     entry = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.+?)(?=^- |^$|\Z)", re.M | re.S)
     found: dict[str, str] = {}
@@ -300,13 +306,13 @@ def _arguments_in_docstring(function: Callable[..., object]) -> dict[str, str]:
 
 
 def check_storable(config: object, settings: Sequence[Setting], flag: str) -> None:
-    """Checks that a settings file can hold the values, since TOML has no `None`.
+    """Checks that a settings file can store the values, since TOML has no `None`.
 
     **Arguments:**
 
     - `config`: the dataclass with the values.
     - `settings`: its settings.
-    - `flag`: what precedes their names in the names of flags, such as `"--env."`.
+    - `flag`: the prefix of their flags, such as `"--env."`.
 
     **Raises:** `UsageError` when a value is `None` and the default is not.
     """

@@ -1,4 +1,4 @@
-"""What the checkpoints of a run say of it, and the names of its files."""
+"""The names of the files of a run, and the metadata of its checkpoints."""
 
 import os
 import re
@@ -77,11 +77,11 @@ def read_metadata(path: Path) -> Table:
 
 SETTINGS_FILE, VIDEO_FILE = "config.toml", "episode.gif"
 SWEEP_FILE = "sweep.json"
-"""The file by which the folder of a sweep is known."""
+"""The file that marks the folder of a sweep."""
 ABANDONED = ".abandoned"
 """The suffix of a checkpoint from steps that a resumed run has discarded."""
 WANDB_ID = "wandb-id.txt"
-"""The id of the run of Weights & Biases, which a resumed run continues."""
+"""The file with the id of the Weights & Biases run, which a resumed run continues."""
 
 _FILES = (
     *("result.json", "curve.png", VIDEO_FILE, "metrics.csv", SETTINGS_FILE),
@@ -95,8 +95,9 @@ _PATTERN = re.compile(
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"
 )
-"""All files that a run can write, including optional ones. The files of Weights & Biases are left
-out: each of its runs has a unique name, and may not be uploaded yet.
+"""The paths of all files that a run can write, including optional files and unfinished ones
+(`.partial`). The files in `wandb/` are left out: their names are unique to each run, and they may
+not be uploaded yet.
 """
 _FOLDERS = ("checkpoints", "tensorboard", "trace")
 
@@ -114,15 +115,15 @@ def has_learned(folder: Path) -> bool:
 
 
 def seed_folders(folder: Path) -> list[Path]:
-    """The folders of single seeds in the folder of a run with many seeds, sorted by seed."""
+    """The folders of the seeds in the folder of a run with several seeds, sorted by seed."""
     found = [path for path in folder.glob("seed-*") if re.fullmatch(r"seed-[0-9]+", path.name)]
     return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
 def own_files(folder: Path) -> list[Path]:
-    """The paths in a folder that have the names of run files; the settings file comes last.
+    """The files of a run in a folder, by their names; the settings file comes last.
 
-    Links are included, and the files in the folders of seeds (see `seed_folders`) are not.
+    Links are included. Files in the folders of seeds (see `seed_folders`) are left out.
     """
     # Links to folders are not followed.
     inside = list(folder.iterdir()) if _is_folder(folder) else []
@@ -133,7 +134,9 @@ def own_files(folder: Path) -> list[Path]:
 
 
 def links(folder: Path) -> list[Path]:
-    """The paths that a run would use, but that are links, or of another kind than it needs."""
+    """The paths in a folder that a run cannot use: links, files in place of folders, and anything
+    but files in place of files.
+    """
     entries = [folder / name for name in _FOLDERS] + seed_folders(folder)
     return [
         *(path for path in entries if os.path.lexists(path) and not _is_folder(path)),
@@ -142,4 +145,5 @@ def links(folder: Path) -> list[Path]:
 
 
 def _is_folder(path: Path) -> bool:
+    """Whether it is a folder, and not a link to a folder."""
     return path.is_dir() and not path.is_symlink()

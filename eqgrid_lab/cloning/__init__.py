@@ -1,4 +1,4 @@
-"""The command line of behaviour cloning: games of people, a model of them, and its results."""
+"""The command line of behaviour cloning: reads games of people, and trains models of people."""
 
 from ._program import run_cloning as run_cloning
 from ._settings import (

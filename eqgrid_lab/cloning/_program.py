@@ -1,4 +1,4 @@
-"""The program of a script that clones people: reads games, trains models, and writes a folder."""
+"""The program of a script that clones people: reads games, trains models, and writes results."""
 
 import dataclasses
 import functools
@@ -46,12 +46,13 @@ from ._report import EpochDisplay, Result, draw_confusion, draw_scores, greet, p
 from ._settings import Cloning, Recorded, most_frequent, parse_cloning, read_recorded
 
 _KINDS = ("last", "best")
+"""The kinds of models, by the epoch after which their network was kept: see `Cloning.keep`."""
 
 
 def run_cloning(script: type[Cloning]) -> None:
     """Runs the command line of a script that clones people, and exits.
 
-    It writes the policies of the models, their scores, plots and a video into a folder of its own.
+    The run writes the policies of the models, their scores, plots and a video into a folder.
     `--help` lists the flags.
 
     **Arguments:**
@@ -96,11 +97,12 @@ def run(script: type[Cloning], args: Sequence[str], process: Process) -> int:
 class _Models(NamedTuple):
     """The models of all seeds after training.
 
-    - `policies`: of each kind, the policy of each seed.
-    - `scores`: of each kind, the score of each seed on the held-out games.
-    - `epochs`: of each kind, the epoch after which each policy was kept, counted from 1.
+    - `policies`: for each of `_KINDS`, the policy of each seed.
+    - `scores`: for each of `_KINDS`, the score of each seed on the held-out games.
+    - `epochs`: for each of `_KINDS` and each seed, the epoch after which the network was kept,
+        counted from 1.
     - `rows`: for each seed, a row of the log for each epoch.
-    - `seconds`: how long training took.
+    - `seconds`: the duration of training.
     """
 
     policies: dict[str, list[TrainedPolicy]]
@@ -114,6 +116,7 @@ def _train(
     console: Console, config: Cloning, world: AbstractEnv, recorded: Recorded, process: Process
 ) -> _Models:
     """Trains the models of all seeds.
+
     **Raises:** `UsageError` when the script's policy is not one network for all agents, and
     `Stopped` after a signal.
     """
@@ -131,8 +134,8 @@ def _train(
 
     def on_epoch(epoch: Epoch) -> None:
         process.check()
-        for i, own in enumerate(rows):
-            own.append(
+        for i, of_seed in enumerate(rows):
+            of_seed.append(
                 {
                     "epoch": epoch.number,
                     "cross_entropy": float(epoch.loss[i]),
@@ -146,7 +149,7 @@ def _train(
         keys = jnp.stack([keys[1] for keys in split])
         clones = clone(learner, stack_runs(networks), keys, shown, held_out, on_epoch)
     seconds = time.perf_counter() - started
-    # Values are not learned: a small critic says 0 always.
+    # Cloning trains no critic, so the policies get a small one whose values are 0.
     linear = functools.partial(MLP, depth=0)
     small = actor_critic(envs, jax.random.key(0), network=linear).critic
     critic = jax.tree.map(lambda x: jnp.zeros_like(x) if eqx.is_array(x) else x, small)
@@ -166,7 +169,9 @@ def _train(
 def _results(
     config: Cloning, world: AbstractEnv, recorded: Recorded, models: _Models
 ) -> list[Result]:
-    """The content of the `result.json` of each seed."""
+    """Plays games of each model with itself, and makes the content of the `result.json` of each
+    seed.
+    """
     partners = [
         config.partner(policy, config, world) for kind in _KINDS for policy in models.policies[kind]
     ]
@@ -207,8 +212,8 @@ def _results(
             for k, kind in enumerate(_KINDS)
         }
         kept = of_kind[config.keep]
-        chosen = {"eval_return_mean": kept["return_mean"], "eval_return_std": kept["return_std"]}
-        results.append(about | {"seeds": [config.seed + i]} | chosen | of_kind)
+        evaluated = {"eval_return_mean": kept["return_mean"], "eval_return_std": kept["return_std"]}
+        results.append(about | {"seeds": [config.seed + i]} | evaluated | of_kind)
     return results
 
 
@@ -233,43 +238,45 @@ def _write(
     folder: Path,
     failures: Failures,
 ) -> None:
-    """Writes the files of each seed, and those of all seeds together."""
+    """Writes the files of each seed, and the files of all seeds together."""
     several = config.num_seeds > 1
     for i, result in enumerate(results):
         own = dataclasses.replace(config, seed=result["seeds"][0], num_seeds=1)
-        where = folder / f"seed-{own.seed}" if several else folder
-        with writing_into(where):
-            where.mkdir(exist_ok=True)
-            write_whole(where / SETTINGS_FILE, dump(own).encode())
+        seed_folder = folder / f"seed-{own.seed}" if several else folder
+        with writing_into(seed_folder):
+            seed_folder.mkdir(exist_ok=True)
+            write_whole(seed_folder / SETTINGS_FILE, dump(own).encode())
         kept = models.policies[config.keep][i], models.scores[config.keep][i]
-        _write_one(own, kept, result, models.rows[i], where, failures)
-    middle = median_seed(results)
+        _write_seed(own, kept, result, models.rows[i], seed_folder, failures)
+    median = median_seed(results)
     if several:
         with failures.writing(folder / "result.json"):
-            own = [{"seed": x["seeds"][0], **x} for x in results]
-            chosen = {"median_seed": results[middle]["seeds"][0]}
-            write_json(folder / "result.json", {**chosen, "runs": own})
+            runs = [{"seed": x["seeds"][0], **x} for x in results]
+            median_number = results[median]["seeds"][0]
+            write_json(folder / "result.json", {"median_seed": median_number, "runs": runs})
         with failures.writing(folder / "metrics.csv"):
             rows = [
-                {"seed": config.seed + i, **row} for i, own in enumerate(models.rows) for row in own
+                {"seed": config.seed + i, **row}
+                for i, of_seed in enumerate(models.rows)
+                for row in of_seed
             ]
             write_csv(folder / "metrics.csv", rows)
     title = f"{config.algorithm.upper()} of people ({config.split}) in {config.env.title}"
     with failures.writing(folder / "curve.png"):
         draw_scores(folder / "curve.png", models.rows, results[0]["most_frequent_action"], title)
     with failures.writing(folder / "confusion.png"):
-        confusion = np.asarray(models.scores[config.keep][middle].confusion)
+        confusion = np.asarray(models.scores[config.keep][median].confusion)
         draw_confusion(folder / "confusion.png", confusion, title)
     with failures.writing(folder / VIDEO_FILE):
         # One game of a model with itself.
-        partner = config.partner(models.policies[config.keep][middle], config, world)
+        partner = config.partner(models.policies[config.keep][median], config, world)
         team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)
         draw, key = functools.partial(config.env.draw, world), jax.random.key(config.seed)
         video = video_episode(team, one, draw, key, config.env.horizon)
         write_whole(folder / VIDEO_FILE, video)
 
 
-def _write_one(
+def _write_seed(
     config: Cloning,
     kept: tuple[TrainedPolicy, CloningScore],
     result: Result,
@@ -277,8 +284,10 @@ def _write_one(
     folder: Path,
     failures: Failures,
 ) -> None:
-    policy, found = kept
-    games = None if config.games is None else Path(config.games).name  # no folder of the user
+    """Writes the policy, the log and the result of one seed."""
+    policy, held_out_score = kept
+    # The policy file contains no path of the user.
+    games = None if config.games is None else Path(config.games).name
     settings = dataclasses.replace(config, env=portable(config.env), games=games)
     with failures.writing(folder / "policy.safetensors"):
         about = {
@@ -291,5 +300,5 @@ def _write_one(
     with failures.writing(folder / "metrics.csv"):
         write_csv(folder / "metrics.csv", rows)
     with failures.writing(folder / "result.json"):
-        confusion = np.asarray(found.confusion).tolist()
+        confusion = np.asarray(held_out_score.confusion).tolist()
         write_json(folder / "result.json", {**result, "confusion": confusion})

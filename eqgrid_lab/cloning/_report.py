@@ -1,4 +1,4 @@
-"""The progress, the pictures and the results of behaviour cloning."""
+"""The output of behaviour cloning: the progress of training, plots, and a table of results."""
 
 import contextlib
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ Result: TypeAlias = dict[str, Any]
 
 ACTIONS = ("up", "down", "right", "left", "stay", "interact")
 _LINES = 5
-"""The number of lines in which progress is printed where there is no terminal."""
+"""The number of lines of progress without a terminal."""
 _TRAIN, _HELD_OUT = "#888888", "#4477aa"
 
 
 def greet(
     console: Console, config: Cloning, recorded: Recorded, folder: Path, programs: str
 ) -> None:
-    """Prints what is cloned, and where the results will be."""
+    """Prints the settings of a run, its games, and the folder of its results."""
     seeds = f"seed {config.seed}"
     if config.num_seeds > 1:
         seeds = f"seeds {config.seed} to {config.seed + config.num_seeds - 1} at once"
@@ -60,7 +60,7 @@ def greet(
 
 @final
 class EpochDisplay(contextlib.AbstractContextManager["EpochDisplay"]):
-    """Shows the progress of training: a bar in a terminal, lines elsewhere."""
+    """Shows the progress of training: a bar in a terminal, and lines elsewhere."""
 
     def __init__(self, console: Console, num_epochs: int):
         self.console, self.num_epochs = console, num_epochs
@@ -78,7 +78,7 @@ class EpochDisplay(contextlib.AbstractContextManager["EpochDisplay"]):
         self.bar.stop()
 
     def show(self, epoch: Epoch) -> None:
-        """Shows the means over the runs after an epoch."""
+        """Shows means over the seeds after an epoch."""
         held_out = epoch.held_out
         numbers = (
             f"held-out cross-entropy {float(held_out.cross_entropy.mean()):.3f}  "
@@ -101,24 +101,24 @@ def draw_scores(
 
     - `path`: the PNG file.
     - `rows`: for each seed, a row for each epoch.
-    - `most_frequent`: the scores of predicting from the frequencies of actions alone.
+    - `most_frequent`: the scores of a baseline that knows only the frequencies of actions.
     - `title`: the title of the plot.
 
     **Raises:** `PictureError` and `OSError`.
     """
     figure = new_figure(7, 5.4)
     upper, lower = figure.subplots(2, sharex=True)
-    for number, own in enumerate(rows):
-        epochs = [row["epoch"] for row in own]
-        for name, label, color in (
+    for number, of_seed in enumerate(rows):
+        epochs = [row["epoch"] for row in of_seed]
+        for name, title_of_line, color in (
             ("cross_entropy", "training games", _TRAIN),
             ("held_out_cross_entropy", "held-out games", _HELD_OUT),
         ):
-            line = label if number == 0 else None
-            upper.plot(epochs, [row[name] for row in own], color=color, linewidth=1.2, label=line)
-        lower.plot(
-            epochs, [row["held_out_accuracy"] for row in own], color=_HELD_OUT, linewidth=1.2
-        )
+            label = title_of_line if number == 0 else None  # one entry of the legend for all seeds
+            losses = [row[name] for row in of_seed]
+            upper.plot(epochs, losses, color=color, linewidth=1.2, label=label)
+        accuracies = [row["held_out_accuracy"] for row in of_seed]
+        lower.plot(epochs, accuracies, color=_HELD_OUT, linewidth=1.2)
     for axes, name in ((upper, "cross_entropy"), (lower, "accuracy")):
         axes.axhline(
             most_frequent[name],
@@ -137,12 +137,13 @@ def draw_scores(
 
 
 def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], title: str) -> None:
-    """Draws the most probable actions of a model next to the actions that people took.
+    """Draws the confusion matrix of a model: actions of people by the model's most probable action.
 
     **Arguments:**
 
     - `path`: the PNG file.
-    - `confusion`: the number of held-out steps, by the action taken and the most probable one.
+    - `confusion`: the number of held-out steps, by the action of the person (row) and the most
+        probable action of the model (column).
     - `title`: the title of the plot.
 
     **Raises:** `PictureError` and `OSError`.
@@ -181,11 +182,11 @@ def print_models(console: Console, results: Sequence[Result], folder: Path, seco
     }
     for result in results:
         for kind in ("last", "best"):
-            found = result[kind]
+            model = result[kind]
             kept = "[bold]kept[/] " if kind == first["kept"] else ""
-            own = with_deviation(found["return_mean"], found["return_std"])
-            facts[f"seed {result['seeds'][0]}, {kind} epoch ({found['epoch']})"] = (
-                f"{kept}return {own} with itself, {_score(found)}"
+            score = with_deviation(model["return_mean"], model["return_std"])
+            facts[f"seed {result['seeds'][0]}, {kind} epoch ({model['epoch']})"] = (
+                f"{kept}return {score} with itself, {_score(model)}"
             )
     facts["wall clock"] = f"{seconds:.1f} s, {first['train_seconds']:.1f} s of this training"
     files = {
@@ -203,5 +204,7 @@ def print_models(console: Console, results: Sequence[Result], folder: Path, seco
     print_facts(console, facts, [*files_in(folder, files), *each])
 
 
-def _score(found: dict[str, float]) -> str:
-    return f"accuracy {found['accuracy']:.1%}, cross-entropy {found['cross_entropy']:.3f} held out"
+def _score(scores: dict[str, float]) -> str:
+    """The text for scores on the held-out games."""
+    accuracy, cross_entropy = scores["accuracy"], scores["cross_entropy"]
+    return f"accuracy {accuracy:.1%}, cross-entropy {cross_entropy:.3f} held out"

@@ -1,4 +1,4 @@
-"""The settings of a script that clones people, such as `experiments/bc.py`, and its games."""
+"""The settings of a script that clones people, such as `experiments/bc.py`, and recorded games."""
 
 import abc
 import dataclasses
@@ -52,7 +52,7 @@ C = TypeVar("C", bound="Cloning")
 
 @dataclasses.dataclass(frozen=True)
 class Cloning(PolicySettings):
-    """The settings of behaviour cloning: whose games, and how the model is trained and played."""
+    """The settings of behaviour cloning: the games, and how the model is trained and played."""
 
     of_one_layout = True
 
@@ -85,7 +85,7 @@ class Cloning(PolicySettings):
         """The learner of the model."""
 
     def as_played(self, partner: PolicyPartner) -> AbstractPartner:
-        """The partner with the stuck rule, unless its steps are 0."""
+        """Adds the stuck rule to a partner, unless `stuck_steps` is 0."""
         return StuckRule(partner, poses, self.stuck_steps) if self.stuck_steps else partner
 
     def check(self) -> None:
@@ -136,12 +136,12 @@ def parse_cloning(script: type[C], args: Sequence[str]) -> C:
 @final
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """Recorded games of one kitchen, with what a model observes in them.
+    """Recorded games of one kitchen, with the observations of a model in their states.
 
     **Arguments:**
 
     - `games`: the games.
-    - `observations`: the observations of all agents before each step of each game.
+    - `observations`: for each game, the observations of all agents before each step.
     - `held_out`: the indices of the games that are held out.
     """
 
@@ -150,7 +150,13 @@ class Recorded:
     held_out: tuple[int, ...]
 
     def shown(self, *, held_out: bool, length: int | None = None) -> Demonstrations:
-        """The demonstrations to learn from, or the held-out ones; see `demonstrations`."""
+        """The demonstrations of the games to learn from, or of the held-out games.
+
+        **Arguments:**
+
+        - `held_out`: whether to return the held-out games.
+        - `length`: as in `demonstrations`.
+        """
         chosen = [i for i in range(len(self.games)) if (i in self.held_out) == held_out]
         return demonstrations(
             [(self.observations[i], np.asarray(self.games[i].action)) for i in chosen], length
@@ -158,59 +164,62 @@ class Recorded:
 
     @property
     def returns(self) -> Float[np.ndarray, " games"]:
-        """The return of each game in 400 steps, where the best soup pays 20."""
-        found = []
+        """The return of each game, scaled to 400 steps and to a reward of 20 for the best soup."""
+        returns = []
         for game in self.games:
             recipes = game.layout.params
             price = float(jnp.where(recipes.ordered, recipes.value, 0).max())
-            found.append(float(game.reward[:, 0].sum()) / price * 20 * 400 / len(game.action))
-        return np.asarray(found)
+            returns.append(float(game.reward[:, 0].sum()) / price * 20 * 400 / len(game.action))
+        return np.asarray(returns)
 
 
 def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
-    """Reads the games that the settings name.
+    """Reads the games that the settings name, and computes the observations in them.
 
     **Arguments:**
 
     - `config`: the settings.
     - `world`: the kitchen, with the observations of the model.
 
-    **Raises:** `UsageError` when the games cannot be read, are none in this kitchen, or are of too
-    few people for some to be held out.
+    **Raises:** `UsageError` when the games cannot be read, there are no games in this kitchen, or
+    there are too few players to hold out games.
     """
     kitchen = config.env.layout
     games = recorded_games(config.games, config.split, kitchen)
     held_out = choose_held_out([game.players for game in games], config.held_out)
     inner = unwrap(world)
     assert isinstance(inner, AbstractGridWorld)
-    # Agents observe the time that is left as if an episode were as long as the game.
+    # The states of all games are observed at once. Their times are changed, so that agents observe
+    # the time that is left in the game, also if the game is shorter than an episode.
     lengths = [len(game.action) for game in games]
     states = jax.tree.map(lambda *x: jnp.concatenate(x), *[game.state for game in games])
     left = np.concatenate([np.arange(length, 0, -1) for length in lengths])
     states = eqx.tree_at(lambda x: x.time, states, inner.horizon - jnp.asarray(left, jnp.int32))
-    seen = jax.tree.map(np.asarray, _observe_all(world, states))
-    ends = np.cumsum([0, *lengths])
+    all_observations = jax.tree.map(np.asarray, _observe_all(world, states))
+    bounds = np.cumsum([0, *lengths])
     observations = tuple(
-        jax.tree.map(lambda x, i=i: x[ends[i] : ends[i + 1]], seen) for i in range(len(games))
+        jax.tree.map(lambda x, i=i: x[bounds[i] : bounds[i + 1]], all_observations)
+        for i in range(len(games))
     )
     return Recorded(games, observations, held_out)
 
 
 def choose_held_out(players: Sequence[Sequence[str]], share: float) -> tuple[int, ...]:
-    """Chooses the games to hold out, such that no person is in games of both kinds.
+    """Chooses the games to hold out, such that nobody plays in both a held-out and a training game.
 
     **Arguments:**
 
     - `players`: the people in each game.
-    - `share`: the share of the games to hold out, at least: people are held out, the last first,
-        until there are as many games, rounded.
+    - `share`: the minimum share of the games to hold out, which is rounded to whole games. The last
+        games are held out first.
 
     **Returns:** the indices of the games.
 
-    **Raises:** `UsageError` when all games are of people who played with one another.
+    **Raises:** `UsageError` when shared players connect all games.
     """
     names = sorted({name for game in players for name in game})
     links = [(i, names.index(name)) for i, game in enumerate(players) for name in game]
+    # A graph of games and people: games in one connected component have to stay together.
     rows, columns = np.asarray(links).T
     graph = coo_array(
         (np.ones(len(links)), (rows, columns + len(players))), shape=[len(players) + len(names)] * 2
@@ -233,12 +242,14 @@ def _observe_all(world: AbstractEnv, states: PyTree) -> PyTree:
 
 
 def most_frequent(shown: Demonstrations, held_out: Demonstrations) -> dict[str, float]:
-    """The score of always predicting the action, or the frequencies of actions, of `shown`."""
+    """The scores of a baseline on the held-out games. It always predicts the action frequencies of
+    the training games, `shown`.
+    """
     actions: Int[Array, " steps"] = shown.action[shown.recorded]
-    others = np.asarray(held_out.action[held_out.recorded])
+    held_out_actions = np.asarray(held_out.action[held_out.recorded])
     count = np.bincount(np.asarray(actions))
     frequencies = np.maximum(count, 1) / np.maximum(count, 1).sum()
     return {
-        "accuracy": float((others == count.argmax()).mean()),
-        "cross_entropy": float(-np.log(frequencies[others]).mean()),
+        "accuracy": float((held_out_actions == count.argmax()).mean()),
+        "cross_entropy": float(-np.log(frequencies[held_out_actions]).mean()),
     }

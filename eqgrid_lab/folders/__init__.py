@@ -1,4 +1,4 @@
-"""The folders of runs and of results: creation, locking, and reading back."""
+"""The folders of runs and of results, and the tables in them."""
 
 from ._folder import (
     folder_name as folder_name,

@@ -1,7 +1,7 @@
-"""Folders of runs and of results: locked for one process, with the files of older runs removed.
+"""Makes, locks and empties the folders of runs and of results.
 
-Only files with the names of a run's files are removed, one by one, and the settings file last. So
-a process that is killed in between leaves a folder that can still be told from others.
+Only files with the names of a run's files are removed, one by one, and the settings file last. If
+the process is killed in between, the settings file still marks the folder as the folder of a run.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from ..settings import is_written_by_a_run
 
 
 def check_replaceable(folder: Path) -> None:
-    """Checks that the files in a folder which a new run would replace are from an older run.
+    """Checks that a new run would replace only files of an older run in a folder.
 
     **Arguments:**
 
@@ -46,11 +46,11 @@ def check_replaceable(folder: Path) -> None:
         raise UsageError(
             f"{where} contains a sweep, which --overwrite does not replace: choose another --out."
         )
-    if (taken := own_files(folder)) and not _is_run(folder):
-        there = os.path.lexists(folder / SETTINGS_FILE)
-        why = "does not belong to a run" if there else "is missing"
+    if (files := own_files(folder)) and not _is_run(folder):
+        exists = os.path.lexists(folder / SETTINGS_FILE)
+        why = "does not belong to a run" if exists else "is missing"
         raise UsageError(
-            f"{where} has {taken[0].relative_to(folder).as_posix()!r}, but contains no run that "
+            f"{where} has {files[0].relative_to(folder).as_posix()!r}, but contains no run that "
             f"--overwrite could replace: its {SETTINGS_FILE} {why}. Choose another --out."
         )
     for part in (folder, *seed_folders(folder)):
@@ -97,13 +97,13 @@ _LOCK = "run.lock"
 def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
     """Context manager that makes and locks the folder of a new run, and writes its `config.toml`.
 
-    If the new run learned nothing, its files are removed.
+    If the run ends before it has learned anything, its files are removed.
 
     **Arguments:**
 
     - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
     - `out`: the folder to use instead, if any.
-    - `overwrite`: whether to replace the files of an older run in `out`; other files stay.
+    - `overwrite`: whether to replace the files of an older run in `out`; other files are kept.
     - `settings`: the text of `config.toml`.
 
     **Returns:** the folder, inside the context.
@@ -119,7 +119,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
                     "add --overwrite to replace the run in it."
                 )
             check_replaceable(folder)
-            known = _of_wandb(folder)  # which are kept
+            known = _wandb_files(folder)  # of older runs, which are kept
             remove_run(folder)
         try:
             with writing_into(folder):
@@ -130,7 +130,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
             with contextlib.suppress(OSError):
                 if not has_learned(folder):
                     remove_run(folder)
-                    new = _of_wandb(folder) - known
+                    new = _wandb_files(folder) - known
                     for path in sorted(new, reverse=True):  # files before folders
                         is_folder = path.is_dir() and not path.is_symlink()
                         (path.rmdir if is_folder else path.unlink)()
@@ -151,7 +151,8 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
 
     **Returns:** the folder, inside the context.
 
-    **Raises:** `UsageError` when `out` is not a folder, `RunError` when it cannot be written.
+    **Raises:** `UsageError` when `out` is not a folder, `RunError` when the folder cannot be
+    written.
     """
     runs = Path("runs")
     with writing_into(out or runs):
@@ -165,7 +166,7 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
         else:
             runs.mkdir(exist_ok=True)
             names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
-            folder = next(path for path in map(runs.joinpath, names) if _is_made(path))
+            folder = next(path for path in map(runs.joinpath, names) if _make_new(path))
             new = [folder]
     try:
         yield folder
@@ -175,8 +176,8 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
                 path.rmdir()
 
 
-def _is_made(folder: Path) -> bool:
-    """Makes a folder. **Returns:** whether it is new."""
+def _make_new(folder: Path) -> bool:
+    """Makes a folder. **Returns:** whether it did not exist before."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
         return True
@@ -187,19 +188,19 @@ def _is_made(folder: Path) -> bool:
 def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
     """Context manager that locks a folder against other processes.
 
-    On a file system that cannot be written or has no locks, it does nothing.
+    Nothing is locked if the file system is read-only or has no locks.
 
     **Arguments:**
 
     - `folder`: the folder.
     - `seconds`: how long to wait for another process to unlock it.
 
-    **Raises:** `UsageError` when it is still locked, or its lock file does not belong to a run.
+    **Raises:** `UsageError` when it is still locked, or its lock file was not created by a run.
     """
     lock = FileLock(folder / _LOCK, timeout=seconds)
     with contextlib.suppress(OSError):  # there is no lock file, or it cannot be read
         status = (folder / _LOCK).lstat()
-        # A run that is killed may leave an empty one.
+        # A killed run leaves an empty lock file, which can be used again.
         if not stat.S_ISREG(status.st_mode) or status.st_size > 0:
             raise UsageError(
                 f"The folder {str(folder)!r} has a {_LOCK!r} that a run did not create: move it "
@@ -234,9 +235,9 @@ def folder_name(algorithm: str, layout: str, seed: int) -> str:
 
 
 def short_name(layout: str) -> str:
-    """The name of a layout, the stem of a layout file's name, or `custom` for the text of a layout.
+    """A short name for a layout: its name, the stem of its file name, or `custom` for its text.
 
-    It has at most 100 bytes, and only characters that are safe in names of files.
+    The short name has at most 100 bytes, and only characters that are safe in file names.
     """
     if "\n" in layout.strip():
         return "custom"
@@ -260,17 +261,16 @@ def writing_into(folder: Path) -> Iterator[None]:
 def names_in(folder: Path) -> set[str]:
     """The names of the files in a folder, without the lock file.
 
-    **Raises:** `RunError` when it cannot be read.
+    **Raises:** `RunError` when the folder cannot be read.
     """
     with writing_into(folder):
         return {path.name for path in folder.iterdir()} - {_LOCK}
 
 
-def _of_wandb(folder: Path) -> set[Path]:
-    """The files of Weights & Biases in the folders of a run and of its seeds; their names are not
-    fixed.
-    """
+def _wandb_files(folder: Path) -> set[Path]:
+    """All files and folders of Weights & Biases in the folders of a run and of its seeds."""
     found = set[Path]()
-    for there in (part / "wandb" for part in (folder, *seed_folders(folder))):
-        found |= set() if there.is_symlink() or not there.is_dir() else {there, *there.rglob("*")}
+    for wandb in (part / "wandb" for part in (folder, *seed_folders(folder))):
+        if wandb.is_dir() and not wandb.is_symlink():
+            found |= {wandb, *wandb.rglob("*")}
     return found

@@ -1,4 +1,4 @@
-"""The tables and texts in a folder of results, and the metrics of a run that is resumed."""
+"""Writes results as JSON and CSV, and reads the history of a run that is resumed."""
 
 import contextlib
 import csv
@@ -36,8 +36,8 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
 
     **Arguments:**
 
-    - `name`: the name of a new folder in `runs/`, to which the time is appended, and a number if
-        it exists.
+    - `name`: the name of a new folder in `runs/`. The time is appended, and a number if the folder
+        exists.
     - `out`: the folder to use instead, which must be new or empty.
 
     **Returns:** the folder and the console, inside the context.
@@ -45,8 +45,8 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
     **Raises:** `UsageError` when `out` is not empty, or another process writes into it, and
     `RunError` when the folder cannot be written.
     """
-    new = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    with made_folder(new, out) as folder, locked(folder) if out else contextlib.nullcontext():
+    name = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    with made_folder(name, out) as folder, locked(folder) if out else contextlib.nullcontext():
         if names_in(folder):
             raise UsageError(
                 f"The folder {str(folder)!r} exists and is not empty: choose another --out."
@@ -55,7 +55,7 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
 
 
 def results_console() -> Console:
-    """A console that is wide enough for most lines where standard output is not a terminal."""
+    """A console, with a width of 160 characters if standard output is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else 160, emoji=False)
 
 
@@ -81,9 +81,8 @@ def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
 
 
 def shown_path(path: str | Path) -> str:
-    """A path relative to the current folder if it is inside, and only its name otherwise.
-
-    Each path in a comma-separated list is shortened in this way.
+    """A short form of a path: relative to the current folder if it is inside, and only the name
+    otherwise. In a comma-separated list, each path is shortened.
     """
     if not os.path.exists(path) and "," in str(path):
         return ",".join(shown_path(part.strip()) for part in str(path).split(","))
@@ -92,7 +91,7 @@ def shown_path(path: str | Path) -> str:
 
 
 def without_folders(value: object) -> Any:
-    """A JSON value in which every absolute path is replaced by its name, at any depth."""
+    """A JSON value in which every absolute path, at any depth, is replaced by the file name."""
     if isinstance(value, dict):
         return {key: without_folders(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
@@ -105,11 +104,12 @@ def without_folders(value: object) -> Any:
 
 
 def escape_markdown(text: str) -> str:
-    """Escapes an untrusted text for one line of Markdown, so that it has no markup or HTML."""
+    """Escapes an untrusted text for one line of Markdown, so that it contains no markup or HTML."""
     return re.sub(r"([\\`*_{}\[\]<>()#!|&~$])", r"\\\1", " ".join(text.split()))
 
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
+"""The columns of `metrics.csv` that are read back."""
 _STAGE = ("stage", "stage_steps", "gate_passes")
 """The columns that a curriculum adds."""
 _OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
@@ -119,16 +119,18 @@ _OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
 @final
 @dataclasses.dataclass(frozen=True)
 class History:
-    """What a run has done up to the checkpoint that it resumes from; by default, nothing.
+    """The history of a run up to the checkpoint from which it resumes; by default, of a new run.
 
     **Arguments:**
 
     - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
-    - `json_rows`: the complete lines of `metrics.jsonl` up to it, if there is such a file.
+    - `json_rows`: the complete lines of `metrics.jsonl` up to the checkpoint, if there is such a
+        file.
     - `evaluations`: the results of the evaluations in `rows`.
     - `best_return`: the mean return by which the best checkpoint was chosen.
     - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
-    - `abandoned`: the path and the new path of each checkpoint outside of this history.
+    - `abandoned`: the path and the new path of each checkpoint that does not belong to this
+        history.
     """
 
     rows: bytes = b""
@@ -140,7 +142,7 @@ class History:
     abandoned: tuple[tuple[Path, Path], ...] = ()
 
     def write_into(self, folder: Path) -> None:
-        """Cuts the logs of a run back to this history, and renames its abandoned checkpoints.
+        """Truncates the logs of a run to this history, and renames its abandoned checkpoints.
 
         **Arguments:**
 
@@ -155,7 +157,7 @@ class History:
             write_whole(folder / "metrics.jsonl", self.json_rows)
 
     def print_abandoned(self, console: Console) -> None:
-        """Prints which checkpoints are abandoned, and their new names."""
+        """Prints the abandoned checkpoints, and their new names."""
         for path, new in self.abandoned:
             console.print(
                 f"{path.name} is not part of the history of this resumed run: it was renamed to "
@@ -171,10 +173,10 @@ class History:
 
 
 def read_history(folder: Path, position: Table, identity: Mapping[str, object]) -> History:
-    """Reads what a run wrote up to the checkpoint that it resumes from.
+    """Reads the history of a run up to the checkpoint from which it resumes.
 
-    Later rows and incomplete rows are left out, since the resumed run writes them again. A best
-    checkpoint of an earlier stage of a curriculum does not count.
+    Later rows and incomplete rows are left out, since the resumed run writes them again. In a
+    curriculum, the best checkpoint counts only if it is from the current stage.
 
     **Arguments:**
 
@@ -233,15 +235,14 @@ def _reading(path: Path) -> Iterator[Path]:
 def _abandoned(
     folder: Path, updates: int, identity: Mapping[str, object]
 ) -> Iterator[tuple[Path, Path]]:
-    """The checkpoints of later updates or of other runs, each with its new path.
-
-    A resumed run may never reach the later updates.
+    """The checkpoints of later updates, which the resumed run may never reach, and the checkpoints
+    of other runs, each with its new path.
     """
     for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
         try:
             metadata = read_metadata(path)
         except CheckpointError:
-            continue  # a missing one is fine, and a damaged one is an error where it is used
+            continue  # a missing checkpoint is fine, and a damaged one raises where it is used
         of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
         if not of_this_run or metadata["update"] > updates:
             steps = metadata.get("env_steps", 0)
@@ -255,5 +256,5 @@ def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
     header, *lines = text.splitlines(keepends=True) or [""]
     names = next(csv.reader([header]), [])
     rows = csv.reader(line for line in lines if line.endswith("\n"))
-    whole = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
-    return [row for row in whole if int(row["update"]) <= updates]
+    complete = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+    return [row for row in complete if int(row["update"]) <= updates]

@@ -1,4 +1,4 @@
-"""Networks that are taught plans of kitchens, and searches for better games."""
+"""Teaching networks the plans of kitchens, and searching for better actions than a policy's."""
 
 from ._distil import (
     Distillation as Distillation,

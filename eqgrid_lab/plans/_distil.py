@@ -1,5 +1,6 @@
-"""Networks that are taught what to do in a kitchen, by a plan for all its states or by a search,
-and their files.
+"""Teaches networks the actions of a teacher in a kitchen, and writes and evaluates these networks.
+
+The teacher is a plan for all states of the kitchen, or a search.
 """
 
 import dataclasses
@@ -34,21 +35,21 @@ from ..show import running_return, with_last
 from ..worlds import Kitchen
 
 Teacher: TypeAlias = Callable[[World], Int[np.ndarray, "*states agents"]]
-"""The actions to learn in states."""
+"""Returns the actions to learn in states."""
 
 _LEVELS = (0.0, 0.05, 0.15, 0.4)
 """The shares of random actions in the games from which a network learns."""
 _LATE, _LATE_RATE = 0.7, 0.1
-"""After which share of the rounds the learning rate is lower, and by which factor."""
-_RECITED = 8
-"""One of so many examples is from the game of the plan itself."""
+"""The learning rate is multiplied by `_LATE_RATE` after the share `_LATE` of the rounds."""
+_TEACHER_EVERY = 8
+"""One of this many examples is from the teacher's own game."""
 
 
 @final
 class Played(NamedTuple):
-    """Games that are played from given states by two cooks with one network.
+    """Games that a team with one network has played from given states.
 
-    - `observations`: what both cooks see before each step.
+    - `observations`: the observations of all agents before each step.
     - `worlds`: the state before each step.
     - `rewards`: the reward of the team in each step.
     - `last`: the state after the last step.
@@ -104,27 +105,29 @@ def _step(
     world: World,
     key: PRNGKeyArray,
 ) -> tuple[World, tuple[Float[Array, "agents features"], World, Float[Array, ""]]]:
+    """One step of a game: the next state, and a row of `Played`."""
     own_key, random_key, level_key, env_key = jax.random.split(key, 4)
-    seen = env.observe(world)
-    logits = jax.vmap(lambda x: network(x, None)[0])(seen)
+    observation = env.observe(world)
+    logits = jax.vmap(lambda x: network(x, None)[0])(observation)
     own = logits.argmax(axis=-1) if greedy else jax.random.categorical(own_key, logits)
-    drawn = jax.random.randint(random_key, own.shape, 0, logits.shape[-1], own.dtype)
-    action = jnp.where(jax.random.bernoulli(level_key, level, own.shape), drawn, own)
+    random = jax.random.randint(random_key, own.shape, 0, logits.shape[-1], own.dtype)
+    action = jnp.where(jax.random.bernoulli(level_key, level, own.shape), random, own)
     timestep, after = env.step(env_key, world, action.astype(jnp.int32))
-    return after, (seen, world, timestep.reward.mean())
+    return after, (observation, world, timestep.reward.mean())
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Distillation:
-    """Teaches a network the actions of a teacher, in the states to which its own mistakes and
-    random actions lead (Ross et al. 2011, "A Reduction of Imitation Learning and Structured
-    Prediction to No-Regret Online Learning").
+    """Teaches a network the actions of a teacher by DAgger: the network plays, also with random
+    actions, and learns what the teacher would do in the states of these games (Ross et al. 2011, "A
+    Reduction of Imitation Learning and Structured Prediction to No-Regret Online Learning").
 
-    - `rounds`: how often games are played and learned from, with all games before.
+    - `rounds`: the number of rounds. Each plays new games, and learns from all games so far.
     - `games`: the number of games of a round, a quarter of them without random actions.
-    - `examples`: the actions from which a round learns: some are from the teacher's own game,
-        in which a single mistake may cost a soup, and the others are drawn from all games so far.
+    - `examples`: the number of actions from which a round learns. One in eight is from the
+        teacher's own game, in which a single mistake may cost a soup. The others are sampled from
+        all games so far.
     - `learner`: the settings of supervised learning.
     """
 
@@ -154,8 +157,8 @@ class Distillation:
         - `on_round`: called after each round with its number from 1, the loss in nats, and the mean
             return of the games without random actions.
 
-        **Returns:** of the networks after each of the last rounds, the one whose most probable
-        actions have the highest return; the latest of several.
+        **Returns:** of the networks after each round with the lower learning rate, the network
+        whose most probable actions have the highest return; the latest of equal ones.
         """
         learn_key, key = jax.random.split(key)
         horizon = int(env.horizon)
@@ -163,37 +166,39 @@ class Distillation:
         observation, start = env.reset(key)
         one, starts = repeat(start, 1), repeat(start, self.games)
         levels = jnp.repeat(jnp.asarray(_LEVELS), self.games // len(_LEVELS))
-        own_game = env.num_agents * horizon  # the first examples are of the teacher's own game
-        steps = self.games * own_game  # of all agents in a round
-        seen = np.empty((own_game + self.rounds * steps, observation.shape[-1]), np.float32)
-        done = np.empty(len(seen), np.int32)
-        for time, (worlds, said, _) in enumerate(recite(env, teacher, one)):
-            own = slice(env.num_agents * time, env.num_agents * (time + 1))
-            seen[own], done[own] = np.asarray(_observe(env, worlds))[0], said[0]
-        best, most = state.network, -np.inf
+        # All observations and actions: first of the teacher's own game, then of each round.
+        per_game = env.num_agents * horizon
+        per_round = self.games * per_game
+        size = per_game + self.rounds * per_round
+        observations = np.empty((size, observation.shape[-1]), np.float32)
+        actions = np.empty(size, np.int32)
+        for time, (worlds, taught, _) in enumerate(recite(env, teacher, one)):
+            step = slice(env.num_agents * time, env.num_agents * (time + 1))
+            observations[step], actions[step] = np.asarray(_observe(env, worlds))[0], taught[0]
+        best, best_return = state.network, -np.inf
         for number in range(1, self.rounds + 1):
-            key, own = jax.random.split(key)
-            played = play_from(env, state.network, starts, levels, own, horizon)
-            new = slice(own_game + (number - 1) * steps, own_game + number * steps)
-            seen[new] = np.asarray(played.observations).reshape(steps, -1)
-            done[new] = teacher(played.worlds).reshape(-1)
-            drawn = rng.integers(new.stop, size=self.examples)
-            drawn[: self.examples // _RECITED] %= own_game
+            key, play_key = jax.random.split(key)
+            played = play_from(env, state.network, starts, levels, play_key, horizon)
+            new = slice(per_game + (number - 1) * per_round, per_game + number * per_round)
+            observations[new] = np.asarray(played.observations).reshape(per_round, -1)
+            actions[new] = teacher(played.worlds).reshape(-1)
+            sample = rng.integers(new.stop, size=self.examples)
+            sample[: self.examples // _TEACHER_EVERY] %= per_game  # from the teacher's own game
             shown = Demonstrations(  # of single steps
-                jnp.asarray(seen[drawn][:, None]),
-                jnp.asarray(done[drawn][:, None]),
-                jnp.ones((len(drawn), 1), bool),
+                jnp.asarray(observations[sample][:, None]),
+                jnp.asarray(actions[sample][:, None]),
+                jnp.ones((len(sample), 1), bool),
             )
             late = number > _LATE * self.rounds
             rate = self.learner.learning_rate * (_LATE_RATE if late else 1.0)
             learner = dataclasses.replace(self.learner, learning_rate=rate)
             state, loss = _epoch(learner, state, shown)
-            earned = played.rewards[: self.games // len(_LEVELS)].sum(axis=-1).mean()
-            on_round(number, float(loss), float(earned))
+            without_noise = played.rewards[: self.games // len(_LEVELS)].sum(axis=-1).mean()
+            on_round(number, float(loss), float(without_noise))
             if late:
-                game = play_from(env, state.network, one, levels[:1], own, horizon, True)
-                if (value := float(game.rewards.sum())) >= most:
-                    best, most = state.network, value
+                game = play_from(env, state.network, one, levels[:1], play_key, horizon, True)
+                if (value := float(game.rewards.sum())) >= best_return:
+                    best, best_return = state.network, value
         return best
 
 
@@ -223,17 +228,17 @@ def follows(table: PlanTable) -> Teacher:
 
 
 def repeat(world: World, number: int) -> World:
-    """A state, for many games that begin with it."""
+    """A state, repeated along a new leading axis, for several games that start in it."""
     return jax.tree.map(lambda x: jnp.repeat(x[None], number, axis=0), world)
 
 
 def sharpened(network: AbstractNetwork, factor: float) -> AbstractNetwork:
-    """A network whose outputs are multiplied by a factor, so that its sampled actions are nearly
-    always the most probable ones.
+    """A network whose logits are multiplied by a factor. With a large factor, sampled actions are
+    nearly always the most probable ones.
 
     **Arguments:**
 
-    - `network`: a network whose last layer is the last one of `layers`, such as an `MLP`.
+    - `network`: a network with linear `layers`, such as an `MLP`, of which the last is scaled.
     - `factor`: the factor.
     """
     return eqx.tree_at(
@@ -246,14 +251,14 @@ def sharpened(network: AbstractNetwork, factor: float) -> AbstractNetwork:
 @final
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """How close a network comes to the best possible return.
+    """Returns of a network, to compare with the best possible returns.
 
     - `greedy`: the return of the most probable actions from the initial state.
     - `sampled`: the returns of sampled actions.
-    - `noisy`: the returns of sampled actions, of which some are replaced by random ones.
-    - `plan_noisy`: the returns of the table itself with the same share of random actions.
-    - `earned`, `possible`: the returns of the network, and the best possible returns, from states
-        of games with many random actions.
+    - `noisy`: the returns of sampled actions, of which a share is replaced by random actions.
+    - `plan_noisy`: the returns of the plan with the same share of random actions.
+    - `earned`: the returns of the network from states of games with many random actions.
+    - `possible`: the best possible returns from the same states.
     """
 
     greedy: float
@@ -265,7 +270,7 @@ class Judged:
 
     @property
     def share(self) -> float:
-        """The return of the network off the plan, as a share of the best possible return."""
+        """The return of the network from noisy states, as a share of the best possible return."""
         return float(self.earned.sum() / max(self.possible.sum(), 1e-6))
 
 
@@ -278,53 +283,61 @@ def judge(
     states: int = 1000,
     noise: float = 0.1,
 ) -> tuple[Judged, Played]:
-    """Judges a network by the table that taught it.
+    """Compares a network with the plan that taught it.
 
     **Arguments:**
 
-    - `env`, `table`, `network`: as in `Distillation.teach`.
+    - `env`, `network`: as in `Distillation.teach`.
+    - `table`: the plan.
     - `key`: the source of randomness.
     - `games`: the number of games with sampled actions.
-    - `states`: the number of states off the plan, from games in which 40% of the actions are
-        random, at random times in the first nine tenths of an episode.
-    - `noise`: the share of random actions.
+    - `states`: the number of states of `Judged.earned`. They are at random times in the first nine
+        tenths of games in which 40% of the actions are random.
+    - `noise`: the share of random actions in `Judged.noisy` and `Judged.plan_noisy`.
 
-    **Returns:** the numbers, and the game of the most probable actions.
+    **Returns:** the returns, and the game of the most probable actions.
     """
     keys, steps = jax.random.split(key, 5), table.horizon
     starts, none = repeat(env.reset(key)[1], games), jnp.zeros(games)
     best = play_from(env, network, repeat(env.reset(key)[1], 1), none[:1], keys[0], steps, True)
     sampled = play_from(env, network, starts, none, keys[1], steps).rewards.sum(axis=-1)
     noisy = play_from(env, network, starts, none + noise, keys[2], steps).rewards.sum(axis=-1)
-    away = play_from(env, network, starts, none + _LEVELS[-1], keys[3], steps)
+    off_plan = play_from(env, network, starts, none + _LEVELS[-1], keys[3], steps)
     rng = np.random.default_rng(1)
     game, time = rng.integers(games, size=states), rng.integers(steps * 9 // 10, size=states)
-    worlds = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[game, time]), away.worlds)
+    worlds = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[game, time]), off_plan.worlds)
     possible = label(table, worlds)[1]
-    later = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
-    counted = np.arange(steps) < (steps - time)[:, None]
-    earned = np.where(counted, np.asarray(later), 0).sum(axis=1)
-    own = recite(env, follows(table), starts, noise)
-    plan_noisy = np.sum([reward for *_, reward in own], axis=0)
-    found = (float(best.rewards.sum()), np.asarray(sampled), np.asarray(noisy))
-    return Judged(*found, plan_noisy, earned, possible), best
+    rewards = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
+    before_end = np.arange(steps) < (steps - time)[:, None]
+    earned = np.where(before_end, np.asarray(rewards), 0).sum(axis=1)
+    plan_games = recite(env, follows(table), starts, noise)
+    plan_noisy = np.sum([reward for *_, reward in plan_games], axis=0)
+    judged = Judged(
+        greedy=float(best.rewards.sum()),
+        sampled=np.asarray(sampled),
+        noisy=np.asarray(noisy),
+        plan_noisy=plan_noisy,
+        earned=earned,
+        possible=possible,
+    )
+    return judged, best
 
 
 def recite(
     env: AbstractGridWorld, teacher: Teacher, worlds: World, noise: float = 0.0
 ) -> Iterator[tuple[World, Int[np.ndarray, "games agents"], Float[np.ndarray, " games"]]]:
-    """Plays games of a teacher itself, with a share of random actions.
+    """Plays games in which the teacher acts, with a share of random actions.
 
-    **Returns:** the states before each step, the teacher's actions in them, and the rewards.
+    **Returns:** for each step, the states before it, the teacher's actions, and the rewards.
     """
     assert isinstance(env.action_space, Discrete)
-    rng, choices = np.random.default_rng(2), env.action_space.n
+    rng, num_actions = np.random.default_rng(2), env.action_space.n
     for _ in range(int(env.horizon)):
-        now = teacher(worlds)
-        drawn = rng.integers(0, choices, size=now.shape)
-        action = np.where(rng.random(now.shape) < noise, drawn, now)
+        taught = teacher(worlds)
+        random = rng.integers(0, num_actions, size=taught.shape)
+        action = np.where(rng.random(taught.shape) < noise, random, taught)
         after, reward = _advance(env, worlds, jnp.asarray(action, jnp.int32))
-        yield worlds, now, np.asarray(reward)
+        yield worlds, taught, np.asarray(reward)
         worlds = after
 
 
@@ -354,18 +367,19 @@ def write_taught(
     about: Mapping[str, object],
     video: tuple[AbstractGridWorld, Played] | None,
 ) -> list[Path]:
-    """Writes the results of a script that teaches a network: a policy file, which all commands read
-    like the policy of a run of `ippo.py`, the numbers, and a video.
+    """Writes the results of a script that teaches a network: a policy file, a JSON file with
+    numbers, and a video. All commands read the policy like a policy of `ippo.py`.
 
     **Arguments:**
 
     - `folder`: the folder of the results.
     - `command`: the script, and the arguments of its command line.
     - `kitchen`: the settings of the world, with the observation of the network.
-    - `network`, `width`: the network of every cook, an `MLP`, and the size of its hidden layers.
-    - `numbers`: what is written next to the policy, in a file that is called as the script.
+    - `network`: the network of all agents, an `MLP`.
+    - `width`: the size of its hidden layers.
+    - `numbers`: the content of the JSON file, which has the name of the script.
     - `about`: further metadata of the policy.
-    - `video`: the world, and games of which the first one is drawn, if any.
+    - `video`: the world and the games, of which the first is drawn; `None` for no video.
 
     **Returns:** the files.
     """
@@ -376,9 +390,9 @@ def write_taught(
     envs = settings.eval_env(kitchen.build(train=False), 1)
     policy = actor_critic(envs, jax.random.key(0))
     actor = SharedParameters(network=network, num_agents=envs.num_agents)
-    # The critic was not trained, so it returns 0.
-    silent = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
-    policy = eqx.tree_at(lambda policy: (policy.actor, policy.critic), policy, (actor, silent))
+    # The critic is untrained. With parameters of 0, its values are 0.
+    critic = jax.tree.map(lambda x: 0 * x if eqx.is_array(x) else x, policy.critic)
+    policy = eqx.tree_at(lambda policy: (policy.actor, policy.critic), policy, (actor, critic))
     save_policy(paths[0], trained_policy(policy, envs), {"run": to_table(settings), **about})
     write_json(paths[1], {"command": shlex.join(["python", *command]), **numbers})
     if video is not None:

@@ -1,4 +1,4 @@
-"""A search for better games of a team, with the environment as its model."""
+"""A search for better joint actions than those of a policy, with the environment as its model."""
 
 import math
 from collections.abc import Callable
@@ -16,18 +16,18 @@ from eqgrid.grid import AbstractGridWorld, World
 
 from ._distil import recite, repeat
 
-_Names: TypeAlias = UInt64[np.ndarray, " states"]
+_Hashes: TypeAlias = UInt64[np.ndarray, " states"]
 _Rows: TypeAlias = Int[np.ndarray, " states"]
 
 _STEPS = 10
-"""The number of steps that a policy takes at once."""
+"""The number of steps of the policy in one call of a compiled program."""
 _BATCH = 256
-"""The number of games that are played at once."""
-_CLOSE = 1e-3
-"""Values that differ by less are equal."""
-_NOISE, _OFF_DEPTH = (0.4, 0.13), 40
-"""The shares of random actions in games that lead away from the best one, and the number of steps
-of a search from there."""
+"""The number of games that one call of a compiled program plays."""
+_TOLERANCE = 1e-3
+"""Values that differ by less than this count as equal."""
+_NOISE, _NOISY_DEPTH = (0.4, 0.13), 40
+"""The shares of random actions in the games that lead away from the best game, and the depth of the
+searches from states of these games."""
 
 
 @final
@@ -35,51 +35,53 @@ class Reached(NamedTuple):
     """States after a step.
 
     - `worlds`: the states, with the time 0.
-    - `names`: two hashes of each state, in which the time does not count.
+    - `hashes`: two hashes of each state, of 32 bits each, which do not depend on the time.
     - `rewards`: the reward of the team for the step.
-    - `actions`: the number of the joint action.
+    - `actions`: the index of the joint action.
     """
 
     worlds: World
-    names: UInt32[Array, "*batch 2"]
+    hashes: UInt32[Array, "*batch 2"]
     rewards: Float[Array, "*batch"]
     actions: Int[Array, "*batch"]
 
 
 @final
 class Search:
-    """All states that a search has met, what each of them is worth, and the best actions there.
+    """The values of all states that a search has visited, and the best known actions in them.
 
-    A state is worth the discounted return of the best known continuation: at first the return of
-    a policy (Tesauro and Galperin 1996, "On-line Policy Improvement using Monte-Carlo Search"), and
-    then what follows from Bellman's equation for the states that were met (Barto et al. 1995,
-    "Learning to Act using Real-Time Dynamic Programming"). Most games of the policy soon come to a
-    state that is known already, which makes them cheap.
+    The value of a state is the discounted return of its best known continuation. At first, that is
+    the continuation by a policy (Tesauro and Galperin 1996, "On-line Policy Improvement using
+    Monte-Carlo Search"). Then Bellman's equation is solved for the visited states (Barto et al.
+    1995, "Learning to Act using Real-Time Dynamic Programming"). A game of the policy ends at the
+    first state with a known value, so most games are short.
 
     **Arguments:**
 
-    - `env`: a world in which nothing happens by chance and no reward is negative, with the
-        observation of the policy.
+    - `env`: a deterministic world without negative rewards, with the observation of the policy.
     - `policy`: a policy without memory, which takes its most probable actions.
-    - `discount`: what a reward is worth a step later.
+    - `discount`: the factor of the rewards of the next step.
     """
 
     PARTS = 5
-    """How many times `explore` searches."""
+    """The number of searches in `explore`."""
 
     def __init__(self, env: AbstractGridWorld, policy: TrainedPolicy, discount: float = 0.99):
         self.env, self.policy, self.discount = env, policy, discount
-        self._rows: dict[int, int] = {}  # of the next four arrays, by the names of states
+        # Each visited state has a row, the same in four arrays, which grow by doubling.
+        self._rows: dict[int, int] = {}  # by the hashes of states
         self._value = np.zeros(1024, np.float32)
-        self._next = np.full(1024, -1)  # the row of the state to which the policy goes
-        self._paid = np.zeros(1024, np.float32)  # for the step there
-        self._tried = np.full(1024, -1)  # the place in the two lists below, if it has one
+        self._policy_next = np.full(1024, -1)  # the row of the state after a step of the policy
+        self._policy_reward = np.zeros(1024, np.float32)  # for that step
+        self._expanded = np.full(1024, -1)  # an index into the two lists, or -1
+        # The states in which all joint actions were tried: the rows of the next states, and the
+        # rewards.
         self._successors: list[Int[np.ndarray, " joint"]] = []
         self._rewards: list[Float[np.ndarray, " joint"]] = []
 
     @property
     def num_states(self) -> int:
-        """The number of states that were met."""
+        """The number of visited states."""
         return len(self._rows)
 
     @property
@@ -95,13 +97,13 @@ class Search:
         seed: int,
         report: Callable[[int], None] = lambda number: None,
     ) -> None:
-        """Searches from a state, from states away from the best game, and from that state again.
+        """Searches twice from a state, then from states of noisy games, and again from the state.
 
         **Arguments:**
 
         - `start`: the state.
         - `beam`, `depth`: as in `search`.
-        - `seed`: of the states away from the best game.
+        - `seed`: the seed of the choice of states of noisy games.
         - `report`: called after each of the `PARTS` with its number from 1.
         """
         rng = np.random.default_rng(seed)
@@ -111,194 +113,214 @@ class Search:
         for number, noise in enumerate(_NOISE, start=3):
             games = recite(self.env, self.label, repeat(start, 16), noise)
             worlds = [jax.tree.map(np.asarray, worlds) for worlds, *_ in games]
-            away = jax.tree.map(lambda *x: np.concatenate(x), *worlds)
-            drawn = rng.integers(len(away.time), size=max(1, beam // 2))
-            self.search(_take(away, drawn), beam, _OFF_DEPTH)
+            noisy = jax.tree.map(lambda *x: np.concatenate(x), *worlds)
+            sample = rng.integers(len(noisy.time), size=max(1, beam // 2))
+            self.search(_take(noisy, sample), beam, _NOISY_DEPTH)
             report(number)
         self.search(repeat(start, 1), beam, depth)
         report(self.PARTS)
 
     def search(self, starts: World, beam: int, depth: int) -> None:
-        """Tries all joint actions in the most promising states, step by step, and computes what all
-        states are worth.
+        """Tries all joint actions in the most promising states, step by step, and updates the
+        values of all visited states.
 
         **Arguments:**
 
         - `starts`: at most `beam` states.
-        - `beam`: the number of states that are kept in each step: those through which most can be
-            earned beyond what their start was worth before.
+        - `beam`: the number of states to keep in each step: the states with the largest improvement
+            of the return over the previous value of their start.
         - `depth`: the number of steps.
         """
-        worlds, rows = starts, self._meet(starts, _names_of(starts))
-        gained = -self._value[rows].astype(float)  # rewards so far, less what the start was worth
+        worlds, rows = starts, self._visit(starts, _hashes_of(starts))
+        # Discounted rewards so far, minus the previous value of the start.
+        gained = -self._value[rows].astype(float)
         for time in range(depth):
             after = _try_all(self.env, _pad(worlds, beam))
-            lanes = len(rows) * self._joint
+            lanes = len(rows) * self._num_joint  # the others are padding
             rewards = np.asarray(after.rewards)[:lanes]
-            found = self._meet(after.worlds, _numbers(after.names)[:lanes])
-            self._connect(rows, found, rewards)
-            gains = np.repeat(gained, self._joint) + self.discount**time * rewards
-            promise = gains + self.discount ** (time + 1) * self._value[found]
-            order = np.argsort(-promise, kind="stable")
-            first = np.sort(np.unique(found[order], return_index=True)[1])  # of equal states
+            successors = self._visit(after.worlds, _as_integers(after.hashes)[:lanes])
+            self._add_successors(rows, successors, rewards)
+            gains = np.repeat(gained, self._num_joint) + self.discount**time * rewards
+            improvement = gains + self.discount ** (time + 1) * self._value[successors]
+            order = np.argsort(-improvement, kind="stable")
+            # Equal states are kept once, in the lane with the largest improvement.
+            first = np.sort(np.unique(successors[order], return_index=True)[1])
             best = order[first[:beam]]
-            worlds, gained, rows = _take(after.worlds, best), gains[best], found[best]
-        self._evaluate()
+            worlds, gained, rows = _take(after.worlds, best), gains[best], successors[best]
+        self._solve_bellman()
 
     def label(self, worlds: World) -> Int[np.ndarray, "*states agents"]:
-        """The best known actions: the actions of the policy where nothing else is better, or
-        where the search has not been.
+        """The best known actions in states. These are the actions of the policy, unless the search
+        has found better ones.
         """
         shape = np.shape(worlds.time)
         worlds = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[len(shape) :]), worlds)
         joint = np.array(_follow(self.env, self.policy, worlds, 1).actions)[:, 0]
-        rows = np.array([self._rows.get(name, -1) for name in _names_of(worlds).tolist()])
-        tried = np.where(rows < 0, -1, self._tried[rows])
-        for lane in np.flatnonzero(tried >= 0):
-            number = tried[lane]
+        rows = np.array([self._rows.get(name, -1) for name in _hashes_of(worlds).tolist()])
+        expanded = np.where(rows < 0, -1, self._expanded[rows])
+        for lane in np.flatnonzero(expanded >= 0):
+            number = expanded[lane]
             values = self._rewards[number] + self.discount * self._value[self._successors[number]]
-            if values.max() > values[joint[lane]] + _CLOSE:
+            if values.max() > values[joint[lane]] + _TOLERANCE:
                 joint[lane] = values.argmax()
         actions = np.unravel_index(joint, _choices(self.env))
         return np.stack(actions, axis=-1).reshape(*shape, -1)
 
     def worth(self, worlds: World) -> Float[np.ndarray, " states"]:
-        """What states are worth, of the best way that is known.
+        """The values of visited states.
 
-        **Raises:** `KeyError` when the search has not met one.
+        **Raises:** `KeyError` when the search has not visited one of the states.
         """
-        return self._value[[self._rows[name] for name in _names_of(worlds).tolist()]]
+        return self._value[[self._rows[name] for name in _hashes_of(worlds).tolist()]]
 
     def best_return(self, world: World, steps: int) -> float:
-        """The largest return of some steps from a state, if only ways that are known are taken.
+        """The largest known return of a number of steps from a state, without a discount.
 
-        **Raises:** `KeyError` when the search has not met the state.
+        **Raises:** `KeyError` when the search has not visited the state.
         """
-        start = self._rows[_names_of(repeat(world, 1)).item()]
+        start = self._rows[_hashes_of(repeat(world, 1)).item()]
         value = np.zeros(self.num_states, np.float32)
-        rows, successors, rewards = self._all_tried()
+        rows, successors, rewards = self._all_expanded()
         for _ in range(steps):
-            after = self._paid[: len(value)] + value[self._next[: len(value)]]
-            after[rows] = np.maximum(after[rows], (rewards + value[successors]).max(axis=-1))
-            value = after
+            longer = self._policy_reward[: len(value)] + value[self._policy_next[: len(value)]]
+            longer[rows] = np.maximum(longer[rows], (rewards + value[successors]).max(axis=-1))
+            value = longer
         return float(value[start])
 
     @property
-    def _joint(self) -> int:
+    def _num_joint(self) -> int:
+        """The number of joint actions."""
         return math.prod(_choices(self.env))
 
-    def _all_tried(
+    def _all_expanded(
         self,
     ) -> tuple[_Rows, Int[np.ndarray, "states joint"], Float[np.ndarray, "states joint"]]:
-        """The states where all actions were tried, their successors, and the rewards."""
-        rows = np.flatnonzero(self._tried >= 0)
-        number = self._tried[rows]
+        """The states where all joint actions were tried, their successors, and the rewards."""
+        rows = np.flatnonzero(self._expanded >= 0)
+        number = self._expanded[rows]
         return rows, np.stack(self._successors)[number], np.stack(self._rewards)[number]
 
-    def _evaluate(self) -> None:
-        """Solves Bellman's equation for the states that were met."""
-        size, (rows, successors, rewards) = self.num_states, self._all_tried()
+    def _solve_bellman(self) -> None:
+        """Solves Bellman's equation for the visited states by value iteration."""
+        size, (rows, successors, rewards) = self.num_states, self._all_expanded()
         change = np.inf
-        while change > _CLOSE:
+        while change > _TOLERANCE:
             before = self._value[:size].copy()
-            policy = self._paid[:size] + self.discount * before[self._next[:size]]
+            policy = self._policy_reward[:size] + self.discount * before[self._policy_next[:size]]
             self._value[:size] = np.maximum(before, policy)
             best = (rewards + self.discount * self._value[successors]).max(axis=-1)
             self._value[rows] = np.maximum(self._value[rows], best)
             change = np.abs(self._value[:size] - before).max()
 
-    def _connect(
-        self, rows: _Rows, found: Int[np.ndarray, " lanes"], rewards: Float[np.ndarray, " lanes"]
+    def _add_successors(
+        self,
+        rows: _Rows,
+        successors: Int[np.ndarray, " lanes"],
+        rewards: Float[np.ndarray, " lanes"],
     ) -> None:
-        """Keeps what follows from states, if it is not known yet."""
-        found, rewards = found.reshape(-1, self._joint), rewards.reshape(-1, self._joint)
-        for row, after, paid in zip(rows, found, rewards, strict=True):
-            if self._tried[row] < 0:
-                self._tried[row] = self.num_tried
+        """Stores the successors of states, and the rewards, unless they are stored already."""
+        shape = (-1, self._num_joint)
+        each = zip(rows, successors.reshape(shape), rewards.reshape(shape), strict=True)
+        for row, after, reward in each:
+            if self._expanded[row] < 0:
+                self._expanded[row] = self.num_tried
                 self._successors.append(after)
-                self._rewards.append(paid.astype(np.float32))
+                self._rewards.append(reward.astype(np.float32))
 
-    def _meet(self, worlds: World, names: _Names) -> _Rows:
-        """The rows of states. From new ones, the policy plays until it comes to known ones."""
-        unique, first = np.unique(names, return_index=True)
+    def _visit(self, worlds: World, hashes: _Hashes) -> _Rows:
+        """The rows of states. New states are added, with the values of games of the policy.
+
+        **Arguments:**
+
+        - `worlds`: the states. Those after the first `len(hashes)` are ignored.
+        - `hashes`: their hashes.
+        """
+        unique, first = np.unique(hashes, return_index=True)
         new = first[[name not in self._rows for name in unique.tolist()]]
         for begin in range(0, len(new), _BATCH):
             lanes = new[begin : begin + _BATCH]
-            self._play(_take(worlds, lanes), names[lanes])
-        return np.array([self._rows[name] for name in names.tolist()])
+            self._play(_take(worlds, lanes), hashes[lanes])
+        return np.array([self._rows[name] for name in hashes.tolist()])
 
-    def _play(self, worlds: World, names: _Names) -> None:
-        """Plays games of the policy until all of them repeat themselves, or come to known states.
-        One of them must happen, since nothing is left to chance.
+    def _play(self, worlds: World, hashes: _Hashes) -> None:
+        """Plays games of the policy from new states, until each game reaches a visited state or
+        repeats a state of its own. Every game ends, since world and policy are deterministic.
         """
-        games: list[tuple[list[int], list[float]]] = [([name], []) for name in names.tolist()]
-        going = np.arange(len(games))
-        while len(going):
+        games: list[tuple[list[int], list[float]]] = [([name], []) for name in hashes.tolist()]
+        unfinished = np.arange(len(games))
+        while len(unfinished):
             after = _follow(self.env, self.policy, _pad(worlds, _BATCH), _STEPS)
-            found, paid = _numbers(after.names), np.asarray(after.rewards)
+            hashes, rewards = _as_integers(after.hashes), np.asarray(after.rewards)
             lanes = [
                 lane
-                for lane, game in enumerate(going)
-                if self._goes_on(*games[game], found[lane], paid[lane])
+                for lane, game in enumerate(unfinished)
+                if self._extend(*games[game], hashes[lane], rewards[lane])
             ]
-            going = going[lanes]
-            worlds = jax.tree.map(lambda x, on=lanes: np.asarray(x)[on, -1], after.worlds)
+            unfinished = unfinished[lanes]
+            worlds = jax.tree.map(lambda x, lanes=lanes: np.asarray(x)[lanes, -1], after.worlds)
         for path, rewards in games:
-            self._remember(path, rewards)
+            self._store(path, rewards)
 
-    def _goes_on(
+    def _extend(
         self,
         path: list[int],
         rewards: list[float],
-        names: _Names,
-        paid: Float[np.ndarray, " states"],
+        new_hashes: _Hashes,
+        new_rewards: Float[np.ndarray, " states"],
     ) -> bool:
-        """Adds steps to a game, until it comes to a state that is known, or that was in it."""
-        met = set(path)
-        for name, reward in zip(names.tolist(), paid.tolist(), strict=True):
+        """Appends steps to a game, up to the first state that is visited or repeated.
+
+        **Returns:** whether there is no such state, so that the game continues.
+        """
+        own = set(path)
+        for name, reward in zip(new_hashes.tolist(), new_rewards.tolist(), strict=True):
             path.append(name)
             rewards.append(reward)
-            if name in self._rows or name in met:
+            if name in self._rows or name in own:
                 return False
-            met.add(name)
+            own.add(name)
         return True
 
-    def _remember(self, path: list[int], rewards: list[float]) -> None:
-        """Keeps a game whose last state is known or was in it before."""
-        lap = rewards[path.index(path[-1]) :] if path[-1] not in self._rows else []
+    def _store(self, path: list[int], rewards: list[float]) -> None:
+        """Stores the states of a game, with values computed backwards from its last state."""
+        loop = rewards[path.index(path[-1]) :] if path[-1] not in self._rows else []
         rows = [self._rows.setdefault(name, self.num_states) for name in path]
         while self.num_states > len(self._value):
-            self._value, self._paid = _doubled(self._value, 0), _doubled(self._paid, 0)
-            self._next, self._tried = _doubled(self._next, -1), _doubled(self._tried, -1)
-        if lap:  # the game goes round for ever
-            once = sum(self.discount**time * reward for time, reward in enumerate(lap))
-            self._value[rows[-1]] = once / (1 - self.discount ** len(lap))
+            self._value = _doubled(self._value, 0)
+            self._policy_reward = _doubled(self._policy_reward, 0)
+            self._policy_next = _doubled(self._policy_next, -1)
+            self._expanded = _doubled(self._expanded, -1)
+        if loop:  # the policy repeats these rewards forever
+            once = sum(self.discount**time * reward for time, reward in enumerate(loop))
+            self._value[rows[-1]] = once / (1 - self.discount ** len(loop))
         for row, after, reward in reversed(list(zip(rows[:-1], rows[1:], rewards, strict=True))):
-            if self._next[row] < 0:
-                self._next[row], self._paid[row] = after, reward
+            if self._policy_next[row] < 0:
+                self._policy_next[row], self._policy_reward[row] = after, reward
             self._value[row] = max(self._value[row], reward + self.discount * self._value[after])
 
 
 def _doubled(x: Shaped[np.ndarray, " rows"], fill: int) -> Shaped[np.ndarray, " more"]:
-    """An array with the same number of further entries."""
+    """An array of twice the length, filled up with a number."""
     return np.concatenate([x, np.full_like(x, fill)])
 
 
 def _choices(env: AbstractGridWorld) -> tuple[int, ...]:
+    """The number of actions of each agent."""
     assert isinstance(env.action_space, Discrete)
     return (env.action_space.n,) * env.num_agents
 
 
 def _step(env: AbstractGridWorld, world: World, joint: Int[Array, ""]) -> Reached:
+    """The state after a joint action, with the time 0, since a search ignores the time."""
     action = jnp.stack(jnp.unravel_index(joint, _choices(env)))
     timestep, after = env.step(jax.random.key(0), world, action.astype(jnp.int32))
     after = eqx.tree_at(lambda world: world.time, after, jnp.zeros_like(after.time))
-    return Reached(after, _name(after), timestep.reward.mean(), joint)
+    return Reached(after, _hash(after), timestep.reward.mean(), joint)
 
 
 @eqx.filter_jit
 def _try_all(env: AbstractGridWorld, worlds: World) -> Reached:
-    """The states after all joint actions in some states, those after the first state first."""
+    """The states after each joint action in each of several states, ordered by state."""
     joint = jnp.arange(math.prod(_choices(env)))
     after = jax.vmap(lambda world: jax.vmap(lambda one: _step(env, world, one))(joint))(worlds)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), after)
@@ -306,7 +328,7 @@ def _try_all(env: AbstractGridWorld, worlds: World) -> Reached:
 
 @eqx.filter_jit
 def _follow(env: AbstractGridWorld, policy: TrainedPolicy, worlds: World, steps: int) -> Reached:
-    """The states to which a policy goes in some steps."""
+    """The states after each of several steps of a policy, from each of several states."""
 
     def one(world: World, _: None) -> tuple[World, Reached]:
         action, _ = policy.act(env.observe(world), policy.initial_carry(), None, greedy=True)
@@ -317,8 +339,8 @@ def _follow(env: AbstractGridWorld, policy: TrainedPolicy, worlds: World, steps:
     return jax.vmap(lambda world: jax.lax.scan(one, world, None, length=steps)[1])(worlds)
 
 
-def _name(world: World) -> UInt32[Array, "2"]:
-    """Two hashes of all numbers of a state but its time, each of 32 bits."""
+def _hash(world: World) -> UInt32[Array, "2"]:
+    """Two hashes of all numbers of a state except its time, of 32 bits each."""
     rest = jax.tree.leaves(eqx.tree_at(lambda world: world.time, world, None))
     flat = jnp.concatenate([x.astype(jnp.uint32).reshape(-1) for x in rest])
     factors = np.random.default_rng(0).integers(1, 2**32, (2, flat.size), np.uint32) | 1
@@ -329,23 +351,26 @@ def _name(world: World) -> UInt32[Array, "2"]:
     return total ^ (total >> 16)
 
 
-_all_names = eqx.filter_jit(jax.vmap(_name))
+_hash_all = eqx.filter_jit(jax.vmap(_hash))
 
 
-def _names_of(worlds: World) -> _Names:
-    return _numbers(_all_names(worlds))
+def _hashes_of(worlds: World) -> _Hashes:
+    """The hash of each of several states, of 64 bits."""
+    return _as_integers(_hash_all(worlds))
 
 
-def _numbers(names: UInt32[Array, "*batch 2"]) -> UInt64[np.ndarray, "*batch"]:
-    both = np.asarray(names).astype(np.uint64)
+def _as_integers(hashes: UInt32[Array, "*batch 2"]) -> UInt64[np.ndarray, "*batch"]:
+    """Joins the two hashes of each state to one of 64 bits."""
+    both = np.asarray(hashes).astype(np.uint64)
     return both[..., 0] << np.uint64(32) | both[..., 1]
 
 
 def _take(worlds: World, lanes: Int[np.ndarray, " lanes"]) -> World:
+    """The states at several lanes, which are indices into a batch."""
     return jax.tree.map(lambda x: np.asarray(x)[lanes], worlds)
 
 
 def _pad(worlds: World, size: int) -> World:
-    """Repeats the last state, so that one program computes any number of states."""
+    """Repeats the last state up to a fixed number of states, so that nothing is compiled again."""
     more = size - len(worlds.time)
     return jax.tree.map(lambda x: np.concatenate([x, np.repeat(x[-1:], more, axis=0)]), worlds)

@@ -51,9 +51,9 @@ from ._run import Run
 class Conclusion:
     """Evaluates a run after training, and writes its results.
 
-    The last checkpoint is written first, then the results, then the plots. If one file cannot be
-    written, the others still are. After a signal, the remaining evaluations, plots and videos are
-    skipped.
+    The last checkpoint is written first, then the results, then the plots. If a file cannot be
+    written, the other files still are. After a signal, the remaining evaluations, plots and videos
+    are skipped.
 
     **Arguments:**
 
@@ -76,12 +76,12 @@ class Conclusion:
         **Returns:** the content of `result.json`.
         """
         folder, state = self.run.folder, self.progress.state
-        last = {"update": self.progress.updates, **self.evaluator.rows[-1]}
-        last |= self.run.describe(state)
-        # A run that is killed from here on is not trained any further when it is resumed.
+        metadata = {"update": self.progress.updates, **self.evaluator.rows[-1]}
+        metadata |= self.run.describe(state)
+        # If the process is killed during the evaluation, the resumed run does not train further.
         end = own_end(self.progress.stopped, self.run.config.max_hours)
         ended = {} if end is None else {"ended": end}
-        self._save("last", state, last | ended)
+        self._save("last", state, metadata | ended)
         settings = folder / "config.toml"
         if not os.path.exists(settings):  # it was removed during training
             with self.failures.writing(settings):
@@ -89,10 +89,11 @@ class Conclusion:
         result = self._result()
         with self.failures.writing(folder / "result.json"):
             write_json(folder / "result.json", result)
-        last |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
-        self._save("last", state, last | ended)
+        # Now with the returns of the final evaluation.
+        metadata |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
+        self._save("last", state, metadata | ended)
         with self.failures.writing(folder / "policy.safetensors"):
-            self._save_policy(result["policy"], last)
+            self._save_policy(result["policy"], metadata)
         if not self.run.process.interrupted_again:
             self._draw(result["optimum"])
         return result
@@ -100,7 +101,8 @@ class Conclusion:
     def _save_policy(self, which: str, metadata: Table) -> None:
         """Writes `policy.safetensors`, with the policy of the last state or of the best checkpoint.
 
-        **Raises:** `CheckpointError` when the checkpoint cannot be read or the policy not written.
+        **Raises:** `CheckpointError` when the checkpoint cannot be read or the policy cannot be
+        written.
         """
         run, state = self.run, self.progress.state
         if which == "best":
@@ -113,6 +115,7 @@ class Conclusion:
         save_policy(run.folder / "policy.safetensors", policy, {**about, "checkpoint": which})
 
     def _result(self) -> Table:
+        """The content of `result.json`, after the final evaluations."""
         config, progress = self.run.config, self.progress
         returns = self._play(progress.state, 1)
         row = self.evaluator.rows[-1]
@@ -145,8 +148,8 @@ class Conclusion:
         }
 
     def _best(self) -> Table:
-        """The results of the best checkpoint, which is evaluated again: the maximum of many noisy
-        evaluations is biased upwards.
+        """The results of a new evaluation of the best checkpoint. Its return during training, the
+        maximum of many noisy evaluations, is biased upwards.
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
@@ -165,7 +168,13 @@ class Conclusion:
         return best
 
     def _play(self, state: AbstractTrainState, number: int) -> np.ndarray | None:
-        """The returns of the final episodes; `None` if a signal arrived before the first batch."""
+        """The returns of the final episodes; `None` if a signal arrived before the first batch.
+
+        **Arguments:**
+
+        - `state`: the training state with the policy.
+        - `number`: determines the random keys, and must be 1 or larger.
+        """
         config, process = self.run.config, self.run.process
         number += self.progress.num_updates  # a number that no earlier evaluation has used
         repeats = math.ceil(config.final_episodes / config.eval_episodes)
@@ -194,8 +203,8 @@ class Conclusion:
         )
         with self.failures.writing(self.run.folder / "curve.png"):
             totals = self.run.plan.totals
-            drawn = [column for name in config.log_info for column in totals[name]]
-            draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, drawn)
+            columns = [column for name in config.log_info for column in totals[name]]
+            draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, columns)
         if self.video and config.env.has_video and not self.run.process.interrupted_again:
             self.draw_video(self.run.folder / VIDEO_FILE)
 
@@ -236,8 +245,8 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
     **Arguments:**
 
     - `run`: the run.
-    - `stopped`: the reason for which it was stopped, if any.
-    - `console`: where the command that resumes it is printed.
+    - `stopped`: the reason why it was stopped, if it was.
+    - `console`: where the command that resumes the run is printed.
     - `failures`: the files that could not be written.
 
     **Returns:** the exit code.
@@ -253,28 +262,30 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
     return STOP_CODES.get(stopped or "", by_signal)
 
 
-_OF_ALL = ("algorithm", "world", "layout", "dynamics", "env_steps")
-_OF_ALL += ("compile_seconds", "train_seconds", "eval_episodes", "optimum")
+_COMMON = ("algorithm", "world", "layout", "dynamics", "env_steps")
+_COMMON += ("compile_seconds", "train_seconds", "eval_episodes", "optimum")
+"""The entries of `result.json` that are the same for all seeds."""
 _OF_EACH = ("eval_return_mean", "eval_return_std", "best_return_mean", "best_return_std")
 _OF_EACH += ("best_env_steps", "policy", "reached", "zero_shot", "stages")
-"""The entries of `result.json` that are the same for all seeds, and those that each seed has."""
+"""The entries of `result.json` that differ between seeds."""
 
 
 def result_of_all(runs: Sequence[Run], results: Sequence[Table]) -> Table:
-    """The results of several seeds together.
+    """The content of the `result.json` of several seeds together.
 
     **Arguments:**
 
-    - `runs`, `results`: the runs, and the content of the `result.json` of each.
+    - `runs`: the runs.
+    - `results`: the content of the `result.json` of each run.
     """
-    optimum, last = results[0]["optimum"], np.asarray([x["eval_return_mean"] for x in results])
-    low, high = bootstrap_interval(last)
-    iqm = float(interquartile_mean(last))
+    optimum, returns = results[0]["optimum"], np.asarray([x["eval_return_mean"] for x in results])
+    low, high = bootstrap_interval(returns)
+    iqm = float(interquartile_mean(returns))
     return {
-        **{key: results[0][key] for key in _OF_ALL},
+        **{key: results[0][key] for key in _COMMON},
         "seeds": [run.config.seed for run in runs],
-        "eval_return_mean": float(last.mean()),
-        "eval_return_std": float(last.std()),
+        "eval_return_mean": float(returns.mean()),
+        "eval_return_std": float(returns.std()),
         "eval_return_iqm": iqm,
         "eval_return_interval": [float(low), float(high)],
         "eval_fraction_of_optimum": iqm / optimum if optimum else None,

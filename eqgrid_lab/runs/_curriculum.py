@@ -1,4 +1,4 @@
-"""Curricula: stages of a run, each of which ends at a gate or after a number of steps."""
+"""Curricula: the stages of a run. A stage ends at a gate or after a number of steps."""
 
 import dataclasses
 import math
@@ -63,9 +63,9 @@ class Stage:
     **Arguments:**
 
     - `name`: its name, in messages and in `result.json`.
-    - `config`: the settings of the run, replaced by the settings of the stage.
+    - `config`: the settings of the run, changed by the settings of the stage.
     - `gate`: the condition that ends it, if any.
-    - `steps`: the maximum number of its environment steps, if limited.
+    - `steps`: the maximum number of its environment steps; `None` for no maximum.
     - `keep`: the parts of the training state that are kept from the previous stage.
     """
 
@@ -77,19 +77,19 @@ class Stage:
 
     @property
     def end(self) -> str:
-        """The description of when it ends, for messages."""
+        """A description of the end of the stage, for messages."""
         ends = [] if self.gate is None else [f"until {self.gate}"]
         if self.steps is not None:
             ends.append(f"{'at most' if ends else 'for'} {self.steps:,} steps")
         return ", ".join(ends) or "to the end of the run"
 
     def ended(self, measured: Mapping[str, float | int]) -> str | None:
-        """The reason for which the stage has ended, or `None` while it has not.
+        """The reason why the stage has ended; `None` while it continues.
 
         **Arguments:**
 
-        - `measured`: the row of the last evaluation. Before the first one of the stage, it has no
-            `gate_passes` and `stage_steps`.
+        - `measured`: the row of the last evaluation. Before the first evaluation of the stage, the
+            row has no `gate_passes` and no `stage_steps`.
         """
         if self.gate is not None and measured.get("gate_passes", 0) >= self.gate.evaluations:
             return "its gate is passed"
@@ -106,7 +106,7 @@ class Stage:
 
 @final
 class StageCount:
-    """Counts the steps of a stage, and the evaluations that have met its gate."""
+    """Counts the steps of a stage, and the consecutive evaluations that have met its gate."""
 
     def __init__(self, stage: Stage, number: int, begin: int, gate_passes: int = 0):
         """**Arguments:**
@@ -119,9 +119,9 @@ class StageCount:
         self.begin, self.gate_passes = begin, gate_passes
 
     def __call__(self, row: Mapping[str, float]) -> dict[str, float]:
-        """The stage and its progress after an evaluation.
+        """Returns the stage and its progress, to add to the row of an evaluation.
 
-        A gate that is passed stays passed: one of several seeds may wait for the others.
+        A passed gate stays passed, because one of several seeds may wait for the other seeds.
 
         **Arguments:**
 
@@ -139,7 +139,9 @@ class StageCount:
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """The entries of a table `[[stage]]` in a file, except those named by `in_one_program`."""
+    """The entries of a table `[[stage]]` in a file, except the settings of the script that are in
+    `Experiment.in_one_program`.
+    """
 
     name: str = ""
     env: Table = dataclasses.field(default_factory=dict)
@@ -154,7 +156,7 @@ _FIXED = {"env": ("name", "normalize_observation"), "ppo": ("rollout_length", "n
 
 
 def with_curriculum(config: Experiment) -> Experiment:
-    """Reads the stages from the file of `--curriculum` into the settings.
+    """Adds the stages in the file of `--curriculum` to the settings.
 
     **Raises:** `UsageError` when the file cannot be read or has no stages.
     """
@@ -175,7 +177,7 @@ def with_curriculum(config: Experiment) -> Experiment:
 
 
 def stages(config: Experiment) -> tuple[Stage, ...]:
-    """The stages of a run; a single one if it has no curriculum.
+    """The stages of a run; a single stage if it has no curriculum.
 
     **Raises:** `UsageError` when a stage has an unknown or fixed setting, or no end.
     """
@@ -190,9 +192,18 @@ def stages(config: Experiment) -> tuple[Stage, ...]:
 
 
 def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> Stage:
+    """The stage of a table `[[stage]]`.
+
+    **Arguments:**
+
+    - `config`: the settings of the run.
+    - `entries`: the table.
+    - `number`: the number of the stage from 1, which is its name by default.
+    - `last`: whether it is the last stage, which needs no end.
+    """
     hints = typing.get_type_hints(type(config))
-    own = [(name, hints[name] | None, None) for name in config.in_one_program]
-    kind = dataclasses.make_dataclass("_Table", own, bases=(_Table,), frozen=True)
+    of_script = [(name, hints[name] | None, None) for name in config.in_one_program]
+    kind = dataclasses.make_dataclass("_Table", of_script, bases=(_Table,), frozen=True)
     table: Any = fill(kind(), entries, "")
     for name, fixed in _FIXED.items():
         for key in fixed:
@@ -214,7 +225,7 @@ def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> St
         raise UsageError(f"steps must be at least 1, but is {table.steps}.")
     if not last and gate is None and table.steps is None:
         raise UsageError("it has no end: add a gate or steps.")
-    # If the stage sets the shaped reward, its schedule starts with the stage.
+    # If the stage sets the shaped reward, the schedule of the shaped reward restarts.
     reset = {*table.reset, *(["shaping"] if {"shaping", "shaping_steps"} & entries.keys() else [])}
     keep: tuple[Part, ...] = tuple(part for part in PARTS if part not in reset)
     return Stage(table.name or str(number), config, gate, table.steps, keep)

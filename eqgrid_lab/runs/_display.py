@@ -1,4 +1,4 @@
-"""The progress display of a run: a bar in a terminal, lines elsewhere."""
+"""The progress display of a run: a bar in a terminal, and lines elsewhere."""
 
 import contextlib
 import dataclasses
@@ -30,7 +30,7 @@ class Display(Protocol):
 
 
 def open_console() -> Console:
-    """The console for standard output, 200 characters wide where that is not a terminal."""
+    """The console for standard output, 200 characters wide if it is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
@@ -41,8 +41,8 @@ def print_preparations(
     lengths: Iterable[tuple[int, Plan]],
     whose: str = "",
 ) -> None:
-    """Prints the settings file and the world's defaults that a run uses, its length if that is
-    rounded, and further remarks.
+    """Prints the settings file and the defaults of the world that a run uses, its number of steps
+    if it is rounded, and further remarks.
 
     **Arguments:**
 
@@ -50,7 +50,7 @@ def print_preparations(
     - `config`: the settings of the run.
     - `programs`: the message of `keep_compiled_programs`.
     - `lengths`: the `total_steps` and the plan of each of several runs.
-    - `whose`: what they are, such as ` of each seed`.
+    - `whose`: a text to print after the number of steps, such as ` of each seed`.
     """
     planned = [(total, plan.num_updates, plan.steps_per_update) for total, plan in lengths]
     for total, updates, steps in dict.fromkeys(planned):
@@ -75,12 +75,12 @@ def open_display(console: Console) -> Display:
 
 
 def progress_bar(console: Console, *, disable: bool = False) -> Bar:
-    """A bar with a description, the share that is done, the field `numbers`, and the time left.
+    """A progress bar with a description, the percentage, the field `numbers`, and the time left.
 
     **Arguments:**
 
     - `console`: the console.
-    - `disable`: show nothing.
+    - `disable`: whether to show nothing.
     """
     return Bar(
         TextColumn("{task.description}"),
@@ -90,24 +90,24 @@ def progress_bar(console: Console, *, disable: bool = False) -> Bar:
         TextColumn("left"),
         TimeRemainingColumn(compact=True),
         console=console,
-        redirect_stderr=False,  # standard error may go elsewhere than the bar
+        redirect_stderr=False,  # standard error may be another file than the console
         disable=disable,
     )
 
 
 def is_live(console: Console) -> bool:
-    """Whether it can show a bar: whether it is a terminal."""
+    """Whether a console can show a bar, which needs a terminal."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
 @contextlib.contextmanager
 def still(console: Console, doing: str, seconds: float = 10) -> Iterator[None]:
-    """Context manager that prints a line every few seconds, where the console shows no bar.
+    """Context manager that prints a line every few seconds, if the console can show no bar.
 
     **Arguments:**
 
     - `console`: the console.
-    - `doing`: what the code inside does, as the beginning of a line.
+    - `doing`: the activity of the code inside, such as `compiling`, with which each line begins.
     - `seconds`: the time between two lines.
     """
     done, begin = threading.Event(), time.perf_counter()
@@ -117,7 +117,7 @@ def still(console: Console, doing: str, seconds: float = 10) -> Iterator[None]:
             passed = time.perf_counter() - begin
             console.print(f"{doing}, {passed:.0f} s so far", highlight=False)
 
-    if not is_live(console):  # in a thread, since the main one waits for XLA
+    if not is_live(console):  # in a thread, because the main thread waits for XLA
         threading.Thread(target=print_lines, daemon=True).start()
     try:
         yield
@@ -151,8 +151,8 @@ class LiveBar(Display):
 
 @final
 class LogDisplay(Display):
-    """Prints a line at regular intervals of progress, and of time until training starts, for a file
-    or a pipe.
+    """Prints lines for a file or a pipe: at intervals of time while the training loop compiles, and
+    then at intervals of training steps.
     """
 
     def __init__(self, console: Console, every: float = 0.05, seconds: float = 10):

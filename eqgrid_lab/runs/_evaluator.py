@@ -1,4 +1,4 @@
-"""Evaluations of the current policy during training, compiled before they are needed."""
+"""Evaluates the current policies during training, with programs that are compiled in a thread."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ from eqgrid.typing import PyTree
 
 
 def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names of the metrics of whole episodes, on which a gate can depend.
+    """The names of the metrics of whole episodes, which the gate of a stage can use.
 
     **Arguments:**
 
@@ -87,7 +87,7 @@ class Evaluator:
     count: Callable[[dict[str, float]], dict[str, float]] | None = None
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
-        """Evaluates the policy after a block of updates, as the `measure` of `train`."""
+        """Evaluates the policy after a block of updates. It is the `measure` of `train`."""
         return self.add(progress, next(self.play(progress.state, progress.updates)))
 
     def add(self, progress: TrainProgress, episodes: Evaluation) -> dict[str, float]:
@@ -114,7 +114,7 @@ class Evaluator:
         return row
 
     def program(self, state: AbstractTrainState) -> Callable[[], None]:
-        """A function that compiles the evaluations of states of the same shapes."""
+        """A function that compiles the program of evaluations, for states of the same shapes."""
         env = frozen(self.env, state.runner.env_state)
         return functools.partial(compile_evaluation, state.policy, env)
 
@@ -136,7 +136,9 @@ class Evaluator:
 
 @functools.partial(jax.jit, static_argnames="repeats")
 def _keys(key: PRNGKeyArray, number: Int[ArrayLike, ""], repeats: int) -> tuple[PRNGKeyArray, ...]:
-    """The keys of an evaluation, in one program: each eager call would compile a separate one."""
+    """The keys of an evaluation. It is one compiled program, since each of its operations would
+    otherwise be compiled separately.
+    """
     return tuple(jax.random.split(jax.random.fold_in(key, number), repeats))
 
 
@@ -165,16 +167,16 @@ class EvaluatorOfMany:
         self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
-        """Evaluates all policies as the `measure` of `train`, and returns means over the runs."""
+        """Evaluates all policies, and returns means over the runs, as the `measure` of `train`."""
         episodes = self.play(progress.state, progress.updates)
         rows = []
         for i, evaluator in enumerate(self.evaluators):
-            own = jax.tree.map(lambda x, i=i: x[i], episodes)
-            rows.append(evaluator.add(progress, own))
+            of_run = jax.tree.map(lambda x, i=i: x[i], episodes)
+            rows.append(evaluator.add(progress, of_run))
         return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
     def program(self, state: AbstractTrainState) -> Callable[[], None]:
-        """A function that compiles the evaluations of states of the same shapes."""
+        """A function that compiles the program of evaluations, for states of the same shapes."""
         program: Any = _play_all
         args = self._arguments(state, 0)
         return lambda: program.lower(*args).compile()
@@ -192,8 +194,8 @@ class EvaluatorOfMany:
         return jax.tree.map(np.asarray, _play_all(*self._arguments(state, number)))
 
     def _arguments(self, state: AbstractTrainState, number: int) -> tuple[Any, ...]:
-        env, which = self.evaluators[0].env, jnp.asarray(np.uint32(number))
-        return state.policy, env, state.runner.env_state, self.keys, which
+        env, evaluation = self.evaluators[0].env, jnp.asarray(np.uint32(number))
+        return state.policy, env, state.runner.env_state, self.keys, evaluation
 
 
 @eqx.filter_jit
@@ -215,22 +217,22 @@ def _play_all(
 @contextlib.contextmanager
 def compiled_ahead(programs: Sequence[Callable[[], object]]) -> Iterator[Callable[[], None]]:
     """Context manager that compiles programs in a thread, while the code inside compiles and runs
-    other programs: XLA does not hold the interpreter's lock. An error in the thread is ignored,
-    since running the program raises it again.
+    other programs. This saves time, because XLA releases the lock of the interpreter.
+
+    An error in the thread is ignored, since running the program raises it again.
 
     **Arguments:**
 
-    - `programs`: functions that compile one program each. The first one begins at once.
+    - `programs`: functions that compile one program each. The first one starts at once.
 
-    **Returns:** a function that waits for the first program. When it is called for the first time,
-    the thread begins with the other programs.
+    **Returns:** a function that waits for the first program, and then starts the others.
     """
-    pool, left = ThreadPoolExecutor(1, "compiler"), iter(programs)
-    first = [pool.submit(program) for program in itertools.islice(left, 1)]
+    pool, remaining = ThreadPoolExecutor(1, "compiler"), iter(programs)
+    first = [pool.submit(program) for program in itertools.islice(remaining, 1)]
 
     def wait_for_first() -> None:
         wait(first)
-        for program in left:
+        for program in remaining:  # empty after the first call
             pool.submit(program)
 
     try:

@@ -1,8 +1,8 @@
 """Hooks: callables that `train` calls with the progress after every block of updates.
 
-Hooks are independent of one another, so their order matters only if a run is killed between two of
-them. A resumed run continues from its latest checkpoint, and what was not written before that
-checkpoint is lost. Therefore `Log` comes before `Checkpoints`, which writes that checkpoint last.
+The order of hooks matters only if a run is killed between two of them. A resumed run continues from
+its latest checkpoint, and rows of the log that were not written before that checkpoint are lost.
+Therefore `Log` comes before `Checkpoints`, and `Checkpoints` writes the latest state last.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ SAVE_SECONDS = 5.0
 class Log:
     """Writes a row of metrics for every block to the loggers.
 
-    A logger that fails stops neither the run nor the other loggers.
+    If a logger fails, the run and the other loggers continue.
     """
 
     def __init__(
@@ -54,8 +54,7 @@ class Log:
         self.totals = totals or {}
 
     def __call__(self, progress: TrainProgress) -> None:
-        # On a CPU, which has no memory of its own, the memory is that of the process.
-        device = jax.local_devices()[0].memory_stats()
+        device = jax.local_devices()[0].memory_stats()  # `None` on a CPU: use the process
         memory = device["bytes_in_use"] if device else psutil.Process().memory_info().rss
         row = {
             "update": progress.updates,
@@ -72,9 +71,9 @@ class Log:
 
 
 def block_means(metrics: Metrics | None) -> Table:
-    """The metrics of a block: means over its updates, and over the episodes that ended in it.
+    """The metrics of a block: means over its updates, and means over the episodes that ended in it.
 
-    The learning rate is from the last update, and the number of episodes is a sum.
+    The learning rate is that of the last update, and `episodes` is the number of episodes.
     """
     if metrics is None:
         return {}
@@ -123,7 +122,7 @@ class EarlyStop:
     - `patience`: the number of consecutive evaluations without a new best return at which to stop.
     - `max_kl`: the maximum of the mean `approx_kl` of a block, in nats.
 
-    With `None`, a criterion is not used.
+    A criterion that is `None` is not used.
     """
 
     returns: list[float]
@@ -148,8 +147,8 @@ class EarlyStop:
 
 
 def check_time(process: Process, max_hours: float | None, _: TrainProgress | None = None) -> None:
-    """A hook that stops a run after `max_hours` hours in this process, such as the time limit of a
-    job.
+    """A hook that stops a run after `max_hours` hours in this process, for example before the time
+    limit of a job.
     """
     if max_hours is not None and process.seconds() >= 3600 * max_hours:
         raise StopTraining(out_of_time(max_hours))
@@ -161,11 +160,12 @@ def out_of_time(max_hours: float | None) -> str:
 
 
 def own_end(stopped: str | None, max_hours: float | None) -> str | None:
-    """The reason for which a run ended early by itself, rather than by a signal or a time limit.
+    """The reason why a run ended early by itself; `None` if it was not stopped, or was stopped by a
+    signal or by its time limit.
 
     **Arguments:**
 
-    - `stopped`: the reason for which it was stopped, if any.
+    - `stopped`: the reason why it was stopped, if it was.
     - `max_hours`: its time limit, if any.
     """
     return None if stopped in (*STOP_CODES, out_of_time(max_hours)) else stopped
@@ -173,9 +173,8 @@ def own_end(stopped: str | None, max_hours: float | None) -> str | None:
 
 @contextlib.contextmanager
 def profiled(folder: Path, wanted: bool) -> Iterator[list[Hook]]:
-    """Context manager that provides a hook which records a Perfetto trace, if wanted.
-
-    The trace shows the second block of updates, since the first is a warm-up.
+    """Context manager that provides a hook, which records a Perfetto trace of the second block of
+    updates. The first block is a warm-up.
 
     **Arguments:**
 
@@ -184,7 +183,7 @@ def profiled(folder: Path, wanted: bool) -> Iterator[list[Hook]]:
 
     **Returns:** a list with the hook, or an empty one, inside the context.
     """
-    blocks = 0
+    blocks = 0  # that have ended
 
     def profile(_: TrainProgress) -> None:
         nonlocal blocks
@@ -197,13 +196,13 @@ def profiled(folder: Path, wanted: bool) -> Iterator[list[Hook]]:
     try:
         yield [profile] if wanted else []
     finally:
-        if blocks == 1:  # the run ends before its second block does
+        if blocks == 1:  # the run has ended before the end of its second block
             jax.profiler.stop_trace()
 
 
 @final
 class Checkpoints:
-    """Saves checkpoints: the latest state, the best state, and optionally one at every interval."""
+    """Saves checkpoints of the latest state, of the best state, and optionally at intervals."""
 
     def __init__(
         self,
@@ -220,8 +219,9 @@ class Checkpoints:
         - `folder`: the folder for `last.safetensors`, `best.safetensors` and `step-*.safetensors`.
         - `failures`: collects the files that cannot be written.
         - `history`: the history of the run, with its best return and its number of steps.
-        - `describe`: returns metadata about the run and its policy, equal for all its states.
-        - `keep_every`: the environment steps between two checkpoints that are kept, if any.
+        - `describe`: returns metadata about the run and its policy, which are the same for all
+            states.
+        - `keep_every`: the environment steps between two permanent checkpoints; `None` for none.
         - `seconds`: the minimum time between two checkpoints of the latest state; `inf` for none.
         """
         self.folder, self.failures, self.describe = folder, failures, describe
@@ -239,8 +239,8 @@ class Checkpoints:
         ):
             self._save(f"step-{progress.env_steps:012}", progress)
         self.env_steps = progress.env_steps
-        # If a run is killed before this checkpoint, it resumes from the previous one, and writes
-        # the checkpoints above again.
+        # If the run is killed before this line, it resumes from the previous checkpoint of the
+        # latest state, and writes the checkpoints above again.
         if time.perf_counter() >= self.due and self._save("last", progress):
             self.due = time.perf_counter() + self.seconds
 

@@ -1,7 +1,7 @@
 """The identity of a run: its settings, and checksums of the files that they name.
 
-Every checkpoint stores it. Since `config.toml` and layout files can be edited between two commands,
-the identity of a resumed run is compared with that in its checkpoint.
+Every checkpoint stores the identity. Since `config.toml` and layout files can be edited between two
+commands, the identity of a resumed run is compared with the one in its checkpoint.
 """
 
 import hashlib
@@ -20,7 +20,9 @@ from ..base import IDENTITY, Table, UsageError
 from ..settings import OF_THE_PROCESS, Experiment, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
-_MOST_NAMES, _LARGEST_FILE = 8, 2**30
+"""The settings whose values may be paths of files."""
+_MOST_NAMES = 8  # in a message
+_LARGEST_FILE = 2**30  # bytes; larger files have no checksum
 
 
 def identity(table: Table, files: Mapping[str, str]) -> Table:
@@ -31,34 +33,34 @@ def identity(table: Table, files: Mapping[str, str]) -> Table:
     - `table`: the settings of the whole run, from `to_table`.
     - `files`: the `digests` of the settings, taken before anything was built.
     """
-    fixed = {flag: x for flag, x in _settings(table) if flag not in OF_THE_PROCESS}
-    return {"settings": fixed, "files": dict(files)}
+    settings = {flag: x for flag, x in _settings(table) if flag not in OF_THE_PROCESS}
+    return {"settings": settings, "files": dict(files)}
 
 
 def digests(config: Experiment) -> dict[str, str]:
     """The checksums (SHA-256) of the files that the settings name, by flag.
 
-    **Raises:** `OSError` or `CheckpointError` when one cannot be read, and as
+    **Raises:** `OSError` or `CheckpointError` when a file cannot be read, and the errors of
     `PartnerSettings.files`.
     """
     found = {}
     for flag, value in _settings(to_table(config)):
         if flag.endswith(_NAME_FILES):
-            named = [value] if isinstance(value, str) else value
-            mark = digest
+            names = [value] if isinstance(value, str) else value
+            digest_of = digest
             if flag == "--partners.policies":
                 # Values may be names of bundled human models, which `files` resolves to paths.
-                mark = checksum
-                named = [str(path) for path in config.partners.files(config.env.title)]
-            parts = [
+                digest_of = checksum
+                names = [str(path) for path in config.partners.files(config.env.title)]
+            parts = [  # a layout may be a comma-separated list
                 part.strip()
-                for text in named
-                for part in ([text] if os.path.exists(text) else text.split(","))
+                for name in names
+                for part in ([name] if os.path.exists(name) else name.split(","))
             ]
-            small = (x for x in parts if os.path.isfile(x) and os.path.getsize(x) <= _LARGEST_FILE)
-            contents = [mark(Path(part)) for part in small]
-            if contents:
-                found[flag] = hashlib.sha256("".join(contents).encode()).hexdigest()
+            files = (x for x in parts if os.path.isfile(x) and os.path.getsize(x) <= _LARGEST_FILE)
+            of_files = [digest_of(Path(file)) for file in files]
+            if of_files:
+                found[flag] = hashlib.sha256("".join(of_files).encode()).hexdigest()
     return found
 
 
@@ -85,8 +87,8 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
             "its settings: start a new run."
         )
     names = [
-        f"{flag} (was {_said(was)}, is {_said(there)})"
-        for flag, was, there in _differences(before["settings"], now["settings"])
+        f"{flag} (was {_shown(old)}, is {_shown(new)})"
+        for flag, old, new in _differences(before["settings"], now["settings"])
     ]
     names += [f"the file of {flag}" for flag, *_ in _differences(before["files"], now["files"])]
     if names:
@@ -99,7 +101,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
 
 
 def check_updates(folder: Path, metadata: Mapping[str, object], updates: int) -> None:
-    """Checks that the metadata and the state of a checkpoint are of the same update.
+    """Checks that the metadata and the state of a checkpoint belong to the same update.
 
     **Arguments:**
 
@@ -119,17 +121,18 @@ def check_updates(folder: Path, metadata: Mapping[str, object], updates: int) ->
 def _differences(
     before: Mapping[str, object], now: Mapping[str, object]
 ) -> Iterator[tuple[str, object, object]]:
+    """The names of values that differ, with the old and the new value."""
     for name in dict.fromkeys([*before, *now]):
         if before.get(name) != now.get(name):
             yield name, before.get(name), now.get(name)
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     return "not given" if value is None else reprlib.repr(value)
 
 
 def _settings(table: Table) -> Iterator[tuple[str, Any]]:
-    """All settings, by flag. The flags of a stage begin with its number, such as `stage 1: `."""
+    """All settings, by flag. The flags of a stage begin with its number, as in `stage 1: `."""
     for number, stage in enumerate(table.get("stage", []), start=1):
         yield from _flat(stage, f"stage {number}: ")
     yield from _flat({name: x for name, x in table.items() if name != "stage"}, "--")
@@ -145,12 +148,12 @@ def _flat(table: Mapping[str, object], prefix: str) -> Iterator[tuple[str, Any]]
 
 
 def run_digest(metadata: Mapping[str, object]) -> str | None:
-    """A checksum of the settings of the run that trained a policy; `None` if the file of the policy
-    does not store them. All checkpoints of a run have the same checksum.
+    """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
+    the run; `None` if the file of the policy contains no settings.
 
     **Arguments:**
 
-    - `metadata`: the metadata of the policy's file.
+    - `metadata`: the metadata of the file.
     """
     settings = metadata.get("run")
     if settings is None:
@@ -159,7 +162,7 @@ def run_digest(metadata: Mapping[str, object]) -> str | None:
 
 
 def marks(path: Path, metadata: Mapping[str, object]) -> set[str]:
-    """The checksums that identify a policy: of its content, and of its run.
+    """The checksums that identify a policy: the checksums of its content and of its run.
 
     **Arguments:**
 

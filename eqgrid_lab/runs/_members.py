@@ -1,8 +1,9 @@
 """Trains one run, several seeds, or the points of a sweep in one compiled program.
 
 Members differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward. Each
-has its own folder: `seed-3/` has the same files as a run with `--seed 3` alone, except for the GIF:
-only the common folder has one, which shows the seed with the median return.
+member has its own folder: `seed-3/` has the same files as a run with `--seed 3` alone, except for
+the GIF. A run with several seeds has one GIF, of the seed with the median return, in its own
+folder.
 """
 
 import contextlib
@@ -81,10 +82,11 @@ class Members:
     **Arguments:**
 
     - `whole`: the run as the user started it. Its folder contains the common files.
-    - `runs`: the runs, each with its settings, its folder and its history.
-    - `checkpoint`: the path of the checkpoint from which all of them resume.
-    - `state`: the state to start from; `None` for a new one. If there are several runs, its arrays
-        have a leading `runs` axis.
+    - `runs`: the members, each with its own settings, folder and history. A run with one seed is
+        its own only member.
+    - `checkpoint`: the path of the checkpoint from which all members resume.
+    - `state`: the state to start from; `None` for a new one. If there are several members, its
+        arrays have a leading `runs` axis.
     """
 
     whole: Run
@@ -115,7 +117,7 @@ class Members:
         """The function that makes training states of the current stage, and its arguments."""
         number = self.whole.number
         keys = [run.keys[0] for run in self.runs]
-        # Stage 0 uses the keys unchanged, so it equals a run without a curriculum.
+        # Stage 0 uses the unchanged keys, as a run without a curriculum does.
         keys = [jax.random.fold_in(key, number) if number else key for key in keys]
         config, env = self.whole.config, self.whole.plan.train_env
 
@@ -127,12 +129,12 @@ class Members:
         return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
 
     def start(self) -> AbstractTrainState:
-        """Initial training states of the current stage.
+        """Makes the initial training states of the current stage.
 
         **Raises:** `OutOfMemory` when the program needs more memory than there is.
         """
         init, *args = self._init()
-        # The program is called once, so that it is compiled with few optimisations.
+        # The program runs only once, so it is compiled with few optimisations.
         program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
             init, compiler_options={"xla_backend_optimization_level": "0"}
         )
@@ -145,7 +147,7 @@ class Members:
         return eqx.filter_eval_shape(*self._init())
 
     def resumed(self, position: Table) -> "Members":
-        """The members with the state of their checkpoint, and with the history of each run.
+        """These members with the state of their checkpoint, and with the history of each run.
 
         **Arguments:**
 
@@ -160,7 +162,7 @@ class Members:
                 f"The checkpoint {str(self.checkpoint)!r} belongs to stage {number + 1}, but the "
                 f"last stage of the run is {len(self.whole.stages)}: start a new run."
             )
-        if len(self._rows(position)) != len(self.runs):
+        if len(self._last_rows(position)) != len(self.runs):
             raise CheckpointError(
                 f"The checkpoint {str(self.checkpoint)!r} does not contain {len(self.runs)} runs: "
                 "start a new run."
@@ -187,7 +189,7 @@ class Members:
         return all(path.exists() for path in files)
 
     def rows_of_all(self) -> bytes:
-        """The rows of `metrics.csv` of all seeds together, from the history of each seed."""
+        """The content of the `metrics.csv` of all seeds, made from the history of each seed."""
         rows = [
             {"seed": str(run.config.seed), **row}
             for run in self.runs
@@ -197,26 +199,33 @@ class Members:
         return csv_bytes(rows)
 
     def ended(self, position: Table) -> bool:
-        """Whether the current stage has ended at a checkpoint, with the metadata `position`."""
-        return self._end_of_stage(self._rows(position)) is not None
+        """Whether the current stage had ended when a checkpoint was written.
+
+        **Arguments:**
+
+        - `position`: the metadata of the checkpoint.
+        """
+        return self._end_of_stage(self._last_rows(position)) is not None
 
     def _end_of_stage(self, rows: Sequence[Mapping[str, float | int]]) -> str | None:
-        """The reason for which the current stage has ended after these evaluations, if it has."""
+        """The reason why the current stage has ended for all members, given the last evaluation of
+        each; `None` if it continues.
+        """
         return _common_reason([self.whole.stage.ended(row) for row in rows])
 
-    def _rows(self, position: Table) -> list[Table]:
-        """The last evaluation of each run at a checkpoint."""
+    def _last_rows(self, position: Table) -> list[Table]:
+        """The last evaluation of each member before a checkpoint, from its metadata."""
         return position.get("members") or [position] * len(self.runs)
 
     def open_folders(self, console: Console, of_each: str = "") -> None:
         """Makes the folder of each run, with its settings and its logs so far.
 
-        For resumed runs, it also prints the number of steps so far.
+        If the runs are resumed, the number of steps so far is printed.
 
         **Arguments:**
 
-        - `console`: where it prints.
-        - `of_each`: a suffix of the printed number of steps, such as ` of each seed`.
+        - `console`: the console.
+        - `of_each`: a text to print after the number of steps, such as ` of each seed`.
 
         **Raises:** `RunError` when a folder cannot be written.
         """
@@ -251,7 +260,7 @@ class Members:
 
         - `console`: where the summed progress of all runs is shown.
         - `failures`: collects the files that cannot be written.
-        - `position`: the metadata of the checkpoint that they resume from; empty for new runs.
+        - `position`: the metadata of the checkpoint from which they resume; empty for new runs.
         - `log`: a logger for the rows of all runs, in addition to the loggers of each run.
         - `prune`: the Optuna trials of these runs, in order; `None` if the study does not prune.
 
@@ -261,38 +270,39 @@ class Members:
         starts, and `RunError` when a log cannot be opened.
         """
         members, whole = self, self.whole
-        display, done, rows = open_display(console), None, self._rows(position)
+        display, previous, rows = open_display(console), None, self._last_rows(position)
         with contextlib.ExitStack() as stack:
             loggers = [self._loggers(run, stack, log) for run in self.runs]
             profile = stack.enter_context(profiled(whole.folder, whole.config.profile))
             steps = whole.plan.num_updates * whole.plan.steps_per_update
             display.start(steps * len(self.runs))
             stack.callback(display.stop)
-            while True:
+            while True:  # one stage after another
                 if whole.in_curriculum:
                     stage = members.whole.stage
                     number = f"stage {members.whole.number + 1} of {len(whole.stages)}"
                     title = escape(f"{stage.name!r}: {stage.end}")
                     console.print(f"{number}, {title}", highlight=False)
                 evaluators = members._evaluators(rows)
+                hooks = members._hooks(evaluators, loggers, failures)
+                if prune is not None:
+                    hooks.append(Prune(prune, evaluators))
                 # The latest state of several runs is saved in one checkpoint.
                 keep = [] if self.alone else [KeepState(members, evaluators, failures)]
-                hooks = [
-                    *members._hooks(evaluators, loggers, failures),
-                    *([] if prune is None else [Prune(prune, evaluators)]),
-                    *(*keep, *profile, functools.partial(show_sum, display, len(self.runs))),
-                    functools.partial(check_time, whole.process, whole.config.max_hours),
-                ]
-                ended = None if done else position.get("ended")
-                progress = members._train(evaluators, hooks, rows, ended, done and done.progress)
+                hooks += [*keep, *profile, functools.partial(show_sum, display, len(self.runs))]
+                check = functools.partial(check_time, whole.process, whole.config.max_hours)
+                hooks.append(check)
+                ended = None if previous else position.get("ended")
+                before = None if previous is None else previous.progress
+                progress = members._train_stage(evaluators, hooks, rows, ended, before)
                 for hook in keep if progress.metrics is not None else ():
                     hook.save(progress)
-                trained = Trained(members, progress, evaluators, failures)
-                if done is not None and progress.updates == done.progress.updates:
+                if previous is not None and progress.updates == previous.progress.updates:
                     # The run was stopped before the first block of this stage, so it ends in the
                     # previous one.
-                    stopped = dataclasses.replace(done.progress, stopped=progress.stopped)
-                    return done._replace(progress=stopped)
+                    stopped = dataclasses.replace(previous.progress, stopped=progress.stopped)
+                    return previous._replace(progress=stopped)
+                trained = Trained(members, progress, evaluators, failures)
                 if progress.measured:  # all processes have the rows of the first one
                     rows = [progress.measured] if self.alone else [x.rows[-1] for x in evaluators]
                 reason = members._end_of_stage(rows)
@@ -300,11 +310,12 @@ class Members:
                     return trained
                 what = f"stage {members.whole.number + 1}: {reason}"
                 console.print(f"{what}, after {progress.env_steps:,} steps", highlight=False)
-                done = trained._replace(progress=dataclasses.replace(progress, stopped=None))
+                # The end of the stage stopped training, but does not stop the run.
+                trained = trained._replace(progress=dataclasses.replace(progress, stopped=None))
                 all_made = progress.updates == members.whole.plan.num_updates
                 if all_made or members.whole.is_last_stage:
-                    return done
-                members = done.next_stage()
+                    return trained
+                previous, members = trained, trained.next_stage()
                 rows = [{"env_steps": progress.env_steps}] * len(self.runs)
 
     def _loggers(
@@ -332,7 +343,7 @@ class Members:
         loggers: Sequence[Sequence[Logger]],
         failures: Failures,
     ) -> list[Hook]:
-        """The hooks that write into the folders of the runs, and end them."""
+        """The hooks that write into the folders of the runs, and stop the runs."""
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, loggers, strict=True)
         own = [_hooks_of_run(run, logs, failures, seconds) for run, logs in each]
@@ -340,7 +351,12 @@ class Members:
         return [*common, ForEach(own, evaluators)]
 
     def _evaluators(self, rows: Sequence[Table]) -> list[Evaluator]:
-        """The evaluator of each run in its current stage, with the rows of its history."""
+        """The evaluator of each run in its current stage.
+
+        **Arguments:**
+
+        - `rows`: the last evaluation of each run, with its steps and gate passes in the stage.
+        """
         plan, evaluators = self.whole.plan, []
         for run, row in zip(self.runs, rows, strict=True):
             count = None
@@ -353,7 +369,7 @@ class Members:
             )
         return evaluators
 
-    def _train(
+    def _train_stage(
         self,
         evaluators: Sequence[Evaluator],
         hooks: Sequence[Hook],
@@ -361,26 +377,34 @@ class Members:
         ended: str | None,
         before: TrainProgress | None,
     ) -> TrainProgress:
-        """Trains one stage. Makes no updates if the stage or the run has ended already."""
-        run, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
+        """Trains the current stage. Makes no updates if the stage or the run has ended already.
+
+        **Arguments:**
+
+        - `evaluators`, `hooks`: the evaluator of each run, and the hooks of all runs.
+        - `rows`: the last evaluation of each run.
+        - `ended`: the reason why the resumed run had ended early, if it had.
+        - `before`: the progress at the end of the previous stage of this process, if any.
+        """
+        whole, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
         if not is_first():
             state = self.shapes()  # the first process sends the state
         else:
             state = self.start() if self.state is None else self.state
         over = ended is not None or self._end_of_stage(rows) is not None
-        learner, env, env_axes = run.config.learner(), plan.train_env, None
+        learner, env, env_axes = whole.config.learner(), plan.train_env, None
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
             env, env_axes = stack_envs(env, configs)
         if before is None:
-            run.process.check()
-        evaluator = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
-        programs = [] if over else self._later_programs(evaluator, state)
+            whole.process.check()
+        evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
+        programs = [] if over else self._later_programs(evaluate, state)
         with compiled_ahead(programs) as wait_for_first:
 
             def measure(progress: TrainProgress) -> Mapping[str, float]:
                 wait_for_first()
-                return evaluator(progress)
+                return evaluate(progress)
 
             progress = train(
                 learner,
@@ -390,20 +414,20 @@ class Members:
                 num_updates=rows[0]["update"] if over else plan.num_updates,
                 updates_per_block=plan.updates_per_block,
                 mesh=plan.mesh,
-                # Of several processes, the first one evaluates and writes.
+                # Only the first of several processes evaluates and writes files.
                 measure=measure if is_first() else None,
                 hooks=hooks if is_first() else [],
-                should_stop=run.process.stop_reason,
+                should_stop=whole.process.stop_reason,
                 before=before,
                 donate=True,
             )
-        run.process.training_ended()
+        whole.process.training_ended()
         if progress.stopped or not is_first():
             return progress
-        for own, evaluator in zip(self.runs, evaluators, strict=True):
+        for run, evaluator in zip(self.runs, evaluators, strict=True):
             if not evaluator.rows:
                 raise RunError(
-                    f"The run {str(own.folder)!r} is complete, but its metrics.csv contains no "
+                    f"The run {str(run.folder)!r} is complete, but its metrics.csv contains no "
                     "evaluations: add a larger --total-steps, or start a new run."
                 )
         return dataclasses.replace(progress, stopped=ended)
@@ -411,18 +435,36 @@ class Members:
     def _later_programs(
         self, evaluator: Evaluator | EvaluatorOfMany, state: AbstractTrainState
     ) -> list[Callable[[], None]]:
-        """Functions that compile the evaluation, and the video of a single run.
+        """Functions that compile the programs of the evaluation and of the video of a single run.
 
-        There are none on several devices, because the shardings of trained states are not known
+        The list is empty on several devices, because the shardings of trained states are not known
         yet.
         """
-        run = self.whole
-        if run.plan.mesh is not None or not is_first():
+        whole = self.whole
+        if whole.plan.mesh is not None or not is_first():
             return []
         programs = [evaluator.program(state)]
-        if self.alone and run.is_last_stage and run.config.env.has_video:
-            programs.append(video_program(run, state))
+        if self.alone and whole.is_last_stage and whole.config.env.has_video:
+            programs.append(video_program(whole, state))
         return programs
+
+
+def members_of(whole: Run) -> Members:
+    """The members of a run: itself, or a run for each of its seeds.
+
+    **Arguments:**
+
+    - `whole`: the run.
+    """
+    checkpoints, config = whole.folder / "checkpoints", whole.settings
+    if config.num_seeds == 1:
+        return Members(whole, (whole,), checkpoints / "last.safetensors")
+    runs = []
+    for seed in range(config.seed, config.seed + config.num_seeds):
+        own = dataclasses.replace(config, seed=seed, num_seeds=1, devices=1, out=None)
+        folder = whole.folder / f"seed-{seed}"
+        runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))
+    return Members(whole, tuple(runs), checkpoints / "seeds.safetensors")
 
 
 @final
@@ -441,13 +483,13 @@ class Trained(NamedTuple):
     failures: Failures
 
     def conclusion(self, run: int) -> Conclusion:
-        """The `Conclusion` of the run at an index."""
+        """The `Conclusion` of the member with index `run`."""
         evaluator, alone = self.evaluators[run], self.members.alone
         progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
         return Conclusion(self.members.runs[run], progress, evaluator, self.failures, video=alone)
 
     def conclude(self) -> Table:
-        """Evaluates all runs, and writes the results of each, and of all together.
+        """Evaluates all runs, and writes the results of each run and of all runs together.
 
         **Returns:** the content of `result.json`.
         """
@@ -455,11 +497,11 @@ class Trained(NamedTuple):
         results = [self.conclusion(i).conclude() for i in range(len(runs))]
         if self.members.alone:
             return results[0]
-        folder, env, middle = whole.folder, whole.config.env, median_seed(results)
+        folder, env, median = whole.folder, whole.config.env, median_seed(results)
         result = result_of_all(runs, results)
         result["steps_per_second"] = round(len(runs) * speed(self.progress), 1)
         result["wall_seconds"] = round(whole.seconds(), 2)
-        result["video"] = results[middle]["seeds"][0] if env.has_video else None
+        result["video"] = results[median]["seeds"][0] if env.has_video else None
         with self.failures.writing(folder / "result.json"):
             write_json(folder / "result.json", result)
         if not whole.process.interrupted_again:
@@ -468,11 +510,13 @@ class Trained(NamedTuple):
                 title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
                 draw_curves(folder / "curve.png", rows, title, env.optimum)
         if env.has_video and not whole.process.interrupted_again:
-            self.conclusion(middle).draw_video(folder / VIDEO_FILE)
+            self.conclusion(median).draw_video(folder / VIDEO_FILE)
         return result
 
     def next_stage(self) -> Members:
-        """The runs in their next stage, with the kept parts of their training states."""
+        """The members in their next stage, with the parts of their training states that the stage
+        keeps. Their histories have the evaluations so far, but no best return.
+        """
         runs = tuple(
             dataclasses.replace(
                 run,
@@ -512,19 +556,19 @@ def stack_envs(
         return env, None
     arrays = [eqx.filter(config.train_env(), eqx.is_array) for config in configs]
     leaves, tree = jax.tree.flatten(env)
-    # The array leaves of all runs, in the order of `leaves`.
-    each = zip(*(jax.tree.leaves(x) for x in arrays), strict=True)
+    # For each array in `leaves`, in the same order, the arrays of all runs.
+    arrays_of_runs = zip(*(jax.tree.leaves(x) for x in arrays), strict=True)
     stacked, axes = [], []
     for leaf in leaves:
-        own = next(each) if eqx.is_array(leaf) else [leaf]
-        differ = not all(np.array_equal(x, own[0]) for x in own[1:])
-        stacked.append(jnp.stack(own) if differ else leaf)
+        of_runs = next(arrays_of_runs) if eqx.is_array(leaf) else [leaf]
+        differ = not all(np.array_equal(x, of_runs[0]) for x in of_runs[1:])
+        stacked.append(jnp.stack(of_runs) if differ else leaf)
         axes.append(0 if differ else None)
     return jax.tree.unflatten(tree, stacked), jax.tree.unflatten(tree, axes)
 
 
 def _common_reason(reasons: Sequence[str | None]) -> str | None:
-    """The common reason to stop; `None` while at least one run should continue."""
+    """The reason why all runs stop; `None` while at least one run continues."""
     if None in reasons:
         return None
     return reasons[0] if len({*reasons}) == 1 else _ALL_HAVE_ENDED
@@ -542,8 +586,8 @@ def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> Tra
 
 @final
 class ForEach:
-    """Calls the hooks of each run with the progress of that run. Stops training once every run has
-    a reason to stop.
+    """Calls the hooks of each run with the progress of that run, and stops training once all runs
+    have a reason to stop.
     """
 
     def __init__(self, hooks: Sequence[Sequence[Hook]], evaluators: Sequence[Evaluator]):
@@ -604,23 +648,23 @@ class KeepState:
     def save(self, progress: TrainProgress) -> None:
         """Writes the checkpoint now."""
         members = self.members
-        about: Table = {"update": progress.updates, "env_steps": progress.env_steps}
-        about |= {"runs": members.names, IDENTITY: members.whole.identity}
+        metadata: Table = {"update": progress.updates, "env_steps": progress.env_steps}
+        metadata |= {"runs": members.names, IDENTITY: members.whole.identity}
         if members.whole.in_curriculum:
             rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
-            about |= {"stage": members.whole.number + 1, "members": rows}
+            metadata |= {"stage": members.whole.number + 1, "members": rows}
         if (end := own_end(progress.stopped, members.whole.config.max_hours)) is not None:
-            about["ended"] = end
+            metadata["ended"] = end
         with self.failures.writing(members.checkpoint):
-            save(members.checkpoint, progress.state, about)
+            save(members.checkpoint, progress.state, metadata)
 
 
 @final
 class Prune:
-    """Reports returns to the trials of a study, and stops when all of them are pruned.
+    """Reports returns to the trials of a study, and stops training when all of them are pruned.
 
-    Runs do not affect each other, so a trial that continues only because others are not pruned has
-    the same result as alone.
+    A trial that Optuna would prune continues while another trial does. Its results are the same as
+    alone, because runs do not affect each other.
     """
 
     def __init__(self, trials: Sequence["Trial"], evaluators: Sequence[Evaluator]):
@@ -641,21 +685,3 @@ class Prune:
                 trial.report(float(mean), progress.env_steps)
         if all(trial.should_prune() for trial in self.trials):
             raise StopTraining(ALL_PRUNED)
-
-
-def members_of(whole: Run) -> Members:
-    """The members of a run: itself, or a run for each of its seeds.
-
-    **Arguments:**
-
-    - `whole`: the run.
-    """
-    checkpoints, config = whole.folder / "checkpoints", whole.settings
-    if config.num_seeds == 1:
-        return Members(whole, (whole,), checkpoints / "last.safetensors")
-    runs = []
-    for seed in range(config.seed, config.seed + config.num_seeds):
-        own = dataclasses.replace(config, seed=seed, num_seeds=1, devices=1, out=None)
-        folder = whole.folder / f"seed-{seed}"
-        runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))
-    return Members(whole, tuple(runs), checkpoints / "seeds.safetensors")

@@ -1,4 +1,4 @@
-"""Reading trained policies from files, with the settings with which they were trained."""
+"""Reads trained policies from files, together with the settings of their training."""
 
 import contextlib
 import dataclasses
@@ -51,7 +51,7 @@ class SavedPolicy:
     - `policy`: the policy, with its observation statistics.
     - `metadata`: the metadata of the file.
     - `config`: the settings with which it was trained, possibly with another layout.
-    - `trained_in`: the settings of the world in which it was trained, with the original layout.
+    - `trained_in`: the settings of the world in which it was trained.
     """
 
     name: str
@@ -67,20 +67,18 @@ class SavedPolicy:
         **Raises:** `CheckpointError` when its file cannot be read.
         """
         partners = self.metadata.get(PARTNERS, [])
-        theirs = {partner.get(key) for partner in partners for key in ("sha256", "run")} - {None}
-        return marks(self.path, self.metadata) | theirs
+        of_partners = {x.get(key) for x in partners for key in ("sha256", "run")} - {None}
+        return marks(self.path, self.metadata) | of_partners
 
     def partner(
         self, among: PolicySettings, shown: AbstractEnv, *, greedy: bool = False
     ) -> AbstractPartner:
         """The policy as a partner among agents with other settings.
 
-        **Arguments:** as in `PolicySettings.partner`.
-
-        **Raises:** `ValueError` when the policy cannot act there.
+        **Arguments** and **Raises:** as in `PolicySettings.partner`.
         """
-        own = dataclasses.replace(self.config, env=self.trained_in)
-        return own.partner(self.policy, among, shown, greedy=greedy)
+        config = dataclasses.replace(self.config, env=self.trained_in)
+        return config.partner(self.policy, among, shown, greedy=greedy)
 
 
 def read_policy(
@@ -97,14 +95,14 @@ def read_policy(
     - `name`: the folder of a run, a policy file or a checkpoint.
     - `which`: the checkpoint to read from a folder, as in `find_policy`.
     - `layout`: a layout to use instead of the one in which it was trained.
-    - `own_script`: the custom script that trained it, if it was not one of eqgrid's.
-    - `named`: what the command line names, of the code of the user.
+    - `own_script`: the custom script that trained it; `None` for a bundled script.
+    - `named`: the code of the user that the command line names.
 
     **Returns:** the policy.
 
     **Raises:** `CheckpointError` when the policy is missing or damaged, or its layout is a file;
-    `UsageError` when its file has no settings, its world has no layouts, or its custom script or
-    other code of the user is not named.
+    `UsageError` when its file has no settings, its world has no layouts, or the command line does
+    not name its custom script or other code of the user.
     """
     path = find_policy(name, which)
     metadata = read_metadata(path)
@@ -120,16 +118,18 @@ def read_policy(
         config = config_from(settings, experiment, named)
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
-    own, files = settings.get(SCRIPT) is not None, config.env.layout_files
-    networks = getattr(config, "network_settings", OwnNetwork()).parts
-    policy = None if own else load_policy(path, networks=networks)
+    is_custom, files = settings.get(SCRIPT) is not None, config.env.layout_files
+    policy = None
+    if not is_custom:
+        networks = getattr(config, "network_settings", OwnNetwork()).parts
+        policy = load_policy(path, networks=networks)
     if layout is None and files:
         raise CheckpointError(
             f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is not "
             "a known name, and files named by a policy are not opened: choose a layout with "
             "--layout."
         )
-    judged = config
+    used = config
     if layout is not None:
         env = settings.get("env", {})
         if "layout" not in env:
@@ -138,17 +138,15 @@ def read_policy(
             kept = {x: y for x, y in env.items() if x not in ("generated", "practice")}
             settings = {**settings, "env": {**kept, "layout": layout}}
         with as_usage_error("--layout cannot be used: the world ", UsageError):
-            judged = config_from(settings, experiment, named)
-    if (
-        policy is None
-    ):  # its file does not describe the networks: the script of the user builds them
-        run = judged if files else config
-        assert isinstance(run, Experiment)
+            used = config_from(settings, experiment, named)
+    if policy is None:  # the custom script builds the networks, which the file does not describe
+        buildable = used if files else config  # a layout file of the policy is not opened
+        assert isinstance(buildable, Experiment)
         with as_usage_error():
-            env = run.eval_env(run.env.build(train=False), 1)
-        like = eqx.filter_eval_shape(run.policy, env, jax.random.key(0))
+            env = buildable.eval_env(buildable.env.build(train=False), 1)
+        like = eqx.filter_eval_shape(buildable.policy, env, jax.random.key(0))
         policy = load_policy(path, like=like)
-    return SavedPolicy(str(name), path, policy, metadata, judged, config.env)
+    return SavedPolicy(str(name), path, policy, metadata, used, config.env)
 
 
 def _experiment_of(
@@ -156,16 +154,16 @@ def _experiment_of(
 ) -> type[PolicySettings]:
     """The script that trained a policy.
 
-    **Raises:** `UsageError` when it is a custom script that is not given, and `CheckpointError`
-    when the algorithm is unknown.
+    **Raises:** `UsageError` when it is a custom script and `own_script` is `None`, and
+    `CheckpointError` when the algorithm is unknown.
     """
-    named = settings.get(SCRIPT)
-    if named is not None and own_script is None:
+    script = settings.get(SCRIPT)
+    if script is not None and own_script is None:
         raise UsageError(
-            f"The policy {str(path)!r} was trained by your own script {named!r:.100}: add --script "
-            "with this file."
+            f"The policy {str(path)!r} was trained by your own script {script!r:.100}: add "
+            "--script with this file."
         )
-    if named is not None and own_script is not None:
+    if script is not None and own_script is not None:
         return own_script
     if settings.get("algorithm") not in SHIPPED:
         raise CheckpointError(
@@ -176,14 +174,15 @@ def _experiment_of(
 
 
 def check_trained_here(path: Path, config: Experiment) -> dict[str, str | None]:
-    """Checks that a partner was trained in the world of a run and by its rules; layouts may differ.
+    """Checks that a partner was trained in the world of a run with the same rules; layouts may
+    differ.
 
     **Arguments:**
 
     - `path`: the policy file. It is not checked if it has no settings.
     - `config`: the settings of the run.
 
-    **Returns:** the name and the `checksum` of the file, and the `run_digest`.
+    **Returns:** the name and the `checksum` of the file, and its `run_digest`.
 
     **Raises:** `UsageError` when the worlds or their rules differ, and `CheckpointError` when the
     file or its settings are damaged.
@@ -198,7 +197,7 @@ def check_trained_here(path: Path, config: Experiment) -> dict[str, str | None]:
         return about
     name, named = world_name_in(settings), Named(worlds=(config.env.name,))
     partner = f"The partner {str(path)!r}"
-    if name is not None and is_own(name):  # it is not imported if it is another one
+    if name is not None and is_own(name):  # no other world of the user is imported
         check_same_world(partner, name, "this run", config.env.name)
     with _settings_of(path):
         env = world_from(settings, type(config), named)
@@ -235,7 +234,7 @@ def portable(env: WorldSettings) -> WorldSettings:
 def written_out(env: WorldSettings) -> WorldSettings:
     """The settings of a world with the path of a layout file replaced by the text of the file.
 
-    They are returned unchanged if the layout is not a file or the text gives another world.
+    The settings are unchanged if the layout is not a file, or the text would build another world.
     """
     layout = getattr(env, "layout", None)
     if not isinstance(layout, str) or "\n" in layout:

@@ -1,4 +1,4 @@
-"""The program of every experiment: it reads settings, trains, and writes a folder of results."""
+"""The program of every experiment: reads settings, trains, and writes a folder of results."""
 
 import dataclasses
 import functools
@@ -44,8 +44,8 @@ def run_experiment(experiment: type[Experiment], args: Sequence[str] | None = No
     The run writes checkpoints, the policy, metrics, plots and a video into a folder of its own, and
     `--resume` continues it from there. `--help` lists the flags.
 
-    In a notebook or a thread, the function returns after a run that succeeds, and raises
-    `SystemExit` with the exit code otherwise. Threads receive no signals.
+    In a notebook or a thread, the function returns if the run succeeds, and otherwise raises
+    `SystemExit` with the exit code. Threads receive no signals.
 
     **Arguments:**
 
@@ -71,6 +71,7 @@ def run_command_line(experiment: type[Experiment], process: Process) -> int:
 
 
 _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
+"""The flags to lower when memory runs out, for the error message."""
 
 
 def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> int:
@@ -105,7 +106,7 @@ def _run(
     whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()
-    if not is_first():  # it trains without reading or writing the run's folder
+    if not is_first():  # it trains without reading or writing the folder of the run
         keep_compiled_programs()
         position = gather({})[0]
         members = members_of(whole).in_stage(position.get("stage", 1) - 1)
@@ -116,11 +117,11 @@ def _run(
             return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
-        return _begin(members_of(dataclasses.replace(whole, folder=folder)))
+        return _train_and_conclude(members_of(dataclasses.replace(whole, folder=folder)))
 
 
 def _resume(members: Members) -> int:
-    """Resumes a run. Everything that is needed is read before any file in its folder changes."""
+    """Resumes a run. All files are read before any file in the folder of the run changes."""
     folder = members.whole.folder
     position = read_metadata(members.checkpoint)
     check_same_run(folder, position, members.whole.identity)
@@ -136,45 +137,48 @@ def _resume(members: Members) -> int:
         )
     if complete and whole.is_last_stage and members.ended(position):
         raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")
-    if complete:  # it ended early, and is meant to continue
+    if complete:  # the run ended early, and the user resumes it
         position.pop("ended", None)
-    if not members.alone:
-        rows = dataclasses.replace(members.runs[0].history, rows=members.rows_of_all())
-        history = dataclasses.replace(rows, json_rows=b"", abandoned=())
+    if not members.alone:  # writes the common files; the folders of the seeds are written later
+        rows = members.rows_of_all()
+        history = dataclasses.replace(
+            members.runs[0].history, rows=rows, json_rows=b"", abandoned=()
+        )
         members = dataclasses.replace(members, whole=dataclasses.replace(whole, history=history))
         history.write_into(folder)
         write_whole(folder / "config.toml", dump(whole.settings).encode())
-    return _begin(members, position)  # which writes into the folders of its members
+    return _train_and_conclude(members, position)
 
 
 def _of_each(members: Members) -> str:
+    """The end of messages about numbers of steps."""
     return "" if members.alone else " of each seed"
 
 
-def _begin(members: Members, position: Mapping[str, object] | None = None) -> int:
+def _train_and_conclude(members: Members, position: Mapping[str, object] | None = None) -> int:
     """Trains, evaluates, writes the results, and prints where they are.
 
     **Arguments:**
 
     - `members`: the runs.
-    - `position`: the metadata of the checkpoint that they resume from; `None` for a new run.
+    - `position`: the metadata of the checkpoint from which they resume; `None` for a new run.
 
     **Returns:** the exit code.
     """
-    console, failures, whole = _greet(members), Failures(), members.whole
-    agreed = gather(dict(position or {}))[0]
+    console, failures, whole = _print_header(members), Failures(), members.whole
+    agreed = gather(dict(position or {}))[0]  # the first process sends its position to the others
     log = None if members.alone else Csv(whole.folder / "metrics.csv", whole.history.rows)
     try:
         trained = members.train(console, failures, agreed, log=log)
     except NonFiniteLoss as error:
-        words = str(error)
+        sentence = str(error)
         if error.run is not None:
-            words = (
+            sentence = (
                 f"The loss of update {error.update} of seed "
                 f"{members.runs[error.run].config.seed} is not a finite number (first "
                 f"{error.where}), so all runs stop. Try a smaller learning rate."
             )
-        raise RunError(f"{words} {what_is_kept(whole.folder)}") from error
+        raise RunError(f"{sentence} {what_is_kept(whole.folder)}") from error
     progress, stopped = trained.progress, trained.progress.stopped
     if stopped and progress.metrics is None and stopped != agreed.get("ended"):
         return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
@@ -189,7 +193,8 @@ def _begin(members: Members, position: Mapping[str, object] | None = None) -> in
     return finish(trained.members.whole, stopped, console, failures)
 
 
-def _greet(members: Members) -> Console:
+def _print_header(members: Members) -> Console:
+    """Prints the name of the run, makes the folders of its members, and prints preparations."""
     console, whole, config = open_console(), members.whole, members.whole.config
     title = escape(short_name(config.env.title))
     rules = f" ({config.env.rules})" if config.env.rules else ""

@@ -1,4 +1,4 @@
-"""Reports of several runs: results in the terminal, tables and plots."""
+"""Reports of several runs, of seeds or of a sweep: printed results, tables and plots."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _COLOR = "#4477aa"
-_LONGEST_TABLE = 20
+_LONGEST_TABLE = 20  # in printed rows
 
 
 def draw_curves(
@@ -80,10 +80,10 @@ def print_seeds(console: Console, result: Table, folder: Path) -> None:
     - `result`: the content of the `result.json` of all seeds.
     - `folder`: the folder of all seeds.
     """
-    middle, interval = with_interval(result["eval_return_iqm"], *result["eval_return_interval"])
+    iqm, interval = with_interval(result["eval_return_iqm"], *result["eval_return_interval"])
     facts = {
         f"interquartile mean of {len(result['seeds'])} seeds": (
-            f"[bold]{middle}[/] (95 % interval {interval}){share_of_optimum(result)}"
+            f"[bold]{iqm}[/] (95 % interval {interval}){share_of_optimum(result)}"
         ),
         **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
         "training": f"{result['env_steps']:,} steps per seed in {result['train_seconds']:.1f} s "
@@ -102,9 +102,10 @@ def print_seeds(console: Console, result: Table, folder: Path) -> None:
 
 
 def _of_one(run: Table) -> str:
+    """The result of one seed, such as `0.964 ± 0.012, best 0.971`."""
     mean, best = run["eval_return_mean"], run["best_return_mean"]
-    more = "" if best is None else f", best {return_text(best, (mean,))}"
-    return f"{with_deviation(mean, run['eval_return_std'])}{more}"
+    best_text = "" if best is None else f", best {return_text(best, (mean,))}"
+    return f"{with_deviation(mean, run['eval_return_std'])}{best_text}"
 
 
 def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:
@@ -133,8 +134,8 @@ def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> Non
 
 
 def print_points(console: Console, trials: Sequence["FrozenTrial"], metric: str) -> None:
-    """Prints the points of a sweep, best first. The value of a point is the mean of its seeds, with
-    a 95 % bootstrap interval.
+    """Prints the points of a sweep, best first. The value of a point is the mean over its seeds,
+    with a 95 % bootstrap interval.
 
     **Arguments:**
 
@@ -153,24 +154,24 @@ def print_points(console: Console, trials: Sequence["FrozenTrial"], metric: str)
 
 
 def _ranked(trials: Sequence["FrozenTrial"]) -> list["FrozenTrial"]:
-    """Trials, best first; those without a value come last."""
+    """Sorts trials, best first. Trials without a value come last."""
 
-    def place(trial: "FrozenTrial") -> tuple[bool, float, int]:
+    def order(trial: "FrozenTrial") -> tuple[bool, float, int]:
         value = _value(trial)
         return value is None, -(value or 0.0), trial.number
 
-    return sorted(trials, key=place)
+    return sorted(trials, key=order)
 
 
 def _value(trial: "FrozenTrial") -> float | None:
-    """The value of a complete trial, else `None`: Optuna's value of a pruned trial is only its last
-    report.
+    """The value of a complete trial; `None` for other trials. Optuna's value of a pruned trial is
+    its last report, which cannot be compared.
     """
     return trial.value if trial.state.name == "COMPLETE" else None
 
 
 def _text(trial: "FrozenTrial") -> str:
-    """The value of a trial with its interval, or why it has none."""
+    """The value of a trial with its interval; if it has no value, its state."""
     value = _value(trial)
     if value is None:
         return trial.state.name.lower()
@@ -178,11 +179,12 @@ def _text(trial: "FrozenTrial") -> str:
     if len(values) == 1:
         return return_text(value)
     low, high = bootstrap_interval(values, np.mean)
-    middle, interval = with_interval(value, float(low), float(high))
-    return f"{middle} ({interval})"
+    mean, interval = with_interval(value, float(low), float(high))
+    return f"{mean} ({interval})"
 
 
 def _shown(value: object) -> str:
+    """The text of a value of a setting."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -204,11 +206,10 @@ def draw_sweep(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None
     for i, key in enumerate(keys, 1):
         values = [trial.params[key] for trial in done]
         numeric = all(type(value) in (int, float) for value in values)
-        places = values if numeric else [_shown(value)[:20] for value in values]
+        x = values if numeric else [_shown(value)[:20] for value in values]
+        y = [_value(trial) or 0.0 for trial in done]
         axes = figure.add_subplot(lines, columns, i)
-        axes.scatter(
-            places, [_value(trial) or 0.0 for trial in done], s=18, color=_COLOR, alpha=0.7
-        )
+        axes.scatter(x, y, s=18, color=_COLOR, alpha=0.7)
         if numeric and min(values) > 0 and max(values) >= 10 * min(values):
             axes.set_xscale("log")
         axes.set_xlabel(key)

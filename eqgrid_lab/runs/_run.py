@@ -1,4 +1,6 @@
-"""A run: its settings, what is built from them, and its position."""
+"""`Run`: the settings, the stages and the history of a run; `Plan`: what is built from the settings
+of a stage.
+"""
 
 import dataclasses
 import functools
@@ -47,7 +49,7 @@ from ._policies import check_trained_here, portable, written_out
 @final
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is built from the settings of a stage: environments, and the length of training.
+    """The environments of a stage, and the numbers of updates and steps of its run.
 
     **Arguments:**
 
@@ -56,7 +58,7 @@ class Plan:
     - `parts`: the worlds of a mixture of layouts, by name; empty for a single layout.
     - `totals`: the entries of `info` that are summed over episodes; see `Experiment.totals`.
     - `train_env`, `eval_env`: the training environments and the evaluation environments.
-    - `num_updates`: the number of updates of the run.
+    - `num_updates`: the number of updates of the whole run.
     - `updates_per_block`: the number of updates between two evaluations.
     - `steps_per_update`: the environment steps of one update, over all environments.
     - `mesh`: the devices to train on, if there are several.
@@ -77,14 +79,14 @@ class Plan:
 
 
 _EVAL_STEPS, _EVAL_UPDATES = 100_000, 10
-"""The usual numbers of steps and of updates between two evaluations: whichever is longer."""
+"""By default, this many steps or updates, whichever is longer, are between two evaluations."""
 
 
 def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
-    """The plan of each stage.
+    """Makes the plan of each stage.
 
-    **Raises:** `UsageError` when a stage cannot be built, or has observations or actions of other
-    shapes than the first.
+    **Raises:** `UsageError` when a stage cannot be built, or its observations or actions have other
+    shapes than those of the first stage.
     """
     if len(stages) == 1 and stages[0].gate is None:
         return (_plan(stages[0]),)
@@ -103,10 +105,13 @@ def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
 
 
 def _plan(stage: Stage) -> Plan:
-    """**Raises:** `UsageError` when the settings cannot be built."""
+    """Makes the plan of one stage.
+
+    **Raises:** `UsageError` when the settings cannot be built.
+    """
     config = stage.config
     with as_usage_error():
-        # Layout files are read only once, so that the stored layout is the one used in training.
+        # Layout files are read only here, so that the stored layout is the one used in training.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()
         partners = tuple(
@@ -134,9 +139,10 @@ def _plan(stage: Stage) -> Plan:
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = learner.steps_per_update(train_env)
     num_updates = math.ceil(config.total_steps / steps_per_update)
-    # On a GPU, an evaluation takes as long as many steps of a large batch.
-    usual = max(_EVAL_STEPS // steps_per_update, min(_EVAL_UPDATES, num_updates // 20))
-    every = usual if config.eval_every is None else config.eval_every // steps_per_update
+    # With a large batch on a GPU, an evaluation takes as long as many training steps, so the
+    # minimum is a number of updates.
+    default = max(_EVAL_STEPS // steps_per_update, min(_EVAL_UPDATES, num_updates // 20))
+    every = default if config.eval_every is None else config.eval_every // steps_per_update
     return Plan(
         config.env,
         world,
@@ -153,13 +159,15 @@ def _plan(stage: Stage) -> Plan:
 
 
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
-    """**Raises:** `UsageError` when partners shall take part or change in training, and a script
-    forgets it, or when designs would replace noise that was asked for.
+    """Checks that the script adds the wrappers that the settings of partners need.
+
+    **Raises:** `UsageError` when `train_env` does not contain such a wrapper, or when
+    `--partners.designs` is combined with settings of noise.
     """
-    one = unwrap(train_env)
+    batch = unwrap(train_env)
 
     def has(wrapper: type[AbstractWrapper]) -> bool:
-        return isinstance(one, Vectorize) and contains_wrapper(one.env, wrapper)
+        return isinstance(batch, Vectorize) and contains_wrapper(batch.env, wrapper)
 
     if config.partners.share_steps > 0 and not has(Scheduled):
         raise UsageError(
@@ -171,9 +179,9 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
             "--partners.designs has no effect in this script: use e3t.py, call "
             "self.design_partners on Vectorize in train_env, or leave it out."
         )
-    own, usual = config.partners, type(config)().partners
+    own, default = config.partners, type(config)().partners
     noise = (own.least_noise, own.most_noise)
-    if own.designs > 0 and noise != (usual.least_noise, usual.most_noise):
+    if own.designs > 0 and noise != (default.least_noise, default.most_noise):
         raise UsageError(
             "--partners.designs sets the noise of partners: leave out --partners.least-noise and "
             "--partners.most-noise."
@@ -187,15 +195,15 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
 
 
 def _mesh(config: Experiment) -> Mesh | None:
-    """The devices to train on; `None` for a single one.
+    """The devices to train on; `None` for a single device.
 
-    **Raises:** `ValueError` when there are too few devices, or the seeds, or the environments of a
-    single seed, cannot be spread evenly over them.
+    **Raises:** `ValueError` when there are too few devices, or the seeds cannot be spread evenly
+    over them. With a single seed, its environments are spread instead.
     """
     if config.devices == 1 and not config.distributed:
         return None
-    everywhere = config.distributed or config.devices == "all"
-    mesh = device_mesh(None if everywhere else int(config.devices))
+    use_all = config.distributed or config.devices == "all"
+    mesh = device_mesh(None if use_all else int(config.devices))
     if config.num_seeds > 1:
         check_even(config.num_seeds, mesh, "seeds")
     else:
@@ -211,11 +219,12 @@ class Run:
     **Arguments:**
 
     - `settings`: the settings of the whole run.
-    - `stages`, `plans`: its stages, at least one, and the plan of each.
+    - `stages`: its stages; a single one without a curriculum.
+    - `plans`: the plan of each stage.
     - `process`: the process, with its clock and signals.
     - `folder`: the folder of the run.
     - `files`: the `digests` of its settings.
-    - `history`: what the run did before this process.
+    - `history`: the history of the run before this process.
     - `number`: the index of its current stage, from 0.
     """
 
@@ -244,8 +253,10 @@ class Run:
         return identity(self.table, self.files)
 
     def describe(self, state: AbstractTrainState) -> Table:
-        """Metadata with which a policy can be loaded from a checkpoint alone: its description and
-        the settings; and with whom it was trained. It is the same for all states of a stage.
+        """The metadata of checkpoints: a description of the policy and the settings, from which the
+        policy can be loaded, its training partners, and the identity of the run.
+
+        It is the same for all states of a stage.
         """
         config = dataclasses.replace(self.config, env=portable(self.plan.settings))
         plans = self.plans[: self.number + 1]
@@ -269,7 +280,7 @@ class Run:
 
     @property
     def in_curriculum(self) -> bool:
-        """Whether it has a curriculum."""
+        """Whether the run has a curriculum."""
         return bool(self.settings.stage)
 
     @property
@@ -293,5 +304,5 @@ class Run:
 
 @jax.jit
 def _three_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
-    one, two, three = jax.random.split(key, 3)
-    return one, two, three
+    train_key, eval_key, video_key = jax.random.split(key, 3)
+    return train_key, eval_key, video_key

@@ -1,4 +1,4 @@
-"""Sweep files: which settings are varied, and how their values are chosen."""
+"""Sweep files: the settings that a sweep varies, and how it samples their values."""
 
 import dataclasses
 import importlib
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 _MOST_POINTS = 10_000
 _MOST_CHECKED = 1_000
-"""How many points at the ends of ranges are checked before a search begins."""
+"""The maximum number of points at the ends of ranges that are checked before a sweep starts."""
 _LIMITS = (("num_points", 1, _MOST_POINTS), ("seeds", 1, 1024), ("at_once", 1, 1024))
 _LIMITS += (("seed", 0, LARGEST_SEED),)
+"""The lowest and the highest value of fields of `Sweep`."""
 _RANGE = {"low", "high", "log", "step"}
 _OF_ALL_POINTS = ("devices", "distributed", "log", "max_hours", "max_kl", "profile", "stage")
 _OF_ALL_POINTS += ("config", "curriculum", "out", "overwrite", "resume", "sweep")
@@ -34,11 +35,11 @@ class Sweep:
     """The content of a sweep file."""
 
     sampler: Literal["grid", "random", "tpe"] = "grid"
-    """How points are chosen: all combinations, at random, or by Optuna's TPE."""
+    """The sampler: all combinations of values, random points, or Optuna's TPE."""
     num_points: int | None = None
-    """The number of points, for all samplers but `grid`."""
+    """The number of points, for all samplers except `grid`."""
     seeds: int = 1
-    """The number of seeds that are trained for each point, from --seed on."""
+    """The number of seeds for each point; the first is --seed."""
     seed: int = 0
     """The seed of the sampler."""
     at_once: int = 32
@@ -48,11 +49,11 @@ class Sweep:
     )
     """The entry of `result.json` that is maximised."""
     pruner: Literal["none", "median", "hyperband"] = "none"
-    """The pruner, which ends points that are trained together when it would end each of them."""
+    """The pruner. Points that are trained together end when it would prune each of them."""
     storage: str | None = None
     """The address of a database; by default, a journal in the folder of the sweep."""
     space: Table = dataclasses.field(default_factory=dict)
-    """For each setting, a list of values, or a range: `low`, `high`, `log` and `step`."""
+    """For each setting, a list of values or a range: `low`, `high`, `log` and `step`."""
 
     def size(self) -> int:
         """The number of points of the sweep."""
@@ -66,7 +67,7 @@ class Sweep:
             yield dict(zip(self.space, values, strict=True))
 
     def settings(self, params: Mapping[str, object]) -> Table:
-        """The settings of a trial with some parameters; see `category`."""
+        """The settings of a trial, from its parameters, in which each choice is a `category`."""
         found = dict(params)
         for key, values in self.space.items():
             if isinstance(values, list):
@@ -75,7 +76,9 @@ class Sweep:
 
 
 def category(value: object) -> Any:
-    """The value that stands for a choice in a study, which has no lists: their JSON."""
+    """The value of a setting as a choice of a study: lists and tables become JSON, because choices
+    of Optuna cannot be lists.
+    """
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
@@ -98,7 +101,7 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def _flat(table: Table, prefix: str = "") -> Table:
-    """The settings in nested tables by full name: `gamma` in `[space.ppo]` is `"ppo.gamma"`."""
+    """Flattens nested tables: `gamma` in the table `[space.ppo]` gets the key `"ppo.gamma"`."""
     entries = {}
     for key, value in table.items():
         if isinstance(value, dict) and not value.keys() & _RANGE:
@@ -146,6 +149,7 @@ def _check(sweep: Sweep) -> None:
 
 
 def _check_range(key: str, values: Table) -> None:
+    """**Raises:** as `_check`."""
     if unknown := values.keys() - _RANGE:
         raise UsageError(
             f"has an unknown key {sorted(unknown)[0]!r} for {key!r}; known: low, high, log, step."
@@ -172,14 +176,14 @@ def _distribution(values: Any) -> "BaseDistribution":
     kinds = optuna("distributions")
     if isinstance(values, list):
         return kinds.CategoricalDistribution([category(value) for value in values])
-    whole = all(type(values[name]) is int for name in ("low", "high"))
-    return (kinds.IntDistribution if whole else kinds.FloatDistribution)(**values)
+    is_whole = all(type(values[name]) is int for name in ("low", "high"))
+    return (kinds.IntDistribution if is_whole else kinds.FloatDistribution)(**values)
 
 
 def optuna(module: str) -> ModuleType:
-    """A module of Optuna, imported on first use, since only sweeps need it.
+    """Imports a module of Optuna, which only sweeps need.
 
-    **Raises:** `UsageError` when it is not installed.
+    **Raises:** `UsageError` when Optuna is not installed.
     """
     try:
         return importlib.import_module(f"optuna.{module}")
@@ -193,7 +197,7 @@ def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
     **Arguments:**
 
     - `config`: the settings that all points share.
-    - `point`: the settings of this point, by the names of their flags.
+    - `point`: the settings of this point, by full name, such as `"ppo.gamma"`.
 
     **Raises:** `UsageError` when the settings are invalid or not supported in a sweep.
     """
@@ -205,9 +209,9 @@ def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
             inner = inner.setdefault(prefix, {})
         inner[name] = value
     with as_usage_error("The sweep ", UsageError):
-        named = config.partners.networks
+        networks = config.partners.networks
         config = without_unused(fill(config, table, ""))
-        if config.partners.networks != named:
+        if config.partners.networks != networks:
             raise UsageError("has 'partners.networks', which is allowed only on the command line.")
         for name in ("seed", "num_seeds"):
             if name in table:
@@ -220,7 +224,7 @@ def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
 
 
 def checked_points(config: Experiment, sweep: Sweep) -> list[Experiment]:
-    """The settings of all points of a grid, or of points at the ends of ranges, after their check.
+    """Checks all points of a grid, or the points at the ends of ranges, and returns their settings.
 
     **Arguments:**
 

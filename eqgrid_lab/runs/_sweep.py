@@ -1,9 +1,9 @@
-"""Sweeps: an Optuna study of settings, whose points are trained together where that is possible.
+"""Sweeps: Optuna studies of settings, which train several points in one compiled program.
 
-A point is a trial of the study. Points are asked for in batches. Those that differ only in their
-seeds, in real-valued settings of `PPO` and in the shaped reward are trained in one compiled
-program, and all others one after another. The same command resumes a sweep, and several processes
-and hosts can share one.
+A point is a trial of the study, and a process takes points in batches. Points of a batch that
+differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward are trained
+together; other points are trained one after another. The same command resumes a sweep, and several
+processes and hosts can share a sweep.
 """
 
 import contextlib
@@ -60,6 +60,11 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial
 
+_BATCH = "batch"
+"""The attribute of a trial that names its batch: the `_place` of the process that took the batch,
+and the number of points that had begun before it.
+"""
+
 
 @final
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +74,9 @@ class Point:
     **Arguments:**
 
     - `trial`: the trial.
-    - `folder`: its folder.
+    - `folder`: the folder of the point.
     - `configs`: the settings of its runs, one for each seed.
-    - `files`: the checksums of the files that its settings name.
+    - `files`: the `digests` of its settings.
     """
 
     trial: "Trial"
@@ -84,32 +89,33 @@ class Point:
         return self.trial.number
 
     def run_folder(self, seed: int) -> Path:
-        """The folder of the run of a seed; the folder of the point, if it has one seed."""
+        """The folder of the run with a seed: the folder of the point, if it has only one seed."""
         return self.folder / f"seed-{seed}" if len(self.configs) > 1 else self.folder
 
     def results(self) -> list[Table] | None:
-        """The contents of `result.json` of all seeds, or `None` while one is missing."""
-        found = []
+        """The contents of `result.json` of all seeds; `None` while a run is not complete."""
+        results = []
         for config in self.configs:
             folder = self.run_folder(config.seed)
-            # The plot of the learning curve is written last.
+            # A run writes the plot of its learning curve last.
             if not (folder / "curve.png").exists():
                 return None
             try:
                 text = read_regular_text(folder / "result.json", MAX_RESULT_BYTES)
-                found.append(json.loads(text))
+                results.append(json.loads(text))
             except (OSError, ValueError):
                 return None
-        return found
+        return results
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What all points of a sweep share.
+    """The sweep of this process.
 
-    - `sweep`, `config`: the sweep, and the settings that all points share.
-    - `study`: the study.
+    - `sweep`: the content of the sweep file.
+    - `config`: the settings that all points share.
+    - `study`: the Optuna study.
     - `folder`: the folder of the sweep.
     - `process`: the process, with its clock and signals.
     - `console`: where progress is shown.
@@ -126,11 +132,11 @@ class Search:
 
 
 def run_sweep(config: Experiment, process: Process) -> int:
-    """Trains the points of a sweep that no other process trains, until there are no more.
+    """Trains points of a sweep, except those that other processes train, until there are no more.
 
     **Arguments:**
 
-    - `config`: the settings that all points share, with the sweep file.
+    - `config`: the settings that all points share, with the path of the sweep file.
     - `process`: the process, with its clock and signals.
 
     **Returns:** the exit code.
@@ -142,12 +148,13 @@ def run_sweep(config: Experiment, process: Process) -> int:
     folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
     config = dataclasses.replace(config, sweep=None, out=None)
     points = checked_points(config, sweep)
+    # A plan for each compiled program of a grid. The points of other samplers are not known yet.
     programs = {dump(_without_leaves(x)): x for x in points if sweep.sampler == "grid"}
     plans = [plan_stages(stages(x)) for x in programs.values() or [config]]
     process.begin()
     process.check()
     study = _open(folder, config, sweep)
-    console, stopped = open_console(), None
+    console, stop_reason = open_console(), None
     search = Search(sweep, config, study, folder, process, console, Failures())
     console.print(
         f"[bold]{config.algorithm}[/], a sweep of {sweep.size()} points ({sweep.sampler}), writing "
@@ -157,20 +164,20 @@ def run_sweep(config: Experiment, process: Process) -> int:
     lengths = [(config.total_steps, plan[0]) for plan in plans]
     print_preparations(console, config, keep_compiled_programs(), lengths, " of each run")
     try:
-        _search(search)
+        _train_all(search)
     except (Stopped, StopTraining) as error:
-        stopped = process.stop_reason() or str(error)
+        stop_reason = process.stop_reason() or str(error)
     with locked(folder, seconds=60):
         _report(search)
-    if stopped is not None:
-        console.print(f"{stopped}; repeat the command to continue", highlight=False)
+    if stop_reason is not None:
+        console.print(f"{stop_reason}; repeat the command to continue", highlight=False)
     if search.failures.report():
         return 1
     return process.exit_code if process.first else 0
 
 
 def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
-    """Makes the folder of a sweep and its study, or opens those of the same sweep.
+    """Makes the folder of a sweep and its study, or opens them if they exist already.
 
     **Raises:** `UsageError` when the folder has other content or the storage cannot be used, and
     `RunError` when the folder cannot be written.
@@ -183,8 +190,8 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
     with made_folder(folder.name, folder), locked(folder, seconds=60), writing_into(folder):
         has_content = names_in(folder) - {"journal.log", "journal.log.lock"}
         for path, text in ((folder / name, text.encode()) for name, text in files.items()):
-            own = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
-            if has_content and not own:
+            is_same = path.is_file() and read_regular_file(path, MAX_RESULT_BYTES) == text
+            if has_content and not is_same:
                 raise UsageError(
                     f"The folder {str(folder)!r} does not contain this sweep with these settings "
                     "and files: repeat the command that started it, or choose another --out."
@@ -196,8 +203,8 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
 
 
 def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
-    """The study, in a journal in the folder or in a database. The points of a grid that it does not
-    have yet are enqueued.
+    """Makes or opens the study, in a journal in the folder or in a database, and enqueues the
+    points of a grid that it does not have yet.
     """
     optuna("logging").set_verbosity(logging.ERROR)
     pruners, storages = optuna("pruners"), optuna("storages")
@@ -218,23 +225,25 @@ def _study(folder: Path, sweep: Sweep, files: dict[str, str]) -> "Study":
             direction="maximize",
             load_if_exists=True,
         )
-        own = hashlib.sha256(json.dumps(files).encode()).hexdigest()
-        if study.user_attrs.get("sweep", own) != own:
+        checksum = hashlib.sha256(json.dumps(files).encode()).hexdigest()
+        if study.user_attrs.get("sweep", checksum) != checksum:
+            # The handler below makes a sentence of it.
             raise UsageError(f"it contains a different sweep with the name {study.study_name!r}")
-        study.set_user_attr("sweep", own)
+        study.set_user_attr("sweep", checksum)
         if sweep.sampler == "grid":  # a process may have been killed while it enqueued them
             for point in itertools.islice(sweep.grid(), len(study.trials), None):
                 study.enqueue_trial({key: category(x) for key, x in point.items()})
     except Exception as error:  # a damaged journal or a database may raise any exception
-        where = re.sub(":[^:@/]*@", ":…@", sweep.storage or str(folder / "journal.log"))
-        said = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
+        where = sweep.storage or str(folder / "journal.log")
+        where = re.sub(":[^:@/]*@", ":…@", where)  # hides the password in the address of a database
+        why = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
         if sweep.storage is None and not isinstance(error, OSError | UsageError):
-            raise UsageError(f"The study in {where!r:.200} is damaged: {said:.300}.") from error
-        raise UsageError(f"The study in {where!r:.200} cannot be opened: {said:.300}.") from error
+            raise UsageError(f"The study in {where!r:.200} is damaged: {why:.300}.") from error
+        raise UsageError(f"The study in {where!r:.200} cannot be opened: {why:.300}.") from error
     return study
 
 
-def _search(search: Search) -> None:
+def _train_all(search: Search) -> None:
     """Trains batches of points until there are no more."""
     while True:
         search.process.check()
@@ -254,15 +263,18 @@ def _search(search: Search) -> None:
 
 
 def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
-    """Takes points for this process, whose folders stay locked until `stack` is closed: those that
-    a process which has ended left behind, or else new ones. `None` means that there are no more.
+    """Takes a batch of points, whose folders stay locked until `stack` is closed.
+
+    Unfinished points of a process that has ended come first, then new points.
+
+    **Returns:** the points; `None` if there are no more.
     """
     with locked(search.folder, seconds=60):
         trials = search.study.get_trials(deepcopy=False)
         for path in search.folder.glob("checkpoints/point-*.safetensors"):
             first = int(path.stem.removeprefix("point-"))
             if first >= len(trials) or trials[first].state.is_finished():
-                path.unlink(missing_ok=True)  # the batch whose first point it was has ended
+                path.unlink(missing_ok=True)  # the batch of this checkpoint has ended
         if points := _left_behind(search, trials, stack):
             return points
         states = [x.state.name for x in trials]
@@ -271,53 +283,53 @@ def _claim(search: Search, stack: contextlib.ExitStack) -> list[Point] | None:
         number = min(left, search.sweep.size() - begun, search.sweep.at_once)
         search.study.sampler = _sampler(search.sweep, begun)
         for _ in range(number):
-            trial = search.study.ask()
+            trial = search.study.ask()  # for an enqueued point, if the sampler is a grid
             trial.set_user_attr(_BATCH, f"{_place(search)}:{begun}")
             point = _point(search, trial)
             if point is not None:
-                _is_free(point.folder, stack)
+                _lock_if_free(point.folder, stack)
                 points.append(point)
         return points if number > 0 else None
 
 
-_BATCH = "batch"
-"""The attribute of a trial with the folder of its process, and the number of its batch."""
-
-
 def _place(search: Search) -> str:
+    """The host and the folder of this process."""
     return f"{platform.node()}:{search.folder.resolve()}"
 
 
 def _left_behind(
     search: Search, trials: Sequence["FrozenTrial"], stack: contextlib.ExitStack
 ) -> list[Point]:
-    """Takes the points of a batch of a process that has ended: those under way whose folder nobody
-    locks.
+    """Takes the unfinished points of one batch of a process that has ended: the running trials
+    whose folders no process locks.
     """
     points, batch = [], None
     for trial in trials:
-        # A process may have been killed after it asked for a point. Nobody else asks in this folder
-        # now, since it is locked; in a database, another host may.
-        lost = "" if search.sweep.storage else f"{_place(search)}:{trial.number}"
-        own = trial.user_attrs.get(_BATCH, lost)
-        if trial.state.name != "RUNNING" or not own.startswith(f"{_place(search)}:"):
-            continue  # it has ended, or its folder is that of another host
-        if batch not in (None, own) or not _is_free(_folder(search, trial.number), stack):
+        # A process that was killed after `ask` may have left a trial without a batch. In a journal,
+        # this process takes it: no other process can be asking, since the folder is locked. In a
+        # database, another host may be about to set the batch, so the trial is skipped.
+        default = "" if search.sweep.storage else f"{_place(search)}:{trial.number}"
+        batch_of_trial = trial.user_attrs.get(_BATCH, default)
+        if trial.state.name != "RUNNING" or not batch_of_trial.startswith(f"{_place(search)}:"):
+            continue  # it has ended, or its folder is on another host
+        if batch not in (None, batch_of_trial):
             continue
-        # It may have ended after it was read, and before it was locked.
+        if not _lock_if_free(_folder(search, trial.number), stack):
+            continue
+        # The trial may have ended after `trials` were read, and before its folder was locked.
         if search.study.get_trials(deepcopy=False)[trial.number].state.name != "RUNNING":
             continue
-        search.study.sampler = _sampler(search.sweep, int(own.rpartition(":")[2]))
+        search.study.sampler = _sampler(search.sweep, int(batch_of_trial.rpartition(":")[2]))
         point = _point(search, optuna("trial").Trial(search.study, trial._trial_id))
         if point is not None:
             points.append(point)
-            batch = own
+            batch = batch_of_trial
     return points
 
 
 def _sampler(sweep: Sweep, begun: int) -> "BaseSampler":
-    """The sampler of the next points. Its seed depends on the number of points before them, since
-    samplers of other processes, and of those before a restart, have drawn other points.
+    """The sampler of the next points. Its seed depends on the number of points before them, so that
+    several processes, or a process and its restart, do not sample the same points.
     """
     samplers = optuna("samplers")
     sampler = samplers.TPESampler if sweep.sampler == "tpe" else samplers.RandomSampler
@@ -325,8 +337,8 @@ def _sampler(sweep: Sweep, begun: int) -> "BaseSampler":
 
 
 def _point(search: Search, trial: "Trial") -> Point | None:
-    """The point of a trial, whose settings are drawn unless they are already. If they contradict
-    one another, the trial fails, and the result is `None`.
+    """The point of a trial, whose settings are sampled if the trial has none yet. If the settings
+    contradict one another, the trial fails, and the result is `None`.
     """
     for name, distribution in distributions(search.sweep).items():
         trial._suggest(name, distribution)
@@ -353,8 +365,11 @@ def _tell_state(search: Search, number: int, state: str, value: float | None = N
     search.study.tell(number, value, state=optuna("trial").TrialState[state])
 
 
-def _is_free(folder: Path, stack: contextlib.ExitStack) -> bool:
-    """Locks the folder of a point, unless another process has locked it."""
+def _lock_if_free(folder: Path, stack: contextlib.ExitStack) -> bool:
+    """Locks the folder of a point, unless another process has locked it.
+
+    **Returns:** whether it was free.
+    """
     try:
         with writing_into(folder):
             folder.mkdir(exist_ok=True)
@@ -373,25 +388,27 @@ def groups_of(points: Sequence[Point]) -> list[list[Point]]:
 
 
 def _without_leaves(config: Experiment) -> Experiment:
-    """The settings, with defaults for those that are array leaves of a compiled program.
+    """The settings, with defaults for settings that are array leaves of a compiled program.
 
-    Points for which this is equal can be trained together.
+    Points for which these settings are equal can be trained together.
     """
     hints = typing.get_type_hints(PPO)
     leaves = {name: getattr(PPO(), name) for name, hint in hints.items() if hint == Hyperparameter}
     ppo = dataclasses.replace(config.ppo, **leaves)
-    own = {name: getattr(type(config), name) for name in config.in_one_program}
-    return dataclasses.replace(config, seed=0, ppo=ppo, **own)
+    of_script = {name: getattr(type(config), name) for name in config.in_one_program}
+    return dataclasses.replace(config, seed=0, ppo=ppo, **of_script)
 
 
 def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
-    """Trains points in one compiled program, and reports their values to the study.
+    """Trains points together, and reports their values to the study.
 
-    A point whose loss is not finite fails, and the others begin again. Where memory is too small,
-    the points are trained in two halves.
+    If the loss of a point is not finite, the point fails, and the other points start again. If
+    memory is too small for all points, they are trained in two halves.
     """
     members = _members(search, points, plans)
-    if members.alone or not _position(members):  # otherwise, a batch that was killed continues
+    # A killed batch with a checkpoint resumes with all its points. Otherwise, complete points are
+    # left out.
+    if members.alone or not _position(members):
         points = [point for point in points if not _tell(search, point)]
     waiting = [list(points)] if points else []
     while waiting:
@@ -419,7 +436,7 @@ def _train(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> 
 def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> None:
     """Trains points in one compiled program, writes their results, and reports them to the study.
 
-    **Raises:** `Stopped` and `StopTraining` when the points are stopped before their end.
+    **Raises:** `Stopped` and `StopTraining` when training is stopped before its end.
     """
     members = _members(search, points, plans)
     if position := _position(members):
@@ -435,7 +452,7 @@ def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, 
         raise StopTraining(stopped)
     for i in range(0 if stopped == ALL_PRUNED else len(members.runs)):
         trained.conclusion(i).conclude()
-    if search.process.interrupted_again:  # some pictures are missing, which are drawn next time
+    if search.process.interrupted_again:  # the missing plots are drawn when the sweep is resumed
         raise StopTraining(search.process.stop_reason())
     for point in points:
         if stopped == ALL_PRUNED:
@@ -445,7 +462,10 @@ def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, 
 
 
 def _tell(search: Search, point: Point) -> bool:
-    """Reports the value of a point to the study, if all its runs are complete."""
+    """Reports the value of a point to the study, if all its runs are complete.
+
+    **Returns:** whether they are complete.
+    """
     if (results := point.results()) is None:
         return False
     values = [result[search.sweep.metric] for result in results]
@@ -461,7 +481,7 @@ def _tell(search: Search, point: Point) -> bool:
 
 
 def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> Members:
-    """The runs of points."""
+    """The runs of all seeds of several points."""
     runs = tuple(
         Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)
         for point in points
@@ -475,7 +495,7 @@ def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -
 
 
 def _position(members: Members) -> Table:
-    """The metadata of the checkpoint of exactly these runs, or nothing if there is none."""
+    """The metadata of the checkpoint of exactly these runs; empty if there is none."""
     with contextlib.suppress(CheckpointError):
         position = read_metadata(members.checkpoint)
         if members.alone or position.get("runs") == members.names:

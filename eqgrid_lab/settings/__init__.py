@@ -1,4 +1,4 @@
-"""Settings: flags and settings files, and their checks."""
+"""The settings of runs: flags, settings files, and checks of both."""
 
 from ._config import (
     OF_THE_PROCESS as OF_THE_PROCESS,

@@ -1,4 +1,4 @@
-"""Parsing the command line of a run, and checking its settings before anything is built."""
+"""Parses the command line of a run, and checks its settings before anything is built."""
 
 import dataclasses
 import inspect
@@ -31,14 +31,16 @@ from ._stored import TUNED, load
 E = TypeVar("E", bound=Experiment)
 
 CONFIGS = shipped("configs")
-"""The folder of the files for `--config tuned`, each tuned for one kitchen, and of `PEOPLE`."""
+"""The folder of the bundled settings files, for `--config tuned` and `--config people`."""
 PEOPLE = "people"
-"""The name of the settings for agents that cook with people."""
+"""The value of `--config` for the settings of agents that cook with people."""
 _LARGEST_COUNT = 2**31 - 1
 OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
 OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
 OF_THE_PROCESS += ("--distributed",)
-"""The flags that may change when a run is resumed: when it ends, and what it writes."""
+"""The flags that may change when a run is resumed: they set when it ends, what it writes, and on
+which devices it runs.
+"""
 
 
 def parse(experiment: type[E], args: Sequence[str]) -> E:
@@ -66,18 +68,18 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
     elif before is not None:
         default = before
     else:
-        env = experiment().env  # that of a script may have other defaults than its world
+        env = experiment().env  # a script may change the defaults of its world
         env = env if world in (None, env.name) else world_settings(world, named)
         default = with_network(default_settings(experiment, env), network)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     if before is not None:
-        config = _resumed(before, config)
+        config = _check_resumed(before, config)
     check(config)
     return config
 
 
 def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
-    """The file that `--config` names: a path, or the name of one that comes with eqgrid.
+    """The file that `--config` names: a path, or the name of a bundled file.
 
     **Raises:** `UsageError` when there are no tuned settings for the kitchen of a command line.
     """
@@ -86,20 +88,20 @@ def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str)
     if name != TUNED:
         return Path(name)
     layout = value_after("--env.layout", args) or Kitchen.layout
-    own = f"{experiment.algorithm}-{REFERENCE_NAMES.get(layout, layout)}"
-    found = {path.stem: path for path in sorted(CONFIGS.glob(f"{experiment.algorithm}-*.toml"))}
-    if own not in found or value_after("--env.name", args) not in (None, Kitchen.name):
-        known = ", ".join(stem.partition("-")[2] for stem in found) or "no kitchen"
+    stem = f"{experiment.algorithm}-{REFERENCE_NAMES.get(layout, layout)}"
+    files = {path.stem: path for path in sorted(CONFIGS.glob(f"{experiment.algorithm}-*.toml"))}
+    if stem not in files or value_after("--env.name", args) not in (None, Kitchen.name):
+        known = ", ".join(stem.partition("-")[2] for stem in files) or "no kitchen"
         raise UsageError(
             f"--config {TUNED} is for kitchens with tuned settings. For {experiment.algorithm}, "
             f"these are: {known}. Leave it out for the plain settings."
         )
-    return found[own]
+    return files[stem]
 
 
 def changed_by_world(config: Experiment) -> str:
-    """The defaults that the world of a run replaces and that are in effect, as flags, each with the
-    default of other worlds.
+    """The settings of a run whose defaults depend on its world, as flags, each with the default in
+    other worlds. Settings that the user has changed are left out.
     """
     elsewhere = dict(flags(type(config)(env=config.env)))
     here, now = dict(flags(default_settings(type(config), config.env))), dict(flags(config))
@@ -113,25 +115,28 @@ def changed_by_world(config: Experiment) -> str:
     return ", ".join(words)
 
 
-def _resumed(before: E, config: E) -> E:
-    """The settings of a resumed run. The command that started it may be given again.
+def _check_resumed(before: E, config: E) -> E:
+    """Checks that a resumed run keeps its settings. All flags of the command that started the run
+    may be given again.
 
     **Arguments:**
 
-    - `before`: the settings in its folder.
+    - `before`: the settings in the folder of the run.
     - `config`: the settings of the command line.
+
+    **Returns:** the settings of the resumed run.
 
     **Raises:** `UsageError` when a setting differs that a resumed run cannot change.
     """
     run = config.resume or Path()
     if (config.out or run).resolve() != run.resolve():
         raise _cannot_change("--out")
-    own = {"config": before.config, "out": None, "overwrite": False}
-    config = dataclasses.replace(config, **own, partners=config.partners.found())
+    changes = {"config": before.config, "out": None, "overwrite": False}
+    config = dataclasses.replace(config, **changes, partners=config.partners.found())
     may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
-    were = dict(flags(before))
+    values_before = dict(flags(before))
     for flag, value in flags(config):
-        if flag not in may_change and value != were.get(flag):
+        if flag not in may_change and value != values_before.get(flag):
             raise _cannot_change(flag)
     return config
 
@@ -176,7 +181,7 @@ def check(config: Experiment) -> None:
 
 
 def _conflicts(config: Experiment) -> dict[str, bool]:
-    """Sentences about flags that are not supported together, and whether they apply."""
+    """Error messages about flags that are not supported together, and whether each applies."""
     sweep, many = config.sweep is not None, config.num_seeds > 1
     flag, alone = "--sweep" if sweep else "--num-seeds", not (sweep or many)
     curriculum = config.curriculum is not None or bool(config.stage)

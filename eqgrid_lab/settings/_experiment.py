@@ -35,7 +35,7 @@ def check_shaping(config: Any) -> None:
 
     **Arguments:**
 
-    - `config`: the settings of the script, an `Experiment` with these fields.
+    - `config`: the settings of the script, an `Experiment` with these two fields.
 
     **Raises:** `ValueError` when the world has no shaped reward, or there are too many steps.
     """
@@ -128,7 +128,8 @@ class Experiment(PolicySettings):
 
         **Arguments:**
 
-        - `world`: the world that `env.build(train=False)` returned, or the same in another layout.
+        - `world`: the world that `env.build(train=False)` returns, or the same world in another
+            layout.
         - `num_envs`: the number of environments, each of which plays one episode at a time.
         - `totals`: the entries of `info` that are summed over each episode.
         """
@@ -146,8 +147,8 @@ class Experiment(PolicySettings):
     def with_partners(self, world: AbstractEnv) -> AbstractEnv:
         """Wraps a world in `WithPartner`, if the settings have partners.
 
-        Their policies may have networks, action heads and critic inputs that the module of the
-        script defines or imports.
+        The policies of partners may use networks, action heads and critic inputs that the module of
+        the script defines or imports.
 
         **Arguments:**
 
@@ -156,38 +157,38 @@ class Experiment(PolicySettings):
         **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
         and `CheckpointError` when a policy cannot be read.
         """
-        own = vars(sys.modules[type(self).__module__]).values()
-        classes = [x for x in own if isinstance(x, type)]
+        in_script = vars(sys.modules[type(self).__module__]).values()
+        classes = [x for x in in_script if isinstance(x, type)]
         parts = {
-            what: {x.__name__: x for x in classes if issubclass(x, kind)}
-            for what, kind in _PARTS.items()
+            argument: {x.__name__: x for x in classes if issubclass(x, kind)}
+            for argument, kind in _PARTS.items()
         }
         # Only the name of a network that the command line names is imported.
         network = getattr(getattr(self, "network_settings", None), "_name", "")
         return self.partners.around(world, self, parts, network)
 
     def anneal_partners(self, env: AbstractEnv) -> AbstractEnv:
-        """Lets the share of episodes with partners change over the steps of training, if the
-        settings say so (`--partners.share-steps`).
+        """Wraps an environment in `Scheduled`, which changes the share of episodes with partners
+        over the steps of training, if `--partners.share-steps` is set.
 
         **Arguments:**
 
-        - `env`: one environment that resets itself, around what `with_partners` returned.
+        - `env`: one environment that resets itself, around the result of `with_partners`.
         """
-        own = self.partners
-        if own.share_steps == 0:
+        partners = self.partners
+        if partners.share_steps == 0:
             return env
-        steps = max(1, own.share_steps // self.num_envs)  # the environments count them together
-        share = LinearSchedule(own.share_from, own.share, steps)
+        # Each environment counts only its own steps.
+        steps = max(1, partners.share_steps // self.num_envs)
+        share = LinearSchedule(partners.share_from, partners.share, steps)
         return Scheduled(env, share_of_partners, share)
 
     def design_partners(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
-        """Lets the partners be designed by what is learned with them, if the settings say so
-        (`--partners.designs`).
+        """Wraps environments in `DesignPartners`, if `--partners.designs` is set.
 
         **Arguments:**
 
-        - `envs`: a batch of environments, around what `with_partners` returned.
+        - `envs`: a batch of environments, around the result of `with_partners`.
 
         **Raises:** `ValueError` when the designs do not divide the environments.
         """
@@ -210,15 +211,15 @@ class Experiment(PolicySettings):
         return self.learner().with_arrays().init(self.policy(env, policy_key), env, run_key)
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
-        """The entries of `info` that are summed over evaluation episodes: entries of the world, and
-        entries of `--log-info`, which are summed over training episodes, too.
+        """The entries of `info` that are summed over evaluation episodes: entries of the world and
+        of `--log-info`. The entries of `--log-info` are also summed over training episodes.
 
         **Arguments:**
 
         - `world`: as `env.build` returns it.
 
-        **Returns:** for each entry, the columns of the log for its numbers, which are summed over
-        the agents.
+        **Returns:** for each entry, the columns of the log for its numbers. The log contains sums
+        over the agents.
 
         **Raises:** `ValueError` when the world has no such entry.
         """
@@ -231,4 +232,4 @@ _PARTS = {
     "heads": AbstractActionHead,
     "critic_inputs": AbstractCriticInput,
 }
-"""The kinds of classes that `load_policy` takes, by its arguments."""
+"""The arguments of `load_policy` for classes of the user, and the base classes of these."""

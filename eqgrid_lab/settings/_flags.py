@@ -26,14 +26,16 @@ T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
 """The largest seed of a JAX key."""
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
-_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # of normal 32-bit floats
+_FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # the range of normal 32-bit floats
 _DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
 """The ranges of fields that have no annotated range."""
 _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
+"""The bounds of a range, by the names of functions in `operator`, in messages."""
 
 
 def at_home(args: Sequence[str]) -> list[str]:
-    """A command line with `expand_home` for every value, as in `--out=~/run`."""
+    """Applies `expand_home` to every value on a command line, as in `--out=~/run`."""
     return ["=".join(map(expand_home, arg.split("=", 1))) for arg in args]
 
 
@@ -44,15 +46,15 @@ def value_after(flag: str, args: Sequence[str]) -> str | None:
 
 
 def values_after(flag: str, args: Sequence[str]) -> tuple[str, ...]:
-    """The values of a flag that takes several, in all its occurrences; empty if not given."""
+    """The values of all occurrences of a flag that takes several values; empty if not given."""
     return tuple(x for name, values, _ in _groups(args) if name == flag for x in values)
 
 
 def _groups(args: Sequence[str]) -> list[tuple[str, list[str], list[str]]]:
-    """The flags of a command line, each with its values, and with its words as they were given.
+    """The flags of a command line: for each, its name, its values, and all its original words.
 
-    The words before the first flag come first, with an empty name. As in tyro, flags may have
-    underscores.
+    The first group has an empty name, and contains the words before the first flag. As in tyro,
+    flags may be written with underscores.
     """
     groups: list[tuple[str, list[str], list[str]]] = [("", [], [])]
     for arg in args:
@@ -65,7 +67,6 @@ def _groups(args: Sequence[str]) -> list[tuple[str, list[str], list[str]]]:
     return groups
 
 
-_FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
 _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
 
 
@@ -73,7 +74,7 @@ _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
 def _hyperparameter(
     info: tyro.constructors.PrimitiveTypeInfo,
 ) -> tyro.constructors.PrimitiveConstructorSpec | None:
-    """Reads a setting of `PPO` that may be an array in Python as a number."""
+    """Parses a `Hyperparameter` of `PPO` as a number. In Python, it may also be an array."""
     if info.type != Hyperparameter:
         return None
     return tyro.constructors.PrimitiveConstructorSpec(
@@ -89,10 +90,10 @@ _COMPLETIONS = ("--tyro-print-completion", "--tyro-write-completion")
 
 
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
-    """Parses a command line with `tyro.cli`, whose error box becomes one sentence.
+    """Parses a command line with `tyro.cli`, and turns tyro's error box into one sentence.
 
-    The last occurrence of a flag counts. A flag with several values takes the values of all its
-    occurrences, and every switch has two flags, such as `--env.shared` and `--env.no-shared`.
+    The last occurrence of a flag counts, but a flag with several values takes the values of all its
+    occurrences. Every switch has two flags, such as `--env.shared` and `--env.no-shared`.
 
     **Arguments:**
 
@@ -105,27 +106,28 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
 
     **Raises:** `UsageError` when the command line is invalid.
     """
-    lists = {  # tyro itself collects the values of the others
+    # The flags whose occurrences are joined below. With `UseAppendAction`, tyro joins them.
+    lists = {
         flag
         for flag, _, hint in _settings(default)
         if _is_list(hint) and tyro.conf.UseAppendAction not in typing.get_args(hint)
     }
     for name, hint in typing.get_type_hints(type(default)).items():
         flag = "--" + name.replace("_", "-")
-        # A path is empty if a shell variable is not set, and would mean the current folder.
+        # An unset shell variable gives an empty path, which `Path` takes for the current folder.
         if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
             raise UsageError(f"{flag} is empty: name a path, or leave it out.")
-    joined: list[str] = []  # in which each of these flags occurs once, with all its values
+    joined: list[str] = []
     for name, _, words in _groups(args):
         if name not in lists:
             joined += words
         elif name not in joined:
             joined += [name, *values_after(name, args)]
     if args and args[0].startswith(_COMPLETIONS):
-        prog = prog.removeprefix("python ")  # or the shell would complete every `python`
-    said = io.StringIO()
+        prog = prog.removeprefix("python ")  # otherwise, the shell would complete every `python`
+    box = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(box):
             return tyro.cli(
                 type(default),
                 prog=prog,
@@ -138,7 +140,7 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
-        raise UsageError(_one_sentence(said.getvalue())) from None
+        raise UsageError(_one_sentence(box.getvalue())) from None
 
 
 def _must_be(found: re.Match[str]) -> str:
@@ -164,6 +166,7 @@ _PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 
 
 def _one_sentence(box: str) -> str:
+    """The error in a box of tyro, as one sentence."""
     # The box is drawn with box characters or, on an ASCII terminal, with dashes and bars.
     lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
     parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
@@ -199,8 +202,8 @@ def read_flags(default: T, args: Sequence[str], script: str) -> T:
 
 
 def program(script: str) -> str:
-    """The command that runs a script: the installed command if it was called, such as
-    `eqgrid-human-games`, or else `python experiments/human_games.py`.
+    """The command that runs a script, as the user called it: the installed command, such as
+    `eqgrid-human-games`, or `python experiments/human_games.py`.
 
     **Arguments:**
 
@@ -212,8 +215,8 @@ def program(script: str) -> str:
 
 
 def check_limits(config: object, prefix: str = "--") -> None:
-    """Checks the ranges of all settings, that lists with a minimum length are not empty, and that
-    lists of `DIFFERENT` values have no value twice.
+    """Checks that all settings are in their ranges, that lists with a minimum length are not empty,
+    and that lists of `DIFFERENT` values contain no value twice.
 
     Ranges are annotations of fields, such as `Annotated[int, Meta(ge=1, le=1024)]`.
 
@@ -251,7 +254,7 @@ def flags(config: object) -> Iterator[tuple[str, object]]:
 
 
 def as_given(flag: str, value: object) -> str:
-    """A setting as a command line gives it, such as `--seed 1`, `--log jsonl wandb` or
+    """A setting as it is written on a command line, such as `--seed 1`, `--log jsonl wandb` or
     `--env.no-shared`.
     """
     if isinstance(value, bool):
@@ -262,7 +265,7 @@ def as_given(flag: str, value: object) -> str:
 
 
 def _is_list(hint: Hint) -> bool:
-    """Whether an annotation is a tuple of any length, or may be one."""
+    """Whether an annotation is, or contains, the type of tuples of any length."""
     if typing.get_origin(hint) is tuple:
         return Ellipsis in typing.get_args(hint)
     return any(map(_is_list, typing.get_args(hint)))
@@ -288,8 +291,10 @@ def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hi
 
 
 def values_of(config: Any) -> dict[str, object]:
-    """The settings in a dataclass, by their names. Functions and Modules that are parts of a
-    learner, such as `PPO.loss`, have no flags, and no file stores them.
+    """The settings in a dataclass, by name.
+
+    Functions and Modules that are parts of a learner, such as `PPO.loss`, are left out: they have
+    no flags, and no file stores them.
     """
     values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
     return {name: value for name, value in values.items() if not callable(value)}

@@ -1,4 +1,4 @@
-"""The network of a run, chosen by its name or as a class of the user, and checks of that choice."""
+"""The setting `--network`: the name of a network, or a class of the user and its settings."""
 
 import dataclasses
 import functools
@@ -36,13 +36,13 @@ _GIVEN = ("in_shape", "out_size", "final_scale", "key")
 class OwnNetwork:
     """Hyperparameters of a network of the user. `own_network` adds a field for each of them."""
 
-    _name: ClassVar[str] = ""
+    _name: ClassVar[str] = ""  # as MODULE:NAME
     _network: ClassVar[Any] = None  # the class, an `AbstractNetwork`
     _settings: ClassVar[tuple[Setting, ...]] = ()
 
     @property
     def parts(self) -> dict[str, Callable[..., AbstractNetwork]]:
-        """The network by the name of its class, for `load_policy`; empty without one."""
+        """The network by the name of its class, for `load_policy`; empty if there is none."""
         return {} if self._network is None else {self._network.__name__: self.build}
 
     def build(
@@ -59,15 +59,15 @@ class OwnNetwork:
         **Arguments:**
 
         - `in_shape`, `out_size`, `final_scale`, `key`: as in `actor_critic`.
-        - `others`: hyperparameters that replace the ones of the settings.
+        - `others`: hyperparameters that replace those of the settings.
 
         **Raises:** `ValueError` when its constructor raises any error.
         """
         assert self._network is not None
-        own = {setting.name: getattr(self, setting.name) for setting in self._settings}
+        values = {setting.name: getattr(self, setting.name) for setting in self._settings}
         try:
             return self._network(
-                in_shape, out_size, final_scale=final_scale, key=key, **{**own, **others}
+                in_shape, out_size, final_scale=final_scale, key=key, **{**values, **others}
             )
         except Exception as error:  # it is code of the user
             name = self._network.__name__
@@ -79,15 +79,15 @@ NetworkName: TypeAlias = Annotated[str, tyro.conf.arg(metavar="|".join((*NETWORK
 
 
 def own_network(name: str) -> OwnNetwork:
-    """The default hyperparameters of a network of the user. Its module is imported.
+    """Imports a network of the user, and returns its default hyperparameters.
 
-    A setting is made of each parameter of its constructor, as `settings_of` describes.
+    Each parameter of its constructor becomes a setting, as `settings_of` describes.
 
     **Arguments:**
 
-    - `name`: its class, as `MODULE:NAME`.
+    - `name`: the class, as `MODULE:NAME`.
 
-    **Raises:** `UsageError` when it cannot be imported, or is not a class of networks.
+    **Raises:** `UsageError` when the class cannot be imported, or is not a class of networks.
     """
     network: object = import_named(name, "--network")
     if not isinstance(network, type) or not issubclass(network, AbstractNetwork):
@@ -97,7 +97,7 @@ def own_network(name: str) -> OwnNetwork:
 
 @functools.lru_cache(maxsize=64)
 def _class_of(name: str, network: type[AbstractNetwork]) -> type[OwnNetwork]:
-    """The subclass of `OwnNetwork` with the hyperparameters of a network."""
+    """Makes the subclass of `OwnNetwork` with the hyperparameters of a network."""
     settings = settings_of(network, name, given=_GIVEN, taken=dir(OwnNetwork))
     parameters = inspect.signature(network).parameters.values()
     if not any(x.kind is x.VAR_KEYWORD for x in parameters):
@@ -122,14 +122,13 @@ E = TypeVar("E", bound=PolicySettings)
 
 
 def with_network(config: E, name: str | None) -> E:
-    """The settings of a run with another network, which has its default hyperparameters.
+    """Replaces the network in the settings of a run. It has its default hyperparameters.
 
     **Arguments:**
 
     - `config`: the settings, which are returned unchanged if their script has no
         `network_settings`.
-    - `name`: the network; `None` for the one of the settings. The module of a class of the user is
-        imported.
+    - `name`: the network; `None` to change nothing. A class of the user is imported.
 
     **Raises:** `UsageError` as in `own_network`.
     """
@@ -141,7 +140,7 @@ def with_network(config: E, name: str | None) -> E:
 
 
 def without_unused(config: E) -> E:
-    """The settings of a run without hyperparameters of a network that it does not have."""
+    """Removes the hyperparameters of a class of the user from settings with another network."""
     name = getattr(config, "network", None)
     return config if name is None or is_own(name) else with_network(config, name)
 

@@ -19,7 +19,7 @@ from ._flags import Seed
 
 @dataclasses.dataclass(frozen=True)
 class PolicySettings(abc.ABC):
-    """The settings of a command that makes policies: world, observations and seeds.
+    """The settings of a command that trains policies: world, observations and seeds.
 
     A policy file stores them, so that the policy can be played without further flags.
     """
@@ -60,7 +60,7 @@ class PolicySettings(abc.ABC):
     ) -> AbstractPartner:
         """A partner that acts by a policy with these settings, in a team with other settings.
 
-        In a grid world, its observation may differ from that of the team.
+        In a grid world, the observations of the policy may differ from those of the team.
 
         **Arguments:**
 
@@ -69,14 +69,14 @@ class PolicySettings(abc.ABC):
         - `shown`: the environment of the team, with its observations.
         - `greedy`: take the most probable actions instead of sampling them.
 
-        **Raises:** `ValueError` when the policy cannot act there.
+        **Raises:** `ValueError` when the policy cannot act in this environment.
         """
         if self.of_one_layout and self.env.title != among.env.title:
             raise ValueError(
                 f"it was trained in {self.env.title!r:.60}, and supports no other layout: choose "
                 f"a policy that was trained in {among.env.title!r:.60}."
             )
-        env = self._own_view(among, shown)
+        env = self._env_for(among, shown)
         policy.check(shown if env is None else env)
         return self.as_played(PolicyPartner(policy, greedy, env))
 
@@ -84,18 +84,21 @@ class PolicySettings(abc.ABC):
         """Applies the rules by which policies of this algorithm are played, if it has any."""
         return partner
 
-    def _own_view(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
-        """The environment with its own observations; `None` if the team has the same."""
+    def _env_for(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
+        """The environment of a team with the observations of these settings; `None` if the team
+        has the same observations, or the world is not a grid world.
+        """
         world = unwrap(shown)
         if self.observed == among.observed or not isinstance(
             world, AbstractGridWorld | RandomLayouts
         ):
             return None
-        theirs: Any = among.env
-        own = self.observed["observation"]
-        same_game = theirs if own is None else dataclasses.replace(theirs, observation=own)
-        # Builds the world once more, only to get its observation.
-        grid: Any = unwrap(same_game.build(train=False))
+        env: Any = among.env
+        observation = self.observed["observation"]
+        if observation is not None:
+            env = dataclasses.replace(env, observation=observation)
+        # Builds the world again, only to get the observation function.
+        grid: Any = unwrap(env.build(train=False))
         grid = grid.env if isinstance(grid, RandomLayouts) else grid
         return self.observe(world.with_observation(grid.observation))
 
@@ -125,13 +128,13 @@ def default_settings(experiment: type[E], env: WorldSettings | None = None) -> E
     **Arguments:**
 
     - `experiment`: the class that a script defines.
-    - `env`: the settings of the world, by default of the script's default world. Its `facts`
+    - `env`: the settings of the world; by default, those of the script. The `facts` of the world
         override defaults of the script and of PPO.
     """
     plain: Any = experiment()
     world: WorldSettings = plain.env if env is None else env
     names = {field.name for field in dataclasses.fields(experiment)}
-    own: Table = {name: value for name, value in world.facts.run.items() if name in names}
+    changes: Table = {name: value for name, value in world.facts.run.items() if name in names}
     if "ppo" in names:
-        own["ppo"] = dataclasses.replace(plain.ppo, **world.facts.ppo)
-    return experiment(env=world, **own)
+        changes["ppo"] = dataclasses.replace(plain.ppo, **world.facts.ppo)
+    return experiment(env=world, **changes)

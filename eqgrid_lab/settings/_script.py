@@ -52,12 +52,13 @@ def load_script(path: Path) -> type[PolicySettings]:
 
 
 def _experiment_in(path: Path) -> type[PolicySettings]:
+    """Runs a file as a module with a name of its own, and returns the only subclass in it."""
     name = f"eqgrid_script_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look up the module there
+    sys.modules[name] = module  # where dataclasses look up the module of a class
     spec.loader.exec_module(module)
     found = [
         kind
@@ -82,21 +83,23 @@ def file_of(experiment: type[PolicySettings]) -> Path | None:
 
 
 def name_of(experiment: type[PolicySettings]) -> str:
-    """The name of the script that defines an experiment, or of its class in a notebook."""
+    """The file name of the script that defines an experiment; in a notebook, the class name."""
     path = file_of(experiment)
     return experiment.__name__ if path is None else path.name
 
 
 @functools.cache
 def is_shipped(experiment: type[PolicySettings]) -> bool:
-    """Whether the script of an experiment is one of eqgrid's or an exact copy.
+    """Whether the script of an experiment is a bundled script or an exact copy.
 
-    eqgrid can then build the parts of the run again without the user's file.
+    If it is, eqgrid can build the parts of the run again without the user's file.
     """
-    own, ours = file_of(experiment), shipped(f"{experiment.algorithm}.py")
-    if own is None or experiment.algorithm not in SHIPPED:
+    path, bundled = file_of(experiment), shipped(f"{experiment.algorithm}.py")
+    if path is None or experiment.algorithm not in SHIPPED:
         return False
-    return own.samefile(ours) or read_regular_text(str(own)) == read_regular_text(str(ours))
+    return path.samefile(bundled) or (
+        read_regular_text(str(path)) == read_regular_text(str(bundled))
+    )
 
 
 def command_of(experiment: type[PolicySettings]) -> str:

@@ -1,5 +1,5 @@
-"""Converts settings between dataclasses and tables, which settings files (TOML) and policy files
-store.
+"""Converts settings between dataclasses and tables, the form in which settings files (TOML) and
+policy files store them.
 
 Keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`.
 """
@@ -40,6 +40,7 @@ from ._policy_settings import PolicySettings, default_settings
 from ._script import SHIPPED, command_of, is_shipped, name_of, shipped_script
 
 T = TypeVar("T")
+P = TypeVar("P", bound=PolicySettings)
 
 NOT_IN_FILE = (
     *("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile", "sweep"),
@@ -49,107 +50,79 @@ NOT_IN_FILE = (
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
 _COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs"}
-
-
-def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
-    """Reads a TOML file of limited size. A `~` at the start of a text becomes the home folder.
-
-    **Arguments:**
-
-    - `path`, `max_bytes`: the file, and its maximum size.
-
-    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file.
-    """
-    try:
-        return _at_home(tomllib.loads(read_regular_text(path, max_bytes)))
-    except OSError as error:
-        raise UsageError(f"cannot be read: {reason(error)}.") from error
-    except RecursionError as error:
-        raise UsageError("is nested too deeply.") from error
-    except ValueError as error:
-        detail = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"is not valid TOML: {detail:.200}.") from error
-
-
-def _at_home(value: object) -> Any:
-    """A value of TOML with `expand_home` for every text in it."""
-    if isinstance(value, dict):
-        return {key: _at_home(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_at_home(inner) for inner in value]
-    return expand_home(value) if isinstance(value, str) else value
-
-
-def wrong(key: str, value: object, what: str) -> UsageError:
-    """The error for an invalid value in a settings file, as a predicate without a subject."""
-    return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
-
-
-def fill(default: T, table: Table, prefix: str) -> T:
-    """Replaces fields of a dataclass by the entries of a table.
-
-    **Arguments:**
-
-    - `default`: the dataclass.
-    - `table`: values by the names of fields; a table for a field that is a dataclass.
-    - `prefix`: the name of the table in the file followed by a dot, or empty for the whole file.
-
-    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
-    for an unknown key or a value of a wrong type.
-    """
-    config: Any = default
-    hints = typing.get_type_hints(type(config))
-    names = [name for name in values_of(config) if name not in NOT_IN_FILE]
-    changes: Table = {}
-    for key, value in table.items():
-        if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-            known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
-            raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
-        old = getattr(config, key)
-        nested = dataclasses.is_dataclass(old)
-        hint = dict if nested else float if hints[key] == Hyperparameter else hints[key]
-        try:
-            changes[key] = msgspec.convert(value, hint)
-        except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
-            raise wrong(prefix + key, value, _type_name(hint)) from error
-        if nested:
-            changes[key] = fill(old, changes[key], f"{prefix}{key}.")
-    try:
-        return dataclasses.replace(config, **changes)
-    except ValueError as error:
-        raise UsageError(f"cannot be used: {error}") from error
-
-
-def _type_name(hint: Hint) -> str:
-    """The name of a type in an error message, without `None`, which TOML does not have."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
-    if origin is tuple:
-        return f"a list in which each entry is {_type_name(args[0])}"
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
-    return _TYPE_NAMES.get(origin or hint, str(hint))
-
-
-_TYPE_NAMES: dict[Hint, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    dict: "a table",
-}
-
-
-P = TypeVar("P", bound=PolicySettings)
+"""Keys that are in every `config.toml` of a run."""
 TUNED = "tuned"
+"""The value of `--config` for the tuned settings of a kitchen."""
 SCRIPT = "script"
 """The key for the name of the user's own script that wrote a settings file."""
 
 
+def load(
+    path: Path,
+    experiment: type[P],
+    named: Named = NOTHING_NAMED,
+    network: str | None = None,
+    world: str | None = None,
+) -> P:
+    """Reads a settings file (TOML).
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `experiment`: the class that a script defines. A file of another algorithm raises an error.
+    - `named`: the user's worlds and networks that the command line names. A file that names others
+        raises an error.
+    - `network`: the network to use instead of the file's network, if any.
+    - `world`: the world to use instead of the file's world, if any. The file's settings for its own
+        world are then ignored, with a warning, unless both worlds are of other libraries.
+
+    **Returns:** the settings of the file, with defaults for all others.
+
+    **Raises:** `UsageError` when the file is missing, malformed or of another algorithm, or has an
+    unknown key or a value of a wrong type, and when there is no such world.
+    """
+    algorithm = experiment.algorithm
+    where = f"The settings file {str(path)!r}"
+    if world is not None and ":" not in world:
+        world_settings(world)  # raises here, since errors inside the `try` are about the file
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        written_by = table.get("algorithm", algorithm)
+        if written_by != algorithm and written_by not in SHIPPED:
+            raise wrong("algorithm", written_by, repr(algorithm))
+        if written_by != algorithm:
+            command = command_of(shipped_script(written_by)).removeprefix("python ")
+            raise UsageError(
+                f"is for {written_by}: use {command}, or remove the line 'algorithm' from it to "
+                f"train with {algorithm}."
+            )
+        world_in_file = world_name_in(table) or experiment().env.name
+        replaced = world not in (None, world_in_file)
+        # All worlds of other libraries have the same fields, so their settings are kept.
+        foreign = all(str(x).partition(":")[0] in LIBRARIES for x in (world, world_in_file))
+        kept = table.get("env", {}) if foreign else {}
+        ignored = replaced and "env" in table and not kept
+        if replaced:
+            table = {**table, "env": {**kept, "name": world}}
+        in_file = table.get("network")
+        if network not in (None, in_file) and (is_own(network) or is_own(in_file)):
+            table = {**table, "network": network}
+            table.pop("network_settings", None)
+        config = config_from(table, experiment, named)
+        for name in table.get("partners", {}).get("networks", ()):
+            check_named(name, named.networks, "network", "--partners.networks")
+        if ignored:
+            warn(
+                f"{where} has settings of the world {world_in_file!r:.60}, which are ignored, "
+                f"since --env.name is {world!r:.60}."
+            )
+        return config
+    except UsageError as error:
+        raise UsageError(f"{where} {error}") from error
+
+
 def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
-    """The settings in a table, as `dump` writes it.
+    """Reads the settings from a table that `to_table` has returned.
 
     **Arguments:**
 
@@ -178,7 +151,7 @@ def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED)
 def world_from(
     table: Table, experiment: type[PolicySettings], named: Named = NOTHING_NAMED
 ) -> WorldSettings:
-    """The settings of the world in the content of a settings file; the other tables are ignored.
+    """Reads only the settings of the world from the content of a settings file.
 
     **Arguments:** as in `config_from`.
 
@@ -197,16 +170,16 @@ def world_name_in(table: Mapping[str, object]) -> str | None:
 
 
 def own_parts(table: Mapping[str, object]) -> dict[str, str]:
-    """The code of the user in the content of a settings file, by the flags that name it."""
+    """The names of the user's code in the content of a settings file, by flag."""
     world, network = world_name_in(table), table.get("network")
-    own = {"--network": network} if is_own(network) else {}
+    parts = {"--network": network} if is_own(network) else {}
     if is_own(world) and world.partition(":")[0] not in LIBRARIES:
-        own["--env.name"] = world
-    return own
+        parts["--env.name"] = world
+    return parts
 
 
 def _world_in(table: Table, default: WorldSettings, named: Named) -> WorldSettings:
-    """The default settings of the world that a table names, or `default` if it names none."""
+    """The default settings of the world that a table names; `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
     if name == default.name:
@@ -219,126 +192,99 @@ def _world_in(table: Table, default: WorldSettings, named: Named) -> WorldSettin
         return world_settings(name, named)
 
 
-def load(
-    path: Path,
-    experiment: type[P],
-    named: Named = NOTHING_NAMED,
-    network: str | None = None,
-    world: str | None = None,
-) -> P:
-    """Reads a settings file (TOML).
+def fill(default: T, table: Table, prefix: str) -> T:
+    """Replaces fields of a dataclass by the entries of a table.
 
     **Arguments:**
 
-    - `path`: the file.
-    - `experiment`: the class that a script defines. A file of another algorithm raises an error.
-    - `named`: what the command line names. A file that names other user code raises an error.
-    - `network`: the network to use instead of the file's network, if any.
-    - `world`: the world to use instead of the file's world, if any. The settings of another world
-        in the file are left out, with a warning.
+    - `default`: the dataclass.
+    - `table`: values by the names of fields; a table for a field that is a dataclass.
+    - `prefix`: the name of the table in the file, followed by a dot; empty for the whole file.
 
-    **Returns:** the settings of the file, with defaults for all others.
-
-    **Raises:** `UsageError` when the file is missing, malformed or of another algorithm, or has an
-    unknown key or a value of a wrong type, and when there is no such world.
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
+    for an unknown key or a value of a wrong type.
     """
-    own = experiment.algorithm
-    where = f"The settings file {str(path)!r}"
-    if world is not None and ":" not in world:
-        world_settings(world)  # raises before the `try`, whose errors blame the file
+    config: Any = default
+    hints = typing.get_type_hints(type(config))
+    names = [name for name in values_of(config) if name not in NOT_IN_FILE]
+    changes: Table = {}
+    for key, value in table.items():
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
+            raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
+        old = getattr(config, key)
+        nested = dataclasses.is_dataclass(old)
+        hint = dict if nested else float if hints[key] == Hyperparameter else hints[key]
+        try:
+            changes[key] = msgspec.convert(value, hint)
+        except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
+            raise wrong(prefix + key, value, _type_name(hint)) from error
+        if nested:
+            changes[key] = fill(old, changes[key], f"{prefix}{key}.")
     try:
-        table = read_toml(path, _MAX_SETTINGS_BYTES)
-        written_by = table.get("algorithm", own)
-        if written_by != own and written_by not in SHIPPED:
-            raise wrong("algorithm", written_by, repr(own))
-        if written_by != own:
-            command = command_of(shipped_script(written_by)).removeprefix("python ")
-            raise UsageError(
-                f"is for {written_by}: use {command}, or remove the line 'algorithm' from it to "
-                f"train with {own}."
-            )
-        in_file = world_name_in(table) or experiment().env.name
-        replaced = world not in (None, in_file)
-        # Settings carry over between worlds of other libraries, which share their fields.
-        foreign = all(str(x).partition(":")[0] in LIBRARIES for x in (world, in_file))
-        kept = table.get("env", {}) if foreign else {}
-        dropped = replaced and "env" in table and not kept
-        if replaced:
-            table = {**table, "env": {**kept, "name": world}}
-        before = table.get("network")
-        if network not in (None, before) and (is_own(network) or is_own(before)):
-            table = {**table, "network": network}
-            table.pop("network_settings", None)
-        config = config_from(table, experiment, named)
-        for name in table.get("partners", {}).get("networks", ()):
-            check_named(name, named.networks, "network", "--partners.networks")
-        if dropped:
-            warn(
-                f"{where} has settings of the world {in_file!r:.60}, which are ignored, since "
-                f"--env.name is {world!r:.60}."
-            )
-        return config
-    except UsageError as error:
-        raise UsageError(f"{where} {error}") from error
+        return dataclasses.replace(config, **changes)
+    except ValueError as error:
+        raise UsageError(f"cannot be used: {error}") from error
 
 
-def is_written_by_a_run(path: Path) -> bool:
-    """Whether `dump` has written a file: it has all settings of its algorithm, and no others.
+def wrong(key: str, value: object, what: str) -> UsageError:
+    """The error for an invalid value in a settings file, as a predicate without a subject."""
+    return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
 
-    The settings of a custom script or of a world of the user are not known here, so only some
-    common ones are checked.
+
+def _type_name(hint: Hint) -> str:
+    """The name of a type in an error message, without `None`, which TOML does not have."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
+    if origin is tuple:
+        return f"a list in which each entry is {_type_name(args[0])}"
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
+    return _TYPE_NAMES.get(origin or hint, str(hint))
+
+
+_TYPE_NAMES: dict[Hint, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    dict: "a table",
+}
+
+
+def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
+    """Reads a TOML file of limited size. A `~` at the start of a text becomes the home folder.
+
+    **Arguments:**
+
+    - `path`, `max_bytes`: the file, and its maximum size.
+
+    **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file.
     """
     try:
-        table = read_toml(path, _MAX_SETTINGS_BYTES)
-        if path.is_symlink() or "algorithm" not in table:
-            return False
-        if SCRIPT in table or own_parts(table):
-            return table.keys() >= _COMMON
-        own = table["algorithm"]
-        return own in SHIPPED and to_table(config_from(table, shipped_script(own))) == table
-    except UsageError:
-        return False
+        return _at_home(tomllib.loads(read_regular_text(path, max_bytes)))
+    except OSError as error:
+        raise UsageError(f"cannot be read: {reason(error)}.") from error
+    except RecursionError as error:
+        raise UsageError("is nested too deeply.") from error
+    except ValueError as error:
+        detail = "a number has too many digits" if "digits" in str(error) else str(error)
+        raise UsageError(f"is not valid TOML: {detail:.200}.") from error
 
 
-def own_flags(config: PolicySettings) -> str:
-    """The flags with which a command line names the code of the user in the settings of a run,
-    each with a leading space; empty if there is none.
-    """
-    own = own_parts(to_table(config))
-    return "".join(f" {flag} {name}" for flag, name in own.items())
-
-
-def _in_toml(value: Any) -> Any:
-    """Tables in place of dataclasses, without `None`, and lists in place of tuples."""
-    if dataclasses.is_dataclass(value):
-        return {name: _in_toml(x) for name, x in values_of(value).items() if x is not None}
-    return [_in_toml(x) for x in value] if isinstance(value, tuple | list) else value
-
-
-def to_table(config: PolicySettings) -> Table:
-    """The settings as `config.toml`, checkpoints and policy files store them; `config_from` reads
-    them back.
-
-    Settings that are `None` are left out, since TOML cannot represent it, and so are those of one
-    process, such as `--out` and `--resume`.
-    """
-    table: Table = _in_toml(config)
-    for name in NOT_IN_FILE:
-        table.pop(name, None)
-    for name in ("stage", "network_settings"):
-        if not table.get(name, True):
-            del table[name]
-    experiment = type(config)
-    about = {"algorithm": experiment.algorithm}
-    if not is_shipped(experiment):
-        about[SCRIPT] = name_of(experiment)
-    if config.config == Path(TUNED):
-        about["config"] = TUNED
-    return {**about, **table}
+def _at_home(value: object) -> Any:
+    """Applies `expand_home` to every text in a value of TOML."""
+    if isinstance(value, dict):
+        return {key: _at_home(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_at_home(inner) for inner in value]
+    return expand_home(value) if isinstance(value, str) else value
 
 
 def dump(config: PolicySettings) -> str:
-    """The text of a settings file with all settings, `to_table`, which `load` reads back.
+    """The text of a settings file: `to_table` as TOML. `load` reads it back.
 
     **Raises:** `UsageError` when `load` would reject the file.
     """
@@ -355,3 +301,59 @@ def dump(config: PolicySettings) -> str:
             f"{_MAX_SETTINGS_BYTES:,}: use fewer stages, fewer partners or a smaller layout."
         )
     return text
+
+
+def to_table(config: PolicySettings) -> Table:
+    """The settings as `config.toml`, checkpoints and policy files store them; `config_from` reads
+    them back.
+
+    Settings that are `None` are left out, since TOML cannot represent `None`. Settings of one call,
+    such as `--out` and `--resume`, are left out, too.
+    """
+    table: Table = _in_toml(config)
+    for name in NOT_IN_FILE:
+        table.pop(name, None)
+    for name in ("stage", "network_settings"):
+        if not table.get(name, True):
+            del table[name]
+    experiment = type(config)
+    about = {"algorithm": experiment.algorithm}
+    if not is_shipped(experiment):
+        about[SCRIPT] = name_of(experiment)
+    if config.config == Path(TUNED):
+        about["config"] = TUNED
+    return {**about, **table}
+
+
+def _in_toml(value: Any) -> Any:
+    """A value with tables in place of dataclasses, lists in place of tuples, and no `None`."""
+    if dataclasses.is_dataclass(value):
+        return {name: _in_toml(x) for name, x in values_of(value).items() if x is not None}
+    return [_in_toml(x) for x in value] if isinstance(value, tuple | list) else value
+
+
+def own_flags(config: PolicySettings) -> str:
+    """The flags that name the code of the user in the settings of a run, as part of a command line,
+    each with a leading space; empty if there is no such code.
+    """
+    parts = own_parts(to_table(config))
+    return "".join(f" {flag} {name}" for flag, name in parts.items())
+
+
+def is_written_by_a_run(path: Path) -> bool:
+    """Whether a file is a `config.toml` of a run: it has all settings of its algorithm, and no
+    others.
+
+    The settings of a custom script or of a world of the user are not known here, so only the
+    presence of some common settings is checked.
+    """
+    try:
+        table = read_toml(path, _MAX_SETTINGS_BYTES)
+        if path.is_symlink() or "algorithm" not in table:
+            return False
+        if SCRIPT in table or own_parts(table):
+            return table.keys() >= _COMMON
+        name = table["algorithm"]
+        return name in SHIPPED and to_table(config_from(table, shipped_script(name))) == table
+    except UsageError:
+        return False

@@ -1,4 +1,4 @@
-"""Training partners: their settings, as flags, and loading their policies."""
+"""The settings of training partners (`--partners.*`), and their policies, read from files."""
 
 import dataclasses
 import json
@@ -37,10 +37,10 @@ from ._script import SHIPPED, shipped_script
 from ._stored import SCRIPT, config_from, fill
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., object]]]
-"""Parts of policies by the names of their classes, in turn by the arguments of `load_policy`."""
+"""The user's own parts of policies: for each argument of `load_policy`, classes by their names."""
 
 _PEOPLE = {"clones": "clone", "proxies": "proxy"}
-"""The names of the bundled models of people, with the beginnings of their files."""
+"""The names of the bundled models of people, and the beginnings of their file names."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PartnerSettings:
                 f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "
                 f"{self.most_noise:g}."
             )
-        if self._nobody and self != PartnerSettings():
+        if self._is_unused and self != PartnerSettings():
             raise UsageError(
                 "Partners are set, but their share of episodes is 0: add --partners.share, such "
                 "as 0.5."
@@ -88,7 +88,7 @@ class PartnerSettings:
                 "--partners.designs are mixtures of the agents' own policy: leave out "
                 "--partners.policies."
             )
-        if not self._nobody and not self.policies and not self.designs and self.most_noise == 0:
+        if not (self._is_unused or self.policies or self.designs or self.most_noise):
             raise UsageError(
                 "--partners.share has no effect alone: add --partners.policies, or "
                 "--partners.most-noise."
@@ -104,12 +104,12 @@ class PartnerSettings:
         - `world`: one environment with the observations of the agents, before they are normalised.
         - `run`: the settings of the run.
         - `parts`: the user's own parts of policies, as the arguments of `load_policy`.
-        - `network`: the network of the run, which policies may have, too.
+        - `network`: the network of the run, which the policies may also have.
 
         **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
         and `CheckpointError` when a policy cannot be read.
         """
-        if self._nobody:
+        if self._is_unused:
             return world
         if world.num_agents < 2:
             raise UsageError(
@@ -122,22 +122,23 @@ class PartnerSettings:
         return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
 
     @property
-    def _nobody(self) -> bool:
+    def _is_unused(self) -> bool:
         """Whether no episode has a partner."""
         return max(self.share, self.share_from) == 0
 
     def found(self) -> "PartnerSettings":
-        """The same settings with folders replaced by the absolute paths of their policy files.
+        """The same settings with folders replaced by the absolute paths of their policy files, so
+        that a resumed run has the same partners.
 
-        A resumed run thus has the same partners. The names of bundled policies, and of models of
-        people, which differ between kitchens, stay.
+        The names of bundled policies and of models of people are kept, because the files of the
+        models differ between kitchens.
 
         **Raises:** `CheckpointError` when a folder has no policy.
         """
         found: list[str] = []
         for name in self.policies:
-            ours = _of_people(name) or name.startswith(BUNDLED)
-            found += [name] if ours else [str(x.resolve()) for x in _files_of(Path(name))]
+            bundled = _is_model_of_people(name) or name.startswith(BUNDLED)
+            found += [name] if bundled else [str(x.resolve()) for x in _files_of(Path(name))]
         return dataclasses.replace(self, policies=tuple(found))
 
     def files(self, layout: str) -> list[Path]:
@@ -145,18 +146,16 @@ class PartnerSettings:
 
         **Arguments:**
 
-        - `layout`: the layout of the run, of which models of people are used.
+        - `layout`: the layout of the run, for which models of people are chosen.
 
         **Raises:** `CheckpointError` when a folder has no policy, and `UsageError` when there are
         no models of people for the layout.
         """
-        return [
-            path
-            for name in self.policies
-            for path in (
-                models_of_people(name, layout) if _of_people(name) else _files_of(Path(name))
-            )
-        ]
+        found: list[Path] = []
+        for name in self.policies:
+            is_model = _is_model_of_people(name)
+            found += models_of_people(name, layout) if is_model else _files_of(Path(name))
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +178,7 @@ def share_of_partners(env: AbstractEnv) -> Float[Array, ""]:
 def _read(
     path: Path, world: AbstractEnv, run: PolicySettings, parts: Parts, named: Sequence[str]
 ) -> AbstractPartner:
-    """Reads a partner.
+    """Reads a partner from a policy file.
 
     **Arguments:**
 
@@ -198,24 +197,25 @@ def _read(
             table = values if isinstance(values, dict) else {}
             networks |= fill(own_network(name), table, "network_settings.").parts
     policy = load_policy(path, **{**parts, "networks": networks})
-    own = run  # what a script of the user shows to agents is only known in runs of this script
+    # The observations of a script of the user are known only if it is the script of this run.
+    config = run
     if settings.get(SCRIPT) is None and settings.get("algorithm") in SHIPPED:
         known = Named(worlds=(run.env.name,), networks=tuple(named))
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
-            own = config_from(settings, shipped_script(settings["algorithm"]), known)
+            config = config_from(settings, shipped_script(settings["algorithm"]), known)
     try:
-        return own.partner(policy, run, world)
+        return config.partner(policy, run, world)
     except ValueError as error:
         raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
 
 
-def _of_people(name: str) -> bool:
-    """Whether it is the name of models of people, and no file or folder of the user has it."""
+def _is_model_of_people(name: str) -> bool:
+    """Whether a name stands for models of people, rather than a file or folder of the user."""
     return name in _PEOPLE and not Path(name).exists()
 
 
 def models_of_people(name: str, layout: str) -> list[Path]:
-    """The files of the bundled models of people for one kitchen, by their seeds.
+    """The files of the bundled models of people for one kitchen, one for each seed.
 
     ```python
     from agents import PolicyPartner, load_policy
@@ -253,7 +253,8 @@ def default_model_of_people(name: str, layout: str) -> Path:
 def _files_of(path: Path) -> list[Path]:
     """The policy files at a path: the file itself, or all checkpoints of a run or of its seeds.
 
-    Of checkpoints after the same number of steps, such as the best and the last, only one is used.
+    Of several checkpoints with the same number of steps, such as the best and the last, only one is
+    used.
     """
     if not path.is_dir():
         return [find_policy(path)]

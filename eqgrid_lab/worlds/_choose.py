@@ -1,4 +1,4 @@
-"""The settings of a world, by its name or constructor."""
+"""`world_settings`: the settings of a world, from its name or its constructor."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ._kitchens import Kitchen
 from ._table import CONSTRUCTORS, WORLDS, World
 from ._world_settings import WorldSettings, settings_class
 
-_OWN = World(
+_OF_THE_USER = World(
     title=lambda settings: (
         settings.name.rpartition(":")[2]
         + (f"-{settings.layout}" if isinstance(settings.layout, str) else "")
@@ -41,7 +41,7 @@ def world_settings(
 
     - `world`: a name in `WORLDS`, `LIBRARY:NAME`, or `MODULE:NAME` for a world of the user; or a
         function or class that builds a world; `None` for Overcooked.
-    - `named`: what the command line names; no other module of the user is imported.
+    - `named`: the code of the user that the command line names; no other is imported.
     - `changes`: settings that differ from the defaults.
 
     **Raises:** `UsageError` when there is no such world or setting, the world cannot be built, or
@@ -52,13 +52,13 @@ def world_settings(
         return Kitchen(**changes)
     if not isinstance(world, str):
         name = getattr(world, "__name__", type(world).__name__)
-        return _settings(name, world, _OWN, changes)
+        return _settings(name, world, _OF_THE_USER, changes)
     library, colon, title = world.partition(":")
     if colon and library in LIBRARIES:
         return _settings(world, foreign_constructor(LIBRARIES[library], title), FOREIGN, changes)
     if is_own(world):
         check_named(world, named.worlds, "world", "--env.name")
-        return _settings(world, import_named(world, "--env.name"), _OWN, changes)
+        return _settings(world, import_named(world, "--env.name"), _OF_THE_USER, changes)
     if world not in WORLDS:
         others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
         raise UsageError(
@@ -71,8 +71,8 @@ def world_settings(
 def _settings(
     name: str, constructor: Callable[..., AbstractEnv], facts: World, changes: Table
 ) -> WorldSettings:
-    """The settings of a world. Observations of a world of the user or of another library are
-    normalised if they are real numbers.
+    """The settings of a world. For a world of the user or of another library, observations are
+    normalised by default if they contain real numbers.
     """
     kind = settings_class(name, constructor, facts)
     known = [field.name for field in dataclasses.fields(kind)]

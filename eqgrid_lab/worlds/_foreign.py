@@ -28,11 +28,11 @@ class Library:
     **Arguments:**
 
     - `title`: its name in messages.
-    - `module`: the module to import. The adapter in `eqgrid.interop` is `from_` and the name of
-        its package.
+    - `module`: the module to import. For a module of the package `brax`, the adapter is
+        `eqgrid.interop.from_brax`.
     - `names`: returns the names of the environments, given the module.
     - `build`: returns an adapted environment, given the module, a name and keyword arguments.
-    - `horizon`: the length of an episode, in steps, if its environments do not limit it.
+    - `horizon`: the length of an episode, in steps, if the environments do not limit it.
     """
 
     title: str
@@ -44,10 +44,10 @@ class Library:
     def load(self) -> ModuleType:
         """Imports the module.
 
-        **Raises:** `UsageError` when it is not installed.
+        **Raises:** `UsageError` when the library is not installed, or its version is not supported.
         """
         try:
-            getattr(interop, f"from_{self.module.partition('.')[0]}")  # also checks versions
+            getattr(interop, f"from_{self.module.partition('.')[0]}")  # checks the versions
             return importlib.import_module(self.module)
         except ImportError as error:
             raise UsageError(str(error)) from error
@@ -60,7 +60,7 @@ def _build_jaxmarl(jaxmarl: ModuleType, name: str, options: Table) -> AbstractEn
 
 
 def _kind(space: Any) -> tuple[object, ...]:
-    """What must be equal for the spaces of two agents of JaxMARL to be stacked."""
+    """The kind of a space of JaxMARL. Agents with spaces of different kinds need padding."""
     return type(space), tuple(space.shape), getattr(space, "n", None)
 
 
@@ -118,7 +118,8 @@ FOREIGN = World(
 
 @functools.lru_cache(maxsize=64)
 def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractEnv]:
-    """The function that builds an environment of another library, with its settings as parameters.
+    """Makes the function that builds an environment of another library, whose parameters become
+    settings.
 
     **Arguments:**
 
@@ -181,7 +182,7 @@ def body(
 
 
 def _option(text: str) -> tuple[str, object]:
-    """Parses a keyword argument: its value is TOML, or else a string."""
+    """Parses a keyword argument `name=value`. A value that is not TOML is a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():
         raise UsageError(f"--env.options takes name=value, such as num_agents=5, but got {text!r}.")

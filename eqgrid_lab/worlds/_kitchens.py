@@ -1,4 +1,7 @@
-"""`Kitchen`: the settings of Overcooked, the default world, with several layouts in one run."""
+"""`Kitchen`: the settings of Overcooked, the default world.
+
+Unlike other worlds, a run may use several layouts.
+"""
 
 import dataclasses
 import os
@@ -150,17 +153,19 @@ class Kitchen(WorldSettings):
             f"Put ingredients into a pot, {start}wait until the soup is done, fill it into a dish, "
             "and bring it to the serving hatch."
         )
-        if not isinstance(grid, AbstractGridWorld):
+        if not isinstance(grid, AbstractGridWorld):  # several layouts, with different prices
             return (task,)
-        return (task, *_prices(grid.layout, 1 if self.dynamics == "interactive" else 3))
+        # With classic rules, only full pots cook.
+        fewest = 1 if self.dynamics == "interactive" else 3
+        return (task, *_prices(grid.layout, fewest))
 
     @property
     def optimum(self) -> float | None:
         """The best known return; for a mixture of layouts, the mean over them."""
-        best = imported(f"{_PLANS}:best_known_return")
-        known = [best(name, self.dynamics, self.horizon) for name in self.layouts]
-        found = [optimum for optimum in known if optimum is not None]
-        return sum(found) / len(found) if len(found) == len(known) else None
+        best_known = imported(f"{_PLANS}:best_known_return")
+        returns = [best_known(name, self.dynamics, self.horizon) for name in self.layouts]
+        known = [optimum for optimum in returns if optimum is not None]
+        return sum(known) / len(known) if len(known) == len(returns) else None
 
     def build_in(self, layout: Layout | str | None, *, train: bool) -> AbstractGridWorld:
         # Evaluations start in the layout's own initial state.
@@ -189,8 +194,8 @@ class Kitchen(WorldSettings):
     def remarks(self) -> tuple[str, ...]:
         if not self.practice:
             return ()
-        number = f"{len(self.practice)} kitchen{'s' * (len(self.practice) > 1)}"
-        verb = "are" if len(self.practice) > 1 else "is"
+        several = len(self.practice) > 1
+        number, verb = f"{len(self.practice)} kitchen{'s' * several}", "are" if several else "is"
         return (f"also trained in {number}, which {verb} not used in evaluations",)
 
     def obstacle(self) -> str | None:
@@ -201,14 +206,16 @@ class Kitchen(WorldSettings):
         return None
 
     def parts(self) -> dict[str, RandomLayouts]:
-        """The world in each layout of a mixture. Each is a pool of one layout, so that one compiled
-        program runs all of them.
+        """The world in each layout of a mixture, by name. Each world is a pool of one layout, so
+        that one compiled program can run all of them.
         """
         layouts = zip(self.mixture, _equally_large(self.mixture), strict=True)
         return {name: self._build_in_all([layout]) for name, layout in layouts}
 
     def zero_shot(self) -> dict[str, RandomLayouts]:
-        """With generated kitchens for two cooks: the named kitchens that fit into their grid."""
+        """The named kitchens that fit into the grid of generated kitchens, by name; empty if the
+        layout is not `generated`, or not for two agents.
+        """
         if self.layout != GENERATED or self.generated.num_agents != 2:
             return {}
         size = (self.generated.height, self.generated.width)
@@ -244,7 +251,7 @@ def kitchen_layout(env: AbstractEnv) -> Layout | None:
 
 
 def reference_name(title: str) -> str:
-    """The name of a kitchen in Overcooked-AI, or the same name where that has no other."""
+    """The name of a kitchen in Overcooked-AI; `title` if Overcooked-AI has no other name for it."""
     return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
 
 
@@ -254,9 +261,9 @@ def build_one_kitchen(kitchen: Kitchen, what: str) -> AbstractGridWorld:
     **Arguments:**
 
     - `kitchen`: the settings.
-    - `what`: what the command does there, as the beginning of a sentence.
+    - `what`: the beginning of the error message, to which ` in one kitchen` is appended.
 
-    **Raises:** `UsageError` when it cannot be built, or there are several layouts.
+    **Raises:** `UsageError` when the world cannot be built, or there are several layouts.
     """
     with as_usage_error():
         world = kitchen.build(train=False)
@@ -275,10 +282,10 @@ def recorded_games(
     **Arguments:**
 
     - `file`: a table of games; `None` for Overcooked-AI's games.
-    - `split`: one half of Overcooked-AI's games; both by default.
-    - `kitchen`: one kitchen; all by default.
+    - `split`: one half of Overcooked-AI's games; both halves by default.
+    - `kitchen`: the kitchen of the games; all kitchens by default.
 
-    **Raises:** `UsageError` when the games cannot be read, or there are none in this kitchen.
+    **Raises:** `UsageError` when the games cannot be read, or there are no games in this kitchen.
     """
     with as_usage_error(of=(ImportError, ValueError)):
         if file is None:
@@ -287,14 +294,14 @@ def recorded_games(
 
 
 def read_counters(texts: Sequence[str], env: AbstractGridWorld) -> tuple[tuple[int, int], ...]:
-    """The counters that a command line names, as rows and columns.
+    """The rows and columns of the counters that a command line names.
 
     **Arguments:**
 
-    - `texts`: each as `row,column`; or the word `all` alone.
+    - `texts`: counters as `row,column`, or only the word `all`, for all reachable counters.
     - `env`: the kitchen.
 
-    **Raises:** `UsageError` when one of them is not written as `row,column`.
+    **Raises:** `UsageError` when a counter is not written as `row,column`.
     """
     if tuple(texts) == ("all",):
         return imported(f"{_PLANS}:reachable_counters")(env.layout)
@@ -311,20 +318,28 @@ def read_counters(texts: Sequence[str], env: AbstractGridWorld) -> tuple[tuple[i
 
 
 def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:
-    """Sentences that say what soups of at least some ingredients pay."""
+    """Sentences with the rewards for the soups of a kitchen, such as "A soup of 3 onions pays 20."
+
+    **Arguments:**
+
+    - `layout`: the kitchen.
+    - `fewest`: the minimum number of ingredients in a soup.
+    """
     recipes = layout.params
-    there = [
+    # Whether there are onions and tomatoes.
+    available = [
         tile in np.asarray(layout.tiles) for tile in (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER)
     ]
-    soups: dict[float, list[str]] = {}
-    for numbers in np.argwhere(np.asarray(recipes.ordered)).tolist():
-        missing = any(x and not has for x, has in zip(numbers, there, strict=True))
-        if missing or sum(numbers) < fewest:
+    soups: dict[float, list[str]] = {}  # by price
+    # A recipe is the number of onions and the number of tomatoes.
+    for recipe in np.argwhere(np.asarray(recipes.ordered)).tolist():
+        missing = any(x and not has for x, has in zip(recipe, available, strict=True))
+        if missing or sum(recipe) < fewest:
             continue
-        factor = recipes.bonus_factor if recipes.bonus[tuple(numbers)] else 1
-        price = float(recipes.value[tuple(numbers)] * factor)
-        each = zip(numbers, _INGREDIENTS, strict=True)
-        words = [f"{x} {names[x > 1]}" for x, names in each if x]
+        factor = recipes.bonus_factor if recipes.bonus[tuple(recipe)] else 1
+        price = float(recipes.value[tuple(recipe)] * factor)
+        counts = zip(recipe, _INGREDIENTS, strict=True)
+        words = [f"{x} {names[x > 1]}" for x, names in counts if x]
         soups.setdefault(price, []).append(" and ".join(words))
     return tuple(f"A soup of {', or of '.join(x)} pays {price:g}." for price, x in soups.items())
 

@@ -1,8 +1,8 @@
 """The table of worlds of the command lines.
 
 Command lines offer every world of `eqgrid.make`. The parameters of its constructor become flags,
-with types and defaults from the signature and help from the docstring. This table contains the
-remaining facts.
+with types and defaults from the signature and help from the docstring. The table contains facts
+that the constructor does not contain.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ from eqgrid.grid import AbstractStart, RandomDirections, RandomPositions, WithPr
 from ..base import Table
 
 Values: TypeAlias = Mapping[str, object]
+"""Values of settings by name."""
 Settings: TypeAlias = Any
 """The `WorldSettings` of a run, whose fields are the parameters of its world."""
 
@@ -25,8 +26,8 @@ Settings: TypeAlias = Any
 class World:
     """Facts about a world that its constructor does not contain.
 
-    In the functions below, `settings` are the `WorldSettings` of a run. A field that is `None` is
-    read from the world after it has been built, as for custom worlds.
+    In the functions below, `settings` are the `WorldSettings` of a run. `images`, `shaped` and
+    `video` are `None` for custom worlds: these facts are read from the world once it is built.
 
     **Arguments:**
 
@@ -35,14 +36,14 @@ class World:
     - `layouts`: the mapping with its named layouts, as `MODULE:NAME`, if it has any.
     - `generator`: the generator of layouts for `--env.layout generated`, as `MODULE:NAME`, if there
         is one. Its parameters become `--env.generated.*`.
-    - `starts`: returns the argument `starts` of the constructor for a share of random starts. Such
-        a world has the setting `random_starts`.
+    - `starts`: returns the argument `starts` of the constructor, given the share of random starts.
+        A world with this function has the setting `random_starts`.
     - `title`: returns a short description, which becomes part of run names, given the settings.
     - `rules`: returns instructions for human players, given the settings: the task and its rewards.
     - `optimum`: returns the best known return, given the settings.
     - `threshold`: the distance between the return thresholds in `result.json`.
     - `totals`: returns further entries of `info` to sum over evaluation episodes, given the world.
-    - `images`: the values of `observation` that are images, which a convolutional network can read.
+    - `images`: the values of `observation` that are images for a convolutional network.
     - `shaped`: whether there is a shaped reward.
     - `video`: whether a video of an episode can be drawn.
     - `slow_resets`: the layouts in which resets are slow, or `True` for all.
@@ -70,16 +71,16 @@ class World:
 
     @property
     def is_stated(self) -> bool:
-        """Whether all facts are known before the world is built."""
+        """Whether the table states all facts, so that the world need not be built."""
         return self.shaped is not None
 
 
 def _ours(**facts: Any) -> World:
-    """The facts of a bundled world, all given, so that `--help` need not build it."""
+    """The facts of a bundled world, none of which is `None`, so that `--help` need not build it."""
     return World(**{"images": ("planes",), "shaped": False, "video": True, **facts})
 
 
-def _whom(settings: Settings) -> str:
+def _rewarded(settings: Settings) -> str:
     return "everybody" if settings.shared else "you"
 
 
@@ -193,8 +194,8 @@ _FACTS: dict[str, World] = {
             "Success scores between 0.1 and 1, and earlier success scores more.",
         ),
         images={"planes", "symbolic"},
-        # In other rooms, episodes are so short that some environment resets in nearly every step,
-        # so that laziness saves nothing.
+        # In other rooms, episodes are so short that some environment resets in nearly every step.
+        # Lazy resets would then save nothing.
         slow_resets={"doorkey", "unlock", "keycorridor", "multiroom"},
         run={"total_steps": 2_000_000},
     ),
@@ -211,8 +212,8 @@ _FACTS: dict[str, World] = {
     "harvest": _ours(
         layouts="eqgrid.envs.commons:ORCHARDS",
         rules=lambda settings: (
-            f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only where "
-            "others are near: a patch that is eaten up stays empty.",
+            f"Walk onto an apple to eat it, which pays {_rewarded(settings)} 1. Apples grow only "
+            "where others are near: a patch that is eaten up stays empty.",
             "An agent that your beam hits is away for some steps.",
         ),
         **_COMMONS,
@@ -220,8 +221,8 @@ _FACTS: dict[str, World] = {
     "cleanup": _ours(
         layouts="eqgrid.envs.commons:RIVERS",
         rules=lambda settings: (
-            f"Walk onto an apple to eat it, which pays {_whom(settings)} 1. Apples grow only while "
-            "the river is clean enough: the cleaning beam removes pollution.",
+            f"Walk onto an apple to eat it, which pays {_rewarded(settings)} 1. Apples grow only "
+            "while the river is clean enough: the cleaning beam removes pollution.",
             "An agent that your zapping beam hits is away for some time.",
         ),
         **_COMMONS,
@@ -244,5 +245,8 @@ _FACTS: dict[str, World] = {
     ),
 }
 CONSTRUCTORS = {**ENVIRONMENTS, "body": "eqgrid_lab.worlds._foreign:body"}
-"""The constructors of the worlds, as `MODULE:NAME`. They are imported when a world is chosen."""
+"""The constructors of the worlds, as `MODULE:NAME`. A constructor is imported when its world is
+chosen.
+"""
 WORLDS = {name: _FACTS.get(name, World()) for name in CONSTRUCTORS}
+"""The facts of all worlds, by name."""

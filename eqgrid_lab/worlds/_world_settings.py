@@ -1,4 +1,8 @@
-"""`WorldSettings`: the settings of a world, made from its constructor."""
+"""`WorldSettings`: the settings of a world, and the world that they build.
+
+The settings are the parameters of the world's constructor. `World` contains facts that cannot be
+read from the constructor.
+"""
 
 import dataclasses
 import functools
@@ -68,7 +72,9 @@ _RANGES = {
     "horizon": Horizon,
     "num_agents": NumAgents,
 }
-"""The ranges of settings of eqgrid's own worlds that could fill the memory, or compile for long."""
+"""Ranges of settings of eqgrid's own worlds. Larger values would need too much memory or too much
+time to compile.
+"""
 HELD_OUT = 256
 """The number of evaluation layouts; they are the same for all seeds, and not used in training."""
 NAME_OF_WORLD = tyro.conf.arg(
@@ -78,26 +84,26 @@ NAME_OF_WORLD = tyro.conf.arg(
 )
 """The help of `--env.name`."""
 _TRAIN = "train"
-"""The parameter of a constructor that says whether the world is for training or for evaluation."""
+"""The parameter of a constructor that is true for training and false for evaluation."""
 
 
 class WorldSettings:
-    """The settings of a world, from which it is built.
+    """The settings of a world, which `build` builds.
 
     `settings_class` makes a subclass for a constructor, with a field for each of its parameters.
-    Settings that a world does not have, such as a layout, are `None`.
+    The fields below are `None` if the world does not have them, such as a layout.
     """
 
     name: Any
     layout: Any = None
-    horizon: Any = None  # in steps, or `None` if the world itself limits its episodes
+    horizon: Any = None  # in steps; `None` if the world itself limits its episodes
     observation: Any = None
     generated: Any = None
     random_starts: float = 0.0
     normalize_observation: bool = False
     normalize_reward: bool = False
     facts: ClassVar[World]
-    """What cannot be read from the constructor."""
+    """Facts that cannot be read from the constructor."""
     only_in_training: ClassVar[tuple[str, ...]] = ("random_starts",)
     """The names of settings that affect only training."""
     _constructor: ClassVar[Callable[..., AbstractEnv]]
@@ -106,13 +112,14 @@ class WorldSettings:
     _takes_train: ClassVar[bool] = False
 
     def as_judged(self) -> "WorldSettings":
-        """The same settings, with defaults for settings of training alone, so that settings
-        of worlds which are the same in evaluations are equal.
+        """The same settings, with defaults for settings that affect only training.
+
+        Two worlds that are the same in evaluations have equal results.
         """
         own: Any = self
         defaults = {x.name: x.default for x in dataclasses.fields(own)}
-        plain = {name: defaults[name] for name in self.only_in_training if name in defaults}
-        return dataclasses.replace(own, **plain)
+        unused = {name: defaults[name] for name in self.only_in_training if name in defaults}
+        return dataclasses.replace(own, **unused)
 
     @property
     def title(self) -> str:
@@ -126,19 +133,19 @@ class WorldSettings:
 
     @property
     def known_layouts(self) -> tuple[str, ...]:
-        """The names of layouts that a person can choose instead."""
+        """The names of the layouts that the world offers."""
         return () if self.facts.layouts is None else tuple(imported(self.facts.layouts))
 
     @property
     def layout_files(self) -> tuple[str, ...]:
         """The layouts that are paths of files, rather than names or texts."""
         layout, known = self.layout, (GENERATED, *self.known_layouts)
-        is_name = not isinstance(layout, str) or "\n" in layout or layout in known
-        return () if is_name or not os.path.isfile(layout) else (layout,)
+        is_no_path = not isinstance(layout, str) or "\n" in layout or layout in known
+        return () if is_no_path or not os.path.isfile(layout) else (layout,)
 
     @property
     def has_images(self) -> bool:
-        """Whether observations are images, which a convolutional network can process."""
+        """Whether observations are images for a convolutional network."""
         images = self.facts.images
         return self._built().images if images is None else self.observation in images
 
@@ -154,7 +161,7 @@ class WorldSettings:
 
     @property
     def has_slow_resets(self) -> bool:
-        """Whether resets are slow, so that they should run only when an episode ends."""
+        """Whether resets are so slow that they should run only when an episode ends."""
         slow = self.facts.slow_resets
         slow = slow if isinstance(slow, bool) else self.layout in slow
         drawn = self.layout == GENERATED and self.generated is not None and not self.generated.pool
@@ -166,7 +173,7 @@ class WorldSettings:
         return self.facts.optimum(self)
 
     def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
-        """Sentences that say what people do in the world, and what pays.
+        """Instructions for human players: the task and its rewards.
 
         **Arguments:**
 
@@ -230,12 +237,14 @@ class WorldSettings:
         return self.facts.remarks(self)
 
     def obstacle(self) -> str | None:
-        """The reason for which no reward can be obtained, if there is one."""
+        """The reason why no reward can be obtained, if there is one."""
         return None
 
     def check(self) -> None:
-        """Checks the settings. **Raises:** `UsageError` when they contradict one another, or a
-        world of the user cannot be built.
+        """Checks the settings.
+
+        **Raises:** `UsageError` when the settings contradict one another, or a world of the user
+        cannot be built.
         """
         check_storable(self, self._arguments, "--env.")
         if self.generated is not None:
@@ -248,7 +257,7 @@ class WorldSettings:
             self._built()
 
     def build(self, *, train: bool) -> AbstractEnv:
-        """Builds the world: in its layout, or in a generated one in every episode.
+        """Builds the world in its layout, or in a generated layout in every episode.
 
         Generated layouts for evaluation are held out from training.
 
@@ -278,7 +287,10 @@ class WorldSettings:
         return self.generated.build(self)
 
     def build_named(self, *, train: bool) -> AbstractEnv:
-        """Builds the world in a layout that is not generated; as `build`."""
+        """Builds the world in its layout, which is not generated.
+
+        **Arguments** and **Raises:** as in `build`.
+        """
         return self.build_in(self.layout, train=train)
 
     def build_in(self, layout: Layout | str | None, *, train: bool) -> AbstractEnv:
@@ -293,26 +305,31 @@ class WorldSettings:
         """
         if not self.facts.is_stated:
             world = self._built(train=train).world
-            own = any(x.name == "horizon" for x in self._arguments)
-            return world if own or self.horizon is None else TimeLimit(world, self.horizon)
-        given = self._given(train=train)
-        given |= {} if layout is None else {"layout": layout}
+            takes_horizon = any(x.name == "horizon" for x in self._arguments)
+            if takes_horizon or self.horizon is None:
+                return world
+            return TimeLimit(world, self.horizon)
+        arguments = self._constructor_arguments(train=train)
+        arguments |= {} if layout is None else {"layout": layout}
         if self.facts.starts is not None and train and self.random_starts > 0:
-            given["starts"] = self.facts.starts(self.random_starts)
-        return self._constructor(**given)
+            arguments["starts"] = self.facts.starts(self.random_starts)
+        return self._constructor(**arguments)
 
     def _built(self, *, train: bool = False) -> "_Built":
-        """What a world of the user, or of another library, shows once it has been built."""
-        return _build(self.name, self._constructor, tuple(self._given(train=train).items()))
+        """A world of the user or of another library, and the facts that are read from it."""
+        arguments = self._constructor_arguments(train=train)
+        return _build(self.name, self._constructor, tuple(arguments.items()))
 
-    def _given(self, *, train: bool) -> Table:
-        """The arguments of the constructor."""
-        given = {x.name: getattr(self, x.name) for x in self._arguments}
-        return given | {_TRAIN: train} if self._takes_train else given
+    def _constructor_arguments(self, *, train: bool) -> Table:
+        arguments = {x.name: getattr(self, x.name) for x in self._arguments}
+        return arguments | {_TRAIN: train} if self._takes_train else arguments
 
 
 class LayoutSettings:
-    """The settings of a generator of layouts, `--env.generated.*`; see `WorldSettings`."""
+    """The settings of a generator of layouts, `--env.generated.*`.
+
+    Like `WorldSettings`, subclasses have a field for each parameter of a constructor.
+    """
 
     pool: int
     _constructor: ClassVar[Callable[..., AbstractGenerator]]
@@ -329,32 +346,32 @@ class LayoutSettings:
 
         **Raises:** `LayoutError` when the settings are invalid.
         """
-        given = {x.name: getattr(self, x.name) for x in self._arguments}
-        return self._constructor(**given, **{name: getattr(world, name) for name in self._shared})
+        own = {x.name: getattr(self, x.name) for x in self._arguments}
+        return self._constructor(**own, **{name: getattr(world, name) for name in self._shared})
 
 
 @functools.lru_cache(maxsize=64)
 def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: World) -> Any:
-    """The subclass of `WorldSettings` for a constructor.
+    """Makes the subclass of `WorldSettings` for a constructor.
 
-    A setting is made of each of its parameters, as `settings_of` describes. The parameter `train`,
-    if there is one, is true for the world of training and false for the world of evaluations.
+    Each parameter becomes a setting, as `settings_of` describes, except `train`, which is true for
+    the training world and false for the evaluation world.
 
     **Arguments:**
 
     - `name`: the name of the world.
     - `constructor`: the class or function that builds it.
-    - `facts`: what cannot be read from its signature.
+    - `facts`: facts that cannot be read from the constructor.
 
     **Raises:** `UsageError` as in `settings_of`.
     """
     taken = {*dir(WorldSettings), *WorldSettings.__annotations__}
     taken -= {"layout", "horizon", "observation"}
     found = settings_of(constructor, name, given=(_TRAIN, *facts.without), taken=taken)
-    names, default = {x.name for x in found}, facts.defaults
+    names, defaults = {x.name for x in found}, facts.defaults
     ranges = _RANGES if name in WORLDS else {}
-    limited = [_adapted(x, facts, ranges) for x in found]
-    fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *limited]
+    arguments = [_adapted(x, facts, ranges) for x in found]
+    fields = [Setting("name", Annotated[Literal[name], NAME_OF_WORLD], name), *arguments]
     if "horizon" not in names and not facts.is_stated:
         words = "Truncate episodes after this many steps; by default, the horizon of the world."
         fields.append(Setting("horizon", _flag(Horizon | None, words), None))
@@ -366,12 +383,12 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         generated = _layout_settings(facts.generator, names)
         fields.append(Setting("generated", generated, generated()))
     words = "Normalise observations to mean 0 and variance 1."
-    normalized = default.get("normalize_observation", not facts.is_stated)
-    fields.append(Setting("normalize_observation", _flag(bool, words), normalized))
-    if not facts.is_stated or "normalize_reward" in default:
+    default = defaults.get("normalize_observation", not facts.is_stated)
+    fields.append(Setting("normalize_observation", _flag(bool, words), default))
+    if not facts.is_stated or "normalize_reward" in defaults:
         words = "Divide rewards by the standard deviation of discounted returns."
-        normalized = default.get("normalize_reward", False)
-        fields.append(Setting("normalize_reward", _flag(bool, words), normalized))
+        default = defaults.get("normalize_reward", False)
+        fields.append(Setting("normalize_reward", _flag(bool, words), default))
     return dataclass_of(
         name.rpartition(":")[2],
         fields,
@@ -379,13 +396,17 @@ def settings_class(name: str, constructor: Callable[..., AbstractEnv], facts: Wo
         __doc__=f"Settings of {name}.",
         facts=facts,
         _constructor=staticmethod(constructor),
-        _arguments=tuple(limited),
+        _arguments=tuple(arguments),
         _takes_train=_TRAIN in inspect.signature(constructor).parameters,
     )
 
 
 def _layout_settings(generator: str, of_world: Collection[str]) -> type[LayoutSettings]:
-    """The subclass of `LayoutSettings` for a generator of layouts."""
+    """Makes the subclass of `LayoutSettings` for a generator of layouts.
+
+    Parameters of the generator that have the name of a setting of the world, from `of_world`, get
+    its value.
+    """
     constructor = imported(generator)
     shared = tuple(x for x in inspect.signature(constructor).parameters if x in of_world)
     found = settings_of(constructor, generator, given=shared)
@@ -402,12 +423,13 @@ def _layout_settings(generator: str, of_world: Collection[str]) -> type[LayoutSe
 
 
 def _flag(hint: Hint, words: str) -> Hint:
+    """A type annotation with help text for the flag."""
     return Annotated[hint, tyro.conf.arg(help=words)]
 
 
 def _adapted(setting: Setting, facts: World, ranges: Mapping[str, Hint]) -> Setting:
-    """A setting with the names of layouts in its help, with the default of `facts`, and within its
-    range if it is a whole number, or one or `None`.
+    """Adapts a setting to its world: the help of `layout` lists the layouts, the default is the one
+    of `facts`, if any, and a whole number, which may be optional, gets its range.
     """
     name, hint, default = setting
     kind, *others = typing.get_args(hint)
@@ -428,8 +450,14 @@ def _adapted(setting: Setting, facts: World, ranges: Mapping[str, Hint]) -> Sett
 @final
 @dataclasses.dataclass(frozen=True)
 class _Built:
-    """A world, the entries of its `info`, whether its observations are images, whether they have
-    real numbers, whether there is a shaped reward, and whether it can be drawn.
+    """A world of the user or of another library, and the facts that are read from it.
+
+    - `world`: the world.
+    - `info`: the names of the entries of its `info`.
+    - `images`: whether its observations are images.
+    - `floats`: whether its observations contain real numbers.
+    - `shaped`: whether there is a shaped reward.
+    - `drawn`: whether episodes can be drawn.
     """
 
     world: AbstractEnv
@@ -444,8 +472,9 @@ class _Built:
 def _build(
     name: str, constructor: Callable[..., AbstractEnv], arguments: tuple[tuple[str, object], ...]
 ) -> _Built:
-    """Builds a world of the user or of another library, once for equal arguments, since a new
-    object may be compiled again.
+    """Builds a world of the user or of another library, and reads facts from it.
+
+    The result is cached, because programs may be compiled again for a new object.
     """
     try:
         world = constructor(**dict(arguments))
@@ -470,9 +499,10 @@ def _build(
         first = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0))
     except (Exception, SystemExit) as error:  # it is code of the user
         raise UsageError(f"--env.name {name} cannot be used: {said(error)}") from error
-    seen, _ = split_mask(first.observation)
-    seen = seen.local if isinstance(seen, ObservationAndState) else seen
-    leaves, inner = jax.tree.leaves(seen), unwrap(world)
+    observation, _ = split_mask(first.observation)
+    if isinstance(observation, ObservationAndState):
+        observation = observation.local
+    leaves, inner = jax.tree.leaves(observation), unwrap(world)
     grid = inner.env if isinstance(inner, RandomLayouts) else inner
     return _Built(
         world,
@@ -492,8 +522,8 @@ def columns_of(world: AbstractEnv, name: str) -> tuple[str, ...]:
     - `world`: the world.
     - `name`: the name of the entry.
 
-    **Returns:** one column for each number of the entry; for each number of an agent, if it leads
-    with the agents.
+    **Returns:** one column for each number of the entry, without its leading axis of agents, if it
+    has one.
 
     **Raises:** `ValueError` when the world has no such entry.
     """
@@ -509,7 +539,7 @@ def columns_of(world: AbstractEnv, name: str) -> tuple[str, ...]:
 def check_same_world(name: str, world: str, other_name: str, other_world: str) -> None:
     """Checks that two policies of a team were trained in worlds of the same name.
 
-    **Arguments:** as in `check_same_game`, but the names of the worlds.
+    **Arguments:** as in `check_same_game`, but with the names of the worlds.
 
     **Raises:** `UsageError` when the names differ.
     """

@@ -165,14 +165,14 @@ def test_a_failure_of_one_is_heard_by_all(monkeypatch):
 
 def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
     others_say(monkeypatch, '{"value": "seed = 1"}')
-    assert _distributed._end_alike(Process(), "seed = 0", lambda: 0, "--width") == 2
+    assert _distributed._run_and_agree(Process(), "seed = 0", lambda: 0, "--width") == 2
     said = capsys.readouterr().err
     assert said.startswith("error: Process 1 of 2 and process 0 have different settings: start all")
 
 
 def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys):
     others_say(monkeypatch, '{"failed": ["There is no room.", 1]}')
-    assert _distributed._end_alike(Process(), "", lambda: 0, "--width") == 1
+    assert _distributed._run_and_agree(Process(), "", lambda: 0, "--width") == 1
     assert capsys.readouterr().err == "error: process 1 of 2: There is no room.\n"
 
 
@@ -272,7 +272,7 @@ def test_nobody_waits_for_ever(monkeypatch, capsys):
     codes = []
     monkeypatch.setattr(_distributed, "_WAIT", 0.01)
     monkeypatch.setattr(os, "_exit", codes.append)
-    with _distributed._patience():
+    with _distributed._time_limit():
         time.sleep(0.5)
     assert codes == [1]
     assert "have not found each other" in capsys.readouterr().err

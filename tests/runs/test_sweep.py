@@ -393,7 +393,7 @@ def test_a_sweep_does_not_go_on_in_a_kitchen_that_was_edited(call, tmp_path, mon
     kitchen, text = tmp_path / "mine.layout", "XXPXX\nO 12O\nX   X\nXDXSX\n"
     kitchen.write_text(text)
     (tmp_path / "sweep.toml").write_text("[space]\nwidth = [8, 9]")
-    monkeypatch.setattr(_sweep, "_search", lambda *_: None)
+    monkeypatch.setattr(_sweep, "_train_all", lambda *_: None)
     args = ("--sweep", "sweep.toml", "--env.layout", "mine.layout", "--out", "mine")
     assert call(*args)[0] == 0
     assert call(*args)[0] == 0
