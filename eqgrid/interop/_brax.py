@@ -12,7 +12,7 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box
 from ..typing import PyTree
-from ._foreign import as_it_is, as_it_was_written, strongly_typed
+from ._foreign import identity, implicit_promotion, strongly_typed
 
 Observe: TypeAlias = Callable[[PyTree], PyTree]
 """A function from an observation of Brax to the observation of the agent."""
@@ -54,10 +54,10 @@ class FromBrax(AbstractEnv):
             inner = vars(inner).get("env")
         self.env, self.num_agents = env, 1
         self.action_space = Box(-1.0, 1.0, (env.action_size,))
-        with as_it_was_written():
+        with implicit_promotion():
             first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
         if observe is None:
-            observe = as_it_is
+            observe = identity
             if hasattr(first.obs, "keys"):
                 if "state" not in first.obs:
                     raise ValueError(
@@ -69,7 +69,7 @@ class FromBrax(AbstractEnv):
         self.seen = observe
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
-        with as_it_was_written():
+        with implicit_promotion():
             state = self.env.reset(jax.random.key_data(key))
         state = strongly_typed(state)
         return self.observe(state), state
@@ -84,7 +84,7 @@ class FromBrax(AbstractEnv):
         """
         # Wrappers of Brax write into the dicts of a state, so they get copies.
         own = jax.tree.map(lambda x: x, state)
-        with as_it_was_written():
+        with implicit_promotion():
             state = self.env.step(own, action[0])
         state = strongly_typed(state)
         truncated = jnp.asarray(state.info.get("truncation", False), bool)
@@ -96,7 +96,7 @@ class FromBrax(AbstractEnv):
         return timestep, state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        with as_it_was_written():
+        with implicit_promotion():
             seen = self.seen(state.obs)
         return jax.tree.map(lambda x: x[None], seen)
 

@@ -37,7 +37,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
 
     def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
-        self._rows = entries_by_agent(world, by_agent)
+        self._per_agent = entries_by_agent(world, by_agent)
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
@@ -81,7 +81,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         over, cut = bool(terminated[0]), bool(truncated)
         self._over = over or cut
         self._show()
-        info = {name: x[0] if name in self._rows else x for name, x in info.items()}
+        info = {name: x[0] if name in self._per_agent else x for name, x in info.items()}
         return observation[0], float(reward[0]), over, cut, info
 
     def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -107,7 +107,7 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
 
     def __init__(self, world: Vectorize, screen: Screen, by_agent: Sequence[str]):
         one = world.env
-        self._rows = entries_by_agent(one, by_agent)
+        self._per_agent = entries_by_agent(one, by_agent)
         self.world, self._episode, self.num_envs = world, Episode(world), world.num_envs
         self._screen, self.render_mode = screen, screen.mode
         self.metadata = screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -147,7 +147,7 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
         timestep = self._episode.step(actions[:, None])
         observation, reward, terminated, truncated, info = read_timestep(timestep)
         ended = terminated[:, 0] | truncated
-        infos = {name: x[:, 0] if name in self._rows else x for name, x in info.items()}
+        infos = {name: x[:, 0] if name in self._per_agent else x for name, x in info.items()}
         if ended.any():
             final = to_numpy(timestep.final_observation)[:, 0]
             seen = np.full(len(ended), None, dtype=object)

@@ -15,16 +15,16 @@ from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete
 from ..typing import PyTree
 from ._foreign import (
-    as_it_was_written,
     check_episodes,
-    check_rows,
+    check_stackable,
     entries_by_agent,
-    sight,
+    implicit_promotion,
+    observation_spec,
     strongly_typed,
-    typed,
+    typed_key,
 )
 
-_TELLS_CUTS = hasattr(environment.Environment, "is_truncated")
+_HAS_TRUNCATION = hasattr(environment.Environment, "is_truncated")
 """Whether gymnax distinguishes truncation from termination, which it does since version 1.0."""
 
 _NO_LIMIT = 10**9
@@ -52,8 +52,8 @@ class GymnaxEnv(environment.Environment):
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__()
-        self.env, self._rows = env, entries_by_agent(env, by_agent)
-        seen = sight(env, "gymnax")
+        self.env, self._per_agent = env, entries_by_agent(env, by_agent)
+        seen = observation_spec(env, "gymnax")
         self._sees = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
         space = env.action_space
         if isinstance(space, Discrete):
@@ -73,7 +73,7 @@ class GymnaxEnv(environment.Environment):
     def reset_env(
         self, key: PRNGKeyArray, params: environment.EnvParams
     ) -> tuple[Shaped[Array, "..."], GymnaxState]:
-        observation, world = self.env.reset(typed(key))
+        observation, world = self.env.reset(typed_key(key))
         never = jnp.array(False)
         return observation[0], GymnaxState(world, jnp.array(0), never, never)
 
@@ -86,10 +86,10 @@ class GymnaxEnv(environment.Environment):
     ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[str, PyTree]]:
         """One step, without a reset. Before gymnax 1.0, `done` is also true for truncation."""
         action = jnp.asarray(action)[None]
-        timestep, world = self.env.step(typed(key), state.world, action)
+        timestep, world = self.env.step(typed_key(key), state.world, action)
         over = timestep.terminated[0]
         state = GymnaxState(world, state.time + 1, over, timestep.truncated)
-        info = {name: x[0] if name in self._rows else x for name, x in timestep.info.items()}
+        info = {name: x[0] if name in self._per_agent else x for name, x in timestep.info.items()}
         info["discount"] = 1.0 - over.astype(float)
         done = self.is_terminal(state, params)
         return timestep.observation[0], state, timestep.reward[0], done, info
@@ -108,7 +108,9 @@ class GymnaxEnv(environment.Environment):
     def is_terminal(self, state: GymnaxState, params: environment.EnvParams) -> Bool[Array, ""]:
         """Whether the episode has terminated or, before gymnax 1.0, was truncated."""
         return (
-            state.terminated if _TELLS_CUTS else state.terminated | self.is_truncated(state, params)
+            state.terminated
+            if _HAS_TRUNCATION
+            else state.terminated | self.is_truncated(state, params)
         )
 
     @property
@@ -180,24 +182,26 @@ class FromGymnax(AbstractEnv):
     def __init__(self, env: environment.Environment, params: PyTree):
         self.env, self.params, self.num_agents = env, params, 1
         self.action_space = _our_space(env.action_space(params))
-        with as_it_was_written():
+        with implicit_promotion():
             seen, _ = eqx.filter_eval_shape(env.reset_env, jax.random.key(0), params)
-        check_rows([seen], env.name, "stack them in an environment of your own first", pad=False)
+        check_stackable(
+            [seen], env.name, "stack them in an environment of your own first", pad=False
+        )
 
     def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "1 ..."], FromGymnaxState]:
-        with as_it_was_written():
+        with implicit_promotion():
             observation, world = self.env.reset_env(key, self.params)
         return observation[None], FromGymnaxState(strongly_typed(world), observation[None])
 
     def step(
         self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
     ) -> tuple[TimeStep, FromGymnaxState]:
-        with as_it_was_written():
+        with implicit_promotion():
             observation, world, reward, done, _ = self.env.step_env(
                 key, state.world, action[0], self.params
             )
             over = jnp.asarray(done, bool).reshape(1)
-            if _TELLS_CUTS:
+            if _HAS_TRUNCATION:
                 terminated, truncated = over, self.env.is_truncated(world, self.params)
             else:
                 terminated = over & self._would_end_later_too(key, state, action)

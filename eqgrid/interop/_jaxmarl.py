@@ -16,17 +16,17 @@ from .._env import AbstractEnv, TimeStep, unwrap
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
-    as_it_was_written,
     check_episodes,
-    check_rows,
+    check_stackable,
     common_space,
     entries_by_agent,
+    implicit_promotion,
+    mask_rewards,
+    observation_spec,
     own_action,
-    paid_until_over,
-    sight,
     stack,
     strongly_typed,
-    typed,
+    typed_key,
 )
 
 ByAgent: TypeAlias = dict[str, PyTree]
@@ -39,15 +39,15 @@ class JaxmarlEnv(MultiAgentEnv):
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__(env.num_agents)
-        self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
-        seen = sight(env, "JaxMARL", masks=True)
+        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
+        seen = observation_spec(env, "JaxMARL", masks=True)
         space = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
         self.observation_spaces = dict.fromkeys(self.agents, space)
         self.action_spaces = dict.fromkeys(self.agents, _their_space(env.action_space))
 
     @partial(jax.jit, static_argnums=(0,))
     def reset(self, key: PRNGKeyArray) -> tuple[ByAgent, PyTree]:
-        observation, state = self.env.reset(typed(key))
+        observation, state = self.env.reset(typed_key(key))
         return self._seen(observation), state
 
     @partial(jax.jit, static_argnums=(0,))
@@ -56,10 +56,11 @@ class JaxmarlEnv(MultiAgentEnv):
     ) -> tuple[ByAgent, PyTree, ByAgent, ByAgent, ByAgent]:
         """One step, without a reset. JaxMARL has no truncation: truncated episodes are done."""
         action = jnp.stack([actions[agent] for agent in self.agents])
-        timestep, state = self.env.step(typed(key), state, action)
+        timestep, state = self.env.step(typed_key(key), state, action)
         dones = self._split(timestep.terminated | timestep.done)
         infos = {
-            name: self._split(x) if name in self._rows else x for name, x in timestep.info.items()
+            name: self._split(x) if name in self._per_agent else x
+            for name, x in timestep.info.items()
         }
         return (
             self._seen(timestep.observation),
@@ -151,18 +152,18 @@ class FromJaxmarl(AbstractEnv):
         self.num_agents = len(env.agents)
         self.own_spaces = tuple(_our_space(env.action_space(agent)) for agent in env.agents)
         self.action_space, self.own_actions = common_space(self.own_spaces, env.name, pad)
-        with as_it_was_written():
+        with implicit_promotion():
             seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
         if not isinstance(seen, Mapping) or not set(env.agents) <= set(seen):
             raise ValueError(
                 f"The observation of {env.name} is not a dict with an entry for each agent: put "
                 "a wrapper around it whose reset and step_env return one."
             )
-        check_rows([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
+        check_stackable([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
         if not mask:
             return
         try:
-            with as_it_was_written():
+            with implicit_promotion():
                 allowed = jax.eval_shape(
                     lambda key: env.get_avail_actions(env.reset(key)[1]), jax.random.key(0)
                 )
@@ -175,7 +176,7 @@ class FromJaxmarl(AbstractEnv):
     def reset(
         self, key: PRNGKeyArray
     ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxmarlState]:
-        with as_it_was_written():
+        with implicit_promotion():
             observations, world = self.env.reset(key)
         observation = self._observation(observations, world)
         return observation, FromJaxmarlState(strongly_typed(world), observation)
@@ -186,7 +187,7 @@ class FromJaxmarl(AbstractEnv):
         """Steps the environment. `truncated` is true when all agents are done at the time limit."""
         pairs = zip(self.env.agents, self.own_spaces, action, strict=True)
         actions = {agent: own_action(space, own) for agent, space, own in pairs}
-        with as_it_was_written():
+        with implicit_promotion():
             seen, world, rewards, dones, infos = self.env.step_env(key, state.world, actions)
         observation = self._observation(seen, world)
         reward = self._values(rewards, jnp.float32)
@@ -210,7 +211,7 @@ class FromJaxmarl(AbstractEnv):
         if not self.mask:
             own = self.own_actions
             return observation if own is None else Masked(observation, own)
-        with as_it_was_written():
+        with implicit_promotion():
             allowed = self.env.get_avail_actions(world)
         rows = [allowed[agent].astype(bool) for agent in self.env.agents]
         return Masked(observation, stack(rows, self.own_actions is not None))

@@ -15,18 +15,18 @@ from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete
 from ..typing import PyTree
 from ._foreign import (
-    Sight,
-    as_it_was_written,
+    ObservationSpec,
     check_episodes,
-    check_rows,
+    check_stackable,
     common_space,
     entries_by_agent,
+    implicit_promotion,
+    mask_rewards,
+    observation_spec,
     own_action,
-    paid_until_over,
-    sight,
     stack,
     strongly_typed,
-    typed,
+    typed_key,
 )
 
 
@@ -41,15 +41,15 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     env: AbstractEnv
     agents: tuple[str, ...] = eqx.field(static=True)
     _multi_agent: bool = eqx.field(static=True)
-    _rows: frozenset[str] = eqx.field(static=True)
-    _sees: Sight = eqx.field(static=True)
+    _per_agent: frozenset[str] = eqx.field(static=True)
+    _sees: ObservationSpec = eqx.field(static=True)
     _does: tuple[PyTree, ...] = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
-        self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
+        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
-        self._sees, space = sight(env, "jaxnasium"), env.action_space
+        self._sees, space = observation_spec(env, "jaxnasium"), env.action_space
         # The action space as plain numbers, which can be compared even while arrays are traced.
         if isinstance(space, Discrete):
             self._does = (space.n,)
@@ -64,21 +64,21 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
             )
 
     def reset_env(self, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-        observation, state = self.env.reset(typed(key))
+        observation, state = self.env.reset(typed_key(key))
         return self._split(observation), state
 
     def step_env(
         self, key: PRNGKeyArray, state: PyTree, action: PyTree
     ) -> tuple[jaxnasium.TimeStep, PyTree]:
         actions = [action[agent] for agent in self.agents] if self._multi_agent else [action]
-        timestep, state = self.env.step(typed(key), state, jnp.stack(actions))
+        timestep, state = self.env.step(typed_key(key), state, jnp.stack(actions))
         cut = jnp.broadcast_to(timestep.truncated, timestep.terminated.shape)
         theirs = jaxnasium.TimeStep(
             self._split(timestep.observation),
             self._split(timestep.reward),
             self._split(timestep.terminated),
             self._split(cut),
-            {n: self._split(x) if n in self._rows else x for n, x in timestep.info.items()},
+            {n: self._split(x) if n in self._per_agent else x for n, x in timestep.info.items()},
         )
         return theirs, state
 
@@ -158,17 +158,17 @@ class FromJaxnasium(AbstractEnv):
         self.own_spaces = tuple(_our_space(space) for space in _by_agent(env, env.action_space))
         self.num_agents = len(self.own_spaces)
         self.action_space, self.own_actions = common_space(self.own_spaces, name, pad)
-        with as_it_was_written():
+        with implicit_promotion():
             seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
         rows = [_without_mask(row) for row in _by_agent(env, seen)]
-        check_rows(
+        check_stackable(
             rows, name, "make one array of them with jaxnasium's TransformObservationWrapper", pad
         )
 
     def reset(
         self, key: PRNGKeyArray
     ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxnasiumState]:
-        with as_it_was_written():
+        with implicit_promotion():
             seen, world = self.env.reset(key)
             observation = self._stack(seen)
         return observation, FromJaxnasiumState(strongly_typed(world), observation)
@@ -179,7 +179,7 @@ class FromJaxnasium(AbstractEnv):
         """Steps the environment. `truncated` is true when the episodes of all agents are over
         and at least one of them was truncated.
         """
-        with as_it_was_written():
+        with implicit_promotion():
             theirs, world = self._step(key, state.world, self._actions(action))
             observation = self._stack(theirs.observation)
             reward = self._values(theirs.reward, jnp.float32)

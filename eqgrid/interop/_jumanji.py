@@ -16,7 +16,7 @@ from jumanji.wrappers import AutoResetWrapper, VmapAutoResetWrapper, VmapWrapper
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete, Masked
 from ..typing import PyTree
-from ._foreign import as_it_is, as_it_was_written, strongly_typed
+from ._foreign import identity, implicit_promotion, strongly_typed
 
 Observe: TypeAlias = Callable[[PyTree], PyTree]
 """A function from an observation of jumanji to the observations of the agents."""
@@ -56,11 +56,11 @@ class FromJumanji(AbstractEnv):
             inner = inner._env
         self.env, self.num_agents = env, getattr(env, "num_agents", 1)
         self.action_space, self.choices = _actions(env, self._several)
-        with as_it_was_written():
+        with implicit_promotion():
             _, first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
         shown = first.observation
         self.seen = _whole_observation(env, shown, self._several) if observe is None else observe
-        for row in jax.tree.leaves(jax.eval_shape(lambda x: self._rows(x), shown)):
+        for row in jax.tree.leaves(jax.eval_shape(lambda x: self._per_agent(x), shown)):
             if row.shape[:1] != (self.num_agents,):
                 raise ValueError(
                     f"An observation of the {self.num_agents} agents of {_name(env)} must have a "
@@ -83,7 +83,7 @@ class FromJumanji(AbstractEnv):
     def reset(
         self, key: PRNGKeyArray
     ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJumanjiState]:
-        with as_it_was_written():
+        with implicit_promotion():
             world, first = self.env.reset(jax.random.key_data(key))
         observation = self._observation(first.observation)
         over = jnp.zeros(self.num_agents, bool)
@@ -97,7 +97,7 @@ class FromJumanji(AbstractEnv):
 
         The key is not used: in jumanji, randomness comes from the state.
         """
-        with as_it_was_written():
+        with implicit_promotion():
             world, after = self.env.step(state.world, self._their_action(action))
         observation = self._observation(after.observation)
         over = state.over | (self._by_agent(after.discount) == 0)
@@ -118,11 +118,11 @@ class FromJumanji(AbstractEnv):
         return action[0].astype(self.env.action_spec.dtype)
 
     def _observation(self, shown: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        rows = self._rows(shown)
+        rows = self._per_agent(shown)
         return Masked(rows, self._mask(shown)) if self.mask else rows
 
-    def _rows(self, shown: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        with as_it_was_written():
+    def _per_agent(self, shown: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
+        with implicit_promotion():
             rows = strongly_typed(self.seen(shown))
         return rows if self._several else jax.tree.map(lambda x: x[None], rows)
 
@@ -207,7 +207,7 @@ def _whole_observation(env: Environment, shown: PyTree, several: bool) -> Observ
     if "agents_view" in fields:
         return operator.attrgetter("agents_view")
     if not several and not fields:
-        return as_it_is
+        return identity
     if not several and len(rest) == 1 and isinstance(fields[rest[0]], jax.ShapeDtypeStruct):
         return operator.attrgetter(rest[0])
     raise ValueError(

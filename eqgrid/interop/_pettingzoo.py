@@ -40,7 +40,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
 
     def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
-        self._rows = entries_by_agent(world, by_agent)
+        self._per_agent = entries_by_agent(world, by_agent)
         self._screen, self.render_mode = screen, screen.mode
         name = f"eqgrid_{type(unwrap(world)).__name__}"
         self.metadata = screen.metadata | {"name": name, "is_parallelizable": True}
@@ -152,7 +152,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
 
     def _info_of(self, agent: int, info: Info) -> Info:
         return {
-            name: value[agent] if name in self._rows else value.copy()
+            name: value[agent] if name in self._per_agent else value.copy()
             for name, value in info.items()
         }
 
