@@ -67,7 +67,7 @@ def check_episodes(env: object, usage: str) -> AbstractEnv:
     **Arguments:**
 
     - `env`: the argument of the adapter.
-    - `usage`: how the adapter is called, such as `"to_gymnax(env)"`, for the message.
+    - `usage`: the call of the adapter, such as `"to_gymnax(env)"`, for the error message.
 
     **Returns:** `env`.
 
