@@ -228,10 +228,10 @@ class Episode:
 
 @eqx.filter_jit
 def _reset(
-    arrays: Arrays, static: StaticPart, seed: ArrayLike
+    env_arrays: Arrays, env_static: StaticPart, seed: ArrayLike
 ) -> tuple[Shaped[Array, "..."], PyTree]:
     key, reset_key = jax.random.split(jax.random.key(seed))
-    observation, state = static.join(arrays).reset(reset_key)
+    observation, state = env_static.join(env_arrays).reset(reset_key)
     return observation, (key, state)
 
 
