@@ -219,9 +219,7 @@ class Episode:
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset.
         """
         if self._running is None:
-            raise gymnasium.error.ResetNeeded(
-                "No state exists before the first episode: call reset() first."
-            )
+            raise gymnasium.error.ResetNeeded("There is no state yet: call reset() first.")
         _, state = _join(self._running)
         return unwrap_state(state)
 
@@ -239,15 +237,15 @@ def _reset(
 # separate arguments.
 @functools.partial(jax.jit, static_argnums=(1, 3))
 def _step(
-    arrays: Arrays,
-    static: StaticPart,
-    running: Arrays,
+    env_arrays: Arrays,
+    env_static: StaticPart,
+    running_arrays: Arrays,
     running_static: StaticPart,
     action: ArrayLike,
 ) -> tuple[TimeStep, Arrays]:
-    key, state = running_static.join(running)
+    key, state = running_static.join(running_arrays)
     key, step_key = jax.random.split(key)
-    timestep, state = static.join(arrays).step(step_key, state, action)
+    timestep, state = env_static.join(env_arrays).step(step_key, state, action)
     return timestep, split((key, state))[0]
 
 

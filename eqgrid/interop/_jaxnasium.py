@@ -160,9 +160,8 @@ class FromJaxnasium(AbstractEnv):
     def __init__(self, env: jaxnasium.Environment, pad: bool = False):
         name = type(env).__name__
         self.env, self.pad = env, pad
-        self.own_spaces = tuple(
-            _to_eqgrid_space(space) for space in _split_by_agent(env, env.action_space)
-        )
+        spaces = _split_by_agent(env, env.action_space)
+        self.own_spaces = tuple(_to_eqgrid_space(space) for space in spaces)
         self.num_agents = len(self.own_spaces)
         self.action_space, self.own_actions = common_space(self.own_spaces, name, pad)
         with implicit_promotion():

@@ -140,14 +140,10 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
                 f"step needs an action for each of {', '.join(self.agents)}, but got actions for "
                 f"{', '.join(map(str, actions)) or 'no agent'}."
             )
-        return np.stack(
-            [
-                read_action(space, actions[name], name)
-                if name in self.agents
-                else self._placeholder
-                for name, space in self.action_spaces.items()
-            ]
-        )
+        rows = dict.fromkeys(self.possible_agents, self._placeholder)
+        for name in self.agents:
+            rows[name] = read_action(self.action_spaces[name], actions[name], name)
+        return np.stack(list(rows.values()))
 
     def _by_agent(self, names: Iterable[str], values: Iterable[_T]) -> dict[str, _T]:
         by_agent = dict(zip(self.possible_agents, values, strict=True))
