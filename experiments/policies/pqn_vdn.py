@@ -236,9 +236,9 @@ class PQNVDN(Experiment):
     """
 
     algorithm = "pqn-vdn"
-    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
+    in_one_program = ("shaping", "shaping_steps")  # may differ between runs of one program
 
-    # Every field is a flag; those of the world, of PPO and of the run are inherited.
+    # Every field is a flag. `Experiment` has the flags of the world, PPO and the run.
     ppo: PPO = dataclasses.field(
         default_factory=lambda: PPO(
             rollout_length=16,
@@ -262,7 +262,7 @@ class PQNVDN(Experiment):
     shaping: Annotated[float, Meta(ge=0)] = 2.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 3_000_000
-    """Environment steps over which that weight decreases to 0."""
+    """Environment steps over which this weight decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         seen, _ = eqx.filter_eval_shape(world.reset, jax.random.key(0))
