@@ -70,7 +70,7 @@ class E3T(Experiment):
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 5_000_000
-    """Environment steps over which this weight decreases to 0."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         if world.num_agents != 2 or not isinstance(world.action_space, Discrete):

@@ -75,7 +75,7 @@ class MAPPO(Experiment):
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
-    """Environment steps over which this weight decreases to 0."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         if self.time_left and self.env.horizon is not None:

@@ -262,7 +262,7 @@ class PQNVDN(Experiment):
     shaping: Annotated[float, Meta(ge=0)] = 2.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 3_000_000
-    """Environment steps over which this weight decreases to 0."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         seen, _ = eqx.filter_eval_shape(world.reset, jax.random.key(0))
