@@ -65,7 +65,7 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Finds the best possible return with partners in a kitchen, exactly, by value iteration."""
+    """Finds the exact best possible return with partners in a kitchen by value iteration."""
 
     layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
     """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
@@ -151,9 +151,8 @@ def set_up(config: Config) -> Setup:
     counters = read_counters(config.counters, world)
     with as_usage_error():
         for partner in partners:
-            Chances(
-                without_stuck_rule(partner), env, 0
-            )  # raises unless its action probabilities are known
+            # Raises an error if the action probabilities of the partner are unknown.
+            Chances(without_stuck_rule(partner), env, 0)
         model = JointModel(world, counters, whole=True)
     _check_room(model, config)
     return Setup(kitchen, settings, world, env, model, described, partners, file)

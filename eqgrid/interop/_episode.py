@@ -18,7 +18,7 @@ from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_stat
 from .._spaces import Box, Discrete, MultiDiscrete
 from ..typing import PyTree
 from ..wrappers import TimeLimit
-from ._foreign import check_episodes
+from ._foreign import check_episodes, observation_spec
 from ._window import Window
 
 Space: TypeAlias = gymnasium.spaces.Space[Any]
@@ -51,24 +51,17 @@ def action_space(env: AbstractEnv) -> Space:
 
 
 def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
-    """The Gymnasium observation space of one agent. Integers are bounded by their dtype, booleans
-    by 0 and 1; floats are unbounded.
+    """The Gymnasium observation space of one agent, with the bounds of `observation_spec`.
 
     **Raises:** `ValueError` when an observation is not one array of a NumPy dtype.
     """
-    seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    if not isinstance(seen, jax.ShapeDtypeStruct) or np.dtype(seen.dtype).kind not in "biuf":
-        kind = getattr(seen, "dtype", type(seen).__name__)
+    spec = observation_spec(env, "another library")
+    if spec.dtype.kind not in "biuf":
         raise ValueError(
-            f"The observation is of {kind}, but must be one array of a NumPy dtype for another "
+            f"The observation is of {spec.dtype}, but must be of a NumPy dtype for another "
             "library: choose such an observation when you build the environment."
         )
-    dtype = np.dtype(seen.dtype)
-    bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
-    if dtype.kind in "iu":
-        bounds[dtype.kind] = (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    low, high = bounds[dtype.kind]
-    return gymnasium.spaces.Box(low, high, seen.shape[1:], dtype.type)
+    return gymnasium.spaces.Box(spec.low, spec.high, spec.shape, spec.dtype.type)
 
 
 def read_action(space: Space, action: Action, agent: str) -> Shaped[np.ndarray, "..."]:

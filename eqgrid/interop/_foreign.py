@@ -34,7 +34,7 @@ def implicit_promotion() -> Iterator[None]:
 
 
 def identity(x: PyTree) -> PyTree:
-    """The default function from an observation of the other library to that of the agent."""
+    """The default `observe`, which does not change the observation of the other library."""
     return x
 
 
@@ -87,7 +87,7 @@ class MaskRewardsState(AbstractWrapperState):
     """The state of `MaskRewards`.
 
     - `env_state`: the state of the wrapped environment.
-    - `active`: which agents have not terminated.
+    - `active`: which agents have not terminated; all agents when an episode starts.
     """
 
     env_state: PyTree
@@ -163,7 +163,7 @@ def observation_spec(env: AbstractEnv, library: str, *, masks: bool = False) -> 
     if not isinstance(observation, jax.ShapeDtypeStruct):
         kind = type(observation).__name__
         raise ValueError(
-            f"The observation is a {kind}, but must be one array for {library}: choose such an "
+            f"The observation is of {kind}, but must be one array for {library}: choose such an "
             "observation when you build the environment."
         )
     dtype, low, high = np.dtype(observation.dtype), -np.inf, np.inf

@@ -187,17 +187,17 @@ class View:
 
 
 def _view(model: MjModel, datas: Sequence[MjData], width: int) -> View:
-    """The part of the world around the body. The view is fixed if the first joint has limits;
-    otherwise it follows the body.
+    """The part of the world around the body. If the first joint has limits, the view is fixed and
+    contains all geoms. Otherwise the view follows the body.
     """
     fixed = bool(model.jnt_limited[0])
     if fixed:
         geoms = _solids(model)
-    else:  # the view contains the body, but not mocap bodies, which mark goals
+    else:  # all geoms of bodies, except mocap bodies, which mark goals
         geoms = np.flatnonzero(model.geom_bodyid > 0).tolist()
         geoms = [i for i in geoms if model.body_mocapid[model.geom_bodyid[i]] < 0]
     outlines = [np.concatenate([_outline(model, data, i) for i in geoms]) for data in datas]
-    floors = datas[0].geom_xpos[_floors(model), 2].tolist()  # floors do not move
+    floors = datas[0].geom_xpos[_floors(model), 2].tolist()  # their heights, which do not change
     bottom = min([*floors, *(x[:, 1].min() for x in outlines)]) - _MARGIN
     height = max(x[:, 1].max() for x in outlines) + _MARGIN - bottom
     if fixed:
