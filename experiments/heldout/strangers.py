@@ -169,7 +169,7 @@ class Study:
 
 
 def run(study: Study) -> None:
-    """Trains and evaluates what is missing of a study, and prints the tables of its results."""
+    """Trains and evaluates the agents that a study lacks, and prints the tables of its results."""
     if study.partners == "all" and study.num_seeds < 2:
         sys.exit("error: seeds play with each other: train at least two (--num-seeds).")
     if study.num_seeds < 1:
