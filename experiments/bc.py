@@ -1,11 +1,11 @@
-"""Behaviour cloning of people: supervised learning of the actions that they took in recorded games.
+"""Behaviour cloning of people: supervised learning of their actions in recorded games.
 
 python experiments/bc.py --env.layout cramped
 
 The protocol is from Carroll et al. 2019, "On the Utility of Learning about Humans for Human-AI
-Coordination". This script defines the settings, what the model observes, its network and its
-learner. `run_cloning` reads the games, trains, scores the model on games of other people, plays it
-with itself, and writes a policy file, which is a partner or a team like any other.
+Coordination". This script defines the settings, observation, network and learner of the model.
+`run_cloning` reads the games, trains, evaluates the model on games of other people and in games
+with itself, and writes a policy file that all commands accept.
 """
 
 import dataclasses
@@ -27,13 +27,13 @@ class BC(Cloning):
 
     algorithm = "bc"
 
-    # Every field is a flag. --split, --games, --held-out, --keep and --stuck-steps are inherited.
-    # In 2019, models of people read the reference's own features, here 96 numbers.
+    # Every field is a flag. `Cloning` has --split, --games, --held-out, --keep and --stuck-steps.
+    # The models of 2019 observed the 96 features of the reference implementation.
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="features96")
     )
     network: NetworkName = "mlp"
-    """Network of the model; those with a gru remember the game so far."""
+    """Network of the model. Networks with a gru remember the game so far."""
     network_settings: OwnNetwork = dataclasses.field(default_factory=OwnNetwork)  # --network.*
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
@@ -52,7 +52,8 @@ class BC(Cloning):
         return actor_critic(env, key, network=network)
 
     def learner(self) -> BehaviorCloning:
-        # Cross-entropy with Adam. The hyperparameters are flags, such as --cloning.num-epochs.
+        # It minimises the cross-entropy with Adam. Its hyperparameters are flags, such as
+        # --cloning.num-epochs.
         return self.cloning
 
     def check(self) -> None:

@@ -1,7 +1,9 @@
-"""Finds the best possible return with partners that have no memory, and a video of how to reach it.
+"""Finds the best response to each partner without memory, and writes its return and a video.
 
 python experiments/best_response.py forced --partners people --counters 1,2 2,2
 python experiments/best_response.py ring --partners people --agent RUN --levels 0 0.2 0.5 1
+
+With --agent, the script compares the exact return of this agent with that of the best response.
 """
 
 import dataclasses
@@ -63,20 +65,20 @@ _GIB = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Finds the best possible return with partners in a kitchen, exactly, by value iteration."""
+    """Finds the exact best possible return with partners in a kitchen by value iteration."""
 
     layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
     """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
     policies: Annotated[tuple[Path, ...], DIFFERENT, tyro.conf.arg(metavar="RUN|FILE ...")] = ()
     """Partners: folders of runs, or policy files."""
     partners: Annotated[Path | None, tyro.conf.arg(metavar="FILE|people")] = None
-    """Partners: a file that describes held-out ones, or people: the proxies of the kitchen."""
+    """Partners: a file that describes held-out partners, or people for the kitchen's proxies."""
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
-    """Names of the partners in that file to respond to; all of them unless given."""
+    """Names of partners in the file of --partners; by default, all of them."""
     agent: Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")] = None
     """A policy whose exact return with the partners is compared with best responses."""
     levels: Annotated[tuple[Annotated[float, Meta(ge=0, le=1)], ...], DIFFERENT] = (0.0,)
-    """With --agent: probabilities that an action of a partner is replaced by a random one."""
+    """With --agent: probabilities of random actions of a partner."""
     seats: Annotated[tuple[Literal[0, 1], ...], DIFFERENT] = (0, 1)
     """Seats of the response, or of the agent."""
     dynamics: Literal["classic", "interactive"] = "classic"
@@ -86,7 +88,7 @@ class Config:
     counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
     """Counters that cooks may use, each as row,column from 0; or all."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 1000
-    """Episodes in which the response is played, to check its return."""
+    """Number of episodes in which the response plays, to check its return."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     """Seed of these episodes."""
     memory_gib: Annotated[float, Meta(gt=0)] = 8.0
@@ -96,14 +98,24 @@ class Config:
     video: bool = True
     """Write videos."""
     keep: bool = False
-    """Keep the returns next to the file of --partners, where partners.py finds them."""
+    """Keep the returns next to the file of --partners, where partners.py reads them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """The kitchen, its joint states, and the partners."""
+    """The kitchen, its joint states, and the partners.
+
+    - `kitchen`: the settings of the kitchen.
+    - `settings`: the settings of policies, with which partners observe the kitchen.
+    - `world`: the kitchen.
+    - `env`: the kitchen with the observations of the settings.
+    - `model`: the joint states.
+    - `described`: the description of each partner.
+    - `partners`: the partners.
+    - `file`: the file of held-out partners.
+    """
 
     kitchen: Kitchen
     settings: PolicySettings
@@ -116,16 +128,19 @@ class Setup:
 
 
 def set_up(config: Config) -> Setup:
-    """Reads and checks everything that the command line names.
+    """Builds the kitchen and the partners of the command line, and checks them.
 
-    **Raises:** `UsageError` and `CheckpointError` with one sentence when something cannot be used.
+    **Raises:** `UsageError` and `CheckpointError` with a sentence when something is not usable.
     """
     if config.keep and (
         config.partners is None or set(config.seats) != {0, 1} or config.agent is not None
     ):
-        raise UsageError("--keep keeps best responses in both seats with --partners: name them.")
+        raise UsageError(
+            "--keep keeps best responses to --partners in both seats: add --partners, and leave "
+            "--seats and --agent out."
+        )
     if config.agent is None and config.levels != (0.0,):
-        raise UsageError("--levels are for an --agent: name one.")
+        raise UsageError("--levels are for an --agent: add --agent.")
     layout = REFERENCE_NAMES.get(config.layout, config.layout)
     kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
     world = build_one_kitchen(kitchen, "A best response is searched")
@@ -136,6 +151,7 @@ def set_up(config: Config) -> Setup:
     counters = read_counters(config.counters, world)
     with as_usage_error():
         for partner in partners:
+            # Raises an error if the action probabilities of the partner are unknown.
             Chances(without_stuck_rule(partner), env, 0)
         model = JointModel(world, counters, whole=True)
     _check_room(model, config)
@@ -143,22 +159,22 @@ def set_up(config: Config) -> Setup:
 
 
 def _describe(config: Config) -> tuple[list[HeldOut], Path]:
-    """The descriptions of the partners, and the file of those that are held out."""
+    """The descriptions of the partners, and the file of held-out partners."""
     file = HELD_OUT if config.partners is None else config.partners
     if str(file) == "people" and not file.exists():
         file = PEOPLE
-    found: list[HeldOut] = []
+    partners: list[HeldOut] = []
     if config.partners is not None:
-        found, _ = read_held_out(file)
-        names = [partner.name for partner in found]
+        partners, _ = read_held_out(file)
+        names = [partner.name for partner in partners]
         for name in config.only:
             if name not in names:
                 raise UsageError(f"There is no partner {name!r} in {str(file)!r}.")
-        found = [x for x in found if not config.only or x.name in config.only]
-    found += [_policy(path) for path in config.policies]
-    if not found:
+        partners = [x for x in partners if not config.only or x.name in config.only]
+    partners += [_policy(path) for path in config.policies]
+    if not partners:
         raise UsageError("Name partners: --partners people, or --policies and their files.")
-    return found, file
+    return partners, file
 
 
 def _policy(path: Path) -> HeldOut:
@@ -166,31 +182,34 @@ def _policy(path: Path) -> HeldOut:
 
 
 def _check_room(model: JointModel, config: Config) -> None:
-    """**Raises:** `UsageError` when the search does not fit."""
-    tables = 1 if config.agent is None else 2
-    room = {
-        "memory": (tables * BestResponse.bytes_of(model) / _GIB, config.memory_gib),
-        "disk": (model.num_states * config.horizon / _GIB, config.disk_gib),
-    }
-    for name, (much, most) in room.items():
-        if much > most and (name == "memory" or config.agent is None):
+    """**Raises:** `UsageError` when the search needs too much memory or disk space."""
+    if config.agent is None:  # a response stores an action for each state and step
+        needs = {
+            "memory": (BestResponse.bytes_of(model), config.memory_gib),
+            "disk": (model.num_states * config.horizon, config.disk_gib),
+        }
+    else:  # two tables of probabilities, of the agent and of a partner
+        needs = {"memory": (2 * BestResponse.bytes_of(model), config.memory_gib)}
+    for name, (needed, allowed) in needs.items():
+        if needed / _GIB > allowed:
             raise UsageError(
-                f"The search has {model.num_states:,} joint states and needs {much:.1f} GiB of "
-                f"{name}, more than --{name}-gib {most:g}: allow it more, or use fewer counters."
+                f"The search has {model.num_states:,} joint states and needs {needed / _GIB:.1f} "
+                f"GiB of {name}, more than --{name}-gib {allowed:g}: raise this limit, or use "
+                "fewer counters."
             )
 
 
 def find_responses(config: Config, setup: Setup, folder: Path, console: Console) -> list[Table]:
-    """Finds the best responses to all partners, prints them, and draws videos.
+    """Finds the best responses to all partners, prints their returns, and writes videos.
 
     **Returns:** the entries for the file of results.
     """
     rows, results = [], []
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-    for one, partner in zip(setup.described, setup.partners, strict=True):
+    for held_out, partner in zip(setup.described, setup.partners, strict=True):
         values: list[float] = []
         for seat in sorted(set(config.seats)):
-            console.print(Text(f"{one.name}, response in seat {seat}"))
+            console.print(Text(f"{held_out.name}, response in seat {seat}"))
             found = respond(
                 setup.env,
                 setup.model,
@@ -208,11 +227,11 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
             values.append(found.value)
             played, unchanged = map(mean_with_interval, (found.played, found.unchanged))
             texts = [with_interval(x["mean"], x["low"], x["high"]) for x in (played, unchanged)]
-            shown = [f"{mean} ({interval})" for mean, interval in texts]
-            rows.append([Text(one.name), str(seat), f"{found.value:.2f}", *shown])
+            cells = [f"{mean} ({interval})" for mean, interval in texts]
+            rows.append([Text(held_out.name), str(seat), f"{found.value:.2f}", *cells])
             results.append(
                 {
-                    "partner": one.name,
+                    "partner": held_out.name,
                     "seat": found.seat,
                     "value": found.value,
                     "exact": found.exact,
@@ -222,45 +241,47 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
                 }
             )
             if config.video:
-                name = f"{Path(one.name).stem}-seat-{seat}.gif"
+                name = f"{Path(held_out.name).stem}-seat-{seat}.gif"
                 write_whole(folder / name, setup.kitchen.draw(setup.world, *found.video))
         if config.keep:
             best = BestResponses(setup.file, setup.settings)
-            best.keep_exact(one, values, config.counters)
-    titles = ("partner", "seat", "best response", "played", "with the partner as it is")
+            best.keep_exact(held_out, values, config.counters)
+    titles = ("partner", "seat", "best response", "played", "with the unchanged partner")
     print_table(console, titles, rows)
     return results
 
 
 def compare(config: Config, setup: Setup, agent: AbstractPartner, console: Console) -> list[Table]:
-    """Compares the exact returns of an agent and of best responses, for partners with noise.
+    """Compares the exact return of an agent with the return of the best response, for each partner
+    and each level of noise.
 
-    **Returns:** the entries for the file of results, the worst one first.
+    **Returns:** the entries for the file of results. The agent's smallest share of the return of
+    the best response comes first.
     """
     show = functools.partial(progress, console)
     results: list[Table] = []
     for seat in sorted(set(config.seats)):
         own = _kept(config, setup, agent, seat, show)
-        for one, partner in zip(setup.described, setup.partners, strict=True):
+        for held_out, partner in zip(setup.described, setup.partners, strict=True):
             for level in sorted(set(config.levels)):
-                console.print(Text(f"{one.name}, noise {level:g}, agent in seat {seat}"))
+                console.print(Text(f"{held_out.name}, noise {level:g}, agent in seat {seat}"))
                 noisy = NoisyPartner(partner, level, setup.env.action_space)
-                kept = _kept(config, setup, noisy, 1 - seat, show)
-                with show("expecting", config.horizon) as report:
-                    earned = BestResponse(setup.model, seat).solve(
-                        kept, config.horizon, report, own=own
+                others = _kept(config, setup, noisy, 1 - seat, show)
+                with show("evaluating the agent", config.horizon) as report:
+                    exact = BestResponse(setup.model, seat).solve(
+                        others, config.horizon, report, own=own
                     )
                 with show("responding", config.horizon) as report:
-                    best = BestResponse(setup.model, seat).solve(kept, config.horizon, report)
-                found = {"partner": one.name, "level": level, "seat": seat}
-                results.append({**found, "return": earned, "best_response": best})
+                    best = BestResponse(setup.model, seat).solve(others, config.horizon, report)
+                found = {"partner": held_out.name, "level": level, "seat": seat}
+                results.append({**found, "return": exact, "best_response": best})
     results.sort(key=lambda x: x["return"] / x["best_response"] if x["best_response"] else 1.0)
     rows = []
     for x in results:
-        own, best = x["return"], x["best_response"]
-        share = f"{own / best:.2f}" if best else ""
-        first, second, regret = return_texts((own, best, best - own))
-        numbers = (first, second, share, regret)
+        exact, best = x["return"], x["best_response"]
+        share = f"{exact / best:.2f}" if best else ""
+        return_text, best_text, regret = return_texts((exact, best, best - exact))
+        numbers = (return_text, best_text, share, regret)
         rows.append([Text(x["partner"]), f"{x['level']:g}", str(x["seat"]), *numbers])
     titles = ("partner", "noise", "seat", "return", "best response", "share", "regret")
     print_table(console, titles, rows)
@@ -276,14 +297,14 @@ def _kept(
 
 
 def _draw_curves(results: Sequence[Table], path: Path) -> None:
-    """The mean return over partners and seats by the noise of partners."""
+    """Plots the mean returns over partners and seats for each level of noise."""
     figure = new_figure(6, 4)
     axes = figure.subplots()
     levels = sorted({x["level"] for x in results})
     for name, title in (("best_response", "best responses"), ("return", "the agent")):
         means = [np.mean([x[name] for x in results if x["level"] == y]) for y in levels]
         axes.plot(levels, means, marker="o", label=title)
-    axes.set_xlabel("share of random actions of the partner")
+    axes.set_xlabel("probability of a random action of the partner")
     axes.set_ylabel("exact return")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)

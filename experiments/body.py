@@ -1,4 +1,4 @@
-"""Trains a MuJoCo body with PPO: one agent, so independent PPO is plain PPO.
+"""Trains a MuJoCo body with PPO. The body is a single agent.
 
 python experiments/body.py --env.model biped
 
@@ -35,8 +35,8 @@ class Body(Experiment):
 
     algorithm = "body"
 
-    # Every field is a flag. The flags of the world (--env.model), of PPO (--ppo.learning-rate) and
-    # of the run (--total-steps, --num-envs, --seed) are inherited.
+    # Every field is a flag. `Experiment` has the flags of the world (--env.model), of PPO
+    # (--ppo.learning-rate) and of the run (--total-steps, --num-envs, --seed).
     env: WorldSettings = dataclasses.field(default_factory=lambda: world_settings("body"))
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
@@ -61,7 +61,7 @@ class Body(Experiment):
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
         envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
-        # Evaluations are given the statistics of training, frozen.
+        # Evaluations use the statistics of training, which then stay fixed.
         return NormalizeObservation(envs) if self.env.normalize_observation else envs
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
@@ -75,11 +75,11 @@ class Body(Experiment):
             raise ValueError("--time-left counts the steps of an episode: add --env.horizon.")
 
     def learner(self) -> PPO:
-        # The hyperparameters of PPO are flags. `gae` is the default: put another function here.
+        # The hyperparameters of PPO are flags. `gae` is the default; replace it with your function.
         return dataclasses.replace(self.ppo, advantage=gae)
 
 
 if __name__ == "__main__":
-    # Repeats `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
+    # Calls `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
     # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
     run_experiment(Body)

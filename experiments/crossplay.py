@@ -1,4 +1,4 @@
-"""Cross-play: evaluates all pairs of trained policies, and summarises the matrix of returns.
+"""Cross-play: evaluates all pairs of trained policies, and summarises the matrix of their returns.
 
 python experiments/crossplay.py runs/ippo-cramped-0-20260101-120000
 """

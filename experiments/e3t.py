@@ -1,10 +1,10 @@
-"""E3T (Yan et al. 2023): agents learn to cooperate with partners that they have never met.
+"""E3T (Yan et al. 2023): an agent learns to cooperate with partners from outside of its training.
 
 python experiments/e3t.py --env.layout ring
 
-In every episode, the partner of the agent that learns is its own policy with random actions in
-between (as many as --partners.designs finds), or one of --partners.policies (fictitious co-play).
-The agent has a memory, and predicts the partner's action. Edit any part of the experiment here.
+One agent learns in each episode. Its partner is a copy of its own policy whose actions are
+sometimes random, or one of --partners.policies (fictitious co-play). The agent has a memory, and
+predicts the partner's next action. Edit any part of the experiment here.
 """
 
 import dataclasses
@@ -52,9 +52,9 @@ class E3T(Experiment):
     """Trains agents with E3T, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "e3t"
-    in_one_program = ("shaping", "shaping_steps", "prediction_coefficient")
+    in_one_program = ("shaping", "shaping_steps", "prediction_coefficient")  # see ippo.py
 
-    # Every field is a flag; those of the world, of PPO, of partners and of the run are inherited.
+    # Every field is a flag. `Experiment` has the flags of the world, PPO, partners and the run.
     partners: PartnerSettings = dataclasses.field(
         default_factory=lambda: PartnerSettings(share=1.0, least_noise=0.3, most_noise=0.3)
     )
@@ -70,11 +70,11 @@ class E3T(Experiment):
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 5_000_000
-    """Environment steps over which that weight decreases to 0."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         if world.num_agents != 2 or not isinstance(world.action_space, Discrete):
-            raise ValueError("E3T is for two agents that make one choice: use another world.")
+            raise ValueError("E3T needs two agents with Discrete actions: use another world.")
         return world
 
     def train_env(self) -> AbstractVectorEnv:
@@ -95,10 +95,10 @@ class E3T(Experiment):
         return NormalizeObservation(envs) if self.env.normalize_observation else envs
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
-        memory = functools.partial(PredictingGRU, width=self.width)
-        with_memory = actor_critic(env, key, network=memory)
-        without = actor_critic(env, key, network=functools.partial(MLP, width=self.width))
-        return eqx.tree_at(lambda policy: policy.critic, with_memory, without.critic)
+        recurrent = functools.partial(PredictingGRU, width=self.width)
+        policy = actor_critic(env, key, network=recurrent)
+        feed_forward = actor_critic(env, key, network=functools.partial(MLP, width=self.width))
+        return eqx.tree_at(lambda x: x.critic, policy, feed_forward.critic)
 
     def learner(self) -> PPO:
         return dataclasses.replace(self.ppo, loss=E3TLoss(self.prediction_coefficient))
@@ -107,14 +107,14 @@ class E3T(Experiment):
         check_shaping(self)
         if self.partners.share < 1 or self.partners.share_steps:
             raise ValueError(
-                "E3T learns with a partner in every episode: leave out --partners.share and "
+                "E3T needs a partner in every episode: leave out --partners.share and "
                 "--partners.share-steps, or use ippo.py."
             )
 
 
 @final
 class E3TLoss(eqx.Module):
-    """The loss of PPO for the agent that learns, and the cross-entropy of its predictions."""
+    """The loss of PPO for the agent that learns, plus the cross-entropy of its predictions."""
 
     coefficient: float | Float[Array, ""]
 
@@ -128,11 +128,12 @@ class E3TLoss(eqx.Module):
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         assert isinstance(policy.actor, SharedParameters)
         assert isinstance(policy.actor.network, PredictingGRU)
-        # One of the two agents learns: another one in the next episode, whose memory is empty.
+        # Only the agent that learns is active. The seat of this agent may change between episodes.
         learner = batch.rollout.active.argmax(axis=-1)
         own, other = of_agent(batch, learner), of_agent(batch, 1 - learner)
-        steps, taken = own.rollout, other.rollout.taken
+        steps, taken = own.rollout, other.rollout.taken  # `taken`: the actions of the partner
         assert taken is not None
+        # The outer vmap maps over sequences, and the inner vmap over agents.
         unroll = jax.vmap(jax.vmap(policy.actor.network.unroll_both, (1, 0, None), 1), (1, 0, 1), 1)
         seen, action_mask = split_mask(steps.observation)
         logits, prediction = unroll(seen, own.carry[0], steps.start)

@@ -1,4 +1,4 @@
-"""Evaluates trained policies, alone or as a team, in every seat, and in any compatible layout.
+"""Evaluates trained policies, alone or as a team, in every seat and in any compatible layout.
 
 python experiments/evaluate.py runs/ippo-cramped-0-20260101-120000
 """

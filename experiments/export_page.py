@@ -1,4 +1,4 @@
-"""Writes a world and a policy as a page in which people play without a server.
+"""Writes a web page with a world and a policy, on which people can play without a server.
 
 python experiments/export_page.py experiments/policies/cramped.safetensors --out page/ \
     --runtime node_modules/onnxruntime-web/dist

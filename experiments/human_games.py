@@ -1,4 +1,4 @@
-"""Shows what is in recorded games of people, and compares policies with them.
+"""Summarises recorded games of people, and compares policies with them.
 
 python experiments/human_games.py --kitchen ring experiments/people/ring/clone-2.safetensors
 """

@@ -39,21 +39,21 @@ class Config:
 
 
 def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
-    """The pictures of layouts, in as many rows and columns as make the sheet about square."""
-    pictures = [
+    """Draws the pictures of all layouts on one sheet, which is nearly square."""
+    pictures = [  # without the line of text below each picture
         render(layout, layout.start, cell_pixels=cell_pixels)[: len(layout.tiles) * cell_pixels]
-        for layout in layouts  # without the line of text below a picture
+        for layout in layouts
     ]
     height = max(picture.shape[0] for picture in pictures) + cell_pixels
     width = max(picture.shape[1] for picture in pictures) + cell_pixels
     columns = max(1, round(math.sqrt(len(pictures) * height / width)))
     rows = math.ceil(len(pictures) / columns)
-    whole = Image.new("RGB", (columns * width, rows * height), "white")
+    image = Image.new("RGB", (columns * width, rows * height), "white")
     for number, picture in enumerate(pictures):
         row, col = divmod(number, columns)
         corner = (col * width + cell_pixels // 2, row * height + cell_pixels // 2)
-        whole.paste(Image.fromarray(picture), corner)
-    return whole
+        image.paste(Image.fromarray(picture), corner)
+    return image
 
 
 def run(args: Sequence[str]) -> None:
@@ -61,22 +61,23 @@ def run(args: Sequence[str]) -> None:
     name = value_after("--env.name", args)
     world = world_settings(name, Named(worlds=(name or "",)))
     if world.generated is None:
-        raise UsageError(f"No layouts are drawn for {world.name}; see --env.generated in --help.")
-    own: Any = world
-    default = Config(env=dataclasses.replace(own, layout=GENERATED))
+        raise UsageError(f"{world.name} has no generated layouts: name another world.")
+    settings: Any = world
+    default = Config(env=dataclasses.replace(settings, layout=GENERATED))
     config = read_flags(default, args, "experiments/layouts.py")
     config.env.check()
     with as_usage_error():
-        layouts = config.env.generator()
-        if layouts is None:
-            raise UsageError("Only generated layouts are drawn: leave out --env.layout.")
-        pool = draw_layouts(layouts, jax.random.key(config.seed), config.count)
-    drawn = [jax.tree.map(lambda x, i=i: x[i], pool) for i in range(config.count)]
+        generator = config.env.generator()
+        if generator is None:
+            raise UsageError("This script needs generated layouts: leave out --env.layout.")
+        batch = draw_layouts(generator, jax.random.key(config.seed), config.count)
+    layouts = [jax.tree.map(lambda x, i=i: x[i], batch) for i in range(config.count)]
     with open_results("layouts", config.out) as (folder, console):
-        sheet(drawn, config.cell_pixels).save(folder / "sheet.png")
-        (folder / "layouts.txt").write_text("\n\n".join(map(str, drawn)) + "\n", encoding="utf-8")
-        for what, name in (("pictures", "sheet.png"), ("texts", "layouts.txt")):
-            console.print(f"{what}  {escape(str(folder / name))}", highlight=False)
+        sheet(layouts, config.cell_pixels).save(folder / "sheet.png")
+        texts = "\n\n".join(map(str, layouts)) + "\n"
+        (folder / "layouts.txt").write_text(texts, encoding="utf-8")
+        for content, file in (("pictures", "sheet.png"), ("texts", "layouts.txt")):
+            console.print(f"{content}  {escape(str(folder / file))}", highlight=False)
 
 
 if __name__ == "__main__":

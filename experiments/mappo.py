@@ -1,4 +1,4 @@
-"""Multi-agent PPO (Yu et al. 2022): critics see the observations of all agents, or the state.
+"""Multi-agent PPO (Yu et al. 2022): critics observe what all agents observe, or the state.
 
 python experiments/mappo.py --env.layout cramped
 
@@ -51,14 +51,14 @@ class MAPPO(Experiment):
     """Trains agents with MAPPO, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "mappo"
-    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
+    in_one_program = ("shaping", "shaping_steps")  # may differ between runs of one program
 
-    # Every field is a flag. The flags of the world (--env.layout), of PPO (--ppo.learning-rate), of
-    # partners and of the run (--total-steps, --num-envs, --seed) are inherited. `self.env` has the
-    # settings of the world and builds it. A world may change defaults of PPO and of the run: they
-    # are printed, and config.toml has all settings.
+    # Every field is a flag. `Experiment` has the flags of the world (--env.layout), of PPO
+    # (--ppo.learning-rate), of partners and of the run (--total-steps, --num-envs, --seed).
+    # `self.env` has the settings of the world and builds it. Some worlds change defaults of PPO and
+    # of the run. The run prints these changes, and writes all settings to config.toml.
     network: NetworkName = "mlp"
-    """Network of actor and critic; those with a gru are recurrent."""
+    """Network of actor and critic. Networks with a gru are recurrent."""
     network_settings: OwnNetwork = dataclasses.field(default_factory=OwnNetwork)  # --network.*
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
@@ -75,7 +75,7 @@ class MAPPO(Experiment):
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
-    """Environment steps over which that weight decreases to 0."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         if self.time_left and self.env.horizon is not None:
@@ -94,15 +94,15 @@ class MAPPO(Experiment):
 
     def train_env(self) -> AbstractVectorEnv:
         world = self.observe(self.with_state(self.env.build(train=True)))
-        world = self.with_partners(world)  # partners replace one agent in some episodes
-        # Add wrappers of one environment here; what changes observations belongs into `observe`.
+        world = self.with_partners(world)  # a partner replaces one agent in some episodes
+        # Add wrappers of single environments here, and wrappers of observations in `observe`.
         env = AutoReset(LogEpisodes(world, self.log_info), lazy=self.env.has_slow_resets)
         env = self.anneal_partners(env)
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             # Each of the `num_envs` environments counts only its own steps.
             steps = max(1, self.shaping_steps // self.num_envs)
             env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
-        envs = Vectorize(env, self.num_envs)  # wrappers of a batch go between here and the next
+        envs = Vectorize(env, self.num_envs)  # add wrappers of vector environments below
         if self.env.normalize_observation:
             envs = NormalizeObservation(envs)
         return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs
@@ -112,7 +112,7 @@ class MAPPO(Experiment):
     ) -> AbstractVectorEnv:
         world = self.observe(self.with_state(world))
         envs = Vectorize(AutoReset(LogEpisodes(world, totals)), num_envs)
-        # Evaluations are given the statistics of training, frozen.
+        # Evaluations use the statistics of training, which then stay fixed.
         return NormalizeObservation(envs) if self.env.normalize_observation else envs
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
@@ -127,7 +127,7 @@ class MAPPO(Experiment):
         return actor_critic(env, key, network=network, critic_input=critic_input, shared=shared)
 
     def learner(self) -> PPO:
-        # The hyperparameters of PPO are flags. `gae` is the default: put another function here.
+        # The hyperparameters of PPO are flags. `gae` is the default; replace it with your function.
         return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:
@@ -145,6 +145,6 @@ class MAPPO(Experiment):
 
 
 if __name__ == "__main__":
-    # Repeats `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
+    # Calls `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
     # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
     run_experiment(MAPPO)

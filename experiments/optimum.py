@@ -63,7 +63,7 @@ class Config:
     counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
     """Counters that cooks may use, each as row,column from 0; or all."""
     upper: bool = False
-    """Also find an upper bound on the return, whichever counters are used."""
+    """Also find an upper bound on the return with all counters."""
     memory_gib: Annotated[float, Meta(gt=0)] = 4.0
     """Maximum memory for the values of joint states, in GiB."""
     disk_gib: Annotated[float, Meta(gt=0)] = 16.0
@@ -85,7 +85,8 @@ def search(
 ) -> tuple[Plan, dict[str, object]]:
     """Searches for the best plan, and checks its return in the environment.
 
-    **Returns:** the plan; and the number of joint states, the seconds and the memory of the search.
+    **Returns:** the plan, and a dict with the number of joint states, the seconds and the memory of
+    the search.
 
     **Raises:** `UsageError` when the search needs too much memory or disk space, and `RunError`
     when the plan has another return in the environment.
@@ -93,11 +94,11 @@ def search(
     begin = time.perf_counter()
     build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
     uses_all = set(counters) == set(reachable_counters(env.layout))
-    room = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
+    disk_bytes = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
     with as_usage_error():
         model = build()
         relaxed = build(relaxed=True) if config.upper and not uses_all else None
-        spacing = choose_spacing(model, config.horizon, room)
+        spacing = choose_spacing(model, config.horizon, disk_bytes)
     console.print(
         f"{model.num_states:,} joint states, {len(counters)} counters in use, "
         f"{model.num_bytes / _GIB:.1f} GiB of memory",
@@ -108,45 +109,48 @@ def search(
         with progress(console, "searching", config.horizon) as report, as_usage_error():
             value = solve(model, config.horizon, layers, report)
         with progress(console, "tracing the plan", config.horizon) as report:
-            plan = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
-    digits = ("".join(map(str, plan[:, 0])), "".join(map(str, plan[:, 1])))
+            actions = trace(model, config.horizon, layers, lambda n: report(config.horizon - n))
+    digits = ("".join(map(str, actions[:, 0])), "".join(map(str, actions[:, 1])))
     upper = value if uses_all else None
-    found = Plan(config.layout, config.dynamics, config.horizon, counters, value, upper, digits)
-    earned = float(np.asarray(replay(env, found.joint_actions())[1]).sum())
-    if earned != value:
-        raise RunError(f"The plan returns {earned:g} in the environment, not {value:g}.")
+    plan = Plan(config.layout, config.dynamics, config.horizon, counters, value, upper, digits)
+    replayed = float(np.asarray(replay(env, plan.joint_actions())[1]).sum())
+    if replayed != value:
+        raise RunError(f"The plan returns {replayed:g} in the environment, not {value:g}.")
     seconds = round(time.perf_counter() - begin, 1)
     if relaxed is not None:
         console.print(f"{relaxed.num_states:,} joint states for the bound", highlight=False)
         with progress(console, "bounding", config.horizon) as report, as_usage_error():
             bound = solve(relaxed, config.horizon, report=report)
-        found = dataclasses.replace(found, upper=bound)
+        plan = dataclasses.replace(plan, upper=bound)
     memory = round(model.num_bytes / _GIB, 2)
-    return found, {"joint_states": model.num_states, "seconds": seconds, "memory_gib": memory}
+    return plan, {"joint_states": model.num_states, "seconds": seconds, "memory_gib": memory}
 
 
 def describe(plan: Plan) -> str:
-    """Describes the best possible return that a plan proves, in one sentence."""
-    where = f"{plan.layout}, {plan.dynamics} rules, {plan.horizon} steps"
+    """Describes the return of a plan in one sentence: whether it is the best possible return with
+    all counters, or only with some of them.
+    """
+    task = f"{plan.layout}, {plan.dynamics} rules, {plan.horizon} steps"
     if plan.is_best:
-        return f"{where}: {plan.value:g} is the best possible return"
+        return f"{task}: {plan.value:g} is the best possible return"
     cells = " ".join(f"{row},{col}" for row, col in plan.counters)
     used = f"with the counters {cells} in use" if cells else "without counters in use"
-    at_most = "" if plan.upper is None else f", and at most {plan.upper:g} with all of them"
-    return f"{where}: {plan.value:g} is the best possible return {used}{at_most}"
+    bound = "" if plan.upper is None else f"; it is at most {plan.upper:g} with all counters"
+    return f"{task}: {plan.value:g} is the best possible return {used}{bound}"
 
 
 def store(plan: Plan) -> bool:
-    """Stores a plan in the package, unless the stored one is as good.
+    """Stores a plan in the package, unless the stored plan for the same task has at least the same
+    return and upper bound.
 
     **Returns:** whether it was stored.
     """
-    stored_plans.cache_clear()  # another process may have stored one meanwhile
+    stored_plans.cache_clear()  # another process may have stored a plan in the meantime
     plans = dict(stored_plans())
     if (old := plans.get(plan.key)) is not None:
         uppers = [x for x in (old.upper, plan.upper) if x is not None]
-        best = plan if plan.value > old.value else old
-        plan = dataclasses.replace(best, upper=min(uppers, default=None))
+        better = plan if plan.value > old.value else old
+        plan = dataclasses.replace(better, upper=min(uppers, default=None))
         if plan == old:
             return False
     plans[plan.key] = plan
@@ -168,19 +172,20 @@ def run(args: Sequence[str]) -> None:
     counters = read_counters(config.counters, env)
     keep_compiled_programs()
     with open_results("optimum", config.out) as (folder, console):
-        plan, took = search(config, env, counters, folder, console)
+        plan, costs = search(config, env, counters, folder, console)
         console.print(describe(plan), highlight=False, soft_wrap=True)
-        write_json(folder / "plan.json", {**plan.to_dict(), **took})
+        write_json(folder / "plan.json", {**plan.to_dict(), **costs})
         console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
         if config.video:
             actions = plan.joint_actions()
-            # One more step, of which only the state before it is drawn.
+            # `replay` returns the state before each step. The last state needs one more step.
             states, rewards = replay(env, jnp.concatenate([actions, actions[-1:]]))
             scores = running_return(np.asarray(rewards[:-1]))
             write_whole(folder / "episode.gif", kitchen.draw(env, states, scores))
             console.print(f"video  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
         if config.store:
-            console.print("kept with the package" if store(plan) else "no better than the one kept")
+            stored = store(plan)
+            console.print("stored in the package" if stored else "not better than the stored plan")
 
 
 if __name__ == "__main__":

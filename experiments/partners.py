@@ -1,4 +1,4 @@
-"""Evaluates trained policies with partners that they have not been trained with.
+"""Evaluates trained policies with partners that were not used in their training.
 
 python experiments/partners.py runs/ippo-cramped-0-20260101-120000 --scripts-only
 """

@@ -1,4 +1,4 @@
-"""Lets people play with policies, scripted partners or one another, in the browser.
+"""Lets people play in the browser with policies, scripted partners or other people.
 
 python experiments/play.py --env.layout ring
 """

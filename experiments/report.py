@@ -1,4 +1,4 @@
-"""Reports runs with many seeds: one table, one plot, and a video for each row of the table.
+"""Reports runs with many seeds: one table, one plot, and one video for each row of the table.
 
 python experiments/report.py runs/results
 """

@@ -2,8 +2,8 @@
 
     python experiments/single_file_ppo.py --layout cramped
 
-It uses the worlds and wrappers of eqgrid, but not `agents`. It is `ippo.py` without normalised
-values, random starts, checkpoints, recurrent networks, many seeds and plots. All cooks share
+It uses the worlds and wrappers of eqgrid, but not `agents`. Unlike `ippo.py`, it has no normalised
+values, random starts, checkpoints, recurrent networks, many seeds or plots. All cooks share
 parameters, and act on their own observations. Source: Schulman et al. 2017, arXiv:1707.06347.
 """
 
@@ -75,17 +75,17 @@ class ActorCritic(eqx.Module):
     def __init__(self, num_features: int, num_actions: int, width: int, key: PRNGKeyArray):
         actor_key, critic_key = jax.random.split(key)
         actor = eqx.nn.MLP(num_features, num_actions, width, 2, jnp.tanh, key=actor_key)
-        last_weight = 0.01 * actor.layers[-1].weight  # the first policy is close to uniform
+        last_weight = 0.01 * actor.layers[-1].weight  # the initial policy is close to uniform
         self.actor = eqx.tree_at(lambda actor: actor.layers[-1].weight, actor, last_weight)
         self.critic = eqx.nn.MLP(num_features, "scalar", width, 2, jnp.tanh, key=critic_key)
 
-    def __call__(self, seen: Float[Array, " features"]) -> tuple[Array, Array]:
-        return self.actor(seen), self.critic(seen)
+    def __call__(self, observation: Float[Array, " features"]) -> tuple[Array, Array]:
+        return self.actor(observation), self.critic(observation)
 
 
 @final
 class Transition(eqx.Module):
-    """One step of all cooks; `next_value` is the value of the next observation before any reset."""
+    """One step of all cooks. `next_value` is the value of the next observation before any reset."""
 
     observation: Float[Array, "*batch features"]
     action: Int[Array, "*batch"]
@@ -109,10 +109,11 @@ class TrainState(eqx.Module):
 
 
 def make_env(args: Args) -> Vectorize:
-    """Vectorised kitchens with a shaped reward that fades out; each counts its own steps."""
+    """Vectorised kitchens with a shaped reward, whose weight decreases linearly to 0."""
     kitchen = AutoReset(LogEpisodes(make("overcooked", layout=args.layout, observation="features")))
-    fade = LinearSchedule(1.0, 0.0, max(1, args.shaping_steps // args.num_envs))
-    return Vectorize(ShapedReward(kitchen, fade), args.num_envs)
+    # Each kitchen counts only its own steps.
+    weight = LinearSchedule(1.0, 0.0, max(1, args.shaping_steps // args.num_envs))
+    return Vectorize(ShapedReward(kitchen, weight), args.num_envs)
 
 
 def make_optimiser(args: Args) -> optax.GradientTransformation:
@@ -126,7 +127,7 @@ def make_optimiser(args: Args) -> optax.GradientTransformation:
 def rollout(
     args: Args, env: Vectorize, state: TrainState
 ) -> tuple[TrainState, Transition, dict[str, Array]]:
-    """Collects a rollout: the next state, its steps (`time envs agents ...`), and episode ends."""
+    """Collects a rollout. Returns the next state, all steps, and returns of finished episodes."""
     policy = jax.vmap(jax.vmap(state.policy))
 
     def step(carry: tuple, key: PRNGKeyArray) -> tuple[tuple, tuple]:
@@ -157,16 +158,16 @@ def rollout(
 
 
 def advantages(args: Args, steps: Transition) -> Float[Array, "time envs agents"]:
-    """Generalised advantage estimation (Schulman et al. 2016). The value after a termination is 0;
-    where an episode is truncated, the value of its final observation is used.
+    """Generalised advantage estimation (Schulman et al. 2016). The value after a termination is 0.
+    The value after a truncation is the value of the final observation.
     """
 
-    def step(trace: Array, now: Transition) -> tuple[Array, Array]:
+    def step(advantage: Array, now: Transition) -> tuple[Array, Array]:
         next_value = jnp.where(now.terminated, 0.0, now.next_value)
         error = now.reward + args.gamma * next_value - now.value
-        trace = jnp.where(now.done | now.terminated, 0.0, trace)
-        trace = error + args.gamma * args.gae_lambda * trace
-        return trace, trace
+        advantage = jnp.where(now.done | now.terminated, 0.0, advantage)  # of the next step
+        advantage = error + args.gamma * args.gae_lambda * advantage
+        return advantage, advantage
 
     return jax.lax.scan(step, jnp.zeros_like(steps.value[0]), steps, reverse=True)[1]
 
@@ -174,7 +175,7 @@ def advantages(args: Args, steps: Transition) -> Float[Array, "time envs agents"
 def loss(
     policy: ActorCritic, args: Args, batch: tuple[Transition, Float[Array, " batch"]]
 ) -> Float[Array, ""]:
-    """The clipped loss of PPO, the squared error of the critic and the entropy bonus."""
+    """The clipped loss of PPO, plus the squared error of the critic, minus the entropy bonus."""
     steps, advantage = batch
     logits, value = jax.vmap(policy)(steps.observation)
     value_loss = 0.5 * jnp.mean(jnp.square(value - (advantage + steps.value)))
@@ -201,20 +202,20 @@ def update(settings: tuple[Args, Vectorize], state: TrainState) -> tuple[TrainSt
     data = (steps, advantages(args, steps))  # leading axes: time, envs, agents
     data = jax.tree.map(lambda x: x.reshape(-1, *x.shape[3:]), data)
     optimiser = make_optimiser(args)
-    policy, functions = eqx.partition(state.policy, eqx.is_array)
+    parameters, static = eqx.partition(state.policy, eqx.is_array)
 
     def learn(carry: tuple, rows: Int[Array, " minibatch"]) -> tuple[tuple, None]:
-        policy, opt_state = carry
+        parameters, opt_state = carry
         batch = jax.tree.map(lambda x: x[rows], data)
-        gradient = jax.grad(lambda x: loss(eqx.combine(x, functions), args, batch))(policy)
+        gradient = jax.grad(lambda x: loss(eqx.combine(x, static), args, batch))(parameters)
         change, opt_state = optimiser.update(gradient, opt_state)
-        return (eqx.apply_updates(policy, change), opt_state), None
+        return (eqx.apply_updates(parameters, change), opt_state), None
 
     key, *keys = jax.random.split(state.key, args.num_epochs + 1)
     shuffled = jnp.stack([jax.random.permutation(key, len(data[1])) for key in keys])
     rows = shuffled.reshape(args.num_epochs * args.num_minibatches, -1)
-    (policy, opt_state), _ = jax.lax.scan(learn, (policy, state.opt_state), rows)
-    policy = eqx.combine(policy, functions)
+    (parameters, opt_state), _ = jax.lax.scan(learn, (parameters, state.opt_state), rows)
+    policy = eqx.combine(parameters, static)
     return TrainState(policy, opt_state, state.env_state, state.observation, key), ends
 
 
@@ -233,17 +234,16 @@ def train(args: Args) -> tuple[ActorCritic, float]:
     """Trains a policy, and returns it with the mean unshaped return of the latest episodes."""
     env = make_env(args)
     state = init(args, env, jax.random.key(args.seed))
-    steps_per_update, earned = args.num_envs * args.rollout_length, float("nan")
+    steps_per_update, mean_return = args.num_envs * args.rollout_length, float("nan")
     for i in range(args.num_updates):
         begin = time.perf_counter()
         state, ends = update((args, env), state)
         if ends["episode_done"].any():
-            earned = float(ends["episode_return"][ends["episode_done"]].mean())
+            mean_return = float(ends["episode_return"][ends["episode_done"]].mean())
         speed = steps_per_update / (time.perf_counter() - begin)
-        print(
-            f"{(i + 1) * steps_per_update:>11,} steps {speed:>9,.0f} steps/s  return {earned:6.1f}"
-        )
-    return state.policy, earned
+        steps = f"{(i + 1) * steps_per_update:>11,} steps {speed:>9,.0f} steps/s"
+        print(f"{steps}  return {mean_return:6.1f}")
+    return state.policy, mean_return
 
 
 if __name__ == "__main__":

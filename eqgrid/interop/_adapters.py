@@ -22,6 +22,7 @@ _ADAPTERS = {
     "to_parquet": "._parquet",
     "to_pettingzoo": "._pettingzoo",
 }
+"""The module of each adapter."""
 
 _NEEDED = {
     "._brax": ("brax",),
@@ -33,6 +34,7 @@ _NEEDED = {
     "._parquet": ("pyarrow",),
     "._pettingzoo": ("pettingzoo", "gymnasium"),
 }
+"""The libraries that each module imports."""
 
 _EXTRAS = {
     "brax": "brax",
@@ -41,7 +43,7 @@ _EXTRAS = {
     "jumanji": "jumanji",
     "pyarrow": "trajectories",
 }
-"""The pip extra that installs each library; `interop` for libraries that are not listed."""
+"""The pip extra that installs a library. For all other libraries, the extra is `interop`."""
 
 TESTED = {
     "brax": ((0, 14), (0, 14)),
@@ -53,29 +55,29 @@ TESTED = {
     "pettingzoo": ((1, 25), (1, 27)),
     "pyarrow": ((18, 0), (26, 0)),
 }
-"""The oldest and the newest version of each library that the tests have been run with."""
+"""The oldest and the newest tested version of each library."""
 
 
 def __getattr__(name: str) -> object:
-    """Imports an adapter, and with it its library, when it is first used. It warns if the
-    version of the library is outside the range of tested versions.
+    """Imports an adapter and its library on first use, and warns if the version of the library is
+    outside the range of tested versions.
 
-    **Raises:** `ImportError` when a library that it needs is not installed.
+    **Raises:** `ImportError` when the library is not installed.
     """
     if name not in _ADAPTERS:
         raise AttributeError(f"module {__package__!r} has no attribute {name!r}")
     for library in _NEEDED[_ADAPTERS[name]]:
         try:
-            found = importlib.metadata.version(library)
+            installed = importlib.metadata.version(library)
         except importlib.metadata.PackageNotFoundError as error:
             extra = _EXTRAS.get(library, "interop")
             raise missing_library(f"{name} needs {library}", extra) from error
         oldest, newest = TESTED[library]
-        numbers = tuple(int(number) for number in re.findall(r"\d+", found)[:2])
+        numbers = tuple(int(number) for number in re.findall(r"\d+", installed)[:2])
         if not oldest <= numbers <= newest:
             warnings.warn(
-                f"{library} {found} is installed, but eqgrid was tested with {_dotted(oldest)} to "
-                f"{_dotted(newest)}.",
+                f"{library} {installed} is installed, but eqgrid was tested with "
+                f"{_dotted(oldest)} to {_dotted(newest)}.",
                 stacklevel=2,
             )
     return getattr(importlib.import_module(_ADAPTERS[name], __package__), name)

@@ -12,17 +12,18 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box
 from ..typing import PyTree
-from ._foreign import as_it_is, as_it_was_written, strongly_typed
+from ._foreign import identity, implicit_promotion, strongly_typed
 
 Observe: TypeAlias = Callable[[PyTree], PyTree]
 """A function from an observation of Brax to the observation of the agent."""
 
 _WRONG_WRAPPERS = ("AutoReset", "Vmap", "DomainRandomization")
+"""Parts of names of wrappers that reset or batch environments, which eqgrid does itself."""
 
 
 @runtime_checkable
 class BraxEnv(Protocol):
-    """The interface that Brax and MuJoCo Playground share."""
+    """The interface of environments that Brax and MuJoCo Playground share."""
 
     def reset(self, rng: Array) -> PyTree: ...
 
@@ -34,10 +35,10 @@ class BraxEnv(Protocol):
 
 @final
 class FromBrax(AbstractEnv):
-    """A Brax environment as an `AbstractEnv` with one agent, with Brax's state: `from_brax`."""
+    """A Brax environment as an `AbstractEnv`, made by `from_brax`. Its state is Brax's state."""
 
     env: BraxEnv = eqx.field(static=True)
-    seen: Observe = eqx.field(static=True)
+    seen: Observe = eqx.field(static=True)  # the argument `observe` of `from_brax`
     action_space: AbstractSpace
     num_agents: int = eqx.field(static=True, default=1)
 
@@ -47,29 +48,19 @@ class FromBrax(AbstractEnv):
             name = type(inner).__name__
             if any(wrong in name for wrong in _WRONG_WRAPPERS):
                 raise ValueError(
-                    "from_brax(env) needs one environment, whose episodes end: leave out its "
-                    f"{name} (brax.envs.get_environment has none), and use "
+                    "from_brax(env) needs a single environment that does not reset itself: leave "
+                    f"out its {name} (brax.envs.get_environment adds none), and use "
                     "Vectorize(AutoReset(env), num_envs)."
                 )
             inner = vars(inner).get("env")
         self.env, self.num_agents = env, 1
         self.action_space = Box(-1.0, 1.0, (env.action_size,))
-        with as_it_was_written():
+        with implicit_promotion():
             first = jax.eval_shape(env.reset, jax.random.PRNGKey(0))
-        if observe is None:
-            observe = as_it_is
-            if hasattr(first.obs, "keys"):
-                if "state" not in first.obs:
-                    raise ValueError(
-                        f"The observation of {type(env).__name__} is a dict of "
-                        f"{', '.join(first.obs)}: choose what the agent observes with "
-                        "from_brax(env, observe=lambda observation: ...)."
-                    )
-                observe = operator.itemgetter("state")
-        self.seen = observe
+        self.seen = _default_observe(env, first.obs) if observe is None else observe
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
-        with as_it_was_written():
+        with implicit_promotion():
             state = self.env.reset(jax.random.key_data(key))
         state = strongly_typed(state)
         return self.observe(state), state
@@ -77,15 +68,14 @@ class FromBrax(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, PyTree]:
-        """Steps the environment. `truncated` is true where Brax's `EpisodeWrapper` cut the episode,
-        according to `info["truncation"]`.
+        """Steps the environment. Brax's `EpisodeWrapper` reports truncation in
+        `info["truncation"]`.
 
-        The key is not used: in Brax, randomness comes from the state.
+        The key is not used, because Brax keeps its own key in the state.
         """
-        # Wrappers of Brax write into the dicts of a state, so they get copies.
-        own = jax.tree.map(lambda x: x, state)
-        with as_it_was_written():
-            state = self.env.step(own, action[0])
+        copy = jax.tree.map(lambda x: x, state)  # wrappers of Brax write into the dicts of a state
+        with implicit_promotion():
+            state = self.env.step(copy, action[0])
         state = strongly_typed(state)
         truncated = jnp.asarray(state.info.get("truncation", False), bool)
         terminated = state.done.astype(bool) & ~truncated
@@ -96,25 +86,25 @@ class FromBrax(AbstractEnv):
         return timestep, state
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        with as_it_was_written():
-            seen = self.seen(state.obs)
-        return jax.tree.map(lambda x: x[None], seen)
+        with implicit_promotion():
+            observation = self.seen(state.obs)
+        return jax.tree.map(lambda x: x[None], observation)
 
 
 def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
     """Converts an environment of Brax or MuJoCo Playground to an `AbstractEnv`.
 
-    It has one agent, and actions between -1 and 1. The metrics of Brax become entries of `info`. A
-    plain Brax environment has no time limit, and ends at most where the body falls: wrap it in
-    `TimeLimit`, or pass it with Brax's `EpisodeWrapper`.
+    The environment has one agent, and actions between -1 and 1. The metrics of Brax become entries
+    of `info`. Plain Brax environments have no time limit: wrap the result in `TimeLimit`, or pass
+    an environment in Brax's `EpisodeWrapper`.
 
     **Arguments:**
 
     - `env`: a single environment, such as `brax.envs.get_environment("ant")` or
         `mujoco_playground.registry.load("CartpoleBalance")`.
-    - `observe`: a function from an observation of Brax to the observation of the agent: one array,
-        or a PyTree of arrays. By default it is the whole observation, or the entry `"state"` of a
-        dict.
+    - `observe`: a function from an observation of Brax to the observation of the agent, which is
+        one array or a PyTree of arrays. By default, the agent gets the whole observation, or the
+        entry `"state"` of a dict.
 
     **Raises:** `ValueError` for a batch of environments, for an environment that resets itself, or
     when the observation is a dict without an entry `"state"`.
@@ -127,3 +117,15 @@ def from_brax(env: BraxEnv, *, observe: Observe | None = None) -> FromBrax:
         ```
     """
     return FromBrax(env, observe)
+
+
+def _default_observe(env: BraxEnv, observation: PyTree) -> Observe:
+    """**Raises:** `ValueError` when the observation is a dict without an entry `"state"`."""
+    if not hasattr(observation, "keys"):
+        return identity
+    if "state" not in observation:
+        raise ValueError(
+            f"The observation of {type(env).__name__} is a dict of {', '.join(observation)}: "
+            "choose what the agent observes with from_brax(env, observe=lambda observation: ...)."
+        )
+    return operator.itemgetter("state")

@@ -1,5 +1,5 @@
-"""Spaces, actions, and stepping of an episode from Python, for the adapters to PettingZoo and
-Gymnasium, which share their spaces.
+"""What the adapters to PettingZoo and Gymnasium share: spaces, actions, rendering, and an `Episode`
+that Python code steps.
 """
 
 import functools
@@ -18,7 +18,7 @@ from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_stat
 from .._spaces import Box, Discrete, MultiDiscrete
 from ..typing import PyTree
 from ..wrappers import TimeLimit
-from ._foreign import check_episodes
+from ._foreign import check_episodes, observation_spec
 from ._window import Window
 
 Space: TypeAlias = gymnasium.spaces.Space[Any]
@@ -28,7 +28,7 @@ Action: TypeAlias = Any
 """An action, as `Space.sample` returns it."""
 
 Info: TypeAlias = dict[str, Any]
-"""The info, or the options, of Gymnasium."""
+"""The info of a step, or the options of a reset."""
 
 
 def action_space(env: AbstractEnv) -> Space:
@@ -51,43 +51,36 @@ def action_space(env: AbstractEnv) -> Space:
 
 
 def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
-    """The Gymnasium observation space of one agent. Integers are bounded by their dtype, booleans
-    by 0 and 1; floats are unbounded.
+    """The Gymnasium observation space of one agent, with the bounds of `observation_spec`.
 
     **Raises:** `ValueError` when an observation is not one array of a NumPy dtype.
     """
-    shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    bounds: dict[str, tuple[float, float]] = {"b": (0, 1), "f": (-np.inf, np.inf)}
-    if not isinstance(shown, jax.ShapeDtypeStruct) or np.dtype(shown.dtype).kind not in "biuf":
-        what = getattr(shown, "dtype", type(shown).__name__)
+    spec = observation_spec(env, "another library")
+    if spec.dtype.kind not in "biuf":
         raise ValueError(
-            f"The observation is of {what}, but must be one array of a NumPy dtype for another "
+            f"The observation is of {spec.dtype}, but must be of a NumPy dtype for another "
             "library: choose such an observation when you build the environment."
         )
-    shape, dtype = shown.shape[1:], np.dtype(shown.dtype)
-    if dtype.kind in "iu":
-        bounds[dtype.kind] = (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    low, high = bounds[dtype.kind]
-    return gymnasium.spaces.Box(low, high, shape, dtype.type)
+    return gymnasium.spaces.Box(spec.low, spec.high, spec.shape, spec.dtype.type)
 
 
-def read_action(space: Space, action: Action, who: str) -> Shaped[np.ndarray, "..."]:
+def read_action(space: Space, action: Action, agent: str) -> Shaped[np.ndarray, "..."]:
     """Converts an action to an array of the space's dtype.
 
     **Arguments:**
 
     - `space`: the space of the action.
     - `action`: the action.
-    - `who`: the agent, for the error message.
+    - `agent`: the name of the agent, for the error message.
 
-    **Raises:** `ValueError` when it is not in the space.
+    **Raises:** `ValueError` when the action is not in the space.
     """
     try:
         array = np.asarray(action).astype(space.dtype, casting="same_kind")
     except (TypeError, ValueError):
         array = None
     if array is None or not space.contains(array):
-        raise ValueError(f"{who} cannot do {action!r:.60}: give it an action of {space}.")
+        raise ValueError(f"{agent} cannot do {action!r:.60}: give it an action of {space}.")
     return array
 
 
@@ -101,52 +94,58 @@ Arrays: TypeAlias = tuple[Shaped[Array, "..."], ...]
 
 @final
 @dataclass(frozen=True)
-class Form:
-    """The static part of a PyTree: its structure, and its leaves that are not arrays. It is hashed
-    once and passed to compiled functions as a static argument, since flattening all Modules of an
-    environment would take longer than its step.
+class StaticPart:
+    """The static part of a PyTree, which compiled functions take as a static argument. It is
+    computed once for each environment, because flattening the Modules of an environment takes
+    longer than its step.
+
+    - `structure`: the structure of the PyTree.
+    - `leaves`: its leaves, with a placeholder for each array.
+    - `hashed`: the hash of both.
     """
 
     structure: PyTree
-    rest: tuple[object, ...]
+    leaves: tuple[object, ...]
     hashed: int
 
     def __hash__(self) -> int:
         return self.hashed
 
     def join(self, arrays: Sequence[Shaped[Array, "..."]]) -> PyTree:
-        """The PyTree with these arrays as its array leaves."""
-        left = iter(arrays)
-        leaves = [next(left) if leaf is _ARRAY else leaf for leaf in self.rest]
+        """The PyTree with these arrays in place of the placeholders."""
+        remaining = iter(arrays)
+        leaves = [next(remaining) if leaf is _ARRAY else leaf for leaf in self.leaves]
         return jax.tree.unflatten(self.structure, leaves)
 
 
 _ARRAY = object()
+"""The placeholder for an array."""
 
 
-def split(tree: PyTree) -> tuple[Arrays, Form]:
+def split(tree: PyTree) -> tuple[Arrays, StaticPart]:
     """Splits a PyTree into its arrays and its static part."""
     leaves, structure = jax.tree.flatten(tree)
-    rest = tuple(_ARRAY if eqx.is_array(leaf) else leaf for leaf in leaves)
-    return tuple(filter(eqx.is_array, leaves)), Form(structure, rest, hash((structure, rest)))
+    arrays = tuple(filter(eqx.is_array, leaves))
+    leaves = tuple(_ARRAY if eqx.is_array(leaf) else leaf for leaf in leaves)
+    return arrays, StaticPart(structure, leaves, hash((structure, leaves)))
 
 
-def _join(parts: tuple[Arrays, Form]) -> PyTree:
-    arrays, form = parts
-    return form.join(arrays)
+def _join(parts: tuple[Arrays, StaticPart]) -> PyTree:
+    arrays, static = parts
+    return static.join(arrays)
 
 
 @functools.cache
 def _first_process() -> int:
-    """The number of the process that called this function first. A process that is forked from it
-    inherits the cached number.
+    """The id of the process that called this function first. Forked processes inherit the cached
+    id, which differs from their own id.
     """
     return os.getpid()
 
 
-def _check_process() -> None:
-    """**Raises:** `RuntimeError` in a forked process. It inherits the locks of JAX's threads but
-    not the threads, and would wait for them forever.
+def _check_not_forked() -> None:
+    """**Raises:** `RuntimeError` in a forked process, where JAX hangs: the process inherits locks
+    of JAX's threads, but not the threads that would release them.
     """
     if os.getpid() != _first_process():
         raise RuntimeError(
@@ -157,21 +156,24 @@ def _check_process() -> None:
 
 @final
 class Episode:
-    """A single or vector environment together with its current state, which Gymnasium and
-    PettingZoo do not pass around. `reset` and `step` are compiled once for all environments with
-    the same static part.
+    """A single or vector environment together with its current state, since environments of
+    Gymnasium and PettingZoo are stateful. All environments with the same static part share the
+    compiled `reset` and `step`.
     """
 
     def __init__(self, env: AbstractEnv | AbstractVectorEnv):
-        _first_process()  # remembers this process
+        _first_process()  # caches the id of this process
         self._env = split(env)
-        self._running: tuple[Arrays, Form] | None = None
+        self._running: tuple[Arrays, StaticPart] | None = None  # the key and the state
 
     def __getstate__(self) -> tuple[PyTree, PyTree]:
-        """Whole PyTrees for pickles and copies, since a tree structure cannot be pickled."""
+        """Joins both parts of each PyTree for pickles and copies, since the structure in a static
+        part cannot be pickled.
+        """
         return _join(self._env), None if self._running is None else _join(self._running)
 
     def __setstate__(self, trees: tuple[PyTree, PyTree]) -> None:
+        """Splits the PyTrees that `__getstate__` has joined."""
         env, running = trees
         self._env, self._running = split(env), None if running is None else split(running)
 
@@ -180,13 +182,13 @@ class Episode:
 
         **Arguments:**
 
-        - `random`: the generator from which the seed of the episode is drawn.
+        - `random`: the generator that samples the seed of the episode.
 
-        **Raises:** `RuntimeError` in a process that was forked from one with environments.
+        **Raises:** `RuntimeError` in a forked process, if its parent process has environments.
         """
-        _check_process()
-        number = random.integers(2**32, dtype=np.uint32)
-        observation, running = _reset(*self._env, number)
+        _check_not_forked()
+        seed = random.integers(2**32, dtype=np.uint32)
+        observation, running = _reset(*self._env, seed)
         self._running = split(running)
         return to_numpy(observation)
 
@@ -197,9 +199,10 @@ class Episode:
         """
         if self._running is None:
             raise gymnasium.error.ResetNeeded("No episode has begun yet: call reset() first.")
-        _check_process()
+        _check_not_forked()
         timestep, arrays = _step(*self._env, *self._running, action)
-        self._running = arrays, self._running[1]
+        _, static = self._running
+        self._running = arrays, static  # a step changes only arrays
         return timestep
 
     @property
@@ -209,34 +212,42 @@ class Episode:
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset.
         """
         if self._running is None:
-            raise gymnasium.error.ResetNeeded("There is nothing to draw yet: call reset() first.")
+            raise gymnasium.error.ResetNeeded("There is no state yet: call reset() first.")
         _, state = _join(self._running)
         return unwrap_state(state)
 
 
 @eqx.filter_jit
-def _reset(arrays: Arrays, form: Form, number: ArrayLike) -> tuple[Shaped[Array, "..."], PyTree]:
-    key, reset_key = jax.random.split(jax.random.key(number))
-    observation, state = form.join(arrays).reset(reset_key)
+def _reset(
+    env_arrays: Arrays, env_static: StaticPart, seed: ArrayLike
+) -> tuple[Shaped[Array, "..."], PyTree]:
+    key, reset_key = jax.random.split(jax.random.key(seed))
+    observation, state = env_static.join(env_arrays).reset(reset_key)
     return observation, (key, state)
 
 
-# Faster than `eqx.filter_jit`, which is not needed: everything that is not an array is in the
-# forms.
+# `jax.jit` is faster than `eqx.filter_jit`, and suffices since arrays and static parts are already
+# separate arguments.
 @functools.partial(jax.jit, static_argnums=(1, 3))
 def _step(
-    arrays: Arrays, form: Form, running: Arrays, running_form: Form, action: ArrayLike
+    env_arrays: Arrays,
+    env_static: StaticPart,
+    running_arrays: Arrays,
+    running_static: StaticPart,
+    action: ArrayLike,
 ) -> tuple[TimeStep, Arrays]:
-    key, state = running_form.join(running)
+    key, state = running_static.join(running_arrays)
     key, step_key = jax.random.split(key)
-    timestep, state = form.join(arrays).step(step_key, state, action)
+    timestep, state = env_static.join(env_arrays).step(step_key, state, action)
     return timestep, split((key, state))[0]
 
 
 def read_timestep(
     timestep: TimeStep,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
-    """Observation, reward, terminated, truncated and info, as NumPy arrays."""
+    """Converts a time step to a tuple of NumPy arrays in the order of Gymnasium: observation,
+    reward, terminated, truncated and info.
+    """
     return to_numpy(
         (
             timestep.observation,
@@ -270,7 +281,7 @@ class Screen:
         if mode is not None and mode not in self.modes:
             known = " or ".join(map(repr, [*self.modes, None]))
             raise ValueError(f"{self._name} does not support render_mode {mode!r}: choose {known}.")
-        # MJX environments define the duration of a step; videos of grids play at the same speed.
+        # MJX environments define the duration of a step; grid worlds play at 8 steps per second.
         self.frames_per_second = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
 
     @property
@@ -279,13 +290,13 @@ class Screen:
         return {"render_modes": self.modes, "render_fps": self.frames_per_second}
 
     def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """Draws a state: returns the picture, or shows it in a window and returns `None`. The
-        height and the width of the picture are even.
+        """Draws a state. Mode `rgb_array` returns the picture, with an even height and width. Mode
+        `human` shows it in a window, and returns `None`.
         """
         if self.mode is None or self._render is None:
             raise ValueError("There is no render_mode: pass render_mode='rgb_array'.")
         picture = self._render(state)
-        # H.264, in which videos are encoded, needs an even height and width.
+        # Video encoders such as H.264 need an even height and width.
         height, width = picture.shape[:2]
         picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
         if self.mode == "rgb_array":
@@ -308,10 +319,10 @@ def prepare(env: object, usage: str, max_cycles: int | None) -> AbstractEnv:
     **Arguments:**
 
     - `env`: the argument of the adapter.
-    - `usage`: how the adapter is called, such as `"to_gymnasium(env)"`, for the message.
+    - `usage`: the call of the adapter, such as `"to_gymnasium(env)"`, for the error message.
     - `max_cycles`: the number of steps after which an episode is truncated, or `None`.
 
-    **Returns:** `env`, in a `TimeLimit` if `max_cycles` is given.
+    **Returns:** `env`, wrapped in `TimeLimit` if `max_cycles` is given.
 
     **Raises:** as `check_episodes`.
     """

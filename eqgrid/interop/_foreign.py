@@ -1,4 +1,4 @@
-"""Helpers for the adapters to libraries that are written in JAX."""
+"""What the adapters share: dtypes and keys of other libraries, and descriptions of environments."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ from ..wrappers import REPLACED, TAKEN, AbstractAutoReset, check_single_env, con
 
 
 @contextlib.contextmanager
-def as_it_was_written() -> Iterator[None]:
+def implicit_promotion() -> Iterator[None]:
     """Allows implicit promotion of dtypes and ranks, which other libraries rely on, even if the
     user has forbidden it.
     """
@@ -33,39 +33,41 @@ def as_it_was_written() -> Iterator[None]:
         yield
 
 
-def as_it_is(x: PyTree) -> PyTree:
-    """The observation itself, for adapters that show the observation of the other library."""
+def identity(x: PyTree) -> PyTree:
+    """The default `observe`, which does not change the observation of the other library."""
     return x
 
 
-def strongly_typed(world: PyTree) -> PyTree:
-    """The same arrays without weak types, so that the dtypes of a state never change."""
+def strongly_typed(tree: PyTree) -> PyTree:
+    """The same arrays without weak types, since `jax.lax.scan` needs a state whose types are the
+    same before and after a step.
+    """
 
     def strong(x: PyTree) -> Array:
         if eqx.is_array(x) and _is_key(x):
             return x
         array = jnp.asarray(x)
-        return jnp.asarray(array, array.dtype)
+        return jnp.asarray(array, array.dtype)  # an explicit dtype removes the weak type
 
-    return jax.tree.map(strong, world)
+    return jax.tree.map(strong, tree)
 
 
 def _is_key(x: Array) -> bool:
     return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
-def typed(key: PRNGKeyArray) -> PRNGKeyArray:
-    """A typed key, also from the raw keys of `jax.random.PRNGKey` that other libraries use."""
+def typed_key(key: PRNGKeyArray) -> PRNGKeyArray:
+    """Converts a raw key of `jax.random.PRNGKey`, which other libraries use, to a typed key."""
     return key if _is_key(key) else jax.random.wrap_key_data(key)
 
 
 def check_episodes(env: object, usage: str) -> AbstractEnv:
-    """Checks that an adapter is given a single environment whose episodes end.
+    """Checks that the argument of an adapter is a single environment whose episodes end.
 
     **Arguments:**
 
     - `env`: the argument of the adapter.
-    - `usage`: how the adapter is called, such as `"to_gymnax(env)"`, for the message.
+    - `usage`: the call of the adapter, such as `"to_gymnax(env)"`, for the error message.
 
     **Returns:** `env`.
 
@@ -81,17 +83,21 @@ def check_episodes(env: object, usage: str) -> AbstractEnv:
 
 
 @final
-class EarnedState(AbstractWrapperState):
-    """The agents that have not terminated, and the inner state."""
+class MaskRewardsState(AbstractWrapperState):
+    """The state of `MaskRewards`.
+
+    - `env_state`: the state of the wrapped environment.
+    - `active`: which agents have not terminated; all agents when an episode starts.
+    """
 
     env_state: PyTree
     active: Bool[Array, " agents"]
 
 
 @final
-class Earned(AbstractWrapper):
-    """Sets the reward of agents that have terminated to 0. Other libraries sum all rewards of an
-    episode, while in eqgrid rewards after termination do not count (see `TimeStep`).
+class MaskRewards(AbstractWrapper):
+    """Sets the rewards of agents that have terminated to 0. In eqgrid, rewards after termination do
+    not count (see `TimeStep`), but other libraries sum all rewards of an episode.
 
     **Arguments:**
 
@@ -103,34 +109,36 @@ class Earned(AbstractWrapper):
     def __init__(self, env: AbstractEnv):
         self.env = env
 
-    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], EarnedState]:
+    def reset(
+        self, key: PRNGKeyArray
+    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], MaskRewardsState]:
         observation, env_state = self.env.reset(key)
-        return observation, EarnedState(env_state, jnp.ones(self.num_agents, bool))
+        return observation, MaskRewardsState(env_state, jnp.ones(self.num_agents, bool))
 
     def step(
-        self, key: PRNGKeyArray, state: EarnedState, action: Shaped[Array, "agents ..."]
-    ) -> tuple[TimeStep, EarnedState]:
+        self, key: PRNGKeyArray, state: MaskRewardsState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, MaskRewardsState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
         timestep = dataclasses.replace(timestep, reward=timestep.earned(state.active))
-        return timestep, EarnedState(env_state, timestep.acts_next)
+        return timestep, MaskRewardsState(env_state, timestep.acts_next)
 
-    def observe(self, state: EarnedState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def observe(self, state: MaskRewardsState) -> PyTree[Shaped[Array, "agents ..."]]:
         return self.env.observe(state.env_state)
 
 
-def paid_until_over(env: AbstractEnv) -> AbstractEnv:
-    """`env` with `Earned` around it if it has several agents. A single agent terminates only
-    with its episode, so it needs none.
+def mask_rewards(env: AbstractEnv) -> AbstractEnv:
+    """Wraps an environment in `MaskRewards` if it has several agents. A single agent terminates
+    only with its episode, so it gets no reward after its termination.
     """
-    return Earned(env) if env.num_agents > 1 else env
+    return MaskRewards(env) if env.num_agents > 1 else env
 
 
-class Sight(NamedTuple):
+class ObservationSpec(NamedTuple):
     """The observation of one agent.
 
     - `shape`, `dtype`: the shape and dtype of the array.
-    - `low`, `high`: the bounds of its values: the range of the dtype for integers and booleans,
-        infinite for floats.
+    - `low`, `high`: the bounds of the values. They are the range of the dtype for integers and
+        booleans, and infinite for floats.
     """
 
     shape: tuple[int, ...]
@@ -139,47 +147,50 @@ class Sight(NamedTuple):
     high: float
 
 
-def sight(env: AbstractEnv, library: str, *, masks: bool = False) -> Sight:
+def observation_spec(env: AbstractEnv, library: str, *, masks: bool = False) -> ObservationSpec:
     """The shape, dtype and bounds of the observation of one agent.
 
     **Arguments:**
 
     - `env`: a single environment.
     - `library`: the name of the other library, for the error message.
-    - `masks`: whether to ignore the mask of a `Masked` observation, which is passed on separately.
+    - `masks`: whether to describe only the array of a `Masked` observation, without its mask.
 
     **Raises:** `ValueError` when an observation is not one array of numbers.
     """
-    seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    seen = split_mask(seen)[0] if masks else seen
-    if not isinstance(seen, jax.ShapeDtypeStruct):
+    observation, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    observation = split_mask(observation)[0] if masks else observation
+    if not isinstance(observation, jax.ShapeDtypeStruct):
+        kind = type(observation).__name__
         raise ValueError(
-            f"The observation is a {type(seen).__name__}, but must be one array for {library}: "
-            "choose such an observation when you build the environment."
+            f"The observation is of {kind}, but must be one array for {library}: choose such an "
+            "observation when you build the environment."
         )
-    dtype, low, high = np.dtype(seen.dtype), -np.inf, np.inf
+    dtype, low, high = np.dtype(observation.dtype), -np.inf, np.inf
     if dtype.kind in "iu":
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     if dtype.kind == "b":
         low, high = 0, 1
-    return Sight(seen.shape[1:], dtype, low, high)
+    return ObservationSpec(observation.shape[1:], dtype, low, high)
 
 
 def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:
     """The names of the entries of `info` that have a row for each agent.
 
-    They are declared, by the argument of an adapter or by a property `by_agent` of the innermost
-    environment, since shapes are ambiguous: a number for each of two rooms has the same shape as a
-    number for each of two agents.
+    Users declare these names, because shapes are ambiguous: a number for each of two rooms has the
+    same shape as a number for each of two agents. They are the argument `by_agent` of an adapter,
+    and the property `by_agent` of the innermost environment, as in `AbstractMjxEnv`.
 
     **Arguments:**
 
     - `env`: a single environment.
-    - `by_agent`: the names of such entries, in addition to the entries of eqgrid.
+    - `by_agent`: the names in the argument of the adapter.
 
-    **Returns:** all such names, also of the sums over an episode that `LogEpisodes` writes.
+    **Returns:** these names, the names of eqgrid's own entries, and `episode_NAME` for each of
+    them, since `LogEpisodes` adds sums over an episode.
 
-    **Raises:** `ValueError` when `info` has no entry of a name, or that entry has another shape.
+    **Raises:** `ValueError` when `info` has no entry of a name, or the entry has another number of
+    rows.
     """
     shapes = eqx.filter_eval_shape(first_timestep, env, jax.random.key(0)) if by_agent else None
     info = {} if shapes is None else shapes.info
@@ -190,25 +201,27 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
                 f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
                 f"has this name: the entries with {env.num_agents} rows are {known}."
             )
-    own: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())  # as of an `MjxEnv`
-    named = {"shaped_reward", "events", REPLACED, TAKEN, *own, *by_agent}
-    return frozenset({*named, "episode_return", *(f"episode_{name}" for name in named)})
+    declared: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())
+    names = {"shaped_reward", "events", REPLACED, TAKEN, *declared, *by_agent}
+    return frozenset({*names, "episode_return", *(f"episode_{name}" for name in names)})
 
 
 def common_space(
     spaces: Sequence[AbstractSpace], name: str, pad: bool
 ) -> tuple[AbstractSpace, Bool[Array, "agents actions"] | None]:
-    """The action space that all agents of an environment of another library share.
+    """Finds one action space for all agents of an environment of another library.
 
     **Arguments:**
 
     - `spaces`: the action space of each agent.
-    - `name`: the name of the environment.
-    - `pad`: whether different numbers of actions, or of numbers in an action, are padded.
+    - `name`: the name of the environment, for error messages.
+    - `pad`: whether smaller spaces are padded to the largest one: more actions for `Discrete`
+        spaces, longer vectors for boxes.
 
-    **Returns:** the action space, and which of its actions each agent has, if they differ in it.
+    **Returns:** the action space, and a mask of the actions of each agent. The mask is `None`
+    unless agents have different numbers of discrete actions.
 
-    **Raises:** `ValueError` when the spaces differ, and cannot or must not be padded.
+    **Raises:** `ValueError` when the spaces differ, and `pad` is false or they cannot be padded.
     """
     if all(bool(eqx.tree_equal(spaces[0], other)) for other in spaces[1:]):
         return spaces[0], None
@@ -219,12 +232,13 @@ def common_space(
         )
     counts = [space.n for space in spaces if isinstance(space, Discrete)]
     if len(counts) == len(spaces):
-        has = np.arange(max(counts))[None] < np.asarray(counts)[:, None]
-        return Discrete(max(counts)), jnp.asarray(has)
-    longest = max(spaces, key=_length)
+        mask = np.arange(max(counts))[None] < np.asarray(counts)[:, None]
+        return Discrete(max(counts)), jnp.asarray(mask)
+    longest = max(spaces, key=_vector_length)
+    # A shorter vector must have the bounds of the first numbers of the longest vector.
     fits = isinstance(longest, Box) and all(
         isinstance(space, Box)
-        and _length(space) > 0
+        and _vector_length(space) > 0
         and np.array_equal(space.low, longest.low[: len(space.low)])
         and np.array_equal(space.high, longest.high[: len(space.high)])
         for space in spaces
@@ -237,38 +251,37 @@ def common_space(
     return longest, None
 
 
-def _length(space: AbstractSpace) -> int:
-    """The number of numbers in an action; 0 if it is not a vector."""
+def _vector_length(space: AbstractSpace) -> int:
+    """The length of an action that is a vector of floats; 0 for any other action."""
     return space.shape[0] if isinstance(space, Box) and len(space.shape) == 1 else 0
 
 
 def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """Converts an action in the padded space to the agent's own action space.
+    """Converts an action in the padded space to the agent's own action space. It drops the last
+    numbers of a vector that is too long. A discrete action that is too large becomes the largest
+    action of the agent's own space.
 
     **Arguments:**
 
     - `space`: the agent's own action space.
     - `action`: an action in the space that `common_space` returned.
-
-    **Returns:** the first numbers of a vector. For a `Discrete` space, it is the same action, or
-    the last action of the space if the space does not contain this action.
     """
     if isinstance(space, Discrete):
         return jnp.minimum(action, space.n - 1)
-    return action[: _length(space)] if _length(space) else action
+    return action[: _vector_length(space)] if _vector_length(space) else action
 
 
-def check_rows(rows: Sequence[PyTree], name: str, remedy: str, pad: bool) -> None:
+def check_stackable(rows: Sequence[PyTree], name: str, remedy: str, pad: bool) -> None:
     """Checks that the observations of all agents can be stacked in one array.
 
     **Arguments:**
 
     - `rows`: the shape and dtype of the observation of each agent.
-    - `name`: the name of the environment.
-    - `remedy`: the advice for agents that observe more than one array.
+    - `name`: the name of the environment, for error messages.
+    - `remedy`: the advice in the error message when an agent observes more than one array.
     - `pad`: whether vectors will be padded to the length of the longest.
 
-    **Raises:** `ValueError` when they cannot be stacked.
+    **Raises:** `ValueError` when the observations cannot be stacked.
     """
     if not all(isinstance(row, jax.ShapeDtypeStruct) for row in rows):
         raise ValueError(f"The agents of {name} observe more than one array each: {remedy}.")
@@ -276,8 +289,8 @@ def check_rows(rows: Sequence[PyTree], name: str, remedy: str, pad: bool) -> Non
         raise ValueError(f"The agents of {name} have observations of different dtypes.")
     if len({row.shape for row in rows}) > 1 and not pad:
         raise ValueError(
-            f"The agents of {name} see {', '.join(str(row.shape) for row in rows)}: set "
-            "pad=True to pad them with zeros."
+            f"The agents of {name} see {', '.join(str(row.shape) for row in rows)}: set pad=True "
+            "to pad them with zeros."
         )
     if pad and any(len(row.shape) != 1 for row in rows):
         raise ValueError(
@@ -286,7 +299,7 @@ def check_rows(rows: Sequence[PyTree], name: str, remedy: str, pad: bool) -> Non
 
 
 def stack(rows: Sequence[Shaped[Array, "..."]], pad: bool) -> Shaped[Array, "agents ..."]:
-    """Stacks the observations of all agents; with `pad`, shorter vectors are padded with zeros."""
+    """Stacks the observations of all agents. With `pad`, shorter vectors are padded with zeros."""
     if pad:
         longest = max(row.shape[0] for row in rows)
         rows = [jnp.pad(row, (0, longest - row.shape[0])) for row in rows]

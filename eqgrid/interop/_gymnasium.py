@@ -37,12 +37,13 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
 
     def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
-        self._rows = entries_by_agent(world, by_agent)
+        self._per_agent = entries_by_agent(world, by_agent)
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
-        # Gymnasium uses the spec to build the environment again, as in its checks. With a function
-        # as its entry point, `spec.to_json()` raises a readable error: a world is not JSON.
+        # Gymnasium builds the environment again from its spec, for example in its checks. A world
+        # cannot become JSON. With a function as the entry point, `spec.to_json()` raises an error
+        # that says so.
         name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
         arguments = {"env": world, "by_agent": by_agent}
         self.spec = EnvSpec(name, entry_point=to_gymnasium, kwargs=arguments)  # pyright: ignore[reportArgumentType]
@@ -69,20 +70,20 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         """Advances by one action.
 
         **Returns:** observation, reward, terminated, truncated and info. Entries of `TimeStep.info`
-        that have a row for each agent are given without that axis.
+        with a row for each agent lose this axis.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action outside the action space.
         """
         if self._over:
-            raise gymnasium.error.ResetNeeded("No episode is being played: call reset() first.")
+            raise gymnasium.error.ResetNeeded("No episode is running: call reset() first.")
         timestep = self._episode.step(read_action(self.action_space, action, "The agent")[None])
         observation, reward, terminated, truncated, info = read_timestep(timestep)
-        over, cut = bool(terminated[0]), bool(truncated)
-        self._over = over or cut
+        terminated, truncated = bool(terminated[0]), bool(truncated)
+        self._over = terminated or truncated
         self._show()
-        info = {name: x[0] if name in self._rows else x for name, x in info.items()}
-        return observation[0], float(reward[0]), over, cut, info
+        info = {name: x[0] if name in self._per_agent else x for name, x in info.items()}
+        return observation[0], float(reward[0]), terminated, truncated, info
 
     def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Returns the picture in mode `rgb_array`, or shows it in a window in mode `human`."""
@@ -106,13 +107,13 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
     """
 
     def __init__(self, world: Vectorize, screen: Screen, by_agent: Sequence[str]):
-        one = world.env
-        self._rows = entries_by_agent(one, by_agent)
+        single = world.env
+        self._per_agent = entries_by_agent(single, by_agent)
         self.world, self._episode, self.num_envs = world, Episode(world), world.num_envs
         self._screen, self.render_mode = screen, screen.mode
         self.metadata = screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
-        self.single_action_space = action_space(one)
-        self.single_observation_space = observation_space(one)
+        self.single_action_space = action_space(single)
+        self.single_observation_space = observation_space(single)
         self.action_space = batch_space(self.single_action_space, world.num_envs)
         self.observation_space = batch_space(self.single_observation_space, world.num_envs)
 
@@ -132,12 +133,12 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
         return self._episode.reset(self.np_random)[:, 0], {}
 
     def step(self, actions: Action) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
-        """Advances every environment by one action. Where an episode ends, the next one starts in
-        the same step.
+        """Advances every environment by one action. When an episode ends, the next episode starts
+        in the same step.
 
-        **Returns:** observations, rewards, terminated, truncated and infos. Where an episode ended,
-        the observation is the first one of the next episode, and `infos["final_obs"]` and
-        `infos["final_info"]` belong to the episode that ended, as in Gymnasium's vector
+        **Returns:** observations, rewards, terminated, truncated and infos. When an episode ends,
+        the observation is the first observation of the next episode. `infos["final_obs"]` and
+        `infos["final_info"]` then belong to the episode that ended, as in Gymnasium's vector
         environments.
 
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset; `ValueError` for actions
@@ -147,38 +148,36 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
         timestep = self._episode.step(actions[:, None])
         observation, reward, terminated, truncated, info = read_timestep(timestep)
         ended = terminated[:, 0] | truncated
-        infos = {name: x[:, 0] if name in self._rows else x for name, x in info.items()}
+        info = {name: x[:, 0] if name in self._per_agent else x for name, x in info.items()}
+        infos = _masked(info, ~ended)
         if ended.any():
             final = to_numpy(timestep.final_observation)[:, 0]
-            seen = np.full(len(ended), None, dtype=object)
+            final_obs = np.full(len(ended), None, dtype=object)  # None where no episode ended
             for i in np.flatnonzero(ended):
-                seen[i] = final[i]
-            ends = {"final_obs": seen, "final_info": _masked(infos, ended)}
-            marks = {f"_{name}": ended.copy() for name in ends}
-            infos = _masked(infos, ~ended) | ends | marks
-        else:
-            infos = _masked(infos, ~ended)
+                final_obs[i] = final[i]
+            infos |= {"final_obs": final_obs, "final_info": _masked(info, ended)}
+            infos |= {"_final_obs": ended.copy(), "_final_info": ended.copy()}
         return observation[:, 0], reward[:, 0].astype(float), terminated[:, 0], truncated, infos
 
     def render(self) -> tuple[UInt8[np.ndarray, "rows columns 3"] | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The pictures of all environments."""
         states = self._episode.state
-        one = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(self.num_envs)]
-        return tuple(self._screen.draw(state) for state in one)
+        separate = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(self.num_envs)]
+        return tuple(self._screen.draw(state) for state in separate)
 
     def close_extras(self, **kwargs: object) -> None:
         """Closes the window, if there is one."""
         self._screen.close()
 
 
-def _masked(infos: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
-    """Adds a mask `_name` for each entry `name`, which marks the environments that have this entry,
-    and sets the entry to 0 in all others.
+def _masked(info: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
+    """Sets each entry to 0 in the environments outside of the mask, and adds the mask as `_NAME`,
+    Gymnasium's format for entries that only some environments have.
     """
     masked = {}
-    for name, value in infos.items():
-        there = mask.reshape(-1, *[1] * (value.ndim - 1))
-        masked[name] = np.where(there, value, np.zeros_like(value))
+    for name, value in info.items():
+        column = mask.reshape(-1, *[1] * (value.ndim - 1))
+        masked[name] = np.where(column, value, np.zeros_like(value))
         masked[f"_{name}"] = mask.copy()
     return masked
 
@@ -202,12 +201,12 @@ def to_gymnasium(
 
     **Arguments:**
 
-    - `env`: a single environment, with any wrappers but `AutoReset`. Its observation must be one
-        array.
+    - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
+        one array.
     - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
-    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries, except eqgrid's own, belong to the whole environment.
+    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
+        custom entries belong to the whole environment.
 
     **Returns:** the Gymnasium environment.
 
@@ -215,7 +214,7 @@ def to_gymnasium(
     environment's spaces or nesting, or `render_mode`, or for a wrong name in `by_agent`;
     `TypeError` when `env` is not an environment.
     """
-    world = _alone(prepare(env, "to_gymnasium(env)", max_cycles))
+    world = _check_one_agent(prepare(env, "to_gymnasium(env)", max_cycles))
     return GymnasiumEnv(world, Screen(world, render_mode), by_agent)
 
 
@@ -231,12 +230,12 @@ def to_gymnasium_vector(
 
     **Arguments:**
 
-    - `env`: a single environment. It is wrapped in `AutoReset` unless it already is. Its
-        observation must be one array.
+    - `env`: a single environment, whose observation must be one array. The adapter wraps it in
+        `AutoReset` if it has no such wrapper.
     - `num_envs`: the number of copies, at least 1.
     - `render_mode`: `"rgb_array"` or `None`.
-    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries, except eqgrid's own, belong to the whole environment.
+    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
+        custom entries belong to the whole environment.
 
     **Returns:** the Gymnasium vector environment.
 
@@ -244,13 +243,13 @@ def to_gymnasium_vector(
     Gymnasium does not support the environment's spaces or `render_mode`, or for a wrong name in
     `by_agent`; `TypeError` when `env` is not an environment.
     """
-    one = _alone(check_single_env(env, "to_gymnasium_vector(env)"))
-    one = one if contains_wrapper(one, AbstractAutoReset) else AutoReset(one)
-    screen = Screen(one, render_mode, ["rgb_array"])
-    return GymnasiumVectorEnv(Vectorize(one, num_envs), screen, by_agent)
+    world = _check_one_agent(check_single_env(env, "to_gymnasium_vector(env)"))
+    world = world if contains_wrapper(world, AbstractAutoReset) else AutoReset(world)
+    screen = Screen(world, render_mode, ["rgb_array"])
+    return GymnasiumVectorEnv(Vectorize(world, num_envs), screen, by_agent)
 
 
-def _alone(env: AbstractEnv) -> AbstractEnv:
+def _check_one_agent(env: AbstractEnv) -> AbstractEnv:
     if env.num_agents != 1:
         raise ValueError(
             f"Gymnasium has one agent, but this environment has {env.num_agents}: use "

@@ -15,19 +15,19 @@ from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete
 from ..typing import PyTree
 from ._foreign import (
-    as_it_was_written,
     check_episodes,
-    check_rows,
+    check_stackable,
     entries_by_agent,
-    sight,
+    implicit_promotion,
+    observation_spec,
     strongly_typed,
-    typed,
+    typed_key,
 )
 
-_TELLS_CUTS = hasattr(environment.Environment, "is_truncated")
+_HAS_TRUNCATION = hasattr(environment.Environment, "is_truncated")
 """Whether gymnax distinguishes truncation from termination, which it does since version 1.0."""
 
-_NO_LIMIT = 10**9
+_NO_LIMIT = 10**9  # steps
 
 
 @final
@@ -52,28 +52,28 @@ class GymnaxEnv(environment.Environment):
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__()
-        self.env, self._rows = env, entries_by_agent(env, by_agent)
-        seen = sight(env, "gymnax")
-        self._sees = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
+        self.env, self._per_agent = env, entries_by_agent(env, by_agent)
+        spec = observation_spec(env, "gymnax")
+        self._observation_space = spaces.Box(spec.low, spec.high, spec.shape, spec.dtype)
         space = env.action_space
         if isinstance(space, Discrete):
-            self._does = spaces.Discrete(space.n)
+            self._action_space = spaces.Discrete(space.n)
         elif isinstance(space, Box):
-            self._does = spaces.Box(space.low, space.high, space.low.shape)
+            self._action_space = spaces.Box(space.low, space.high, space.low.shape)
         else:
             raise ValueError(f"gymnax has no {type(space).__name__}: use Discrete or Box actions.")
 
     @property
     def default_params(self) -> environment.EnvParams:
-        """Parameters without a time limit, so that only the limit of the wrapped environment
-        applies. Set another one with `replace(max_steps_in_episode=...)`.
+        """Parameters without a time limit, so that only the time limit of the wrapped environment
+        applies. `replace(max_steps_in_episode=...)` adds a limit.
         """
         return environment.EnvParams(max_steps_in_episode=_NO_LIMIT)
 
     def reset_env(
         self, key: PRNGKeyArray, params: environment.EnvParams
     ) -> tuple[Shaped[Array, "..."], GymnaxState]:
-        observation, world = self.env.reset(typed(key))
+        observation, world = self.env.reset(typed_key(key))
         never = jnp.array(False)
         return observation[0], GymnaxState(world, jnp.array(0), never, never)
 
@@ -86,11 +86,11 @@ class GymnaxEnv(environment.Environment):
     ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[str, PyTree]]:
         """One step, without a reset. Before gymnax 1.0, `done` is also true for truncation."""
         action = jnp.asarray(action)[None]
-        timestep, world = self.env.step(typed(key), state.world, action)
-        over = timestep.terminated[0]
-        state = GymnaxState(world, state.time + 1, over, timestep.truncated)
-        info = {name: x[0] if name in self._rows else x for name, x in timestep.info.items()}
-        info["discount"] = 1.0 - over.astype(float)
+        timestep, world = self.env.step(typed_key(key), state.world, action)
+        terminated = timestep.terminated[0]
+        state = GymnaxState(world, state.time + 1, terminated, timestep.truncated)
+        info = {name: x[0] if name in self._per_agent else x for name, x in timestep.info.items()}
+        info["discount"] = 1.0 - terminated.astype(float)
         done = self.is_terminal(state, params)
         return timestep.observation[0], state, timestep.reward[0], done, info
 
@@ -107,9 +107,9 @@ class GymnaxEnv(environment.Environment):
 
     def is_terminal(self, state: GymnaxState, params: environment.EnvParams) -> Bool[Array, ""]:
         """Whether the episode has terminated or, before gymnax 1.0, was truncated."""
-        return (
-            state.terminated if _TELLS_CUTS else state.terminated | self.is_truncated(state, params)
-        )
+        if _HAS_TRUNCATION:
+            return state.terminated
+        return state.terminated | self.is_truncated(state, params)
 
     @property
     def name(self) -> str:
@@ -118,28 +118,28 @@ class GymnaxEnv(environment.Environment):
     @property
     def num_actions(self) -> int:
         """The number of discrete actions, or the number of entries of a continuous action."""
-        does = self._does
-        return does.n if isinstance(does, spaces.Discrete) else math.prod(does.shape)
+        space = self._action_space
+        return space.n if isinstance(space, spaces.Discrete) else math.prod(space.shape)
 
     def action_space(self, params: environment.EnvParams | None = None) -> spaces.Space:
-        return self._does
+        return self._action_space
 
     def observation_space(self, params: environment.EnvParams | None = None) -> spaces.Box:
-        return self._sees
+        return self._observation_space
 
 
 def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
     """Converts an environment with one agent to a gymnax environment.
 
     As usual in gymnax, `step` resets automatically. `info` has the entries of `TimeStep.info`, and
-    a `discount` as in gymnax's own environments.
+    the entry `discount` of gymnax's own environments.
 
     **Arguments:**
 
-    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
-        array.
-    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries, except eqgrid's own, belong to the whole environment.
+    - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
+        one array.
+    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
+        custom entries belong to the whole environment.
 
     **Raises:** `ValueError` when there are several agents, or when gymnax does not support the
     observation or the action space; `TypeError` when `env` is not an environment.
@@ -154,8 +154,8 @@ def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
     env = check_episodes(env, "to_gymnax(env)")
     if env.num_agents != 1:
         raise ValueError(
-            f"gymnax has one agent, but {type(env).__name__} has {env.num_agents}: to_jaxmarl and "
-            "to_jaxnasium show all of them."
+            f"gymnax has one agent, but {type(env).__name__} has {env.num_agents}: use to_jaxmarl "
+            "or to_jaxnasium."
         )
     return GymnaxEnv(env, by_agent)
 
@@ -179,29 +179,30 @@ class FromGymnax(AbstractEnv):
 
     def __init__(self, env: environment.Environment, params: PyTree):
         self.env, self.params, self.num_agents = env, params, 1
-        self.action_space = _our_space(env.action_space(params))
-        with as_it_was_written():
+        self.action_space = _to_eqgrid_space(env.action_space(params))
+        with implicit_promotion():
             seen, _ = eqx.filter_eval_shape(env.reset_env, jax.random.key(0), params)
-        check_rows([seen], env.name, "stack them in an environment of your own first", pad=False)
+        remedy = "stack them in an environment of your own first"
+        check_stackable([seen], env.name, remedy, pad=False)
 
     def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "1 ..."], FromGymnaxState]:
-        with as_it_was_written():
+        with implicit_promotion():
             observation, world = self.env.reset_env(key, self.params)
         return observation[None], FromGymnaxState(strongly_typed(world), observation[None])
 
     def step(
         self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
     ) -> tuple[TimeStep, FromGymnaxState]:
-        with as_it_was_written():
+        with implicit_promotion():
             observation, world, reward, done, _ = self.env.step_env(
                 key, state.world, action[0], self.params
             )
-            over = jnp.asarray(done, bool).reshape(1)
-            if _TELLS_CUTS:
-                terminated, truncated = over, self.env.is_truncated(world, self.params)
+            done = jnp.asarray(done, bool).reshape(1)
+            if _HAS_TRUNCATION:
+                terminated, truncated = done, self.env.is_truncated(world, self.params)
             else:
-                terminated = over & self._would_end_later_too(key, state, action)
-                truncated = (over & ~terminated).all()
+                terminated = done & self._ends_with_longer_limit(key, state, action)
+                truncated = (done & ~terminated).all()
         timestep = TimeStep(
             observation[None],
             jnp.asarray(reward, jnp.float32).reshape(1),
@@ -214,11 +215,12 @@ class FromGymnax(AbstractEnv):
     def observe(self, state: FromGymnaxState) -> Shaped[Array, "1 ..."]:
         return state.observation
 
-    def _would_end_later_too(
+    def _ends_with_longer_limit(
         self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
     ) -> Bool[Array, "1"]:
-        """Whether the same step would also end an episode whose limit is one step longer, and so
-        terminates it. The compiler merges the second computation of the step with the first.
+        """Whether the same step would also end an episode with a longer time limit. If so, the step
+        terminates the episode. The compiler merges this second computation of the step with the
+        first one.
         """
         limit = getattr(self.params, "max_steps_in_episode", None)
         if limit is None:
@@ -231,16 +233,18 @@ class FromGymnax(AbstractEnv):
 def from_gymnax(env: object, params: PyTree | None = None) -> FromGymnax:
     """Converts a gymnax environment to an `AbstractEnv`.
 
-    It calls `step_env`, which does not reset. An episode that reaches `max_steps_in_episode` is
-    truncated, so the following steps still have a value. Before version 1.0, gymnax does not
-    distinguish truncation from termination; the adapter then computes the step a second time with a
-    longer limit, and the episode has terminated if it is still done. `info` is empty.
+    The adapter calls `step_env`, which does not reset. An episode that reaches
+    `max_steps_in_episode` is truncated, so the following steps still have a value. `info` is empty.
+
+    Before version 1.0, gymnax does not distinguish truncation from termination. The adapter then
+    computes each step a second time with a longer time limit: an episode that is still done has
+    terminated.
 
     **Arguments:**
 
-    - `env`, `params`: such as `*gymnax.make("CartPole-v1")`; `params` are the environment's
-        defaults if omitted. Each call of `gymnax.make` returns another environment, which is
-        compiled again.
+    - `env`, `params`: the environment and its parameters, such as `*gymnax.make("CartPole-v1")`.
+        `params` defaults to the parameters of the environment. Each call of `gymnax.make` returns a
+        new environment, which JAX compiles again, so reuse one object.
 
     **Raises:** `ValueError` when `env` is a gymnax wrapper, or when its observation or action space
     is not supported; `TypeError` when it is not a gymnax environment.
@@ -254,8 +258,8 @@ def from_gymnax(env: object, params: PyTree | None = None) -> FromGymnax:
     """
     if isinstance(env, GymnaxWrapper):
         raise ValueError(
-            f"from_gymnax needs the environment itself, but got a {type(env).__name__}: leave it "
-            "out, and use the wrappers of eqgrid."
+            f"from_gymnax needs an environment without wrappers, but got a {type(env).__name__}: "
+            "leave the wrapper out, and use the wrappers of eqgrid."
         )
     if not isinstance(env, environment.Environment):
         raise TypeError(
@@ -264,7 +268,7 @@ def from_gymnax(env: object, params: PyTree | None = None) -> FromGymnax:
     return FromGymnax(env, env.default_params if params is None else params)
 
 
-def _our_space(space: object) -> AbstractSpace:
+def _to_eqgrid_space(space: object) -> AbstractSpace:
     """**Raises:** `ValueError` unless the space is `Discrete` or a bounded `Box`."""
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n))

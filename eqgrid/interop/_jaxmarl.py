@@ -16,17 +16,17 @@ from .._env import AbstractEnv, TimeStep, unwrap
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
-    as_it_was_written,
     check_episodes,
-    check_rows,
+    check_stackable,
     common_space,
     entries_by_agent,
+    implicit_promotion,
+    mask_rewards,
+    observation_spec,
     own_action,
-    paid_until_over,
-    sight,
     stack,
     strongly_typed,
-    typed,
+    typed_key,
 )
 
 ByAgent: TypeAlias = dict[str, PyTree]
@@ -39,16 +39,16 @@ class JaxmarlEnv(MultiAgentEnv):
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__(env.num_agents)
-        self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
-        seen = sight(env, "JaxMARL", masks=True)
-        space = spaces.Box(seen.low, seen.high, seen.shape, seen.dtype)
+        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
+        spec = observation_spec(env, "JaxMARL", masks=True)
+        space = spaces.Box(spec.low, spec.high, spec.shape, spec.dtype)
         self.observation_spaces = dict.fromkeys(self.agents, space)
-        self.action_spaces = dict.fromkeys(self.agents, _their_space(env.action_space))
+        self.action_spaces = dict.fromkeys(self.agents, _to_jaxmarl_space(env.action_space))
 
     @partial(jax.jit, static_argnums=(0,))
     def reset(self, key: PRNGKeyArray) -> tuple[ByAgent, PyTree]:
-        observation, state = self.env.reset(typed(key))
-        return self._seen(observation), state
+        observation, state = self.env.reset(typed_key(key))
+        return self._observations(observation), state
 
     @partial(jax.jit, static_argnums=(0,))
     def step_env(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -56,13 +56,14 @@ class JaxmarlEnv(MultiAgentEnv):
     ) -> tuple[ByAgent, PyTree, ByAgent, ByAgent, ByAgent]:
         """One step, without a reset. JaxMARL has no truncation: truncated episodes are done."""
         action = jnp.stack([actions[agent] for agent in self.agents])
-        timestep, state = self.env.step(typed(key), state, action)
+        timestep, state = self.env.step(typed_key(key), state, action)
         dones = self._split(timestep.terminated | timestep.done)
         infos = {
-            name: self._split(x) if name in self._rows else x for name, x in timestep.info.items()
+            name: self._split(x) if name in self._per_agent else x
+            for name, x in timestep.info.items()
         }
         return (
-            self._seen(timestep.observation),
+            self._observations(timestep.observation),
             state,
             self._split(timestep.reward),
             {**dones, "__all__": timestep.done},
@@ -71,17 +72,21 @@ class JaxmarlEnv(MultiAgentEnv):
 
     @partial(jax.jit, static_argnums=(0,))
     def get_obs(self, state: PyTree) -> ByAgent:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self._seen(self.env.observe(state))
+        return self._observations(self.env.observe(state))
 
     @partial(jax.jit, static_argnums=(0,))
     def get_avail_actions(self, state: PyTree) -> ByAgent:
-        """The mask of a `Masked` observation by agent; all true without a mask."""
+        """The action mask of each agent. All actions are allowed if observations have no mask.
+
+        **Raises:** `NotImplementedError` unless actions are discrete.
+        """
         space = self.env.action_space
         if not isinstance(space, Discrete | MultiDiscrete):
-            raise NotImplementedError("Only a choice among actions can be masked.")
+            raise NotImplementedError("Only discrete actions can be masked.")
         _, action_mask = split_mask(self.env.observe(state))
-        everything = jnp.ones((self.num_agents, space.num_options), bool)
-        return self._split(everything if action_mask is None else action_mask)
+        if action_mask is None:
+            action_mask = jnp.ones((self.num_agents, space.num_options), bool)
+        return self._split(action_mask)
 
     @property
     def name(self) -> str:
@@ -91,7 +96,7 @@ class JaxmarlEnv(MultiAgentEnv):
     def agent_classes(self) -> dict[str, list[str]]:
         return {"agents": self.agents}
 
-    def _seen(self, observation: PyTree) -> ByAgent:
+    def _observations(self, observation: PyTree) -> ByAgent:
         return self._split(split_mask(observation)[0])
 
     def _split(self, array: Shaped[Array, "agents ..."]) -> ByAgent:
@@ -101,17 +106,17 @@ class JaxmarlEnv(MultiAgentEnv):
 def to_jaxmarl(env: object, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
     """Converts an environment to a JaxMARL environment.
 
-    As usual in JaxMARL, `step` resets automatically. `infos` has the entries of `TimeStep.info`;
-    entries with a row for each agent become dicts by agent, so that JaxMARL's scripts for
+    As usual in JaxMARL, `step` resets automatically. `infos` has the entries of `TimeStep.info`.
+    Entries with a row for each agent become dicts by agent, so that JaxMARL's scripts for
     Overcooked find `infos["shaped_reward"]["agent_0"]`. Agents that are done get no reward until
-    all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
+    the episode ends. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
-    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
-        array.
-    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries, except eqgrid's own, belong to the whole environment.
+    - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
+        one array.
+    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
+        custom entries belong to the whole environment.
 
     **Raises:** `ValueError` when JaxMARL does not support the observation or the action space, or
     when the environment resets itself.
@@ -136,7 +141,11 @@ class FromJaxmarlState(eqx.Module):
 
 @final
 class FromJaxmarl(AbstractEnv):
-    """A JaxMARL environment as an `AbstractEnv`, made by `from_jaxmarl`."""
+    """A JaxMARL environment as an `AbstractEnv`, made by `from_jaxmarl`.
+
+    - `own_spaces`: the action space of each agent.
+    - `own_actions`: which actions of `action_space` each agent has, or `None` if each has all.
+    """
 
     env: MultiAgentEnv = eqx.field(static=True)
     pad: bool = eqx.field(static=True)
@@ -149,33 +158,37 @@ class FromJaxmarl(AbstractEnv):
     def __init__(self, env: MultiAgentEnv, pad: bool = False, mask: bool = False):
         self.env, self.pad, self.mask = env, pad, mask
         self.num_agents = len(env.agents)
-        self.own_spaces = tuple(_our_space(env.action_space(agent)) for agent in env.agents)
+        self.own_spaces = tuple(_to_eqgrid_space(env.action_space(agent)) for agent in env.agents)
         self.action_space, self.own_actions = common_space(self.own_spaces, env.name, pad)
-        with as_it_was_written():
+        with implicit_promotion():
             seen, _ = jax.eval_shape(env.reset, jax.random.key(0))
         if not isinstance(seen, Mapping) or not set(env.agents) <= set(seen):
             raise ValueError(
                 f"The observation of {env.name} is not a dict with an entry for each agent: put "
                 "a wrapper around it whose reset and step_env return one."
             )
-        check_rows([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
-        if not mask:
-            return
+        check_stackable([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
+        if mask:
+            self._check_masks()
+
+    def _check_masks(self) -> None:
+        """**Raises:** `ValueError` unless each agent has a mask for its discrete actions."""
+        env = self.env
         try:
-            with as_it_was_written():
-                allowed = jax.eval_shape(
+            with implicit_promotion():
+                masks = jax.eval_shape(
                     lambda key: env.get_avail_actions(env.reset(key)[1]), jax.random.key(0)
                 )
         except NotImplementedError:
-            allowed = {}
-        found = [tuple(allowed[x].shape) if x in allowed else None for x in env.agents]
-        if found != [(x.n,) if isinstance(x, Discrete) else () for x in self.own_spaces]:
+            masks = {}
+        shapes = [tuple(masks[agent].shape) if agent in masks else None for agent in env.agents]
+        if shapes != [(x.n,) if isinstance(x, Discrete) else () for x in self.own_spaces]:
             raise ValueError(f"{env.name} has no masks of allowed actions: set mask=False.")
 
     def reset(
         self, key: PRNGKeyArray
     ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxmarlState]:
-        with as_it_was_written():
+        with implicit_promotion():
             observations, world = self.env.reset(key)
         observation = self._observation(observations, world)
         return observation, FromJaxmarlState(strongly_typed(world), observation)
@@ -184,18 +197,18 @@ class FromJaxmarl(AbstractEnv):
         self, key: PRNGKeyArray, state: FromJaxmarlState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJaxmarlState]:
         """Steps the environment. `truncated` is true when all agents are done at the time limit."""
-        pairs = zip(self.env.agents, self.own_spaces, action, strict=True)
-        actions = {agent: own_action(space, own) for agent, space, own in pairs}
-        with as_it_was_written():
+        triples = zip(self.env.agents, self.own_spaces, action, strict=True)
+        actions = {agent: own_action(space, padded) for agent, space, padded in triples}
+        with implicit_promotion():
             seen, world, rewards, dones, infos = self.env.step_env(key, state.world, actions)
         observation = self._observation(seen, world)
         reward = self._values(rewards, jnp.float32)
-        over = jnp.asarray(dones["__all__"], bool).reshape(())
+        done = jnp.asarray(dones["__all__"], bool).reshape(())
         limit, time = getattr(self.env, "max_steps", None), getattr(world, "step", None)
         truncated = jnp.zeros((), bool)
         if limit is not None and time is not None:
-            truncated = over & (jnp.asarray(time).reshape(()) >= limit)
-        terminated = (self._values(dones, bool) | over) & ~truncated
+            truncated = done & (jnp.asarray(time).reshape(()) >= limit)
+        terminated = (self._values(dones, bool) | done) & ~truncated
         info = {}
         if "shaped_reward" in infos:
             info["shaped_reward"] = self._values(infos["shaped_reward"], jnp.float32)
@@ -206,17 +219,15 @@ class FromJaxmarl(AbstractEnv):
         return state.observation
 
     def _observation(self, seen: Mapping[str, Array], world: PyTree) -> PyTree:
-        observation = self._stack(seen)
+        """Stacks the observations of the agents, and adds the mask of their actions, if any."""
+        observation = stack([seen[agent] for agent in self.env.agents], self.pad)
         if not self.mask:
             own = self.own_actions
             return observation if own is None else Masked(observation, own)
-        with as_it_was_written():
-            allowed = self.env.get_avail_actions(world)
-        rows = [allowed[agent].astype(bool) for agent in self.env.agents]
+        with implicit_promotion():
+            masks = self.env.get_avail_actions(world)
+        rows = [masks[agent].astype(bool) for agent in self.env.agents]
         return Masked(observation, stack(rows, self.own_actions is not None))
-
-    def _stack(self, observations: Mapping[str, Array]) -> Shaped[Array, "agents ..."]:
-        return stack([observations[agent] for agent in self.env.agents], self.pad)
 
     def _values(self, by_agent: Mapping[str, PyTree], dtype: DTypeLike) -> Shaped[Array, " agents"]:
         """One number per agent, from scalars or arrays with one element."""
@@ -226,24 +237,23 @@ class FromJaxmarl(AbstractEnv):
 def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -> FromJaxmarl:
     """Converts a JaxMARL environment to an `AbstractEnv`.
 
-    It calls `step_env`, which does not reset. JaxMARL does not distinguish truncation from
-    termination: where all agents are done and the `step` of the state has reached `max_steps` of
-    the environment, the episode counts as truncated, so the following steps still have a value.
-    This includes an episode that terminates in that very step.
+    The adapter calls `step_env`, which does not reset. JaxMARL does not distinguish truncation from
+    termination. The adapter truncates an episode if all agents are done and the `step` of the state
+    has reached `max_steps` of the environment, so the following steps still have a value. It cannot
+    detect that an episode also terminates in this step.
 
     **Arguments:**
 
-    - `env`: such as `jaxmarl.make("MPE_simple_spread_v3")`. Each call of `jaxmarl.make` returns
-        another environment, which is compiled again.
-    - `pad`: whether observation vectors of different lengths are padded with zeros at the end, and
-        agents with fewer actions than others get masks of their actions (vectors of
-        different lengths are padded, and the additional numbers ignored); otherwise such
-        differences are an error.
+    - `env`: such as `jaxmarl.make("MPE_simple_spread_v3")`. Each call of `jaxmarl.make` returns a
+        new environment, which JAX compiles again, so reuse one object.
+    - `pad`: whether agents may have different observations and actions. Shorter observation vectors
+        are padded with zeros at the end. Agents with fewer discrete actions than others get masks
+        of their actions. Agents with shorter action vectors ignore the additional numbers.
     - `mask`: whether observations are `Masked` with the environment's `get_avail_actions`.
 
     **Raises:** `ValueError` when the agents' action spaces or observations differ without `pad`, or
     are not supported, when the observations are not a dict by agent, or when `mask` is set but
-    there are no masks.
+    the environment has no masks.
 
     !!! example
 
@@ -255,7 +265,7 @@ def from_jaxmarl(env: MultiAgentEnv, *, pad: bool = False, mask: bool = False) -
     return FromJaxmarl(env, pad, mask)
 
 
-def _their_space(space: AbstractSpace) -> spaces.Space:
+def _to_jaxmarl_space(space: AbstractSpace) -> spaces.Space:
     if isinstance(space, Discrete):
         return spaces.Discrete(space.n)
     if isinstance(space, MultiDiscrete):
@@ -265,7 +275,7 @@ def _their_space(space: AbstractSpace) -> spaces.Space:
     raise ValueError(f"JaxMARL has no {type(space).__name__}: use Discrete, MultiDiscrete or Box.")
 
 
-def _our_space(space: spaces.Space) -> AbstractSpace:
+def _to_eqgrid_space(space: spaces.Space) -> AbstractSpace:
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n))
     if isinstance(space, spaces.MultiDiscrete):

@@ -15,18 +15,18 @@ from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete
 from ..typing import PyTree
 from ._foreign import (
-    Sight,
-    as_it_was_written,
+    ObservationSpec,
     check_episodes,
-    check_rows,
+    check_stackable,
     common_space,
     entries_by_agent,
+    implicit_promotion,
+    mask_rewards,
+    observation_spec,
     own_action,
-    paid_until_over,
-    sight,
     stack,
     strongly_typed,
-    typed,
+    typed_key,
 )
 
 
@@ -35,68 +35,69 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     """An environment of eqgrid as a jaxnasium environment, made by `to_jaxnasium`.
 
     With several agents, observations, actions and rewards are dicts with the keys `agent_0`,
-    `agent_1`, and so on. With one agent, they are not dicts.
+    `agent_1`, and so on. With one agent, they are arrays.
     """
 
     env: AbstractEnv
     agents: tuple[str, ...] = eqx.field(static=True)
     _multi_agent: bool = eqx.field(static=True)
-    _rows: frozenset[str] = eqx.field(static=True)
-    _sees: Sight = eqx.field(static=True)
-    _does: tuple[PyTree, ...] = eqx.field(static=True)
+    _per_agent: frozenset[str] = eqx.field(static=True)
+    _observation_spec: ObservationSpec = eqx.field(static=True)
+    _action_spec: tuple[PyTree, ...] = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
-        self.env, self._rows = paid_until_over(env), entries_by_agent(env, by_agent)
+        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
-        self._sees, space = sight(env, "jaxnasium"), env.action_space
-        # The action space as plain numbers, which can be compared even while arrays are traced.
+        self._observation_spec = observation_spec(env, "jaxnasium")
+        # Static fields are compared under tracing, so they are plain numbers instead of arrays.
+        space = env.action_space
         if isinstance(space, Discrete):
-            self._does = (space.n,)
+            self._action_spec = ("discrete", space.n)
         elif isinstance(space, MultiDiscrete):
-            self._does = ("choices", space.ns)
+            self._action_spec = ("multi_discrete", space.ns)
         elif isinstance(space, Box):
-            bounds = (np.asarray(bound).ravel().tolist() for bound in (space.low, space.high))
-            self._does = (*map(tuple, bounds), space.shape)
+            low, high = (tuple(np.asarray(x).ravel().tolist()) for x in (space.low, space.high))
+            self._action_spec = ("box", low, high, space.shape)
         else:
             raise ValueError(
                 f"jaxnasium has no {type(space).__name__}: use Discrete, MultiDiscrete or Box."
             )
 
     def reset_env(self, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
-        observation, state = self.env.reset(typed(key))
+        observation, state = self.env.reset(typed_key(key))
         return self._split(observation), state
 
     def step_env(
         self, key: PRNGKeyArray, state: PyTree, action: PyTree
     ) -> tuple[jaxnasium.TimeStep, PyTree]:
         actions = [action[agent] for agent in self.agents] if self._multi_agent else [action]
-        timestep, state = self.env.step(typed(key), state, jnp.stack(actions))
-        cut = jnp.broadcast_to(timestep.truncated, timestep.terminated.shape)
+        timestep, state = self.env.step(typed_key(key), state, jnp.stack(actions))
+        truncated = jnp.broadcast_to(timestep.truncated, timestep.terminated.shape)
         theirs = jaxnasium.TimeStep(
             self._split(timestep.observation),
             self._split(timestep.reward),
             self._split(timestep.terminated),
-            self._split(cut),
-            {n: self._split(x) if n in self._rows else x for n, x in timestep.info.items()},
+            self._split(truncated),
+            {n: self._split(x) if n in self._per_agent else x for n, x in timestep.info.items()},
         )
         return theirs, state
 
     @property
     def action_space(self) -> PyTree[jaxnasium.Space]:
-        does = self._does
-        if len(does) == 1:
-            return self._for_all_agents(jaxnasium.Discrete(*does))
-        if len(does) == 2:
-            return self._for_all_agents(jaxnasium.MultiDiscrete(np.asarray(does[1])))
-        low, high, shape = does
+        kind, *arguments = self._action_spec
+        if kind == "discrete":
+            return self._for_all_agents(jaxnasium.Discrete(*arguments))
+        if kind == "multi_discrete":
+            return self._for_all_agents(jaxnasium.MultiDiscrete(np.asarray(*arguments)))
+        low, high, shape = arguments
         low, high = np.reshape(low, shape), np.reshape(high, shape)
         return self._for_all_agents(jaxnasium.Box(low, high, shape))
 
     @property
     def observation_space(self) -> PyTree[jaxnasium.Space]:
-        seen = self._sees
-        return self._for_all_agents(jaxnasium.Box(seen.low, seen.high, seen.shape, seen.dtype))
+        spec = self._observation_spec
+        return self._for_all_agents(jaxnasium.Box(spec.low, spec.high, spec.shape, spec.dtype))
 
     def _for_all_agents(self, space: jaxnasium.Space) -> PyTree[jaxnasium.Space]:
         return dict.fromkeys(self.agents, space) if self._multi_agent else space
@@ -109,16 +110,16 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
 def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
     """Converts an environment to a jaxnasium environment.
 
-    As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`;
-    entries with a row for each agent become dicts by agent. Agents that are done get no reward
-    until all are. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
+    As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`.
+    Entries with a row for each agent become dicts by agent. Agents that are done get no reward
+    until the episode ends. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
 
     **Arguments:**
 
-    - `env`: a single environment, with any wrappers but `AutoReset`; its observation must be one
-        array.
-    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries, except eqgrid's own, belong to the whole environment.
+    - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
+        one array.
+    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
+        custom entries belong to the whole environment.
 
     **Raises:** `ValueError` when jaxnasium does not support the observation or the action space,
     `TypeError` when `env` is not an environment.
@@ -143,7 +144,11 @@ class FromJaxnasiumState(eqx.Module):
 
 @final
 class FromJaxnasium(AbstractEnv):
-    """A jaxnasium environment as an `AbstractEnv`, made by `from_jaxnasium`."""
+    """A jaxnasium environment as an `AbstractEnv`, made by `from_jaxnasium`.
+
+    - `own_spaces`: the action space of each agent.
+    - `own_actions`: which actions of `action_space` each agent has, or `None` if each has all.
+    """
 
     env: jaxnasium.Environment
     pad: bool = eqx.field(static=True)
@@ -155,20 +160,20 @@ class FromJaxnasium(AbstractEnv):
     def __init__(self, env: jaxnasium.Environment, pad: bool = False):
         name = type(env).__name__
         self.env, self.pad = env, pad
-        self.own_spaces = tuple(_our_space(space) for space in _by_agent(env, env.action_space))
+        spaces = _split_by_agent(env, env.action_space)
+        self.own_spaces = tuple(_to_eqgrid_space(space) for space in spaces)
         self.num_agents = len(self.own_spaces)
         self.action_space, self.own_actions = common_space(self.own_spaces, name, pad)
-        with as_it_was_written():
+        with implicit_promotion():
             seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-        rows = [_without_mask(row) for row in _by_agent(env, seen)]
-        check_rows(
-            rows, name, "make one array of them with jaxnasium's TransformObservationWrapper", pad
-        )
+        rows = [_without_mask(row) for row in _split_by_agent(env, seen)]
+        remedy = "make one array of them with jaxnasium's TransformObservationWrapper"
+        check_stackable(rows, name, remedy, pad)
 
     def reset(
         self, key: PRNGKeyArray
     ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxnasiumState]:
-        with as_it_was_written():
+        with implicit_promotion():
             seen, world = self.env.reset(key)
             observation = self._stack(seen)
         return observation, FromJaxnasiumState(strongly_typed(world), observation)
@@ -176,15 +181,17 @@ class FromJaxnasium(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: FromJaxnasiumState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, FromJaxnasiumState]:
-        """Steps the environment. `truncated` is true when the episodes of all agents are over
-        and at least one of them was truncated.
+        """Steps the environment. `truncated` is true when all agents have terminated or been
+        truncated, and at least one agent has been truncated.
         """
-        with as_it_was_written():
-            theirs, world = self._step(key, state.world, self._actions(action))
+        with implicit_promotion():
+            own = [own_action(*pair) for pair in zip(self.own_spaces, action, strict=True)]
+            actions = jax.tree.unflatten(self.env.agent_structure, own)
+            theirs, world = self._step(key, state.world, actions)
             observation = self._stack(theirs.observation)
             reward = self._values(theirs.reward, jnp.float32)
             terminated = self._values(theirs.terminated, bool)
-            cut = self._values(theirs.truncated, bool)
+            cut = self._values(theirs.truncated, bool)  # of each agent
         truncated = (terminated | cut).all() & cut.any()
         timestep = TimeStep(observation, reward, terminated, truncated, {})
         return timestep, FromJaxnasiumState(strongly_typed(world), observation)
@@ -195,8 +202,8 @@ class FromJaxnasium(AbstractEnv):
     def _step(
         self, key: PRNGKeyArray, world: PyTree, actions: PyTree
     ) -> tuple[jaxnasium.TimeStep, PyTree]:
-        """A step with the observation before any reset. Wrappers of jaxnasium have only a `step`
-        that resets, and put the observation before the reset into `info`.
+        """Steps, and returns the observation before any reset. Wrappers of jaxnasium have only a
+        `step` that resets. They return the observation before the reset in `info`.
         """
         if type(self.env).step is jaxnasium.Environment.step:
             return self.env.step_env(key, world, actions)
@@ -204,41 +211,36 @@ class FromJaxnasium(AbstractEnv):
         final_observation = timestep.info[jaxnasium.ORIGINAL_OBSERVATION_KEY]
         return timestep._replace(observation=final_observation), world
 
-    def _actions(self, action: Shaped[Array, "agents ..."]) -> PyTree:
-        own = [own_action(*pair) for pair in zip(self.own_spaces, action, strict=True)]
-        return jax.tree.unflatten(self.env.agent_structure, own)
-
     def _stack(self, observation: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        rows = [_without_mask(row) for row in _by_agent(self.env, observation)]
+        rows = [_without_mask(row) for row in _split_by_agent(self.env, observation)]
         observation = stack(rows, self.pad)
         return observation if self.own_actions is None else Masked(observation, self.own_actions)
 
-    def _values(self, given: PyTree, dtype: DTypeLike) -> Shaped[Array, " agents"]:
-        """One number per agent; a number for all agents is repeated."""
-        if jax.tree.structure(given) != self.env.agent_structure:
-            return jnp.full(self.num_agents, given, dtype)
-        return jnp.stack([jnp.asarray(x, dtype).reshape(()) for x in jax.tree.leaves(given)])
+    def _values(self, values: PyTree, dtype: DTypeLike) -> Shaped[Array, " agents"]:
+        """One number per agent. A single number for all agents is repeated."""
+        if jax.tree.structure(values) != self.env.agent_structure:
+            return jnp.full(self.num_agents, values, dtype)
+        return jnp.stack([jnp.asarray(x, dtype).reshape(()) for x in jax.tree.leaves(values)])
 
 
 def from_jaxnasium(env: object, *, pad: bool = False) -> FromJaxnasium:
     """Converts a jaxnasium environment to an `AbstractEnv`.
 
-    The agents are in the order of `jax.tree`. An agent that jaxnasium truncates before the others
-    continues in eqgrid until the episodes of all agents are over. Action masks are dropped, and
+    The agents are in the order of `jax.tree`. jaxnasium can truncate one agent; eqgrid truncates
+    the episode once every agent has terminated or been truncated. Action masks are dropped, and
     `info` is empty.
 
-    A plain jaxnasium environment is stepped with `step_env`, which does not reset. Wrappers of
-    jaxnasium, including those around environments of other libraries, have a `step` that resets:
-    the adapter then returns the observation before the reset, and `AutoReset` resets once more. The
-    `LogWrapper` that `jaxnasium.make` adds is removed, since `LogEpisodes` replaces it.
+    The adapter calls `step_env` of a plain jaxnasium environment, which does not reset. Wrappers of
+    jaxnasium, including wrappers around environments of other libraries, have only a `step` that
+    resets. The adapter then returns the observation before the reset, and `AutoReset` resets once
+    more. It removes the `LogWrapper` that `jaxnasium.make` adds, since `LogEpisodes` replaces it.
 
     **Arguments:**
 
     - `env`: such as `jaxnasium.make("CartPole-v1")`.
-    - `pad`: whether observation vectors of different lengths are padded with zeros at the end, and
-        agents with fewer actions than others get masks of their actions (vectors of
-        different lengths are padded, and the additional numbers ignored); otherwise such
-        differences are an error.
+    - `pad`: whether agents may have different observations and actions. Shorter observation vectors
+        are padded with zeros at the end. Agents with fewer discrete actions than others get masks
+        of their actions. Agents with shorter action vectors ignore the additional numbers.
 
     **Raises:** `ValueError` when the agents' action spaces or observations differ without `pad`, or
     are not supported, and when `env` is a batch of environments; `TypeError` when it is not a
@@ -257,23 +259,24 @@ def from_jaxnasium(env: object, *, pad: bool = False) -> FromJaxnasium:
         )
     if jaxnasium.is_wrapped(env, jaxnasium.VecEnvWrapper):
         raise ValueError(
-            "from_jaxnasium needs one environment, not a batch of them: leave out the "
+            "from_jaxnasium needs a single environment instead of a batch: leave out the "
             "VecEnvWrapper, and use eqgrid's Vectorize."
         )
     return FromJaxnasium(jaxnasium.remove_wrapper(env, jaxnasium.LogWrapper), pad)
 
 
-def _by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[PyTree]:
-    """The subtree of each agent."""
+def _split_by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[PyTree]:
+    """The subtrees of all agents."""
     return env.agent_structure.flatten_up_to(tree)
 
 
 def _without_mask(observation: PyTree) -> PyTree:
-    seen = observation
-    return seen.observation if isinstance(seen, jaxnasium.AgentObservation) else seen
+    if isinstance(observation, jaxnasium.AgentObservation):
+        return observation.observation
+    return observation
 
 
-def _our_space(space: object) -> AbstractSpace:
+def _to_eqgrid_space(space: object) -> AbstractSpace:
     """**Raises:** `ValueError` unless the space is discrete or a bounded `Box`."""
     if isinstance(space, jaxnasium.Discrete):
         return Discrete(int(space.n))
@@ -283,5 +286,5 @@ def _our_space(space: object) -> AbstractSpace:
         return Box(jnp.asarray(space.low, float), jnp.asarray(space.high, float), space.shape)
     raise ValueError(
         f"Actions of a {type(space).__name__} are not supported: use Discrete, MultiDiscrete or "
-        "Box, or put jaxnasium's FlattenActionSpaceWrapper around it, where it fits."
+        "Box. jaxnasium's FlattenActionSpaceWrapper converts some other spaces."
     )

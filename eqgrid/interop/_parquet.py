@@ -1,4 +1,4 @@
-"""Tables as Parquet files, for pandas, polars, DuckDB and other tools."""
+"""Conversion of tables to and from Parquet files, which pandas, polars and DuckDB can read."""
 
 import io
 from collections.abc import Iterable, Mapping
@@ -11,17 +11,17 @@ import pyarrow.parquet as parquet
 def to_parquet(
     table: Mapping[str, Iterable[object]], types: Mapping[str, str] | None = None
 ) -> bytes:
-    """The bytes of a Parquet file, with checksums.
+    """Converts a table to the bytes of a Parquet file with checksums.
 
     **Arguments:**
 
-    - `table`: the columns in order, each a sequence of strings, numbers or booleans.
-    - `types`: the types of columns by PyArrow's names, such as `"int64"`; the types of other
-        columns follow from their values.
+    - `table`: the columns in order. Each is a sequence of strings, numbers or booleans.
+    - `types`: the types of some columns, by PyArrow's names such as `"int64"`. PyArrow infers the
+        types of all other columns from their values.
     """
-    own = {} if types is None else types
+    types = {} if types is None else types
     columns = {
-        name: pa.array(column, pa.type_for_alias(own[name])) if name in own else column
+        name: pa.array(column, pa.type_for_alias(types[name])) if name in types else column
         for name, column in table.items()
     }
     buffer = io.BytesIO()
@@ -30,9 +30,9 @@ def to_parquet(
 
 
 def from_parquet(content: bytes) -> dict[str, list[Any]]:
-    """The columns of a Parquet file that is given as bytes.
+    """Converts the bytes of a Parquet file to a table.
 
-    **Raises:** `ValueError` when it is damaged, or not a Parquet file.
+    **Raises:** `ValueError` when the file is damaged, or not a Parquet file.
     """
     try:
         file = parquet.ParquetFile(io.BytesIO(content), page_checksum_verification=True)

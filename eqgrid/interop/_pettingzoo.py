@@ -1,4 +1,4 @@
-"""The adapter to PettingZoo's `ParallelEnv`, in which all agents act at once."""
+"""The adapter to PettingZoo's `ParallelEnv`, in which all agents act simultaneously."""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,14 +33,14 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
     """An environment as a PettingZoo `ParallelEnv`, made by `to_pettingzoo`.
 
     - `world`: the wrapped environment of eqgrid.
-    - `possible_agents`: `agent_0`, `agent_1`, ...; all dicts are in this order.
-    - `agents`: the agents that have not terminated; empty before the first reset and after an
-        episode.
+    - `possible_agents`: the agents `agent_0`, `agent_1`, and so on. All dicts are in this order.
+    - `agents`: the agents that have not terminated. The list is empty before the first reset and
+        after an episode.
     """
 
     def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
-        self._rows = entries_by_agent(world, by_agent)
+        self._per_agent = entries_by_agent(world, by_agent)
         self._screen, self.render_mode = screen, screen.mode
         name = f"eqgrid_{type(unwrap(world)).__name__}"
         self.metadata = screen.metadata | {"name": name, "is_parallelizable": True}
@@ -52,8 +52,9 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         self.observation_spaces: dict[str, Space] = {
             name: copy.deepcopy(observations) for name in self.possible_agents
         }
+        # Agents that have terminated get an arbitrary valid action, the lowest one.
         low = actions.low if isinstance(actions, gymnasium.spaces.Box) else 0
-        self._idle = np.asarray(low, actions.dtype)  # for agents that have terminated
+        self._placeholder = np.asarray(low, actions.dtype)
         self._random: np.random.Generator | None = None
 
     def action_space(self, agent: str) -> Space:
@@ -92,29 +93,29 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         dict[str, bool],
         dict[str, Info],
     ]:
-        """Advances by one action of every agent in `agents`. Agents that terminate in this step are
-        in the returned dicts for the last time.
+        """Advances by one action of every agent in `agents`. An agent that terminates in this step
+        is in the returned dicts for the last time.
 
         **Returns:** observations, rewards, terminations, truncations and infos. The info of an
-        agent has the entries of `TimeStep.info`. For an entry with a row for each agent, it
-        contains only the agent's row.
+        agent has the entries of `TimeStep.info`. An entry with a row for each agent is reduced to
+        the row of this agent.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action that is missing or outside the action space, or for an unknown agent.
         """
         if not self.agents:
-            raise gymnasium.error.ResetNeeded("No episode is being played: call reset() first.")
+            raise gymnasium.error.ResetNeeded("No episode is running: call reset() first.")
         timestep = self._episode.step(self._read(actions))
         observation, reward, terminated, truncated, info = read_timestep(timestep)
-        acted, cut = self.agents, bool(truncated)
+        acted, was_truncated = self.agents, bool(truncated)
         terminations = self._by_agent(acted, terminated.tolist())
-        self.agents = [] if cut else [name for name in acted if not terminations[name]]
+        self.agents = [] if was_truncated else [x for x in acted if not terminations[x]]
         self._show()
         return (
             self._by_agent(acted, observation),
             self._by_agent(acted, reward.tolist()),
             terminations,
-            dict.fromkeys(acted, cut),
+            dict.fromkeys(acted, was_truncated),
             {name: self._info_of(self.possible_agents.index(name), info) for name in acted},
         )
 
@@ -131,20 +132,18 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
             self.render()
 
     def _read(self, actions: Mapping[str, Action]) -> Shaped[np.ndarray, "agents ..."]:
-        """The actions of all agents, in order; of terminated agents, the lowest one."""
+        """The actions of all agents in order, with placeholders for terminated agents."""
         missing = [name for name in self.agents if name not in actions]
         unknown = [name for name in actions if name not in self.action_spaces]
         if missing or unknown:
             raise ValueError(
-                f"step needs an action of each of {', '.join(self.agents)}, but got actions of "
+                f"step needs an action for each of {', '.join(self.agents)}, but got actions for "
                 f"{', '.join(map(str, actions)) or 'no agent'}."
             )
-        return np.stack(
-            [
-                read_action(space, actions[name], name) if name in self.agents else self._idle
-                for name, space in self.action_spaces.items()
-            ]
-        )
+        rows = dict.fromkeys(self.possible_agents, self._placeholder)
+        for name in self.agents:
+            rows[name] = read_action(self.action_spaces[name], actions[name], name)
+        return np.stack(list(rows.values()))
 
     def _by_agent(self, names: Iterable[str], values: Iterable[_T]) -> dict[str, _T]:
         by_agent = dict(zip(self.possible_agents, values, strict=True))
@@ -152,7 +151,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
 
     def _info_of(self, agent: int, info: Info) -> Info:
         return {
-            name: value[agent] if name in self._rows else value.copy()
+            name: value[agent] if name in self._per_agent else value.copy()
             for name, value in info.items()
         }
 
@@ -176,15 +175,15 @@ def to_pettingzoo(
 
     **Arguments:**
 
-    - `env`: a single environment, with any wrappers but `AutoReset`. Its observation must be one
-        array.
+    - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
+        one array.
     - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
     - `render_mode`: `"rgb_array"`, `"human"` or `None`.
-    - `by_agent`: the names of your own entries of `info` that have a row for each agent; all other
-        entries, except eqgrid's own, belong to the whole environment.
+    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
+        custom entries belong to the whole environment.
 
-    **Returns:** the PettingZoo environment; `pettingzoo.utils.parallel_to_aec` converts it to one
-    in which agents act one after the other.
+    **Returns:** the PettingZoo environment. `pettingzoo.utils.parallel_to_aec` converts it to an
+    environment in which agents act in turns.
 
     **Raises:** `ValueError` when PettingZoo does not support the environment's spaces or nesting,
     or `render_mode`, or for a wrong name in `by_agent`; `TypeError` when `env` is not an

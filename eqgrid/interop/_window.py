@@ -14,9 +14,9 @@ _Matplotlib: TypeAlias = Any  # modules and objects of matplotlib, which is impo
 
 @final
 class Window:
-    """A window that displays one picture after another. It opens with the first picture, and does
-    not open again once it is closed. If matplotlib has no display, nothing is shown, and there is
-    one warning.
+    """A window that displays a sequence of pictures. It opens with the first picture, and does not
+    open again after the user has closed it. If matplotlib has no display, the window warns once,
+    and shows nothing.
 
     **Arguments:**
 
@@ -28,16 +28,16 @@ class Window:
         self._title, self._seconds = title, 1 / frames_per_second
         self._figure: _Matplotlib = None
         self._image: _Matplotlib = None
-        self._shown = True
+        self._has_display = True
 
     def show(self, picture: UInt8[np.ndarray, "rows columns 3"]) -> None:
         """Shows a picture, and waits for the duration of a frame."""
         pyplot = _pyplot()
         if self._figure is None:
             self._figure = self._open(pyplot, picture)
-        if self._shown and pyplot.fignum_exists(self._figure.number):
+        if self._has_display and pyplot.fignum_exists(self._figure.number):
             self._image.set_data(picture)
-            # Not `pyplot.pause`, which raises the window above all others every time.
+            # `pyplot.pause` would raise the window above all other windows in every frame.
             self._figure.canvas.draw_idle()
             self._figure.canvas.start_event_loop(self._seconds)
 
@@ -53,8 +53,8 @@ class Window:
         height, width = picture.shape[:2]
         figure = pyplot.figure(self._title, figsize=(width / 100, height / 100), dpi=100)
         self._image = figure.add_axes((0, 0, 1, 1), frameon=False).imshow(picture)
-        self._shown = figure.canvas.required_interactive_framework is not None
-        if self._shown:
+        self._has_display = figure.canvas.required_interactive_framework is not None
+        if self._has_display:
             figure.show()
         else:
             warnings.warn(
@@ -66,7 +66,7 @@ class Window:
 
 
 def _pyplot() -> _Matplotlib:
-    """matplotlib's pyplot, which is imported only when a window is used.
+    """Imports matplotlib's pyplot on first use.
 
     **Raises:** `ImportError` when matplotlib is not installed.
     """

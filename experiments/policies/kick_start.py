@@ -1,11 +1,11 @@
-"""Kick-starting (Schmitt et al. 2018): agents learn by PPO, and at first also from a teacher.
+"""Kick-starting (Schmitt et al. 2018): agents learn by PPO and, at first, also from a teacher.
 
 python experiments/policies/kick_start.py --env.layout ring
     --teacher experiments/policies/plan-ring.safetensors
 
-The loss has a further term, the cross-entropy of what the agent chooses and what the teacher would
-choose in the same place. Its weight decreases with the entropy bonus. The teacher can be the exact
-plan of a kitchen as a policy (plan_policy.py), or any policy without memory that observes the same.
+The loss has an additional term, the cross-entropy of the teacher's and the agent's action
+probabilities. Its weight decreases with the entropy bonus. The teacher is a policy without memory
+that has the same observations, such as the exact plan of a kitchen as a policy (plan_policy.py).
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class KickStart(Experiment):
     """Trains agents with PPO and a teacher, and writes results into a folder."""
 
     algorithm = "kick-start"
-    in_one_program = ("teacher_weight",)  # runs that differ in it compile once
+    in_one_program = ("teacher_weight",)  # may differ between runs of one program
 
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="timed_features")
@@ -51,7 +51,7 @@ class KickStart(Experiment):
     teacher: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
     """Policy file of the teacher."""
     teacher_weight: Annotated[float, Meta(ge=0)] = 1.0
-    """Initial weight of the teacher's term; it is in proportion to that of the entropy bonus."""
+    """Initial weight of the teacher's term. It decreases in proportion to the entropy bonus."""
     width: Annotated[int, Meta(ge=1, le=2**16)] = 128
     """Units per hidden layer."""
 
@@ -72,7 +72,7 @@ class KickStart(Experiment):
         return actor_critic(env, key, network=functools.partial(MLP, width=self.width))
 
     def learner(self) -> PPO:
-        loss = KickStartLoss(_read(self.teacher).actor_critic, self.teacher_weight)
+        loss = KickStartLoss(_read_teacher(self.teacher).actor_critic, self.teacher_weight)
         return dataclasses.replace(self.ppo, loss=loss)
 
     def check(self) -> None:
@@ -85,28 +85,29 @@ class KickStart(Experiment):
             )
         if self.env.normalize_observation:
             raise ValueError(
-                "Agents must observe what the teacher does: leave --env.normalize-observation out."
+                "The teacher needs observations that are not normalised: leave "
+                "--env.normalize-observation out."
             )
         try:
-            taught = _read(self.teacher).observation
+            theirs = _read_teacher(self.teacher).observation
         except CheckpointError as error:
             raise ValueError(f"--teacher: {error}") from error
-        seen = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
-        if taught.shape != seen.shape:
+        own = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
+        if theirs.shape != own.shape:
             raise ValueError(
-                f"The teacher observes {taught.shape}, and the agents observe {seen.shape}: they "
-                "must observe the same, so choose another --env.observation or --teacher."
+                f"The teacher observes {theirs.shape}, but the agents observe {own.shape}: choose "
+                "another --env.observation or --teacher."
             )
 
 
-@functools.cache
-def _read(file: str) -> TrainedPolicy:
+@functools.cache  # runs with one teacher share its arrays
+def _read_teacher(file: str) -> TrainedPolicy:
     return load_policy(file)
 
 
 @final
 class KickStartLoss(eqx.Module):
-    """The loss of PPO, and the cross-entropy of the teacher's and the agent's choices."""
+    """The loss of PPO plus the weighted cross-entropy of the teacher's and the agent's actions."""
 
     teacher: ActorCritic
     weight: float | Float[Array, ""]
@@ -121,8 +122,10 @@ class KickStartLoss(eqx.Module):
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
         distribution, value = replay(policy, batch)
         loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
-        taught: Any = replay(self.teacher, batch)[0]
-        difference = mean_over(taught.cross_entropy(distribution), batch.rollout.active)
+        teacher_distribution: Any = replay(self.teacher, batch)[0]
+        cross_entropy = teacher_distribution.cross_entropy(distribution)
+        difference = mean_over(cross_entropy, batch.rollout.active)
+        # `entropy_coefficient` decreases during training; `ppo.entropy_coefficient` is its start.
         weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
         return loss + weight * difference, {**parts, "teacher_loss": difference}
 

@@ -1,4 +1,4 @@
-"""Teaches a network to act as an optimal plan of a kitchen, and writes it as a policy file.
+"""Teaches a network the actions of an optimal plan of a kitchen, and writes it as a policy file.
 
 python experiments/policies/plan_policy.py ring
 python experiments/policies/plan_policy.py asymmetric --counters 1,2
@@ -36,14 +36,15 @@ from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
 SCRIPT = "experiments/policies/plan_policy.py"
 _GIB = 2**30
-_PASSES = 1000  # the most passes over all states for the choice among equals
-_CHOICE = 12  # bytes of each joint state for the choice among equals
-_FASTEST = 15  # steps in which a soup is delivered, at the fastest
+# `PlanTable` chooses among optimal actions by discounted returns.
+_MAX_PASSES = 1000  # over all states, to compute the discounted returns
+_BYTES_PER_STATE = 12  # of three arrays of discounted returns
+_STEPS_PER_SOUP = 15  # at least; each additional soup needs 2 bytes per joint state
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Teaches a network the actions of an optimal plan in all situations, and judges it exactly."""
+    """Teaches a network the actions of an optimal plan, and compares its returns with the plan."""
 
     layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
     """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
@@ -54,7 +55,7 @@ class Config:
     counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
     """Counters that cooks may use, each as row,column from 0; or all."""
     observation: Literal["timed_features", "features"] = "timed_features"
-    """What the network sees."""
+    """Observation of the network."""
     width: Annotated[int, Meta(ge=1, le=2**12)] = 256
     """Units per hidden layer."""
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = 60
@@ -74,26 +75,27 @@ class Config:
 def teach(
     config: Config, world: AbstractGridWorld, console: Console
 ) -> tuple[AbstractNetwork, Judged, Played, Table]:
-    """Solves the kitchen, and teaches a network.
+    """Finds the optimal plan of the kitchen, and teaches it to a network.
 
-    **Returns:** the network, how it was judged, its game, and the numbers of the search.
+    **Returns:** the network, its comparison with the plan, its game, and the numbers of the search.
 
     **Raises:** `UsageError` when the search needs too much memory.
     """
     begin, counters = time.perf_counter(), read_counters(config.counters, world)
     with as_usage_error():
         model = JointModel(world, counters)
-    needed = model.num_bytes + model.num_states * (_CHOICE + 2 * config.horizon / _FASTEST)
+    most_soups = config.horizon / _STEPS_PER_SOUP
+    needed = model.num_bytes + model.num_states * (_BYTES_PER_STATE + 2 * most_soups)
     if needed > config.memory_gib * _GIB:
         raise UsageError(
             f"The values of {model.num_states:,} joint states need {needed / _GIB:.3g} GiB of "
-            "memory: allow it more with --memory-gib, or use fewer counters."
+            "memory: raise --memory-gib, or use fewer counters."
         )
     console.print(f"{model.num_states:,} joint states", highlight=False)
     key = jax.random.key(config.seed)
     size = world.reset(key)[0].shape[-1]
     network = MLP((size,), 6, width=config.width, activation="relu", key=key)
-    with progress(console, "searching", config.horizon + _PASSES) as report:
+    with progress(console, "searching", config.horizon + _MAX_PASSES) as report:
         table = PlanTable(model, config.horizon, report=report)
     console.print(f"the best possible return is {table.value:g}", highlight=False)
     seconds = time.perf_counter() - begin
@@ -102,34 +104,44 @@ def teach(
             world, follows(table), network, key, lambda number, *_: report(number)
         )
     network = sharpened(network, config.sharpness)
-    found, played = judge(world, table, network, key)
-    took = {"joint_states": model.num_states, "search_seconds": round(seconds, 1)}
-    took["seconds"] = round(time.perf_counter() - begin, 1)
-    return network, found, played, {"counters": counters, "value": table.value, **took}
+    judged, played = judge(world, table, network, key)
+    search = {
+        "counters": counters,
+        "value": table.value,
+        "joint_states": model.num_states,
+        "search_seconds": round(seconds, 1),
+        "seconds": round(time.perf_counter() - begin, 1),
+    }
+    return network, judged, played, search
 
 
-def describe(found: Judged, value: float) -> Table:
-    """The numbers of a network for its files."""
+def describe(judged: Judged, value: float) -> Table:
+    """The returns of a network for the output files.
+
+    - `judged`: the comparison of the network with the plan.
+    - `value`: the best possible return.
+    """
+    optimal = judged.earned >= judged.possible - 1e-3
     return {
-        "greedy": found.greedy,
-        "sampled": mean_with_interval(found.sampled),
-        "with_random_actions": mean_with_interval(found.noisy),
-        "plan_with_random_actions": mean_with_interval(found.plan_noisy),
-        "share_of_the_best": found.greedy / value if value else None,
-        "share_off_the_plan": found.share,
-        "as_good_as_possible_off_the_plan": float((found.earned >= found.possible - 1e-3).mean()),
+        "greedy": judged.greedy,
+        "sampled": mean_with_interval(judged.sampled),
+        "with_random_actions": mean_with_interval(judged.noisy),
+        "plan_with_random_actions": mean_with_interval(judged.plan_noisy),
+        "share_of_the_best": judged.greedy / value if value else None,
+        "share_off_the_plan": judged.share,
+        "as_good_as_possible_off_the_plan": float(optimal.mean()),
     }
 
 
 def show(console: Console, numbers: Table) -> None:
-    """Prints the numbers of a network."""
+    """Prints the returns of a network."""
     rows = [
-        ("the best possible return", f"{numbers['value']:g}"),
-        ("return of the most probable actions", f"{numbers['greedy']:g}"),
-        ("return of sampled actions", f"{numbers['sampled']['mean']:.1f}"),
-        ("with a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
-        ("the plan with as many", f"{numbers['plan_with_random_actions']['mean']:.1f}"),
-        ("of what is possible off the plan", f"{numbers['share_off_the_plan']:.1%}"),
+        ("best possible return", f"{numbers['value']:g}"),
+        ("network, most probable actions", f"{numbers['greedy']:g}"),
+        ("network, sampled actions", f"{numbers['sampled']['mean']:.1f}"),
+        ("network, 10% random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
+        ("plan, 10% random actions", f"{numbers['plan_with_random_actions']['mean']:.1f}"),
+        ("network off the plan, share of the best", f"{numbers['share_off_the_plan']:.1%}"),
     ]
     print_table(console, ("", ""), rows)
 
@@ -148,10 +160,10 @@ def run(args: Sequence[str]) -> None:
     keep_compiled_programs()
     with open_results("plan-policy", config.out) as (folder, console):
         try:
-            network, found, played, took = teach(config, world, console)
+            network, judged, played, search = teach(config, world, console)
         except ValueError as error:
             raise RunError(str(error)) from error
-        numbers = {"layout": layout, **took, **describe(found, took["value"])}
+        numbers = {"layout": layout, **search, **describe(judged, search["value"])}
         show(console, numbers)
         paths = write_taught(
             folder,

@@ -1,10 +1,10 @@
-"""PQN-VDN (Gallici et al. 2025): agents learn the value of a team's actions, the sum of their own.
+"""PQN-VDN (Gallici et al. 2025): Q-learning of a team, with the sum of its agents' values.
 
 python experiments/policies/pqn_vdn.py --env.layout ring
 
-Each agent takes its most valuable action, or a random one. All learn at once from what many
-environments did in a few steps, without a replay buffer: the network normalises its layers instead.
-Edit any part of the experiment here.
+Each agent takes its most valuable action, or sometimes a random one. There is no replay buffer:
+agents learn from a few steps in many environments, and layer normalisation keeps this stable. Edit
+any part of the experiment here.
 """
 
 import dataclasses
@@ -53,13 +53,14 @@ from eqgrid import (
 
 @final
 class QNetwork(AbstractNetwork):
-    """The value of each action of an agent, or of its best one. Two hidden layers are normalised
-    (Ba et al. 2016) before their activations.
+    """The value of each action of an agent, or only the largest value. Layer normalisation (Ba et
+    al. 2016) precedes the activations of both hidden layers.
 
     **Arguments:**
 
     - `in_shape`: the shape of one agent's input.
-    - `out_size`: the number of actions, for the values of all; 1 for the largest of them.
+    - `out_size`: the number of actions to return the values of all actions, as an actor. 1 to
+        return only the largest value, as a critic.
     - `choices`: the number of actions.
     - `width`: the size of the hidden layers.
     - `final_scale`: the factor of the last layer's parameters.
@@ -96,7 +97,7 @@ class QNetwork(AbstractNetwork):
 
     def __call__(self, x: Shaped[Array, "..."], carry: None) -> tuple[Float[Array, " out"], None]:
         h = x.reshape(-1).astype(float)
-        for layer, norm in zip(self.layers, self.norms, strict=False):
+        for layer, norm in zip(self.layers[:-1], self.norms, strict=True):
             h = jax.nn.relu(norm(layer(h)))
         values = self.layers[-1](h)
         return values.max(keepdims=True) if self.best else values, None
@@ -104,7 +105,7 @@ class QNetwork(AbstractNetwork):
 
 @final
 class EpsilonGreedy(AbstractActionHead):
-    """Takes the action with the largest output, and sometimes a random one.
+    """Takes the action with the largest value, and sometimes a random action.
 
     **Arguments:**
 
@@ -147,12 +148,13 @@ class EpsilonGreedy(AbstractActionHead):
 def team_loss(
     policy: ActorCritic, batch: Minibatch, ppo: PPO, entropy_coefficient: float | Float[Array, ""]
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The squared error of the value of what the team did: the sum over its agents (Sunehag et al.
-    2018).
+    """The squared error of the value of the joint action, which is the sum of the values of the
+    agents' actions (value decomposition, Sunehag et al. 2018).
     """
     steps = batch.rollout
     values = jax.vmap(jax.vmap(lambda seen: policy.actor(seen, None)[0]))(steps.observation)
     chosen = jnp.take_along_axis(values, steps.raw_action[..., None], axis=-1)[..., 0]
+    # After `as_team`, the target is the same for all agents.
     error = jnp.sum(chosen, axis=-1, where=steps.active) - batch.target[..., 0]
     loss = 0.5 * mean_over(jnp.square(error), steps.active.any(axis=-1))
     return loss, {"value_loss": loss}
@@ -162,14 +164,15 @@ def team_loss(
 class PQN(AbstractCheckedAlgorithm[TrainState]):
     """Parallelised Q-learning of a team, with the rollouts and the optimiser of `ppo`.
 
-    Its critic is a copy of the actor at the start of an update, so the targets of PPO's critic are
-    the targets of Peng's Q(lambda), where lambda is `ppo.gae_lambda`.
+    At the start of an update, the critic gets the parameters of the actor, and returns the largest
+    value of an action. The targets of PPO's critic are then the targets of Peng's Q(lambda), where
+    lambda is `ppo.gae_lambda`.
 
     **Arguments:**
 
-    - `ppo`: how rollouts are collected and learned from.
-    - `last_epsilon`: the probability of a random action at last; it decreases linearly from 1.
-    - `exploration`: the share of the updates in which it decreases.
+    - `ppo`: collects rollouts, and computes targets and gradient steps.
+    - `last_epsilon`: the final probability of a random action, which decreases linearly from 1.
+    - `exploration`: the share of the updates in which this probability decreases.
     """
 
     ppo: PPO
@@ -177,7 +180,7 @@ class PQN(AbstractCheckedAlgorithm[TrainState]):
     exploration: float | Float[Array, ""]
 
     def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
-        return self.ppo.init(_with(policy, jnp.ones(())), env, key)
+        return self.ppo.init(_with_epsilon(policy, jnp.ones(())), env, key)
 
     def update(
         self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
@@ -187,10 +190,11 @@ class PQN(AbstractCheckedAlgorithm[TrainState]):
             self.last_epsilon, 1 - (1 - self.last_epsilon) * share / self.exploration
         )
         ppo = dataclasses.replace(self.ppo, loss=team_loss)
-        state = dataclasses.replace(state, policy=_with(state.policy, epsilon))
+        state = dataclasses.replace(state, policy=_with_epsilon(state.policy, epsilon))
         state, rollout, key = ppo.collect(env, state)
         state, metrics = ppo.learn(state, as_team(rollout), key, num_updates=num_updates)
-        state = dataclasses.replace(state, policy=_with(state.policy, jnp.zeros(())))
+        # Between updates, policies are evaluated and saved without random actions.
+        state = dataclasses.replace(state, policy=_with_epsilon(state.policy, jnp.zeros(())))
         return state, metrics.with_scalars(epsilon=epsilon)
 
     def steps_per_update(self, env: AbstractVectorEnv) -> int:
@@ -201,23 +205,25 @@ class PQN(AbstractCheckedAlgorithm[TrainState]):
 
 
 def as_team(rollout: Rollout) -> Rollout:
-    """A rollout in which every agent has the reward and the values of the team."""
+    """Gives every agent of a rollout the reward and the values of the team. The reward is the mean
+    over agents. The value is the sum over agents that have not terminated.
+    """
 
     def for_all(x: Shaped[Array, "time envs"]) -> Shaped[Array, "time envs agents"]:
         return jnp.broadcast_to(x[..., None], rollout.active.shape)
 
-    active, lasting = rollout.active, ~rollout.terminated
+    active = rollout.active
     return dataclasses.replace(
         rollout,
         reward=for_all(jnp.where(active, rollout.reward, 0.0).mean(axis=-1)),
         value=for_all(jnp.sum(rollout.value, axis=-1, where=active)),
-        next_value=for_all(jnp.sum(rollout.next_value, axis=-1, where=lasting)),
+        next_value=for_all(jnp.sum(rollout.next_value, axis=-1, where=~rollout.terminated)),
         terminated=for_all(rollout.terminated.all(axis=-1)),
     )
 
 
-def _with(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
-    """A policy whose critic has the parameters of its actor, with a share of random actions."""
+def _with_epsilon(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
+    """Copies the actor's parameters to the critic, and sets the probability of random actions."""
     assert isinstance(policy.actor, SharedParameters)
     network = policy.actor.network
     assert isinstance(network, QNetwork)
@@ -231,14 +237,14 @@ def _with(policy: ActorCritic, epsilon: Float[Array, ""]) -> ActorCritic:
 
 @dataclasses.dataclass(frozen=True)
 class PQNVDN(Experiment):
-    """Trains agents with PQN-VDN, and writes results, plots and checkpoints into a folder. Clipping
-    and the entropy bonus of PPO have no effect.
+    """Trains agents with PQN-VDN, and writes results, plots and checkpoints into a folder. The
+    flags of PPO for clipping and for the entropy bonus have no effect.
     """
 
     algorithm = "pqn-vdn"
-    in_one_program = ("shaping", "shaping_steps")  # runs that differ in these compile once
+    in_one_program = ("shaping", "shaping_steps")  # may differ between runs of one program
 
-    # Every field is a flag; those of the world, of PPO and of the run are inherited.
+    # Every field is a flag. `Experiment` has the flags of the world, PPO and the run.
     ppo: PPO = dataclasses.field(
         default_factory=lambda: PPO(
             rollout_length=16,
@@ -256,20 +262,20 @@ class PQNVDN(Experiment):
     width: Annotated[int, Meta(ge=1, le=2**16)] = 128
     """Units per hidden layer."""
     last_epsilon: Annotated[float, Meta(ge=0, le=1)] = 0.05
-    """Probability of a random action, after it has decreased from 1."""
+    """Final probability of a random action, which decreases from 1."""
     exploration: Annotated[float, Meta(gt=0, le=1)] = 0.2
-    """Share of the training in which it decreases."""
+    """Share of the training in which the probability of a random action decreases."""
     shaping: Annotated[float, Meta(ge=0)] = 2.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 3_000_000
-    """Environment steps over which that weight decreases to 0."""
+    """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         seen, _ = eqx.filter_eval_shape(world.reset, jax.random.key(0))
         if not isinstance(world.action_space, Discrete) or split_mask(seen)[1] is not None:
             raise ValueError(
-                "PQN-VDN is for agents that make one choice, and may always make each: use another "
-                "world, or ippo.py."
+                "PQN-VDN needs Discrete actions without action masks: use another world, or "
+                "ippo.py."
             )
         return world
 

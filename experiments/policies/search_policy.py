@@ -1,10 +1,10 @@
-"""Searches for a better game than the game of a trained policy, and teaches a network to play it.
+"""Searches for a better game than a trained policy plays, and teaches a network to play it.
 
 python experiments/policies/search_policy.py runs/ippo-ring-0-20260101-120000
 
-The search uses only the rules of the kitchen: it tries all joint actions in the most
-promising states, and the first value of a state is the policy's return from it. The result
-is a policy file that all commands read.
+The search uses only the policy and the rules of the kitchen. The initial value of a state is the
+return of the policy from this state. The search tries all joint actions in the most promising
+states. The result is a policy file that all commands accept.
 """
 
 import dataclasses
@@ -42,22 +42,23 @@ from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progre
 from eqgrid_lab.worlds import build_one_kitchen
 
 SCRIPT = "experiments/policies/search_policy.py"
-_GAMES, _NOISE = 256, 0.1
-_TIMELESS = ("features", "features96")
+_GAMES = 256  # in which the network plays with sampled actions
+_NOISE = 0.1  # the probability of a random action in some of these games
+_TIMELESS = ("features", "features96")  # observations without the time
 
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Searches for a better game than the game of a policy, and teaches it to a network."""
+    """Searches for a better game than a policy plays, and teaches it to a network."""
 
     policy: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="RUN|FILE")]] = Path()
     """Folder of a run, or policy file: agents without memory, in one kitchen."""
     beam: Annotated[int, Meta(ge=1, le=2**14)] = 512
-    """Number of states, in each step of the search, in which all joint actions are tried."""
+    """Number of states in which each step of the search tries all joint actions."""
     depth: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Number of steps of the search."""
     width: Annotated[int, Meta(ge=1, le=2**12)] = 256
-    """Units per hidden layer of the network that is taught."""
+    """Units per hidden layer of the network."""
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = 40
     """Rounds of playing games and learning from all of them."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
@@ -73,7 +74,7 @@ class Config:
 def read(config: Config) -> tuple[SavedPolicy, Kitchen, AbstractGridWorld]:
     """Reads and checks the policy, and builds its kitchen.
 
-    **Raises:** `UsageError` and `CheckpointError` with one sentence when it cannot be used.
+    **Raises:** `UsageError` and `CheckpointError` with a sentence when the policy is not usable.
     """
     if config.policy == Path():
         raise UsageError("Name the folder of a run, or a policy file; see --help.")
@@ -84,21 +85,21 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, AbstractGridWorld]:
     played = saved.config.as_played(PolicyPartner(saved.policy))
     if isinstance(played, StuckRule) or saved.policy.initial_carry() is not None:
         raise UsageError(
-            "The policy has a memory, or a rule that remembers where it is stuck, so a state does "
-            "not say what it does: name one without."
+            "The policy has a memory, or a rule that remembers where it is stuck, so its actions "
+            "depend on more than the state: name a policy without memory."
         )
     if kitchen.observation not in _TIMELESS:
         raise UsageError(
-            f"The policy sees the time in its {kitchen.observation}, and states are searched "
-            f"without it: name one that sees {' or '.join(_TIMELESS)}."
+            f"The policy sees the time in its {kitchen.observation}, but the search ignores the "
+            f"time: name a policy that observes {' or '.join(_TIMELESS)}."
         )
     kitchen = dataclasses.replace(kitchen, normalize_observation=False)
     world = build_one_kitchen(kitchen, "A better game is searched")
     seen = world.observe(world.reset(jax.random.key(0))[1])
     if jax.tree.map(np.shape, seen) != jax.tree.map(np.shape, saved.policy.observation):
         raise UsageError(
-            "The policy sees more than the kitchen shows, such as the number of each cook or the "
-            "time: name one that does not."
+            "The policy observes more than the kitchen shows, such as the index of each cook or "
+            "the time: name a policy without such wrappers."
         )
     return saved, kitchen, world
 
@@ -106,7 +107,7 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, AbstractGridWorld]:
 def search(
     config: Config, saved: SavedPolicy, world: AbstractGridWorld, start: World, console: Console
 ) -> Search:
-    """Searches, and says how much there was."""
+    """Searches from the initial state, and prints the number of states."""
     found = Search(world, saved.policy)
     with progress(console, "searching", Search.PARTS) as report:
         found.explore(start, config.beam, config.depth, config.seed, report)
@@ -119,26 +120,23 @@ def search(
 def teach(
     config: Config, world: AbstractGridWorld, teacher: Teacher, console: Console
 ) -> tuple[AbstractNetwork, Played, Table]:
-    """Teaches a network.
+    """Teaches a network the actions of a teacher.
 
-    **Returns:** the network, its game, and its return.
+    **Returns:** the network, its game with the most probable actions, and its returns.
     """
     key = jax.random.key(config.seed)
     observation, start = world.reset(key)
-    size, none = observation.shape[-1], jnp.zeros(_GAMES)
+    size = observation.shape[-1]
     network = MLP((size,), 6, width=config.width, activation="relu", key=key)
     with progress(console, "teaching", config.rounds) as report:
         network = Distillation(config.rounds, examples=2**18).teach(
             world, teacher, network, key, lambda number, *_: report(number)
         )
-    network, starts = sharpened(network, config.sharpness), repeat(start, _GAMES)
-    played = play_from(
-        world, network, repeat(start, 1), none[:1], key, int(world.horizon), greedy=True
-    )
-    sampled, noisy = (
-        play_from(world, network, starts, none + noise, key, int(world.horizon)).rewards.sum(axis=1)
-        for noise in (0.0, _NOISE)
-    )
+    network, steps = sharpened(network, config.sharpness), int(world.horizon)
+    played = play_from(world, network, repeat(start, 1), jnp.zeros(1), key, steps, greedy=True)
+    starts, levels = repeat(start, _GAMES), jnp.zeros(_GAMES)
+    sampled = play_from(world, network, starts, levels, key, steps).rewards.sum(axis=1)
+    noisy = play_from(world, network, starts, levels + _NOISE, key, steps).rewards.sum(axis=1)
     numbers = {
         "greedy": float(played.rewards.sum()),
         "sampled": mean_with_interval(np.asarray(sampled)),
@@ -155,16 +153,16 @@ def returns(world: AbstractGridWorld, teacher: Teacher, start: World) -> float:
 def show(console: Console, numbers: Table) -> None:
     """Prints the returns of the policy, the search and the network."""
     rows = [
-        ("the policy, most probable actions", f"{numbers['policy']:g}"),
-        ("the search, actions that earn most in the long run", f"{numbers['search']:g}"),
-        ("the best way through states that it met", f"{numbers['best_of_known_ways']:g}"),
-        ("the network, most probable actions", f"{numbers['greedy']:g}"),
-        ("the network, sampled actions", f"{numbers['sampled']['mean']:.1f}"),
-        ("the network, a tenth of random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
+        ("policy, most probable actions", f"{numbers['policy']:g}"),
+        ("search, actions with the largest discounted return", f"{numbers['search']:g}"),
+        ("search, best path through known states", f"{numbers['best_of_known_ways']:g}"),
+        ("network, most probable actions", f"{numbers['greedy']:g}"),
+        ("network, sampled actions", f"{numbers['sampled']['mean']:.1f}"),
+        ("network, 10% random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
     ]
     print_table(console, ("", "return"), rows)
     if numbers["greedy"] < numbers["policy"]:
-        console.print("The network earns less than the policy: try more --rounds, or --width.")
+        console.print("The network scores less than the policy: try more --rounds or --width.")
 
 
 def run(args: Sequence[str]) -> None:
@@ -174,16 +172,17 @@ def run(args: Sequence[str]) -> None:
     keep_compiled_programs()
     start = world.reset(jax.random.key(config.seed))[1]
     with open_results("search-policy", config.out) as (folder, console):
+        # A search that has not explored returns the actions of the policy.
         before = returns(world, Search(world, saved.policy).label, start)
         begin = time.perf_counter()
         found = search(config, saved, world, start, console)
         seconds = time.perf_counter() - begin
-        network, played, earned = teach(config, world, found.label, console)
+        network, played, network_returns = teach(config, world, found.label, console)
         numbers = {
             "policy": before,
             "search": returns(world, found.label, start),
             "best_of_known_ways": found.best_return(start, int(world.horizon)),
-            **earned,
+            **network_returns,
             "states": found.num_states,
             "states_with_all_actions": found.num_tried,
             "search_seconds": round(seconds, 1),

@@ -87,7 +87,7 @@ def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monk
     ("flags", "says"),
     [
         (["nowhere"], "nowhere"),
-        (["ring", "--memory-gib", "0.001"], "GiB of memory: allow it more with --memory-gib"),
+        (["ring", "--memory-gib", "0.001"], "GiB of memory: raise --memory-gib"),
         (["cramped,ring"], "name one layout"),
         (["cramped", "--counters", "0,0"], "There is no counter in row 0, column 0"),
     ],

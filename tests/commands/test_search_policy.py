@@ -138,7 +138,7 @@ def is_refused(monkeypatch, tmp_path, capsys, says, *args):
     [
         (["--env.observation", "timed_features"], "sees the time in its timed_features"),
         (["--env.observation", "planes"], "sees the time in its planes"),
-        (["--agent-id"], "sees more than the kitchen shows"),
+        (["--agent-id"], "observes more than the kitchen shows"),
         (["--env.layout", "cramped,ring"], "name one layout"),
         (["--env.name", "foraging"], "is for kitchens"),
     ],

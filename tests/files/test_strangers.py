@@ -221,7 +221,7 @@ def test_a_script_that_fails_ends_the_study(tmp_path, capfd):
 
 
 def test_one_seed_has_nobody_to_play_with():
-    with pytest.raises(SystemExit, match="error: seeds are judged with each other: train at least"):
+    with pytest.raises(SystemExit, match="error: seeds play with each other: train at least"):
         strangers.run(strangers.Study(("e3t",), num_seeds=1))
 
 
@@ -242,11 +242,11 @@ def test_bad_settings_and_tables_are_refused_before_anything_is_trained(tmp_path
         with pytest.raises(SystemExit, match=message):
             strangers.run(strangers.Study(*args, out=tmp_path, **options))
 
-    refused("error: bistro is none of the kitchens cramped, ", ("e3t",), kitchens=("bistro",))
+    refused("error: bistro is not one of the kitchens cramped, ", ("e3t",), kitchens=("bistro",))
     refused("error: train at least one seed", ("e3t",), num_seeds=0, partners="people")
     table = tmp_path / "returns.csv"
     table.write_text("method,kitchen\ne3t,ring\n")
-    refused("returns.csv is no table of returns: move it away", ("e3t",))
+    refused("returns.csv is not a table of returns: move it away", ("e3t",))
     table.write_bytes(shipped("heldout/strangers.csv").read_bytes())
     refused("has another number of seeds of e3t: choose another --out", ("e3t",), num_seeds=4)
     assert not called

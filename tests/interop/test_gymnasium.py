@@ -87,7 +87,7 @@ def test_an_episode_is_that_of_the_environment(world):
         if terminated or truncated:
             break
     if terminated or truncated:
-        with pytest.raises(ResetNeeded, match="No episode is being played"):
+        with pytest.raises(ResetNeeded, match="No episode is running"):
             env.step(actions[0])
 
 

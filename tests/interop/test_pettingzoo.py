@@ -226,7 +226,7 @@ def test_wrong_actions_are_one_sentence():
         to_pettingzoo(COOKS, render_mode="rgb_array").render()
     env.reset(seed=0)
     for wrong in ({"agent_0": 0}, both | {"agent_2": 0}, {}):
-        with pytest.raises(ValueError, match="an action of each of agent_0, agent_1, but got"):
+        with pytest.raises(ValueError, match="an action for each of agent_0, agent_1, but got"):
             env.step(wrong)
     for bad in (6, -1, 1.5, None, "north", [0], [[1], [1, 2]]):
         with pytest.raises(ValueError, match=r"^agent_1 cannot do .*: .* of Discrete\(6\)\.$"):
@@ -235,7 +235,7 @@ def test_wrong_actions_are_one_sentence():
         env.render()
     for _ in itertools.takewhile(lambda _: env.agents, range(20)):
         env.step(both)
-    with pytest.raises(ResetNeeded, match="No episode is being played"):
+    with pytest.raises(ResetNeeded, match="No episode is running"):
         env.step(both)
 
 

@@ -7,9 +7,9 @@ import pytest
 from pages import text_blocks
 
 from eqgrid import TimeLimit, check_env, interop
-from eqgrid.interop._foreign import as_it_was_written
+from eqgrid.interop._foreign import implicit_promotion
 
-with as_it_was_written():
+with implicit_promotion():
     pytest.importorskip("brax", reason="needs the [parity] extra: pip install -e '.[test,parity]'")
     from brax import envs
     from brax.envs.fast import Fast
@@ -29,7 +29,7 @@ def episodes_of_both(theirs, scripts, key):
     env = from_brax(theirs)
     step, their_step = eqx.filter_jit(env.step), jax.jit(theirs.step)
     observation, first = eqx.filter_jit(env.reset)(key)
-    with as_it_was_written():
+    with implicit_promotion():
         start = jax.jit(theirs.reset)(jax.random.key_data(key))
     np.testing.assert_array_equal(observation[0], start.obs)
     episodes = []
@@ -37,7 +37,7 @@ def episodes_of_both(theirs, scripts, key):
         state, world, episode = first, start, []
         for action in np.asarray(script, np.float32).reshape(-1, 1, 1):
             timestep, state = step(key, state, action)
-            with as_it_was_written():
+            with implicit_promotion():
                 world = their_step(world, action[0])
             np.testing.assert_array_equal(timestep.observation[0], world.obs)
             np.testing.assert_array_equal(env.observe(state)[0], world.obs)
@@ -51,7 +51,7 @@ def episodes_of_both(theirs, scripts, key):
 
 @pytest.mark.slow
 def test_a_pendulum_is_the_same_through_the_adapter(key):
-    with as_it_was_written():
+    with implicit_promotion():
         theirs = envs.get_environment("inverted_pendulum", backend="spring")
         theirs = EpisodeWrapper(theirs, STEPS, 1)
     gentle, rough = episodes_of_both(theirs, [np.zeros(STEPS), np.ones(STEPS)], key)
@@ -65,7 +65,7 @@ def test_a_pendulum_is_the_same_through_the_adapter(key):
 
 
 def test_a_body_of_playground_is_the_same_through_the_adapter(key):
-    with as_it_was_written():
+    with implicit_promotion():
         playground = pytest.importorskip("mujoco_playground", reason="pip install playground")
         theirs = playground.registry.load("CartpoleBalance", config_overrides={"impl": "jax"})
     (episode,) = episodes_of_both(theirs, [np.sin(np.arange(STEPS))], key)
@@ -74,7 +74,7 @@ def test_a_body_of_playground_is_the_same_through_the_adapter(key):
 
 @pytest.fixture(scope="module")
 def fast():
-    with as_it_was_written():
+    with implicit_promotion():
         return Fast()
 
 
@@ -83,7 +83,7 @@ def test_it_is_an_environment_of_ours(fast):
 
 
 def test_of_a_dict_the_state_is_seen(key):
-    with as_it_was_written():
+    with implicit_promotion():
         both = Fast(obs_mode="dict_pixels_state")
         pictures = Fast(obs_mode="dict_pixels")
     seen, _ = from_brax(both).reset(key)
@@ -95,7 +95,7 @@ def test_of_a_dict_the_state_is_seen(key):
 
 
 def test_what_does_not_fit_is_one_sentence(fast):
-    with as_it_was_written():
+    with implicit_promotion():
         resets = envs.create("fast", episode_length=5)
     with pytest.raises(ValueError, match="leave out its AutoResetWrapper"):
         from_brax(resets)

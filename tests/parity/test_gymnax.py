@@ -151,11 +151,11 @@ def test_the_page_tells_the_truth():
 
 def test_what_does_not_fit_is_one_sentence():
     theirs, params = gymnax.make("CartPole-v1")
-    with pytest.raises(ValueError, match="got a LogWrapper: leave it out"):
+    with pytest.raises(ValueError, match="got a LogWrapper: leave the wrapper out"):
         from_gymnax(purerl.LogWrapper(theirs), params)
     with pytest.raises(TypeError, match="environment of gymnax, but got a CartPole"):
         from_gymnax(CartPole())
-    with pytest.raises(ValueError, match="has 2: to_jaxmarl and to_jaxnasium"):
+    with pytest.raises(ValueError, match="has 2: use to_jaxmarl or to_jaxnasium"):
         to_gymnax(make("overcooked"))
     with pytest.raises(ValueError, match="AutoReset starts the next one"):
         to_gymnax(AutoReset(our_world()))

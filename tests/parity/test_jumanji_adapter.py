@@ -9,9 +9,9 @@ from pages import text_blocks
 
 from agents import PPO, init_train_state, train
 from eqgrid import AutoReset, LogEpisodes, Masked, Vectorize, check_env, interop
-from eqgrid.interop._foreign import as_it_was_written
+from eqgrid.interop._foreign import implicit_promotion
 
-with as_it_was_written():
+with implicit_promotion():
     jumanji = pytest.importorskip(
         "jumanji", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
     )
@@ -33,7 +33,7 @@ def wire_of_each(observation):
 
 @pytest.fixture(scope="module")
 def theirs():
-    with as_it_was_written():
+    with implicit_promotion():
         field = food.RandomGenerator(grid_size=5, fov=5, num_agents=2, num_food=1)
         return {
             "foraging": LevelBasedForaging(generator=field, time_limit=6),
@@ -68,7 +68,7 @@ def test_episodes_are_the_same_through_the_adapter(theirs, name, key):
     ends = set()
     for episode in range(3):
         observation, state = eqx.filter_jit(env.reset)(jax.random.key(episode))
-        with as_it_was_written():
+        with implicit_promotion():
             world, expected = jax.jit(theirs[name].reset)(jax.random.PRNGKey(episode))
         over = np.zeros(env.num_agents, bool)
         for i in range(40):
@@ -78,7 +78,7 @@ def test_episodes_are_the_same_through_the_adapter(theirs, name, key):
             keys = jax.random.split(jax.random.fold_in(key, i), env.num_agents)
             action = jax.vmap(env.action_space.sample)(keys)
             timestep, state = step(key, state, action)
-            with as_it_was_written():
+            with implicit_promotion():
                 world, expected = their_step(world, their_action(name, action))
             observation = timestep.observation
             np.testing.assert_array_equal(timestep.reward, expected.reward + np.zeros(len(over)))
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_one_sentence(theirs):
         from_jumanji(theirs["connector"])
     with pytest.raises(ValueError, match="agents of Connector must have a row for each"):
         from_jumanji(theirs["connector"], observe=lambda seen: seen.grid)
-    with as_it_was_written():
+    with implicit_promotion():
         factory, small = JobShop(), JobShop(generator=jobs.RandomGenerator(2, 2, 2, 2))
     with pytest.raises(ValueError, match="The actions of JobShop are not supported"):
         from_jumanji(factory)

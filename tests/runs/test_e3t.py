@@ -87,10 +87,10 @@ def test_a_run_leaves_a_policy_that_others_can_play_with(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--partners.share", "0.5"], "with a partner in every episode"),
+        (["--partners.share", "0.5"], "needs a partner in every episode"),
         (["--partners.share-steps", "100", "--partners.share-from", "0.5"], "in every episode"),
         (["--partners.designs", "4", "--partners.most-noise", "0.5"], "sets the noise of partners"),
-        (["--env.name", "foraging", "--env.num-agents", "3"], "two agents that make one choice"),
+        (["--env.name", "foraging", "--env.num-agents", "3"], "two agents with Discrete actions"),
     ],
 )
 def test_what_it_cannot_learn_from_is_refused(flags, says, tmp_path, capsys):

@@ -101,7 +101,7 @@ def test_an_agent_whose_task_is_over_counts_no_longer(key):
     pqn, env, state = clock_learner(key)
     for _ in range(2):  # moments of values are known after the first update
         state, _ = update(pqn, env, state)
-    state = dataclasses.replace(state, policy=pqn_vdn._with(state.policy, jnp.asarray(0.5)))
+    state = dataclasses.replace(state, policy=pqn_vdn._with_epsilon(state.policy, jnp.asarray(0.5)))
     rollout, _ = eqx.filter_jit(collect_rollout)(state.policy, env, state.runner, key, 24)
     over, done = np.asarray(rollout.terminated), np.asarray(rollout.done)
     ends = (over.all(-1), done & ~over.all(-1), over.any(-1) & ~done, ~rollout.active.all(-1))
@@ -190,7 +190,7 @@ class Slider(Clock):
 
 
 def test_agents_that_choose_numbers_are_refused():
-    with pytest.raises(ValueError, match="for agents that make one choice"):
+    with pytest.raises(ValueError, match="needs Discrete actions without action masks"):
         parse(pqn_vdn.PQNVDN, SMALL).observe(Slider())
 
 

@@ -16,6 +16,7 @@ from ..._checks import as_count
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
 from ...errors import missing_library
+from .._foreign import implicit_promotion
 from ._parts import (
     AbstractBodyEnding,
     AbstractBodyMeasure,
@@ -28,7 +29,6 @@ from ._state import (
     MjModel,
     Motion,
     Renderer,
-    any_promotion,
     mjx,
     mujoco,
     read_state,
@@ -39,32 +39,32 @@ from ._state import (
 class AbstractMjxEnv(AbstractEnv):
     """A MuJoCo model that is controlled by one agent.
 
-    Every body is a subclass, whose constructor chooses the parts; use `MjxEnv` for a model without
-    a class of its own.
+    The constructor of a subclass chooses the parts of the task, such as rewards and endings. Use
+    `MjxEnv` for a task without its own class.
 
-    Episodes end by one of `endings`, or if the simulation diverges. Add a time limit with
-    `TimeLimit`.
+    An action has one number per actuator, clipped to the actuator's `ctrlrange`. `info` has an
+    entry for each of `rewards` and `measures`, with one number per agent. `LogEpisodes` can sum
+    these entries.
 
-    An action has one number per actuator, clipped to the actuator's `ctrlrange`. The keys of `info`
-    are the names of `rewards` and `measures`, each with one number per agent; `LogEpisodes` can sum
-    them. If positions or velocities become non-finite, the state stays at the last finite one, the
-    reward is 0, and the agent terminates.
+    An episode ends by one of `endings`, or if the simulation diverges: when positions or velocities
+    become non-finite, the environment keeps the last finite state, the reward is 0, and the agent
+    terminates. Add a time limit with `TimeLimit`.
 
     The model consists of array leaves (masses, gravity, ...), so environments with different models
-    can be batched; change one with `eqx.tree_at(lambda env: env.model.opt.gravity, env, ...)`.
+    can be batched. Change a leaf with `eqx.tree_at(lambda env: env.model.opt.gravity, env, ...)`.
 
     **Arguments:**
 
-    - `source`: an MJCF text, or the path of a file.
+    - `source`: an MJCF text, or the path of an MJCF file.
     - `rewards`: the terms of the reward, by name; the reward is their sum.
     - `measures`: further entries of `info`, by name.
     - `observation`: the observation; all joint positions and velocities by default.
     - `starts`: changes to the model's initial state, applied in this order.
-    - `endings`: the agent terminates when any of them is true.
+    - `endings`: conditions that terminate the agent; one of them is enough.
     - `substeps`: the number of simulator steps per environment step.
 
     **Raises:** `ValueError` when MuJoCo cannot read the model, MJX cannot simulate it, an actuator
-    has no `ctrlrange`, or a name is given twice.
+    has no `ctrlrange`, or a reward and a measure have the same name.
     """
 
     num_agents: int = eqx.field(static=True)
@@ -91,8 +91,9 @@ class AbstractMjxEnv(AbstractEnv):
         substeps: int = 1,
     ):
         self.rewards, self.measures = dict(rewards), dict(measures or {})
-        if twice := set(self.rewards) & set(self.measures):
-            raise ValueError(f"{min(twice)!r} is the name of a reward and of a measure: change it.")
+        if shared := set(self.rewards) & set(self.measures):
+            name = min(shared)
+            raise ValueError(f"{name!r} is the name of a reward and of a measure: change it.")
         self.source = str(source)
         compiled = load_model(self.source)
         try:
@@ -101,9 +102,10 @@ class AbstractMjxEnv(AbstractEnv):
             raise ValueError(f"MJX cannot simulate the model: {error}") from error
         self.data = mjx.make_data(compiled, impl="jax")
         self.num_agents = 1
-        limited = np.asarray(compiled.actuator_ctrllimited, bool)
-        if free := [compiled.actuator(i).name or str(i) for i in np.flatnonzero(~limited)]:
-            raise ValueError(f"The actuator {free[0]!r} needs limits: give it a ctrlrange.")
+        unlimited = np.flatnonzero(~np.asarray(compiled.actuator_ctrllimited, bool))
+        if unlimited.size:
+            actuator = compiled.actuator(unlimited[0]).name or str(unlimited[0])
+            raise ValueError(f"The actuator {actuator!r} needs limits: give it a ctrlrange.")
         low, high = jnp.asarray(compiled.actuator_ctrlrange.T, float)
         self.action_space = Box(low, high, shape=(compiled.nu,))
         self.observation = Coordinates() if observation is None else observation
@@ -117,7 +119,7 @@ class AbstractMjxEnv(AbstractEnv):
 
     @property
     def by_agent(self) -> tuple[str, ...]:
-        """The names of the entries of `info`, all of which have one number per agent."""
+        """The names of the entries of `info` with one number per agent, which are all entries."""
         return (*self.rewards, *self.measures)
 
     def reset(self, key: PRNGKeyArray) -> tuple[Float[Array, "agents numbers"], BodyState]:
@@ -135,15 +137,16 @@ class AbstractMjxEnv(AbstractEnv):
         finite = jnp.isfinite(after.qpos).all() & jnp.isfinite(after.qvel).all()
         after = jax.tree.map(lambda new, old: jnp.where(finite, new, old), after, state)
         motion = Motion(state, after, control, self.seconds_per_step)
-        paid = {name: term(self.model, motion) for name, term in self.rewards.items()}
-        told = {name: term(self.model, motion) for name, term in self.measures.items()}
-        reward = jnp.where(finite, sum(paid.values(), jnp.zeros(())), 0.0)
-        over = ~finite
+        rewards = {name: term(self.model, motion) for name, term in self.rewards.items()}
+        measures = {name: term(self.model, motion) for name, term in self.measures.items()}
+        reward = jnp.where(finite, sum(rewards.values(), jnp.zeros(())), 0.0)
+        terminated = ~finite
         for ending in self.endings:
-            over |= ending(self.model, after)
-        info = {name: number[None] for name, number in (paid | told).items()}
-        never = jnp.zeros((), bool)
-        return TimeStep(self.observe(after), reward[None], over[None], never, info), after
+            terminated |= ending(self.model, after)
+        info = {name: number[None] for name, number in (rewards | measures).items()}
+        truncated = jnp.zeros((), bool)
+        timestep = TimeStep(self.observe(after), reward[None], terminated[None], truncated, info)
+        return timestep, after
 
     def observe(self, state: BodyState) -> Float[Array, "agents numbers"]:
         return self.observation(self.model, state)[None]
@@ -157,8 +160,8 @@ class AbstractMjxEnv(AbstractEnv):
 
         - `state`: the state to draw, with concrete arrays.
         - `width`: the width of the picture in pixels.
-        - `renderer`: `"opengl"`, `"side"` for a flat side view, or `"auto"` for OpenGL where it
-            works.
+        - `renderer`: `"opengl"` for a 3D view, `"side"` for a flat side view, or `"auto"` for
+            OpenGL with the side view as a fallback.
 
         **Returns:** the picture, RGB.
 
@@ -177,33 +180,33 @@ class AbstractMjxEnv(AbstractEnv):
         captions: Sequence[str] | None = None,
         renderer: Renderer = "auto",
     ) -> bytes:
-        """Draws an episode as an animated GIF that loops, in real time.
+        """Draws an episode as an animated GIF that loops and plays in real time.
 
         **Arguments:**
 
         - `states`: the states to draw; every array has a leading time axis.
         - `width`, `renderer`: as in `render`.
-        - `frames_per_second`: the approximate frame rate; states are skipped to reach it.
+        - `frames_per_second`: the approximate frame rate. The video skips states to reach it.
         - `captions`: a short text for every state, such as the score.
 
         **Returns:** the bytes of the GIF file.
 
         **Raises:** `RuntimeError` when `renderer` is `"opengl"` and OpenGL cannot be used.
         """
-        per_state = float(self.seconds_per_step)
-        stride = max(1, round(1 / (frames_per_second * per_state)))
-        shown = range(0, len(states.qpos), stride)
+        seconds = float(self.seconds_per_step)
+        stride = max(1, round(1 / (frames_per_second * seconds)))
+        drawn = range(0, len(states.qpos), stride)
         states = jax.tree.map(lambda x: np.asarray(x)[::stride], states)
         model, pictures = load_model(self.source), _pictures()
         frames = pictures.draw_frames(model, states, width=width, renderer=renderer)
-        texts = [(f"{i * per_state:.1f} s", captions[i] if captions else "") for i in shown]
-        return pictures.write_gif(frames, texts, stride * per_state)
+        texts = [(f"{i * seconds:.1f} s", captions[i] if captions else "") for i in drawn]
+        return pictures.write_gif(frames, texts, stride * seconds)
 
     def _simulate(self, state: BodyState, control: Float[Array, " actuators"]) -> BodyState:
         def step(_: ArrayLike, data: mjx.Data) -> mjx.Data:
             return mjx.step(self.model, data)
 
-        with any_promotion():
+        with implicit_promotion():
             data = write_state(self.data, state).replace(ctrl=control)
             return read_state(jax.lax.fori_loop(0, self.substeps, step, data))
 
@@ -212,7 +215,8 @@ class AbstractMjxEnv(AbstractEnv):
 class MjxEnv(AbstractMjxEnv):
     """An environment from any MuJoCo model and parts; see `AbstractMjxEnv` for the arguments."""
 
-    __init__ = AbstractMjxEnv.__init__  # type checkers would make one from the fields
+    # Without this line, type checkers would derive the arguments of `__init__` from the fields.
+    __init__ = AbstractMjxEnv.__init__
 
 
 def load_model(source: str) -> MjModel:
@@ -225,12 +229,12 @@ def load_model(source: str) -> MjModel:
             return mujoco.MjModel.from_xml_string(source)
         return mujoco.MjModel.from_xml_path(source)
     except ValueError as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"MuJoCo cannot read the model: {said}") from error
+        message = " ".join(str(error).split())
+        raise ValueError(f"MuJoCo cannot read the model: {message}") from error
 
 
 def _pictures() -> ModuleType:
-    """The module that draws, which is imported only when a picture is drawn.
+    """Imports the drawing module on first use, because it needs Pillow and SciPy.
 
     **Raises:** `ImportError` when Pillow is not installed.
     """

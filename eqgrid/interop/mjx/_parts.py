@@ -1,7 +1,7 @@
 """The parts of an MJX task: initial states, observations, reward terms and endings.
 
-Each part is a small Module that takes the model and the state of one body; batches are mapped with
-`vmap`. Another task is another choice of parts.
+Each part is a small Module that takes the model and the state of one body. Combine parts in
+`MjxEnv` to define a task.
 """
 
 import abc
@@ -21,7 +21,7 @@ class AbstractBodyStart(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, key: PRNGKeyArray, model: Model, state: BodyState) -> BodyState:
-        """The state with this part changed."""
+        """The state with its change."""
 
 
 class AbstractBodyObservation(eqx.Module):
@@ -50,8 +50,8 @@ class AbstractBodyEnding(eqx.Module):
 
 @final
 class NoisyStart(AbstractBodyStart):
-    """Adds uniform noise to all joint positions and velocities. Use it only for hinge and slide
-    joints: noise would break the unit norm of the orientation of a free or ball joint.
+    """Adds uniform noise to all joint positions and velocities. It is only for hinge and slide
+    joints: noise would change the norm of the quaternion of a free or ball joint.
 
     **Arguments:**
 
@@ -100,7 +100,7 @@ class RandomGoal(AbstractBodyStart):
 
     **Arguments:**
 
-    - `nearest`, `farthest`: the bounds, in metres.
+    - `nearest`, `farthest`: the smallest and the largest x position, in metres.
     """
 
     nearest: Float[Array, ""]
@@ -120,8 +120,8 @@ class Coordinates(AbstractBodyObservation):
 
     **Arguments:**
 
-    - `skip`: the number of leading positions to leave out, such as the position along a track that
-        looks the same everywhere.
+    - `skip`: the number of leading positions to leave out. For example, 1 leaves out the position
+        along a track, which does not matter for the task.
     """
 
     skip: int = eqx.field(static=True, default=0)
@@ -136,7 +136,7 @@ class Effort(AbstractBodyMeasure):
 
     **Arguments:**
 
-    - `weight`: the factor; negative to penalise large actions.
+    - `weight`: the factor. A negative weight penalises large actions.
     """
 
     weight: Float[Array, ""]
@@ -150,7 +150,7 @@ class Effort(AbstractBodyMeasure):
 
 @final
 class Distance(AbstractBodyMeasure):
-    """The signed displacement of one joint in a step; its sum over an episode is the displacement
+    """The signed displacement of one joint in a step. Its sum over an episode is the displacement
     from the initial position.
 
     **Arguments:**

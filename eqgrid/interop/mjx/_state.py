@@ -1,19 +1,18 @@
-"""MuJoCo and MJX, the state of a body, and one step of it."""
+"""Imports of MuJoCo and MJX, the state of a body, and one environment step."""
 
 import contextlib
 import importlib
 import io
-from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, final
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Float
 
 from ...errors import missing_library
+from .._foreign import implicit_promotion
 
 try:
-    # MJX prints which of its optional parts are missing, none of which is needed here.
+    # MJX prints the names of optional parts that are missing. eqgrid does not need them.
     with contextlib.redirect_stdout(io.StringIO()):
         from mujoco import mjx as mjx
         from mujoco.mjx import Model as Model
@@ -21,7 +20,7 @@ except ImportError as error:
     raise missing_library(f"MuJoCo bodies need MuJoCo MJX ({error})", "mjx") from error
 
 mujoco: Any = importlib.import_module("mujoco")
-"""The C simulator. It creates its names when it is imported, so type checkers cannot see them."""
+"""The C simulator, as `Any`, because type checkers cannot see the names in its compiled module."""
 
 MjModel: TypeAlias = Any
 """A model of the C simulator, `mujoco.MjModel`."""
@@ -37,15 +36,16 @@ OpenGL where it works.
 
 @final
 class BodyState(eqx.Module):
-    """The part of MuJoCo's data that the simulator needs to continue, with MuJoCo's names. The rest
-    is recomputed from it and the model, which keeps states small.
+    """The part of MuJoCo's data that the simulator needs to continue. The simulator recomputes all
+    other data in each step, so the state does not contain them.
 
     **Arguments:**
 
     - `qpos`: the positions of all joints.
     - `qvel`: the velocities of all joints.
     - `act`: the activations of actuators that have an internal state.
-    - `warmstart`: the accelerations of the last step, from which the solver starts.
+    - `warmstart`: the accelerations of the last step, where the solver starts its search
+        (`qacc_warmstart` of MuJoCo).
     - `mocap_pos`: the positions of the mocap bodies, in metres. The simulation does not move them,
         so they can mark a goal.
     """
@@ -75,12 +75,12 @@ class Motion(eqx.Module):
 
 
 def read_state(data: mjx.Data) -> BodyState:
-    """The part of MJX's data that is needed to continue the simulation."""
+    """Extracts the state from MJX's data."""
     return BodyState(data.qpos, data.qvel, data.act, data.qacc_warmstart, data.mocap_pos)
 
 
 def write_state(data: mjx.Data, state: BodyState) -> mjx.Data:
-    """MJX's data with a state written into it; dependent quantities are not recomputed."""
+    """Writes a state into MJX's data, without recomputing the quantities that depend on it."""
     return data.replace(
         qpos=state.qpos,
         qvel=state.qvel,
@@ -98,14 +98,7 @@ def body_positions(model: mjx.Model, state: BodyState) -> Float[Array, "bodies 3
     - `model`: the model, as it is passed to observations and rewards.
     - `state`: a state of the model.
 
-    **Returns:** the origin of every body, in the order of the model; the first is the world itself.
+    **Returns:** the origin of every body, in the order of the model. The first body is the world.
     """
-    with any_promotion():
+    with implicit_promotion():
         return mjx.kinematics(model, write_state(mjx.make_data(model), state)).xpos
-
-
-@contextlib.contextmanager
-def any_promotion() -> Iterator[None]:
-    """Allows implicit promotion of dtypes and ranks, which MJX relies on."""
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        yield
