@@ -213,8 +213,8 @@ class Rules:
         return next(soup for soup in soups if self._payoff[soup] == self._payoff[item])
 
     def _find_poses(self, cells: Sequence[Place]) -> dict[int, list[Pose]]:
-        """For each useful kind of tile, the poses that face one cell of that kind. The cell is the
-        one that most poses face, since `joint` needs two poses.
+        """For each useful kind of tile, the poses that face one cell of that kind. The chosen cell
+        has the largest number of such poses, since `joint` needs two.
         """
         useful = {Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING}
         by_place: dict[Place, list[Pose]] = {}
