@@ -147,6 +147,17 @@ class JointModel:
         directions without a useful cell and soups of the same value.
     - `max_bytes`: the memory that the model and a search in it may take.
 
+    **Attributes:**
+
+    - `cells`: `(row, col)` of the pots and counters whose contents are part of the state.
+    - `unit`: the greatest common divisor of the values of soups; searches count rewards in units.
+    - `poses`: the poses of each cook.
+    - `pairs`: all pairs of poses in different cells, as indices into `poses`.
+    - `choices`: the choices from each pair of poses.
+    - `second_moves`: for each pair of poses, the pairs after each move of the second cook while the
+        first cook stays.
+    - `start`: the indices of the pair of poses and of the set of objects in the initial state.
+
     **Raises:** `ValueError` when there are not two cooks, when a position in `counters` is not a
     counter or is out of reach, when the values of soups have no suitable common unit, or when the
     search does not fit into `max_bytes`.
@@ -260,7 +271,7 @@ class JointModel:
         self._faced: list[list[Faced]] = [[], []]
         self._index_of: list[dict[Pose, int]] = [{}, {}]
         for cook, place in [(cook, place) for cook, own in enumerate(floor) for place in own]:
-            # By what distinguishes the poses of one cell, the index of the pose.
+            # The indices of the poses in this cell, by direction (`whole`) or by what they face.
             known: dict[Faced | int, int] = {}
             for direction in range(len(Direction)):
                 pose = (*place, direction)
@@ -285,7 +296,7 @@ class JointModel:
         after = np.asarray([self.pair_of(x) for x in results.poses.tolist()])
         # The next pair of poses, as `[pair][move of the first cook][move of the second cook]`.
         self._after = after.reshape(self.num_pairs, len(_MOVES), len(_MOVES)).tolist()
-        self.second_moves = [tuple(dict.fromkeys(after[STAY])) for after in self._after]
+        self.second_moves = [tuple(dict.fromkeys(own[STAY])) for own in self._after]
         choices = []
         for pair, (i, j) in enumerate(self.pairs):
             faces = (self._faced[0][i], self._faced[1][j])
