@@ -159,8 +159,8 @@ class ScriptedCook(AbstractPartner):
     def _choose_errand(
         self, world: World, seat: Int[Array, ""], idle: Int32[Array, " agents"]
     ) -> "_Errand":
-        """The first possible errand for the item that the cook holds. The lists below have
-        conditions, targets, and whether to interact with a target now.
+        """The errand for the item that the cook holds. Each list has the possible errands by
+        priority, as `(condition, targets, now)`.
         """
         view = _view(self, world, seat, idle)
         held = item_of(world.bodies.held[seat])
@@ -241,6 +241,7 @@ class ScriptedCook(AbstractPartner):
         wait = jnp.where(left > _WAITING_DISTANCE, nearer, keep_away)
         action = jnp.where(errand.now, go, wait)
         action = jnp.where(left >= FAR, STAY, action)
+        # If cooks block each other, or wait next to each other, random moves separate them.
         waits = ~errand.now | (left >= FAR)
         bold = (blocked | (waits & (crowd > 0).any())) & (uniform[4] < _BOLDNESS)
         move = jnp.floor(uniform[5] * len(is_target))
@@ -271,9 +272,9 @@ class _View(eqx.Module):
     - `hungry`: pots that need onions.
     - `unlit`: pots that must be started by hand.
     - `ready`, `cooking`: pots with a soup that is ready, or not yet ready.
-    - `lacks_onions`, `lacks_dishes`: whether more items are needed than other cooks bring or are
-        closer to fetch.
-    - `lacks_dishes_now`: whether a dish is needed that no other cook brings or could fetch.
+    - `lacks_onions`, `lacks_dishes`: whether more items are needed than other cooks bring or could
+        fetch sooner.
+    - `lacks_dishes_now`: whether more dishes are needed than other cooks bring or could fetch.
     """
 
     onions: Bool[Array, "height width"]
@@ -305,8 +306,8 @@ def _view(
     hungry = pot & (clock == IDLE) & (size < MAX_INGREDIENTS)
     ready, cooking = pot & (clock == 0), pot & (clock > 0)
     reaches_pots = (pot & near).any()
-    # A cook that reaches pots takes items from counters: others may have put them there for it. A
-    # cook that reaches no pot does not take them back.
+    # Only a cook that reaches pots takes items from counters. A cook that reaches no pot has put
+    # them there itself for other cooks.
     source = counter & reaches_pots
 
     def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:

@@ -44,7 +44,7 @@ def _emptied(turn: Turn) -> Cell:
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts the held item on an empty counter."""
+    """A cook puts the held item on an empty counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == Item.NOTHING)
@@ -54,7 +54,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class PickUp(AbstractInteraction):
-    """Picks up the item on a counter, with empty hands."""
+    """A cook with empty hands picks up the item on a counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != Item.NOTHING)
@@ -64,7 +64,7 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a new item from a dispenser, with empty hands. Items cannot be put back.
+    """A cook with empty hands takes a new item from a dispenser. Items cannot be put back.
 
     **Arguments:**
 
@@ -81,7 +81,7 @@ class Take(AbstractInteraction):
 
 @final
 class AddIngredient(AbstractInteraction):
-    """Puts a held ingredient into a pot that has not been started and has fewer than three
+    """A cook puts the held ingredient into a pot that has not been started and has fewer than three
     ingredients.
 
     **Arguments:**
@@ -101,7 +101,7 @@ class AddIngredient(AbstractInteraction):
 
 @final
 class StartCooking(AbstractInteraction):
-    """Starts a pot with at least one ingredient, with empty hands."""
+    """A cook with empty hands starts a pot that has at least one ingredient."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.NOTHING)
@@ -112,7 +112,7 @@ class StartCooking(AbstractInteraction):
 
 @final
 class Plate(AbstractInteraction):
-    """Takes a ready soup out of a pot, with a held dish."""
+    """A cook with a dish takes a ready soup out of a pot."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.DISH)
@@ -122,7 +122,7 @@ class Plate(AbstractInteraction):
 
 @final
 class Deliver(AbstractInteraction):
-    """Delivers a held soup at a serving hatch."""
+    """A cook delivers the held soup at a serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.SERVING) & is_soup(turn.body.held)

@@ -41,7 +41,7 @@ def _faces_idle_pot(turn: Turn) -> Bool[Array, ""]:
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts the held object on an empty counter."""
+    """A cook puts the held object on an empty counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == NOTHING)
@@ -51,7 +51,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class PickUp(AbstractInteraction):
-    """Picks up the object on a counter, with empty hands."""
+    """A cook with empty hands picks up the object on a counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != NOTHING)
@@ -61,7 +61,9 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a plate or an ingredient from its pile, with empty hands. Items cannot be put back."""
+    """A cook with empty hands takes a plate or an ingredient from its pile. Objects cannot be put
+    back.
+    """
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile >= Tile.PLATES) & (turn.body.held == NOTHING)
@@ -71,7 +73,7 @@ class Take(AbstractInteraction):
 
 @final
 class AddIngredient(AbstractInteraction):
-    """Puts a held ingredient into a pot that has not been started and has fewer than three
+    """A cook puts the held ingredient into a pot that has not been started and has fewer than three
     ingredients.
 
     **Arguments:**
@@ -94,8 +96,8 @@ class AddIngredient(AbstractInteraction):
 
 @final
 class StartFull(AbstractInteraction):
-    """Starts a full pot that has not been started, with any object or nothing in the hands. In
-    kitchens in which the third ingredient starts a pot, only random initial states have such pots.
+    """A cook starts a full pot that has not been started, with any object or none in its hands. If
+    the third ingredient starts a pot, only random initial states have such pots.
     """
 
     def __call__(self, turn: Turn) -> Outcome:
@@ -107,7 +109,7 @@ class StartFull(AbstractInteraction):
 
 @final
 class StartByHand(AbstractInteraction):
-    """Starts a pot with at least one ingredient, with empty hands."""
+    """A cook with empty hands starts a pot that has at least one ingredient."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = _faces_idle_pot(turn) & (turn.cell.object != NOTHING)
@@ -118,7 +120,7 @@ class StartByHand(AbstractInteraction):
 
 @final
 class FillPlate(AbstractInteraction):
-    """Takes a ready soup out of a pot, with a held plate."""
+    """A cook with a plate takes a ready soup out of a pot."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == PLATE) & (turn.cell.clock == 0)
@@ -128,7 +130,7 @@ class FillPlate(AbstractInteraction):
 
 @final
 class Deliver(AbstractInteraction):
-    """Delivers any held soup at a serving hatch."""
+    """A cook delivers any held soup at a serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.SERVING) & (
@@ -139,8 +141,8 @@ class Deliver(AbstractInteraction):
 
 @final
 class PressButton(AbstractInteraction):
-    """Makes a button show the recipe for some steps, with empty hands. Pressing the button costs
-    reward even while it already shows the recipe.
+    """A cook with empty hands presses a button, which then shows the recipe for some steps.
+    Pressing a button costs reward even while the button shows the recipe.
     """
 
     def __call__(self, turn: Turn) -> Outcome:
