@@ -130,6 +130,100 @@ def reference_layouts() -> dict[str, Table]:
     return tomllib.loads(text)
 
 
+def parse_kitchen(
+    text: str,
+    recipes: Recipes | None = None,
+    starts: Sequence[tuple[int, int]] | None = None,
+) -> Layout:
+    r"""Builds a kitchen from its text.
+
+    ```python
+    from eqgrid import make
+    from eqgrid.envs.overcooked import parse_kitchen
+
+    kitchen = parse_kitchen("XXPXX\nO1 2O\nX   X\nXDXSX")
+    env = make("overcooked", layout=kitchen)
+    print(kitchen.tiles.shape, env.num_agents)  # (4, 5) 2
+    ```
+
+    **Arguments:**
+
+    - `text`: one row per line: `X` counter, `O` onion dispenser, `T` tomato dispenser, `D` dish
+        dispenser, `P` pot, `S` serving hatch, `#` wall, blank floor, and `1` to `9`, then `a` to
+        `z`, for the initial cells of the cooks.
+    - `recipes`: the orders, values and cook times; by default all nine recipes are ordered, each
+        worth 20 and cooked for 20 steps.
+    - `starts`: `(row, col)` of every cook, instead of the marks in the text.
+
+    **Raises:** `LayoutError` as in `Layout.parse`.
+    """
+    return Layout.parse(text, KINDS, Recipes() if recipes is None else recipes, starts)
+
+
+def parse_reference(text: str) -> Layout:
+    """Builds a kitchen from the text of a `.layout` file of Overcooked-AI, with its grid, orders,
+    bonus orders, values, cook times and initial state.
+
+    The bonus factor may be infinite, as in `tutorial_3`. Such a kitchen is only for comparison with
+    the reference.
+
+    **Raises:** `LayoutError` when the text is not such a file.
+    """
+    try:
+        # Overcooked-AI evaluates these files as Python. In its own files, infinity is the only
+        # expression that is not a literal, and the literal 1e999 is infinite.
+        entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
+        grid = entries["grid"]
+        if not isinstance(grid, str):
+            raise LayoutError("its 'grid' must be a text, one row a line.")
+    except LayoutError:
+        raise
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        raise LayoutError("it is not a Python dictionary with a 'grid'.") from error
+    try:
+        orders = _reference_orders(entries, "start_all_orders")
+        recipes = _build_recipes(
+            orders=orders,
+            bonus_orders=_reference_orders(entries, "start_bonus_orders"),
+            values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
+            cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
+            bonus_factor=entries.get("order_bonus", 2),
+        )
+        layout = parse_kitchen(grid, recipes)
+        if start_state := entries.get("start_state"):
+            layout = dataclasses.replace(layout, start=_reference_start(layout, start_state))
+    except LayoutError:
+        raise
+    except ValueError as error:
+        raise LayoutError(f"its recipes cannot be used: {error}") from error
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise LayoutError(f"an entry is missing or of the wrong kind ({error!s:.100}).") from error
+    return layout
+
+
+def _read_file(path: Path) -> Layout:
+    try:
+        text = read_regular_text(path)
+    except UnicodeDecodeError as error:
+        raise LayoutError(
+            f"The layout file {str(path)!r} cannot be read: it is not UTF-8."
+        ) from error
+    try:
+        layout = _parse_text(text)
+    except ValueError as error:
+        raise LayoutError(f"The layout file {str(path)!r} is broken: {error}") from error
+    if not np.isfinite(layout.params.bonus_factor):
+        raise LayoutError(
+            f"The layout file {str(path)!r} cannot be used: its 'order_bonus' is infinite, so give "
+            "a finite number."
+        )
+    return layout
+
+
+def _parse_text(text: str) -> Layout:
+    return parse_reference(text) if text.lstrip().startswith("{") else parse_kitchen(text)
+
+
 def _from_table(table: Table) -> Layout:
     """Builds a kitchen from a table of `layouts.toml`."""
     recipes = _build_recipes(
@@ -175,100 +269,6 @@ def _per_recipe(numbers: _Numbers) -> _Numbers:
 def _sum_of_ingredients(onion: Any, tomato: Any) -> dict[Recipe, Any]:
     """The number of each recipe, which is the sum of the numbers of its ingredients."""
     return {x: onion * x.count("onion") + tomato * x.count("tomato") for x in ALL_RECIPES}
-
-
-def parse_kitchen(
-    text: str,
-    recipes: Recipes | None = None,
-    starts: Sequence[tuple[int, int]] | None = None,
-) -> Layout:
-    r"""Builds a kitchen from its text.
-
-    ```python
-    from eqgrid import make
-    from eqgrid.envs.overcooked import parse_kitchen
-
-    kitchen = parse_kitchen("XXPXX\nO1 2O\nX   X\nXDXSX")
-    env = make("overcooked", layout=kitchen)
-    print(kitchen.tiles.shape, env.num_agents)  # (4, 5) 2
-    ```
-
-    **Arguments:**
-
-    - `text`: one row per line: `X` counter, `O` onion dispenser, `T` tomato dispenser, `D` dish
-        dispenser, `P` pot, `S` serving hatch, `#` wall, blank floor, and `1` to `9`, then `a` to
-        `z`, for the initial cells of the cooks.
-    - `recipes`: the orders, values and cook times; by default all nine recipes are ordered, each
-        worth 20 and cooked for 20 steps.
-    - `starts`: `(row, col)` of every cook, instead of the marks in the text.
-
-    **Raises:** `LayoutError` as in `Layout.parse`.
-    """
-    return Layout.parse(text, KINDS, Recipes() if recipes is None else recipes, starts)
-
-
-def _read_file(path: Path) -> Layout:
-    try:
-        text = read_regular_text(path)
-    except UnicodeDecodeError as error:
-        raise LayoutError(
-            f"The layout file {str(path)!r} cannot be read: it is not UTF-8."
-        ) from error
-    try:
-        layout = _parse_text(text)
-    except ValueError as error:
-        raise LayoutError(f"The layout file {str(path)!r} is broken: {error}") from error
-    if not np.isfinite(layout.params.bonus_factor):
-        raise LayoutError(
-            f"The layout file {str(path)!r} cannot be used: its 'order_bonus' is infinite, so give "
-            "a finite number."
-        )
-    return layout
-
-
-def _parse_text(text: str) -> Layout:
-    return parse_reference(text) if text.lstrip().startswith("{") else parse_kitchen(text)
-
-
-def parse_reference(text: str) -> Layout:
-    """Builds a kitchen from the text of a `.layout` file of Overcooked-AI, with its grid, orders,
-    bonus orders, values, cook times and initial state.
-
-    The bonus factor may be infinite, as in `tutorial_3`. Such a kitchen is only for comparison with
-    the reference.
-
-    **Raises:** `LayoutError` when the text is not such a file.
-    """
-    try:
-        # Overcooked-AI evaluates these files as Python. In its own files, infinity is the only
-        # expression that is not a literal, and the literal 1e999 is infinite.
-        entries = ast.literal_eval(text.replace("float('inf')", "1e999"))
-        grid = entries["grid"]
-        if not isinstance(grid, str):
-            raise LayoutError("its 'grid' must be a text, one row a line.")
-    except LayoutError:
-        raise
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
-        raise LayoutError("it is not a Python dictionary with a 'grid'.") from error
-    try:
-        orders = _reference_orders(entries, "start_all_orders")
-        recipes = _build_recipes(
-            orders=orders,
-            bonus_orders=_reference_orders(entries, "start_bonus_orders"),
-            values=_reference_numbers(entries, "value", "recipe_values", "delivery_reward", orders),
-            cook_times=_reference_numbers(entries, "time", "recipe_times", "cook_time", orders),
-            bonus_factor=entries.get("order_bonus", 2),
-        )
-        layout = parse_kitchen(grid, recipes)
-        if start_state := entries.get("start_state"):
-            layout = dataclasses.replace(layout, start=_reference_start(layout, start_state))
-    except LayoutError:
-        raise
-    except ValueError as error:
-        raise LayoutError(f"its recipes cannot be used: {error}") from error
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise LayoutError(f"an entry is missing or of the wrong kind ({error!s:.100}).") from error
-    return layout
 
 
 def _reference_orders(entries: Table, key: str) -> list[Recipe]:

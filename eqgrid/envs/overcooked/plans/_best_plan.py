@@ -15,7 +15,7 @@ from ._joint_model import JointModel
 Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
 """The largest return that is still possible from each joint state, in units of the model."""
 
-_Row: TypeAlias = Shaped[np.ndarray, " objects"]
+_Row: TypeAlias = Shaped[np.ndarray, " objects"]  # the values of all states with one pair of poses
 _Rows: TypeAlias = Shaped[np.ndarray, "_ objects"]
 _TOLERANCE = 1e-5  # value iteration ends when no value changes by this number of units
 _MAX_SPACING = 50  # the largest number of steps between two stored layers
@@ -189,6 +189,7 @@ def _back_up_all(
 
 
 def _best_of(values: _Rows, pairs: Sequence[int], best: _Row) -> None:
+    """Writes the maximum of the values over some pairs of poses into `best`."""
     np.copyto(best, values[pairs[0]])
     for pair in pairs[1:]:
         np.maximum(best, values[pair], out=best)
