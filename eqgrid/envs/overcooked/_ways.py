@@ -1,4 +1,4 @@
-"""Shortest paths of cooks in a kitchen."""
+"""Directions and shortest paths of cooks in a kitchen."""
 
 import functools
 
@@ -7,13 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, Shaped
 
-from ...grid import next_to
+from ...grid import Direction, next_to
 
 FAR = 2**14
 """Infinity for path lengths: more steps than the largest layout has cells."""
 
 STEPS = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)], np.int32)
 """The `(row, col)` offset of one step in each `Direction`."""
+
+ORIENTATIONS = {
+    (0, -1): Direction.NORTH,
+    (0, 1): Direction.SOUTH,
+    (1, 0): Direction.EAST,
+    (-1, 0): Direction.WEST,
+}
+"""Each `Direction` by its orientation in Overcooked-AI, which is a `(col, row)` offset."""
 
 
 def count_steps(

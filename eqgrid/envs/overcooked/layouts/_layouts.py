@@ -20,6 +20,7 @@ from ....errors import did_you_mean
 from ....grid import IDLE, Cell, Direction, Layout, LayoutError, World, check_named, empty_world
 from .._contents import ALL_RECIPES, MAX_INGREDIENTS, Item, Recipe, Recipes, Tile, encode
 from .._kinds import KINDS
+from .._ways import ORIENTATIONS
 
 Table: TypeAlias = dict[str, Any]
 """The entries of a file, of any kind."""
@@ -321,14 +322,6 @@ def _reference_numbers(
     return 20
 
 
-_DIRECTION_OF = {
-    (0, -1): Direction.NORTH,
-    (0, 1): Direction.SOUTH,
-    (1, 0): Direction.EAST,
-    (-1, 0): Direction.WEST,
-}
-
-
 def _reference_start(layout: Layout, start_state: Table) -> World:
     """The world of the initial state in a file of the reference."""
     tiles = np.asarray(layout.tiles)
@@ -346,12 +339,12 @@ def _reference_start(layout: Layout, start_state: Table) -> World:
     positions = [_place(x["position"], tiles, taken, " ", "a cook") for x in players]
     directions = []
     for player in players:
-        if (orientation := tuple(player["orientation"])) not in _DIRECTION_OF:
+        if (orientation := tuple(player["orientation"])) not in ORIENTATIONS:
             raise LayoutError(
                 f"its start has a cook that faces {player['orientation']!r:.60}: the directions "
-                f"are {', '.join(map(str, _DIRECTION_OF))}."
+                f"are {', '.join(map(str, ORIENTATIONS))}."
             )
-        directions.append(_DIRECTION_OF[orientation])
+        directions.append(ORIENTATIONS[orientation])
     world = empty_world(KINDS, tiles.shape, np.asarray(positions, np.int8), directions)
     return dataclasses.replace(world, cells=cells)
 

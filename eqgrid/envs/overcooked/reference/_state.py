@@ -22,14 +22,9 @@ from .._contents import (
     Tile,
     contents_of,
 )
+from .._ways import ORIENTATIONS
 
-_ORIENTATIONS = {
-    (0, -1): Direction.NORTH,
-    (0, 1): Direction.SOUTH,
-    (1, 0): Direction.EAST,
-    (-1, 0): Direction.WEST,
-}
-_ORIENTATION_OF = {direction: pair for pair, direction in _ORIENTATIONS.items()}
+_ORIENTATION_OF = {direction: pair for pair, direction in ORIENTATIONS.items()}
 _OBJECTS = {item.name.lower(): item for item in Item if item != Item.NOTHING}
 _OLD_COOK_TIME = 20
 """The number of steps after which a soup in the old form is ready."""
@@ -266,10 +261,10 @@ def _read_player(
     if tiles[at] != Tile.FLOOR:
         raise ValueError(f"The state has a player at {_write_place(at)}, where there is no floor.")
     orientation = _as_pair(_get(player, "orientation", "A player"), "An orientation")
-    if orientation not in _ORIENTATIONS:
+    if orientation not in ORIENTATIONS:
         raise ValueError(
             f"The state has a player that faces {orientation}: the directions are "
-            f"{', '.join(map(str, _ORIENTATIONS))}."
+            f"{', '.join(map(str, ORIENTATIONS))}."
         )
     code = int(Item.NOTHING)
     if (held := player.get("held_object")) is not None:
@@ -277,7 +272,7 @@ def _read_player(
             raise ValueError(f"The player at {_write_place(at)} holds an object that is elsewhere.")
         code, timer = _read_object(held, times)
         _check_object(code, timer, at, None)
-    return at, _ORIENTATIONS[orientation], code
+    return at, ORIENTATIONS[orientation], code
 
 
 def _read_object(entry: Json, times: _CookTimes) -> tuple[int, int]:
