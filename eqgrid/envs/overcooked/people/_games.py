@@ -52,7 +52,7 @@ class HumanGame(eqx.Module):
     - `time`: the number of seconds from the beginning of the game to each step. In tables that
         `trajectories_to_reference` wrote, it is the number of steps.
     - `split`: the half of Carroll et al. (NeurIPS 2019) that has the game, `"train"` or `"test"`;
-        `None` for games of other tables.
+        `None` if no half was named.
     - `trial`: the name of the game, unique within its table.
     - `players`: the name of the player in each seat. In 2019, a pair of people played in several
         kitchens.

@@ -206,7 +206,9 @@ class BestResponse:
         own_chances: Float[np.ndarray, "actions objects"],
         before: Float32[np.ndarray, " objects"],
     ) -> None:
-        """As `_maximise`, with the mean over the own actions instead of the maximum."""
+        """As `_maximise`, with the mean over the own actions instead of the maximum; `own_chances`
+        are their probabilities.
+        """
         before[:] = 0
         for action, expected in self._expected_values(pair, chances):
             before += own_chances[action] * expected
@@ -214,8 +216,8 @@ class BestResponse:
     def _expected_values(
         self, pair: int, chances: Float[np.ndarray, "actions *objects"]
     ) -> Iterator[tuple[int, Float32[np.ndarray, " objects"]]]:
-        """Each own action with its expected values. All of them are in the same array: use it
-        before the next action overwrites it.
+        """Each own action with its expected values. The array is reused, so its values are valid
+        only until the next action.
         """
         outcomes, index = self._outcomes[pair]
         values = [self._values_after(outcome) for outcome in outcomes]
