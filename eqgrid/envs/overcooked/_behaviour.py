@@ -20,7 +20,7 @@ games of people, who took 6.7 steps in a second.
 RETURN_STEPS, RETURN_OF_SOUP = 400, 20.0
 """Returns are reported per 400 steps, with 20 for each soup."""
 
-_OF_ANOTHER = (
+_WRONG_KITCHEN = (
     "The games do not follow the rules of this kitchen: give behaviour the layout and the dynamics "
     "that they were played with."
 )
@@ -28,27 +28,29 @@ _OF_ANOTHER = (
 
 @final
 class Behaviour(eqx.Module):
-    """Counts of the actions of cooks in each of several games; `numbers` turns them into shares.
+    """Counts of the actions of each cook in several games; `numbers` converts them to shares.
 
-    Every move is exactly one of `walks`, `collisions`, `turns` and `bumps`.
+    Every move is counted in exactly one of `walks`, `collisions`, `turns` and `bumps`.
 
     - `steps`: the number of steps of the game.
-    - `actions`: how often each of the `ACTIONS` was taken; any other number counts as a stay.
+    - `actions`: how often the cook took each of the `ACTIONS`; any other number counts as a stay.
     - `useless`: interact actions without effect: no rule fired, so the step has no event of
         `EVENT_NAMES` for the cook.
     - `walks`: moves that changed the position of the cook.
     - `collisions`: moves to a walkable cell that `JointCollision` prevented: another cook stayed in
-        that cell or entered it, or the two would have swapped cells. With more than two cooks, a
-        collision between other cooks can also be the cause.
-    - `turns`, `bumps`: moves to a cell that is not walkable, such as a counter or a pot. In
-        `turns`, the cook turned to face it; in `bumps`, it already faced it, so nothing changed.
+        that cell or entered it, or the two cooks would have swapped cells. With more than two
+        cooks, a collision between other cooks can also be the cause.
+    - `turns`: moves to a cell that is not walkable, such as a counter or a pot, which turned the
+        cook to face that cell.
+    - `bumps`: moves to a cell that is not walkable and that the cook already faced, so that nothing
+        changed.
     - `stuck`: steps in which the cook has had the same position and direction for at least
-        `stuck_steps` steps, including this one.
-    - `longest_stuck`: the largest number of steps in a row with the same position and direction.
-    - `cells`: the number of different cells that the cook visited, not counting its last position.
+        `stuck_steps` steps, including this step.
+    - `longest_stuck`: the largest number of successive steps with the same position and direction.
+    - `cells`: the number of different cells in which the cook was before a step.
     - `soups`: the soups that the cook delivered.
-    - `mean_gap`, `median_gap`: the mean and the median number of steps from a delivery to the next
-        one, by any cook; NaN in games with fewer than two soups.
+    - `mean_gap`, `median_gap`: the mean and the median number of steps between successive
+        deliveries by any cooks; NaN in games with fewer than two soups.
     """
 
     steps: Int[np.ndarray, " games"]
@@ -66,25 +68,26 @@ class Behaviour(eqx.Module):
     median_gap: Float[np.ndarray, " games"]
 
     def numbers(self, cook: int | None = None) -> dict[str, Float[np.ndarray, " games"]]:
-        """Statistics of each game as rates and shares, so that games of different length can be
+        """Statistics of each game, mostly as shares, so that games of different lengths can be
         compared.
 
         **Arguments:**
 
-        - `cook`: one cook; all cooks together by default.
+        - `cook`: the index of one cook; all cooks together by default.
 
-        **Returns:** a number for each game by name, NaN where the divisor is 0:
+        **Returns:** by name, a number for each game; NaN where the divisor is 0:
 
         - `return`: 20 per delivered soup, scaled to 400 steps.
-        - `stay`, `interact`, `north`, `south`, `east`, `west`: shares of the steps.
-        - `useless`: the share of the interact actions without effect.
+        - `stay`, `interact`, `north`, `south`, `east`, `west`: the share of steps with this action.
+        - `useless`: the share of interact actions without effect.
         - `collisions`, `turns`, `bumps`: shares of the moves.
-        - `stuck`: the share of the steps; `longest_stuck`: the largest number of steps.
+        - `stuck`: the share of steps in which a cook is stuck.
+        - `longest_stuck`: as in `Behaviour`; for all cooks, the largest number of any cook.
         - `walks`: the share of steps in which a cook changes its cell.
-        - `cells`: the number of different cells in which a cook has been.
-        - `soup_share`: the share of the soups that this cook delivered; for all cooks, the
-            largest share of a cook.
-        - `mean_gap`, `median_gap`: as above; for all cooks only.
+        - `cells`: as in `Behaviour`; for all cooks, the mean number of a cook.
+        - `soup_share`: the share of soups that this cook delivered; for all cooks, the largest
+            share of any cook.
+        - `mean_gap`, `median_gap`: as in `Behaviour`; only for all cooks together.
         """
 
         def total(counts: Int[np.ndarray, "games agents"]) -> Float[np.ndarray, " games"]:
@@ -92,7 +95,7 @@ class Behaviour(eqx.Module):
 
         agents = self.soups.shape[1] if cook is None else 1
         steps, soups = self.steps * float(agents), total(self.soups)
-        taken = {number: total(self.actions[..., number]) for number in range(len(ACTIONS))}
+        taken = [total(self.actions[..., number]) for number in range(len(ACTIONS))]
         moves = total(self.walks + self.collisions + self.turns + self.bumps)
         most = self.soups.max(axis=1).astype(float) if cook is None else soups
         longest = self.longest_stuck if cook is None else self.longest_stuck[:, [cook]]
@@ -126,17 +129,18 @@ def behaviour(
     steps: int | None = None,
     stuck_steps: int = STUCK_STEPS,
 ) -> Behaviour:
-    """Counts the actions of cooks in each game, for people, policies and scripts alike.
+    """Counts the actions of cooks in games of people, policies or scripts.
 
-    Every recorded step is played again by the rules of the kitchen, from the state before it.
+    The function repeats every recorded step by the rules of the kitchen, from the state before the
+    step.
 
     **Arguments:**
 
     - `trajectories`: the games, such as games of people, or the output of `record_play` or
         `record_episodes`.
-    - `env`: the kitchen that they were played in, `Overcooked(...)`, in any wrappers; its
-        observation, horizon and starts have no effect.
-    - `steps`: count only this number of steps at the beginning of each game; all by default.
+    - `env`: the kitchen of the games, `Overcooked(...)`, in any wrappers. Its observation, horizon
+        and starts have no effect.
+    - `steps`: the number of steps to count from the beginning of each game; all by default.
     - `stuck_steps`: the number of steps after which a cook is stuck.
 
     **Raises:** `ValueError` when the world is not a kitchen, there is no game, a number of steps is
@@ -152,26 +156,24 @@ def behaviour(
         index = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
         world, action = jax.tree.map(lambda x: x[index < steps], (world, action))
         length = np.minimum(length, steps)
-    start = np.cumsum(length) - length
-    after, events, enters = _play_again(kitchen, world, action)
+    start = np.cumsum(length) - length  # the index of the first step of each game
+    after, events, is_walkable = _play_again(kitchen, world, action)
     _check_follows(world, after, start)
-    events, enters, action = (np.asarray(x) for x in (events, enters, action))
+    events, is_walkable, action = (np.asarray(x) for x in (events, is_walkable, action))
     position, direction = (np.asarray(x) for x in (world.bodies.position, world.bodies.direction))
-    kinds = np.where((action >= 0) & (action < len(ACTIONS)), action, STAY)
-    moves = kinds < STAY
+    action = np.where((action >= 0) & (action < len(ACTIONS)), action, STAY)
+    moves = action < STAY
     walked = (np.asarray(after.bodies.position) != position).any(axis=-1)
     turned = np.asarray(after.bodies.direction) != direction
     standing = _steps_in_place(position, direction, start)
     delivered = events[..., kitchen.event_names.index("soup_delivery")]
-    taken = kinds[..., None] == np.arange(len(ACTIONS))
-    useless = (kinds == INTERACT) & ~events.any(axis=-1)
     counts = {
-        "actions": taken,
-        "useless": useless,
+        "actions": action[..., None] == np.arange(len(ACTIONS)),
+        "useless": (action == INTERACT) & ~events.any(axis=-1),
         "walks": walked,
-        "collisions": moves & enters & ~walked,
-        "turns": moves & ~enters & turned,
-        "bumps": moves & ~enters & ~turned,
+        "collisions": moves & is_walkable & ~walked,
+        "turns": moves & ~is_walkable & turned,
+        "bumps": moves & ~is_walkable & ~turned,
         "stuck": standing >= stuck_steps,
         "soups": delivered,
     }
@@ -179,6 +181,7 @@ def behaviour(
     game = np.repeat(np.arange(len(length)), length)[:, None]
     visited[game, np.arange(kitchen.num_agents), position[..., 0], position[..., 1]] = True
     soups = np.split(delivered.sum(axis=1), np.cumsum(length)[:-1])
+    # A step with several deliveries is repeated, so the gap between them is 0.
     gaps = [np.diff(np.repeat(np.arange(len(x)), x)) for x in soups]
     return Behaviour(
         steps=length,
@@ -201,7 +204,7 @@ def _check(
 ) -> None:
     found = np.shape(jax.tree.leaves(trajectories.state)[0])[1:], trajectories.action.shape[1:]
     if found != (kitchen.shape, (kitchen.num_agents,)):
-        raise ValueError(_OF_ANOTHER)
+        raise ValueError(_WRONG_KITCHEN)
     if len(trajectories.length) == 0 or np.asarray(trajectories.length).min() < 1:
         raise ValueError("behaviour needs at least one game, and at least one step in each game.")
     for name, number in (("steps", steps), ("stuck_steps", stuck_steps)):
@@ -213,17 +216,20 @@ def _check(
 def _play_again(
     env: AbstractGridWorld, worlds: World, actions: Int[Array, "steps agents"]
 ) -> tuple[World, Int[Array, "steps agents events"], Bool[Array, "steps agents"]]:
-    """The state after each step, its events, and whether the cell that each cook faces after the
-    step was walkable before it.
+    """Repeats each step from the state before it.
+
+    **Returns:** the state after each step; the events of the step; and for each cook, whether the
+    cell that it tried to enter was walkable before the step.
     """
 
     def step(
         world: World, action: Int[Array, " agents"]
     ) -> tuple[World, Int[Array, "agents events"], Bool[Array, " agents"]]:
         timestep, after = env.step(jax.random.key(0), world, action)
+        # After a move, a cook has the direction of the move, even if it did not change its cell.
         row, col = (world.bodies.position + direction_delta(after.bodies.direction)).T
-        faced = (env.layout.tiles[row, col], world.cells.object[row, col])
-        return after, timestep.info["events"], is_free(env.layout.kinds, *faced)
+        target = (env.layout.tiles[row, col], world.cells.object[row, col])
+        return after, timestep.info["events"], is_free(env.layout.kinds, *target)
 
     return jax.vmap(step)(worlds, actions)
 
@@ -237,7 +243,7 @@ def _check_follows(world: World, after: World, start: Int[np.ndarray, " games"])
 
     same = jax.tree.map(follows, (world.bodies, world.cells), (after.bodies, after.cells))
     if not all(jax.tree.leaves(same)):
-        raise ValueError(_OF_ANOTHER)
+        raise ValueError(_WRONG_KITCHEN)
 
 
 def _steps_in_place(

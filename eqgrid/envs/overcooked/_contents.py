@@ -39,7 +39,7 @@ class Item(IntEnum):
 
 
 class Ingredient(IntEnum):
-    """The index of an ingredient in the contents of a soup, which count each ingredient."""
+    """The index of an ingredient in the contents of a soup."""
 
     ONION = 0
     TOMATO = 1
@@ -74,7 +74,7 @@ def encode(
 
 def is_soup(code: UInt8[Array, "*things"]) -> Bool[Array, "*things"]:
     """Whether codes are soups; codes that another game adds to the kitchen are not."""
-    return code - _SOUP < np.uint8(RADIX**2)  # smaller codes wrap around to large bytes
+    return code - _SOUP < np.uint8(RADIX**2)  # codes below `_SOUP` wrap around to large bytes
 
 
 def item_of(code: Shaped[ArrayLike, "*things"]) -> UInt8[Array, "*things"]:
@@ -84,8 +84,8 @@ def item_of(code: Shaped[ArrayLike, "*things"]) -> UInt8[Array, "*things"]:
 
 
 def soup_index(code: UInt8[Array, "*things"]) -> UInt8[Array, "*things"]:
-    """The contents of each soup as one number, and 0 for other codes. It is the flat index of the
-    soup in the tables of `Recipes`.
+    """The contents of each soup as one number, which is its index in the flattened tables of
+    `Recipes`; 0 for other codes.
     """
     return jnp.where(is_soup(code), code - _SOUP, np.uint8(0))
 
@@ -108,7 +108,7 @@ def contents_of(code: int) -> tuple[int, int]:
 
 
 _SIZE = MAX_INGREDIENTS + 1
-_LARGEST = 1e30  # below the largest float32, even times a bonus factor
+_LARGEST = 1e30  # the largest accepted value, far below the largest float32 (3.4e38)
 
 Number = float | int
 Recipe = tuple[str, ...]
@@ -142,9 +142,9 @@ class Recipes(eqx.Module):
     ```
 
     - `value`: the reward for a delivered soup.
-    - `cook_time`: the number of steps that it cooks.
-    - `ordered`: whether it pays at all.
-    - `bonus`: whether it pays `bonus_factor` times its value.
+    - `cook_time`: the number of steps that the soup cooks.
+    - `ordered`: whether the soup pays at all.
+    - `bonus`: whether the soup pays `bonus_factor` times its value.
     - `bonus_factor`: the factor for bonus orders.
     """
 
@@ -164,10 +164,10 @@ class Recipes(eqx.Module):
     ):
         """**Arguments:**
 
-        - `orders`: the recipes that pay; all nine if empty.
+        - `orders`: the recipes that pay; all nine recipes if empty.
         - `bonus_orders`: the recipes that pay `bonus_factor` times their value; each must be in
             `orders`.
-        - `values`, `cook_times`: one number for all recipes, or a dict by recipe; recipes that are
+        - `values`, `cook_times`: one number for all recipes, or a dict by recipe. Recipes that are
             not in the dict are worth 20 and cook for 20 steps.
         - `bonus_factor`: the factor for `bonus_orders`.
 
@@ -214,7 +214,7 @@ def _index(recipe: Recipe) -> tuple[int, int]:
     return onions, tomatoes
 
 
-def _mark(recipes: tuple[Recipe, ...]) -> np.ndarray:
+def _mark(recipes: tuple[Recipe, ...]) -> Bool[np.ndarray, "onions tomatoes"]:
     marked = np.zeros((_SIZE, _SIZE), bool)
     for recipe in recipes:
         marked[_index(recipe)] = True
@@ -224,6 +224,9 @@ def _mark(recipes: tuple[Recipe, ...]) -> np.ndarray:
 def _tabulate(
     numbers: Number | Mapping[Recipe, Number], default: Number, what: str
 ) -> Float[np.ndarray, "onions tomatoes"]:
+    """One number for all recipes, or a dict by recipe, as a table. `what` is the subject of the
+    error message.
+    """
     if not isinstance(numbers, Mapping):
         _check_finite(numbers, what)
         return np.full((_SIZE, _SIZE), float(numbers))

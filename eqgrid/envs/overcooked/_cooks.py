@@ -1,4 +1,6 @@
-"""Scripted cooks, as partners: one brings onions, one brings dishes, one does both."""
+"""Scripted partners: a cook that brings onions, a cook that brings dishes, and a cook that does
+both.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +22,12 @@ from .layouts import load_layout
 
 @final
 class HandsOff(AbstractPartner):
-    """A wrapper of a partner that replaces its interactions with certain cells by `stay`.
+    """A wrapper of a partner that replaces interactions with certain cells by `stay`.
 
     **Arguments:**
 
-    - `partner`: the other partner, in a kitchen.
-    - `cells`: the cells that it does not use.
+    - `partner`: the wrapped partner, which acts in a kitchen.
+    - `cells`: the cells with which it must not interact.
     """
 
     partner: AbstractPartner
@@ -49,9 +51,9 @@ CookRole: TypeAlias = Literal["greedy", "onion", "dish"]
 """The tasks of a `ScriptedCook`: whatever is needed most, filling pots, or serving soups."""
 
 _TOLL = 4  # the cost of a cell that another cook occupies, in extra steps
-_LEAD = 10  # a dish is fetched when a soup will be ready in at most this many steps
-_PATIENCE = 6  # a cook that has been idle for this many steps is not expected to help
-_WAITING_AT = 2  # the distance from a station at which a cook waits until it can be used
+_LEAD = 10  # a cook fetches a dish when a soup will be ready in at most this number of steps
+_PATIENCE = 6  # a cook that has been idle for this number of steps is not expected to help
+_WAITING_DISTANCE = 2  # the distance from a station at which a cook waits until it can be used
 _BOLDNESS = 0.5  # the probability of a random move where two cooks block each other
 
 
@@ -63,7 +65,7 @@ class CookMemory(eqx.Module):
 
     - `bodies`: the bodies of all cooks before the last step.
     - `idle`: the number of steps for which each cook's body has not changed.
-    - `walked`: whether the cook's own last action was a move to another floor cell.
+    - `walked`: whether the cook's own last action was a move towards a floor cell.
     """
 
     bodies: Bodies
@@ -75,11 +77,12 @@ class CookMemory(eqx.Module):
 class ScriptedCook(AbstractPartner):
     """A scripted partner that goes to the nearest station for its role along a shortest path.
 
-    It cooks soups of three onions, with the `classic` and the `interactive` dynamics. It works only
-    in the kitchen for which it was built. It puts an item that it cannot use or deliver on a
-    counter that another cook can reach, if there is one. It does not fetch an item that another
-    cook is already bringing. If another cook blocks its path, it goes around it, or makes a random
-    move, so that two scripted cooks do not wait for each other for ever.
+    It cooks soups of three onions, with the `classic` and the `interactive` dynamics, and works
+    only in the kitchen for which it was built. If it cannot use or deliver the item that it holds,
+    it puts the item on a counter that another cook can reach, if there is such a counter. It does
+    not fetch an item that another cook is already bringing. If another cook blocks its path, it
+    goes around the other cook, or makes a random move, so that two scripted cooks do not wait for
+    each other for ever.
 
     ```python
     import jax
@@ -94,10 +97,10 @@ class ScriptedCook(AbstractPartner):
     **Arguments:**
 
     - `tiles`: the kinds of tiles of the kitchen.
-    - `regions`: a label for every floor cell, equal for cells that are connected.
+    - `regions`: a label for every floor cell, equal for connected cells.
     - `to_onions`, `to_dishes`: the number of steps from every cell to the nearest dispenser.
     - `brings_onions`, `brings_dishes`: the tasks of the cook. A cook that brings dishes also
-        delivers the soups.
+        delivers soups.
     - `bodies`: the bodies of all cooks in the initial state.
     """
 
@@ -147,8 +150,8 @@ class ScriptedCook(AbstractPartner):
         )
         idle = jnp.where(jax.tree.reduce(jnp.logical_and, same), carry.idle + 1, 0)
         errand = self._choose_errand(world, seat, idle)
-        stuck = carry.walked & same.position[seat]
-        action = self._walk(errand, world.bodies, seat, stuck, key)
+        blocked = carry.walked & same.position[seat]
+        action = self._act(errand, world.bodies, seat, blocked, key)
         ahead = around(self.tiles, world.bodies.position[seat])
         walked = (action < len(ahead)) & (ahead[action % len(ahead)] == Tile.FLOOR)
         return action, CookMemory(world.bodies, idle, walked)
@@ -156,88 +159,101 @@ class ScriptedCook(AbstractPartner):
     def _choose_errand(
         self, world: World, seat: Int[Array, ""], idle: Int32[Array, " agents"]
     ) -> "_Errand":
-        look = _look(self, world, seat, idle)
-        holds = item_of(world.bodies.held[seat])
+        """The errand for the item that the cook holds. Each list has the possible errands by
+        priority, as `(condition, targets, now)`.
+        """
+        view = _view(self, world, seat, idle)
+        held = item_of(world.bodies.held[seat])
         brings_onions, brings_dishes = self.brings_onions, self.brings_dishes
         with_nothing = _first(
             (
-                (True, look.unlit, True),
-                (brings_dishes & look.serving.any(), look.soups, True),
-                (brings_dishes & look.lacks_dishes, look.dishes, True),
-                (brings_onions & look.lacks_onions, look.onions, True),
-                (brings_onions, look.onions, True),
-                (True, look.dishes, False),
+                (True, view.unlit, True),
+                (brings_dishes & view.serving.any(), view.soups, True),
+                (brings_dishes & view.lacks_dishes, view.dishes, True),
+                (brings_onions & view.lacks_onions, view.onions, True),
+                (brings_onions, view.onions, True),
+                (True, view.dishes, False),
             )
         )
-        reaches_pots, has_to_switch = look.pots.any(), brings_dishes & look.lacks_dishes_now
+        # A cook with an onion puts it down to fetch a dish that no other cook can fetch.
+        reaches_pots, must_fetch_dish = view.pots.any(), brings_dishes & view.lacks_dishes_now
         with_onion = _first(
             (
-                (True, look.hungry, True),
-                (~reaches_pots & (look.lacks_onions | has_to_switch), look.handover, True),
-                (reaches_pots & (has_to_switch | look.unlit.any()), look.handover, True),
-                (~brings_onions, look.handover, True),
-                (True, look.pots, False),
-                (True, look.handover, False),
+                (True, view.hungry, True),
+                (~reaches_pots & (view.lacks_onions | must_fetch_dish), view.handover, True),
+                (reaches_pots & (must_fetch_dish | view.unlit.any()), view.handover, True),
+                (~brings_onions, view.handover, True),
+                (True, view.pots, False),
+                (True, view.handover, False),
             )
         )
         with_dish = _first(
             (
-                (True, look.ready, True),
-                (~reaches_pots | ~brings_dishes, look.handover, True),
-                (True, look.cooking, False),
-                (brings_onions | look.unlit.any(), look.handover, True),
-                (True, look.pots, False),
-                (True, look.handover, False),
+                (True, view.ready, True),
+                (~reaches_pots | ~brings_dishes, view.handover, True),
+                (True, view.cooking, False),
+                (brings_onions | view.unlit.any(), view.handover, True),
+                (True, view.pots, False),
+                (True, view.handover, False),
             )
         )
-        with_soup = _first(((True, look.serving, True), (True, look.handover, True)))
-        errands = (with_nothing, with_onion, with_dish, with_soup)
-        chosen = _Errand(look.handover, jnp.asarray(True))  # for items that the cook cannot use
-        known = (Item.NOTHING, Item.ONION, Item.DISH, Item.SOUP)
-        for item, errand in zip(known, errands, strict=True):
-            held = holds == item
+        with_soup = _first(((True, view.serving, True), (True, view.handover, True)))
+        errands = {
+            Item.NOTHING: with_nothing,
+            Item.ONION: with_onion,
+            Item.DISH: with_dish,
+            Item.SOUP: with_soup,
+        }
+        chosen = _Errand(view.handover, jnp.asarray(True))  # for items that the cook cannot use
+        for item, errand in errands.items():
+            matches = held == item
             chosen = _Errand(
-                jnp.where(held, errand.targets, chosen.targets),
-                jnp.where(held, errand.now, chosen.now),
+                jnp.where(matches, errand.targets, chosen.targets),
+                jnp.where(matches, errand.now, chosen.now),
             )
         return chosen
 
-    def _walk(
+    def _act(
         self,
         errand: "_Errand",
         bodies: Bodies,
         seat: Int[Array, ""],
-        stuck: Bool[Array, ""],
+        blocked: Bool[Array, ""],
         key: PRNGKeyArray,
     ) -> Int32[Array, ""]:
-        """The next action of the cook towards its target."""
-        drawn = jax.random.uniform(key, (6,))  # 4 to break ties, 1 for boldness, 1 for a move
+        """The next action of the cook for its errand."""
+        uniform = jax.random.uniform(key, (6,))  # 4 to break ties, 1 for boldness, 1 for a move
         others = jnp.arange(bodies.direction.shape[0]) != seat
         here, floor = bodies.position[seat], self.tiles == Tile.FLOOR
         row, col = bodies.position[:, 0], bodies.position[:, 1]
         toll = jnp.zeros(floor.shape, jnp.int32).at[row, col].add(_TOLL * others.astype(jnp.int32))
         steps = count_steps(floor, errand.targets, toll)
-        left, beside = steps[here[0], here[1]], around(errand.targets, here)
-        further, crowd = around(steps, here), around(toll, here)
-        nearer = jnp.argmin((further + crowd).astype(float) + drawn[:4])
-        distant = jnp.where((further < FAR) & (crowd == 0), further.astype(float) + drawn[:4], -1.0)
-        away = jnp.argmax(distant)
-        faces = beside[bodies.direction[seat].astype(jnp.int32)]
-        use = jnp.where(faces, INTERACT, jnp.argmax(beside))
+        left, is_target = steps[here[0], here[1]], around(errand.targets, here)
+        # Of the four cells around the cook: the steps that are left from there, and the tolls.
+        left_after, crowd = around(steps, here), around(toll, here)
+        nearer = jnp.argmin((left_after + crowd).astype(float) + uniform[:4])
+        is_free = (left_after < FAR) & (crowd == 0)
+        away = jnp.argmax(jnp.where(is_free, left_after.astype(float) + uniform[:4], -1.0))
+        faces_target = is_target[bodies.direction[seat].astype(jnp.int32)]
+        use = jnp.where(faces_target, INTERACT, jnp.argmax(is_target))
         go = jnp.where(left == 0, use, nearer)
-        wait = jnp.where(left > _WAITING_AT, nearer, jnp.where(left < _WAITING_AT, away, STAY))
+        keep_away = jnp.where(left < _WAITING_DISTANCE, away, STAY)
+        wait = jnp.where(left > _WAITING_DISTANCE, nearer, keep_away)
         action = jnp.where(errand.now, go, wait)
         action = jnp.where(left >= FAR, STAY, action)
-        idles = ~errand.now | (left >= FAR)
-        bold = (stuck | (idles & (crowd > 0).any())) & (drawn[4] < _BOLDNESS)
-        move = jnp.floor(drawn[5] * len(beside))
+        # If cooks block each other, or wait next to each other, random moves separate them.
+        waits = ~errand.now | (left >= FAR)
+        bold = (blocked | (waits & (crowd > 0).any())) & (uniform[4] < _BOLDNESS)
+        move = jnp.floor(uniform[5] * len(is_target))
         return jnp.where(bold, move, action.astype(float)).astype(jnp.int32)
 
 
 @final
 class _Errand(eqx.Module):
-    """The current goal of a cook: to stand next to one of `targets`, and to interact with it if
-    `now`; otherwise to wait nearby.
+    """The current goal of a cook.
+
+    - `targets`: the cells to stand next to; the cook goes to the nearest one.
+    - `now`: whether to interact with a target, or else to wait near it.
     """
 
     targets: Bool[Array, "height width"]
@@ -245,17 +261,20 @@ class _Errand(eqx.Module):
 
 
 @final
-class _Look(eqx.Module):
-    """The state of the kitchen for one cook. It can stand next to all marked cells.
+class _View(eqx.Module):
+    """The state of the kitchen for one cook. The cook can stand next to all marked cells.
 
-    - `onions`, `dishes`: dispensers of them, and counters with one on them.
-    - `soups`: counters with a soup on them.
+    - `onions`, `dishes`: the dispensers of onions or dishes, and counters with such an item.
+    - `soups`: counters with a soup.
     - `serving`: serving hatches.
     - `handover`: empty counters that another cook can reach, too.
-    - `pots`: all pots; `hungry` ones need onions, `unlit` ones must be started by hand, `ready`
-        ones can be plated, and `cooking` ones are not ready yet.
-    - `lacks_onions`, `lacks_dishes`: whether more are needed than other cooks bring.
-    - `lacks_dishes_now`: whether a dish is needed that no other cook has or could fetch.
+    - `pots`: all pots.
+    - `hungry`: pots that need onions.
+    - `unlit`: pots that must be started by hand.
+    - `ready`, `cooking`: pots with a soup that is ready, or not yet ready.
+    - `lacks_onions`, `lacks_dishes`: whether more items are needed than other cooks bring or could
+        fetch sooner.
+    - `lacks_dishes_now`: whether more dishes are needed than other cooks bring or could fetch.
     """
 
     onions: Bool[Array, "height width"]
@@ -273,69 +292,78 @@ class _Look(eqx.Module):
     lacks_dishes_now: Bool[Array, ""]
 
 
-def _look(
+def _view(
     cook: ScriptedCook, world: World, seat: Int[Array, ""], idle: Int32[Array, " agents"]
-) -> _Look:
+) -> _View:
     tiles, bodies = cook.tiles, world.bodies
     others = jnp.arange(bodies.direction.shape[0]) != seat
     position = (bodies.position[:, 0], bodies.position[:, 1])
-    own = cook.regions[position[0][seat], position[1][seat]]
-    mine = next_to(cook.regions == own)
+    own_region = cook.regions[position[0][seat], position[1][seat]]
+    near = next_to(cook.regions == own_region)
     code, clock = world.cells.object, world.cells.clock
-    lies, counter, pot = item_of(code), tiles == Tile.COUNTER, tiles == Tile.POT
+    item_at, counter, pot = item_of(code), tiles == Tile.COUNTER, tiles == Tile.POT
     size = soup_size(code).astype(jnp.int32)
     hungry = pot & (clock == IDLE) & (size < MAX_INGREDIENTS)
     ready, cooking = pot & (clock == 0), pot & (clock > 0)
-    reaches_pots = (pot & mine).any()
-    taken_from = counter & reaches_pots  # other cooks may have put items there to hand them over
+    reaches_pots = (pot & near).any()
+    # Only a cook that reaches pots takes items from counters. A cook that reaches no pot has put
+    # them there itself for other cooks.
+    source = counter & reaches_pots
 
     def supply(item: Item, steps: Int32[Array, "height width"]) -> tuple[Array, Array]:
-        """The number of these items that other cooks already bring, and the number of other cooks
-        that could fetch one: those closer to it than this cook, and all.
+        """The number of these items that are already on their way to a pot, and two numbers of
+        other cooks that could fetch one: those closer to the dispenser than this cook, and all.
         """
         held = item_of(bodies.held)
         count = (others & (held == item)).sum() + jnp.where(
-            reaches_pots, 0, (counter & (lies == item)).sum()
+            reaches_pots, 0, (counter & (item_at == item)).sum()
         )
-        far, numbers = steps[position], jnp.arange(len(others))
-        first = (far < far[seat]) | ((far == far[seat]) & (numbers < seat))
+        distance, seats = steps[position], jnp.arange(len(others))
+        closer = (distance < distance[seat]) | ((distance == distance[seat]) & (seats < seat))
         free = others & (held == Item.NOTHING) & (idle < _PATIENCE) & (idle[seat] < _PATIENCE)
-        free &= far < FAR
-        return count, jnp.stack([(free & first).sum(), free.sum()])
+        free &= distance < FAR
+        return count, jnp.stack([(free & closer).sum(), free.sum()])
 
-    onions, rivals = supply(Item.ONION, cook.to_onions)
-    wanted = jnp.where(hungry, MAX_INGREDIENTS - size, 0).sum()
-    dishes, rivals_for_dish = supply(Item.DISH, cook.to_dishes)
-    late = (ready | cooking).sum()
-    soon = jnp.where(reaches_pots, (ready | (cooking & (clock <= _LEAD))).sum(), late)
-    due = jnp.where(wanted == 0, late, soon)
+    onions, onion_helpers = supply(Item.ONION, cook.to_onions)
+    needed_onions = jnp.where(hungry, MAX_INGREDIENTS - size, 0).sum()
+    dishes, dish_helpers = supply(Item.DISH, cook.to_dishes)
+    # Dishes are needed for all soups if the cook reaches no pot, or if no pot needs onions.
+    # Otherwise they are needed only for soups that will be ready soon.
+    soups = (ready | cooking).sum()
+    soon = jnp.where(reaches_pots, (ready | (cooking & (clock <= _LEAD))).sum(), soups)
+    needed_dishes = jnp.where(needed_onions == 0, soups, soon)
     others_reach = jnp.ones(tiles.shape, bool)  # if there is only one cook
     if len(others) > 1:
         regions = jnp.where(others, cook.regions[position], -2)
         others_reach = next_to((cook.regions[None] == regions[:, None, None]).any(axis=0))
-    return _Look(
-        onions=mine & ((tiles == Tile.ONION_DISPENSER) | (taken_from & (lies == Item.ONION))),
-        dishes=mine & ((tiles == Tile.DISH_DISPENSER) | (taken_from & (lies == Item.DISH))),
-        soups=mine & counter & (lies == Item.SOUP),
-        serving=mine & (tiles == Tile.SERVING),
-        handover=mine & counter & (lies == Item.NOTHING) & others_reach,
-        pots=mine & pot,
-        hungry=mine & hungry,
-        unlit=mine & pot & (clock == IDLE) & (size >= MAX_INGREDIENTS),
-        ready=mine & ready,
-        cooking=mine & cooking,
-        lacks_onions=wanted > onions + rivals[0],
-        lacks_dishes=due > dishes + rivals_for_dish[0],
-        lacks_dishes_now=due > dishes + rivals_for_dish[1],
+    return _View(
+        onions=near & ((tiles == Tile.ONION_DISPENSER) | (source & (item_at == Item.ONION))),
+        dishes=near & ((tiles == Tile.DISH_DISPENSER) | (source & (item_at == Item.DISH))),
+        soups=near & counter & (item_at == Item.SOUP),
+        serving=near & (tiles == Tile.SERVING),
+        handover=near & counter & (item_at == Item.NOTHING) & others_reach,
+        pots=near & pot,
+        hungry=near & hungry,
+        unlit=near & pot & (clock == IDLE) & (size >= MAX_INGREDIENTS),
+        ready=near & ready,
+        cooking=near & cooking,
+        lacks_onions=needed_onions > onions + onion_helpers[0],
+        lacks_dishes=needed_dishes > dishes + dish_helpers[0],
+        lacks_dishes_now=needed_dishes > dishes + dish_helpers[1],
     )
 
 
 def _first(
     choices: Sequence[tuple[Bool[Array, ""] | bool, Bool[Array, "height width"], bool]],
 ) -> _Errand:
-    """The first errand whose condition is true and that has any target."""
+    """The first errand whose condition is true and that has at least one target.
+
+    **Arguments:**
+
+    - `choices`: a condition and the `targets` and `now` of an errand, by descending priority.
+    """
     targets, now = jnp.zeros_like(choices[0][1]), jnp.asarray(False)
-    for wanted, cells, at_once in reversed(choices):
-        chosen = jnp.asarray(wanted) & cells.any()
+    for condition, cells, at_once in reversed(choices):
+        chosen = jnp.asarray(condition) & cells.any()
         targets, now = jnp.where(chosen, cells, targets), jnp.where(chosen, at_once, now)
     return _Errand(targets, now)

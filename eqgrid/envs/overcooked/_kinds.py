@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ...grid import (
-    IDLE,
     NOTHING,
     AgentLook,
     Colour,
@@ -23,7 +22,7 @@ from ...grid import (
 )
 from ._contents import RADIX, Recipes, contents_of
 
-_COUNTDOWN = 0.3  # the height of the digits in cells
+_DIGIT_HEIGHT = 0.3  # of the countdown, in cells
 
 _FLOOR = ("#F3EADB", "#E9DDC9")
 _SKIN, _SKIN_EDGE = "#F7D3AE", "#9A6A42"
@@ -73,11 +72,15 @@ def _broth(onions: int, tomatoes: int) -> tuple[int, int, int]:
 
 def _ingredients(pen: Pen, x: Number, y: Number, r: Number, onions: int, tomatoes: int) -> None:
     """Draws the ingredients of a soup side by side in a circle of radius `r`."""
-    draw = [_onion] * onions + [_tomato] * tomatoes
-    ring = 0.0 if len(draw) == 1 else 0.5 * r
-    for k, one in enumerate(draw):
-        angle = 2 * math.pi * k / len(draw) + (math.pi if len(draw) == 2 else math.pi / 6)
-        one(pen, x + ring * math.cos(angle), y + ring * math.sin(angle), 0.42 * r)
+    sprites = [_onion] * onions + [_tomato] * tomatoes
+    count = len(sprites)
+    ring = 0.0 if count == 1 else 0.5 * r
+    for k, draw in enumerate(sprites):
+        angle = 2 * math.pi * k / count + (math.pi if count == 2 else math.pi / 6)
+        draw(pen, x + ring * math.cos(angle), y + ring * math.sin(angle), 0.42 * r)
+
+
+# The sprites of objects have a `variant`, which only soups use.
 
 
 def draw_onion(pen: Pen, variant: int, x: Number, y: Number, radius: Number) -> None:
@@ -139,12 +142,13 @@ def _counter(pen: Pen, open_sides: tuple[bool, bool, bool, bool]) -> None:
     pen.line([(0.2, top * 2 / 3), (0.2, top - 0.04)], fill="#B7834A", width=0.018)
 
 
-def _crate(pen: Pen, y: Number, one: Callable[[Pen, Number, Number, Number], None]) -> None:
+def _crate(pen: Pen, y: Number, draw: Callable[[Pen, Number, Number, Number], None]) -> None:
+    """Draws an open crate with five ingredients, each drawn by `draw`."""
     pen.box(
         0.13, y - 0.3, 0.87, y + 0.34, fill="#5E3B1A", edge="#4A2D12", width=0.03, round_by=0.05
     )
     for dx, dy in ((-0.19, -0.13), (0.19, -0.13), (0.0, -0.08), (-0.17, 0.06), (0.17, 0.06)):
-        one(pen, 0.5 + dx, y + dy, 0.16)
+        draw(pen, 0.5 + dx, y + dy, 0.16)
     for level in (0.13, 0.245):
         pen.box(
             0.11,
@@ -223,9 +227,9 @@ def draw_pot(pen: Pen, look: Look) -> None:
         for knob in (0.3, 0.5, 0.7):
             pen.disc(knob, 0.925, 0.035, fill="#C9CFD8")
     x, y = 0.5, look.middle
-    heat = {IDLE: "#3C424C", 0: _READY}.get(look.timer, "#3C424C")
+    burner = _READY if look.timer == 0 else "#3C424C"
     pen.disc(x, y, 0.4, fill="#2B3038")
-    pen.disc(x, y, 0.39, fill=None, edge=heat, width=0.06)
+    pen.disc(x, y, 0.39, fill=None, edge=burner, width=0.06)
     if look.timer > 0:
         done = 1 - min(1.0, look.timer / max(1, look.duration))
         pen.disc(x, y, 0.39, fill=None, edge="#6B4A2C", width=0.06)
@@ -240,7 +244,7 @@ def draw_pot(pen: Pen, look: Look) -> None:
         return
     pen.disc(x, y, 0.255, fill=_broth(onions, tomatoes), edge="#6A4A1C", width=0.02)
     _ingredients(pen, x, y, 0.27, onions, tomatoes)
-    if look.timer > 0 and pen.can_write(_COUNTDOWN):
+    if look.timer > 0 and pen.can_write(_DIGIT_HEIGHT):
         text = str(look.timer)
         half = 0.1 + 0.075 * len(text)
         x, y = 0.98 - half, 0.83
@@ -254,7 +258,7 @@ def draw_pot(pen: Pen, look: Look) -> None:
             width=0.03,
             round_by=0.1,
         )
-        pen.text(x, y, text, _COUNTDOWN, fill="#2A1A08")
+        pen.text(x, y, text, _DIGIT_HEIGHT, fill="#2A1A08")
     if look.timer == 0:
         # Steam, and a tick in the corner.
         for x in (0.36, 0.5, 0.64):
@@ -370,4 +374,6 @@ KINDS = Kinds(
     ),
     agent_sprite=draw_cook,
 )
-"""The kinds of Overcooked. Games that extend it append their own, so that all numbers stay."""
+"""The kinds of Overcooked. A game that extends Overcooked appends its own kinds, so that the
+numbers of these kinds do not change.
+"""

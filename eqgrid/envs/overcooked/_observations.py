@@ -1,7 +1,7 @@
 """Observations of cooks: features, and lossless planes.
 
-`docs/features.md` lists all features. The 26 planes are from Overcooked-AI's lossless state
-encoding, as columns of `Planes`.
+`docs/features.md` lists all features. The 26 planes are the lossless state encoding of
+Overcooked-AI, with one column of `Planes` for each plane.
 """
 
 from typing import final
@@ -45,19 +45,22 @@ EPISODE_UNIT = 400
 """Steps per unit of the time that is left: the default length of an episode."""
 
 LAST_STEPS = 40
-"""The length of the final phase of an episode, in steps. `TimeLeft` has a finer scale for it, and
-the last plane is 1 in it.
+"""The length of the final phase of an episode, in steps. In this phase, the last plane is 1, and
+`TimeLeft` has a feature with a finer scale.
 """
 
 TIME_DIGITS = 9
-"""The number of binary digits in the features of the time."""
+"""The number of binary digits of the remaining time in `TimeLeft`."""
 
 NEAREST_POTS = 2
 """The number of pots in the features of a cook, nearest first."""
 
-_SOUP = ("soup_onions", "soup_tomatoes")
-_LYING = (Item.ONION, Item.TOMATO, Item.DISH, Item.SOUP)
-_POT = ("exists", "row", "col", "onions", "tomatoes", "idle", "cooking", "ready", "full")
+_SOUP_NAMES = ("soup_onions", "soup_tomatoes")
+_ITEMS = (Item.ONION, Item.TOMATO, Item.DISH, Item.SOUP)
+_POT_NAMES = (
+    *("exists", "row", "col", "onions", "tomatoes"),
+    *("idle", "cooking", "ready", "full", "time_left"),
+)
 
 
 @final
@@ -65,10 +68,10 @@ class HeldSoup(AbstractFeature):
     """The contents of the soup that the cook holds, in units of a full pot."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return prefixed("own_held", _SOUP)
+        return prefixed("own_held", _SOUP_NAMES)
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        return _in_pots(soup_contents(sight.bodies.held[0]))
+        return _in_pot_units(soup_contents(sight.bodies.held[0]))
 
 
 @final
@@ -76,13 +79,13 @@ class FacedSoup(AbstractFeature):
     """The contents of the soup in the faced cell, and whether it is cooking or ready."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return prefixed("faced", (*_SOUP, "cooking", "ready"))
+        return prefixed("faced", (*_SOUP_NAMES, "cooking", "ready"))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         code = sight.at(sight.cells.object, sight.faced, Item.NOTHING)
         timer = sight.at(sight.cells.clock, sight.faced, IDLE)
         state = jnp.stack([timer > 0, timer == 0]).astype(jnp.float32)
-        return jnp.concatenate([_in_pots(soup_contents(code)), state])
+        return jnp.concatenate([_in_pot_units(soup_contents(code)), state])
 
 
 @final
@@ -92,25 +95,25 @@ class NearestOnCounters(AbstractFeature):
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        places = ("empty_counter", *(f"counter_{item.name.lower()}" for item in _LYING))
+        places = ("empty_counter", *(f"counter_{item.name.lower()}" for item in _ITEMS))
         return tuple(name for place in places for name in prefixed(place, ("exists", "row", "col")))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         counter, item = sight.layout.tiles == Tile.COUNTER, item_of(sight.cells.object)
-        places = jnp.stack([counter & (item == wanted) for wanted in (Item.NOTHING, *_LYING)])
+        places = jnp.stack([counter & (item == wanted) for wanted in (Item.NOTHING, *_ITEMS)])
         return sight.way_to(*sight.nearest(places)).reshape(-1)
 
 
 @final
 class NumberOnCounters(AbstractFeature):
-    """The number of counters with each item. `NearestOnCounters` only shows the nearest one."""
+    """The number of counters with each item; `NearestOnCounters` only shows the nearest counter."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        return prefixed("counters_with", [item.name.lower() for item in _LYING])
+        return prefixed("counters_with", [item.name.lower() for item in _ITEMS])
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         counter, item = sight.layout.tiles == Tile.COUNTER, item_of(sight.cells.object)
-        found = jnp.stack([counter & (item == wanted) for wanted in _LYING])
+        found = jnp.stack([counter & (item == wanted) for wanted in _ITEMS])
         return found.sum(axis=(1, 2)).astype(jnp.float32)
 
 
@@ -120,7 +123,7 @@ class NearestPots(AbstractFeature):
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         pots = range(1, NEAREST_POTS + 1)
-        return tuple(x for k in pots for x in prefixed(f"pot_{k}", (*_POT, "time_left")))
+        return tuple(x for k in pots for x in prefixed(f"pot_{k}", _POT_NAMES))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
         pots: Bool[Array, "height width"] = sight.layout.tiles == Tile.POT
@@ -130,12 +133,15 @@ class NearestPots(AbstractFeature):
         full = contents.sum(axis=-1) >= MAX_INGREDIENTS
         flags = jnp.stack([timer == IDLE, timer > 0, timer == 0, full], axis=-1)
         time_left = jnp.maximum(timer, 0).astype(jnp.float32)[:, None] / TIME_UNIT
-        inside = [_in_pots(contents), flags.astype(jnp.float32), time_left]
+        inside = [_in_pot_units(contents), flags.astype(jnp.float32), time_left]
         inside = jnp.where(exists[:, None], jnp.concatenate(inside, axis=-1), 0.0)
         return jnp.concatenate([sight.way_to(exists, place), inside], axis=-1).reshape(-1)
 
 
-def _in_pots(contents: UInt8[Array, "*cells ingredients"]) -> Float32[Array, "*cells ingredients"]:
+def _in_pot_units(
+    contents: UInt8[Array, "*cells ingredients"],
+) -> Float32[Array, "*cells ingredients"]:
+    """The contents of soups in units of a full pot."""
     return contents.astype(jnp.float32) / MAX_INGREDIENTS
 
 
@@ -145,8 +151,8 @@ class TimeLeft(AbstractFeature):
 
     - `time_left`: in units of `EPISODE_UNIT`.
     - `last_steps_left`: in units of `LAST_STEPS`, at most 1.
-    - `time_left_digit_0` and so on: its binary digits, lowest first, with which a network can tell
-        every step from the next one.
+    - `time_left_digit_0` and so on: the binary digits of the number, lowest digit first, so that a
+        network can distinguish successive steps.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
@@ -158,11 +164,6 @@ class TimeLeft(AbstractFeature):
         smooth = jnp.stack([left / EPISODE_UNIT, jnp.minimum(left / LAST_STEPS, 1.0)])
         digits = (sight.steps_left >> jnp.arange(TIME_DIGITS, dtype=jnp.int32)) & 1
         return jnp.concatenate([smooth, digits.astype(jnp.float32)])
-
-
-def timed_features() -> Features:
-    """`kitchen_features` with `NumberOnCounters` and `TimeLeft`."""
-    return Features((*kitchen_features().parts, NumberOnCounters(), TimeLeft()))
 
 
 def kitchen_features() -> Features:
@@ -198,7 +199,15 @@ def kitchen_features() -> Features:
     )
 
 
-def _object(name: str, views: Views) -> np.ndarray:
+def timed_features() -> Features:
+    """`kitchen_features` with `NumberOnCounters` and `TimeLeft`."""
+    return Features((*kitchen_features().parts, NumberOnCounters(), TimeLeft()))
+
+
+# The columns of the planes: functions that compute the number of each cell in a plane.
+
+
+def _has_object(name: str, views: Views) -> np.ndarray:
     return views.variant(name, views.there) > 0
 
 
@@ -215,17 +224,17 @@ def _contents(views: Views) -> np.ndarray:
     return np.maximum(views.variant("soup", views.there) - 1, 0)
 
 
-def _waits(views: Views) -> np.ndarray:
-    """Whether the cell is a pot that has not been started."""
+def _is_idle_pot(views: Views) -> np.ndarray:
+    """Whether each cell is a pot that has not been started."""
     return views.is_tile("pot") & (views.timer == IDLE)
 
 
-def _in_waiting_pots(ingredient: Column, views: Views) -> np.ndarray:
-    return np.where(_waits(views), ingredient(views), 0)
+def _in_idle_pots(ingredient: Column, views: Views) -> np.ndarray:
+    return np.where(_is_idle_pot(views), ingredient(views), 0)
 
 
 def _elsewhere(ingredient: Column, views: Views) -> np.ndarray:
-    return np.where(_waits(views), 0, ingredient(views))
+    return np.where(_is_idle_pot(views), 0, ingredient(views))
 
 
 def _time_left(views: Views) -> np.ndarray:
@@ -250,13 +259,13 @@ LOSSLESS_COLUMNS: tuple[Column, ...] = (
     *(Partial(faces, own_cell, direction) for direction in Direction),
     *(Partial(faces, other_cell, direction) for direction in Direction),
     *(Partial(tile_cell, name) for name in ("pot", "counter", *_DISPENSERS, "serving")),
-    Partial(_in_waiting_pots, _onions),
-    Partial(_in_waiting_pots, _tomatoes),
+    Partial(_in_idle_pots, _onions),
+    Partial(_in_idle_pots, _tomatoes),
     Partial(_elsewhere, _onions),
     Partial(_elsewhere, _tomatoes),
     _time_left,
     _is_ready,
-    *(Partial(_object, name) for name in ("dish", "onion", "tomato")),
+    *(Partial(_has_object, name) for name in ("dish", "onion", "tomato")),
     _last_steps,
 )
 """The columns of the 26 planes; see `lossless_planes`. Games that extend Overcooked may add
@@ -265,7 +274,8 @@ columns: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`.
 
 
 def lossless_planes(radius: int | None = None) -> Planes:
-    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, here `agents rows cols planes`.
+    """The 26 planes of `lossless_state_encoding` in Overcooked-AI, in an array with the axes
+    `agents rows cols planes`.
 
     | plane | contents |
     |---|---|
@@ -279,8 +289,8 @@ def lossless_planes(radius: int | None = None) -> Planes:
     | 22-24 | dishes, onions, tomatoes, on counters and in hands |
     | 25 | ones everywhere when fewer than 40 steps are left |
 
-    The reference supports two cooks only; with more, the planes of "the other cook" mark all
-    others.
+    The reference supports only two cooks. With more cooks, the planes of the other cook mark all
+    other cooks.
 
     **Arguments:**
 

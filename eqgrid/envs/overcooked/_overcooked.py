@@ -58,9 +58,9 @@ TRAINING_SHAPING = {
     "soup_drop": -3.0,
     "useful_dish_pickup": 3.0,
 }
-"""The default shaping rewards of the command-line programs: dropping a soup costs the reward for
-picking it up. Without this penalty, cooks may learn to put every soup on a counter, which frees
-their hands for the next one, and never to deliver any.
+"""The default shaping rewards of the command-line programs. Dropping a soup costs the same as the
+reward for picking it up. Without this cost, cooks may learn to put every soup on a counter, which
+frees their hands for the next soup, and never to deliver a soup.
 
 The idea comes from potential-based shaping, which does not change the optimal policies (Ng,
 Harada and Russell 1999, "Policy invariance under reward transformations").
@@ -92,24 +92,25 @@ DYNAMICS: dict[str, tuple[AbstractPhase, ...]] = {
     "classic": (Interact(RULES), Go(JointCollision()), Tick((StartWhenFull(), Cook()))),
     "interactive": (Interact((*RULES, StartCooking())), Go(JointCollision()), Tick((Cook(),))),
 }
-"""The phases of a step for each dynamics: `classic` is Overcooked-AI of 2019, and `interactive` is
-that of 2020.
+"""The phases of a step for each dynamics: `classic` follows Overcooked-AI of 2019, and
+`interactive` follows Overcooked-AI of 2020.
 
 If two cooks would collide, no cook moves (`JointCollision`). Source of this rule:
-`OvercookedGridworld._handle_collisions` of Overcooked-AI."""
+`OvercookedGridworld._handle_collisions` of Overcooked-AI.
+"""
 
 
 KitchenObservation: TypeAlias = Literal["planes", "features", "timed_features", "features96"]
-"""The observations of a kitchen by their names."""
+"""The names of the observations of a kitchen."""
 
 
 @final
 class Overcooked(AbstractGridWorld):
     """A kitchen of Overcooked, in which cooks deliver soups together.
 
-    Every cook has six actions: go north, south, east or west, stay, interact; any other number
+    Every cook has six actions: go north, south, east or west, stay, and interact. Any other number
     means stay. All cooks get the same reward, the value of all soups that are delivered in the
-    step. Episodes do not terminate, but are truncated after `horizon` steps.
+    step. Episodes do not terminate; they are truncated after `horizon` steps.
 
     ```python
     from eqgrid.envs.overcooked import Overcooked
@@ -130,13 +131,13 @@ class Overcooked(AbstractGridWorld):
     ):
         """**Arguments:**
 
-        - `layout`: the kitchen: a name, a text, a path or a `Layout`; see `load_layout`.
-        - `dynamics`: `"classic"`: a pot with three ingredients starts by itself; `"interactive"`: a
-            cook with empty hands starts a pot with one to three ingredients.
+        - `layout`: the name, text or path of a kitchen, or a `Layout`; see `load_layout`.
+        - `dynamics`: with `"classic"`, a pot with three ingredients starts by itself; with
+            `"interactive"`, a cook with empty hands starts a pot with one to three ingredients.
         - `horizon`: the number of steps in an episode.
         - `observation`: the name of an observation, or an `AbstractObservation` of your own.
-            `"planes"` and `"features96"` equal Overcooked-AI's arrays bit for bit.
-            `"timed_features"` are `"features"` with the time that is left.
+            `"planes"` and `"features96"` equal Overcooked-AI's arrays bit for bit. `"features"` are
+            `kitchen_features`, and `"timed_features"` add the remaining time.
         - `starts`: random changes to the initial state, applied in this order; none by default.
         - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
             cook that caused it.

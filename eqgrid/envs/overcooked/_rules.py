@@ -1,8 +1,8 @@
 """Interactions of cooks, cooking, events and rewards.
 
-The interactions are from Overcooked-AI (Carroll et al., "On the Utility of Learning about
-Humans for Human-AI Coordination", NeurIPS 2019). At most one of them fires in a turn. Pots change
-at the end of every step.
+The interactions are from Overcooked-AI (Carroll et al., "On the Utility of Learning about Humans
+for Human-AI Coordination", NeurIPS 2019). In the turn of a cook, at most one interaction fires.
+Soups in pots cook at the end of every step.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ def _emptied(turn: Turn) -> Cell:
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts the held item on an empty counter."""
+    """A cook puts the held item on an empty counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == Item.NOTHING)
@@ -54,7 +54,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class PickUp(AbstractInteraction):
-    """Picks up the item on a counter, with empty hands."""
+    """A cook with empty hands picks up the item on a counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != Item.NOTHING)
@@ -64,7 +64,7 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a new item from a dispenser, with empty hands. Items cannot be put back.
+    """A cook with empty hands takes a new item from a dispenser. Items cannot be put back.
 
     **Arguments:**
 
@@ -81,7 +81,13 @@ class Take(AbstractInteraction):
 
 @final
 class AddIngredient(AbstractInteraction):
-    """Puts a held ingredient into a pot that is not cooking and holds fewer than three."""
+    """A cook puts the held ingredient into a pot that has not been started and has fewer than three
+    ingredients.
+
+    **Arguments:**
+
+    - `item`, `ingredient`: the held item, and the ingredient that it adds to the soup.
+    """
 
     item: Item = eqx.field(static=True)
     ingredient: Ingredient = eqx.field(static=True)
@@ -95,7 +101,7 @@ class AddIngredient(AbstractInteraction):
 
 @final
 class StartCooking(AbstractInteraction):
-    """Starts a pot with at least one ingredient, with empty hands."""
+    """A cook with empty hands starts a pot that has at least one ingredient."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.NOTHING)
@@ -106,7 +112,7 @@ class StartCooking(AbstractInteraction):
 
 @final
 class Plate(AbstractInteraction):
-    """Takes a ready soup out of a pot, with a held dish."""
+    """A cook with a dish takes a ready soup out of a pot."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == Item.DISH)
@@ -116,7 +122,7 @@ class Plate(AbstractInteraction):
 
 @final
 class Deliver(AbstractInteraction):
-    """Delivers a held soup at a serving hatch."""
+    """A cook delivers the held soup at a serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.SERVING) & is_soup(turn.body.held)
@@ -161,9 +167,11 @@ EVENT_NAMES = (
     "soup_plating",
     "soup_delivery",
 )
-"""The events that are counted for every cook. Pick-ups are from dispensers and counters. Plating a
-soup from a pot also counts as a soup pick-up. Drops are onto counters. A cooking start is by hand
-(`interactive` dynamics).
+"""The events that are counted for every cook.
+
+Pick-ups are from dispensers and counters; plating a soup also counts as a soup pick-up. Drops are
+onto counters. A cooking start is counted only if a cook starts the pot by hand (`interactive`
+dynamics).
 """
 
 _ITEMS = {"onion": Item.ONION, "tomato": Item.TOMATO, "dish": Item.DISH, "soup": Item.SOUP}
@@ -176,15 +184,15 @@ class KitchenEvents(AbstractEvents):
     names: tuple[str, ...] = eqx.field(static=True, default=EVENT_NAMES)
 
     def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
-        gave, got = item_of(step.before.bodies.held), item_of(step.world.bodies.held)
+        before, after = item_of(step.before.bodies.held), item_of(step.world.bodies.held)
         picked, dropped = step.by(PickUp, Take, Plate), step.by(PutDown)
         potted = step.by(AddIngredient)
         happened = {
-            **{f"{name}_pickup": picked & (got == item) for name, item in _ITEMS.items()},
-            **{f"{name}_drop": dropped & (gave == item) for name, item in _ITEMS.items()},
-            "onion_potting": potted & (gave == Item.ONION),
-            "tomato_potting": potted & (gave == Item.TOMATO),
-            "useful_dish_pickup": step.by(Take) & (got == Item.DISH) & dish_is_useful(step),
+            **{f"{name}_pickup": picked & (after == item) for name, item in _ITEMS.items()},
+            **{f"{name}_drop": dropped & (before == item) for name, item in _ITEMS.items()},
+            "onion_potting": potted & (before == Item.ONION),
+            "tomato_potting": potted & (before == Item.TOMATO),
+            "useful_dish_pickup": step.by(Take) & (after == Item.DISH) & dish_is_useful(step),
             "cooking_start": step.by(StartCooking),
             "soup_plating": step.by(Plate),
             "soup_delivery": step.by(Deliver),
@@ -196,21 +204,21 @@ def dish_is_useful(step: Step) -> Bool[Array, " agents"]:
     """Whether it would be useful for each cook to pick up a dish on its turn; false unless there
     are exactly two cooks.
 
-    It is useful if no dish lies on a counter, and fewer dishes are held than there are pots that
-    are ready, cooking or partly filled. Hands and counters are compared at the cook's turn, pots
-    before the step. Source: `is_dish_pickup_useful` of Overcooked-AI.
+    A dish is useful if no dish lies on a counter, and the cooks hold fewer dishes than there are
+    pots that are ready, cooking or partly filled. The function counts dishes at the cook's turn,
+    and pots before the step. Source: `is_dish_pickup_useful` of Overcooked-AI.
     """
     if len(step.turns) != 2:
         return jnp.zeros(len(step.turns), bool)
     cells = step.before.cells
     amount = soup_size(cells.object)
     needs_dish = (cells.clock != IDLE) | (amount == 1) | (amount == 2)
-    pots = ((step.layout.tiles == Tile.POT) & needs_dish).sum(dtype=jnp.int32)
+    num_pots = ((step.layout.tiles == Tile.POT) & needs_dish).sum(dtype=jnp.int32)
     useful = []
     for world in step.turns:
         on_counters = (world.cells.object == Item.DISH).any()
-        in_hands = (world.bodies.held == Item.DISH).sum(dtype=jnp.int32)
-        useful.append(~on_counters & (in_hands < pots))
+        num_held = (world.bodies.held == Item.DISH).sum(dtype=jnp.int32)
+        useful.append(~on_counters & (num_held < num_pots))
     return jnp.stack(useful)
 
 

@@ -1,4 +1,4 @@
-"""Shortest paths of cooks in a kitchen."""
+"""Directions and shortest paths of cooks in a kitchen."""
 
 import functools
 
@@ -7,13 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, Shaped
 
-from ...grid import next_to
+from ...grid import Direction, next_to
 
 FAR = 2**14
 """Infinity for path lengths: more steps than the largest layout has cells."""
 
 STEPS = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)], np.int32)
 """The `(row, col)` offset of one step in each `Direction`."""
+
+ORIENTATIONS = {
+    (0, -1): Direction.NORTH,
+    (0, 1): Direction.SOUTH,
+    (1, 0): Direction.EAST,
+    (-1, 0): Direction.WEST,
+}
+"""Each `Direction` by its orientation in Overcooked-AI, which is a `(col, row)` offset."""
 
 
 def count_steps(
@@ -41,25 +49,28 @@ def spread(
     first: Int[Array, "height width"],
     cost: Int[Array, "*grid"],
 ) -> Int[Array, "height width"]:
-    """The smallest number that reaches each floor cell along paths, by the Bellman-Ford algorithm.
+    """The smallest length of a path to each floor cell, by the Bellman-Ford algorithm.
+
+    A path starts in any cell with the number in `first`, and adds the `cost` of each cell that it
+    leaves.
 
     **Arguments:**
 
     - `floor`: the cells that cooks can walk on.
-    - `first`: the initial number of each cell; `FAR` where there is none.
-    - `cost`: the amount that is added when a path leaves each cell.
+    - `first`: the length at the start of a path in each cell; `FAR` where no path starts.
+    - `cost`: the cost of leaving each cell.
 
-    **Returns:** the smallest numbers; at least `FAR` where none arrives, and outside the floor.
+    **Returns:** the smallest lengths; at least `FAR` where no path arrives, and outside the floor.
     """
 
-    def further(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        numbers, _ = state
-        wide = jnp.pad(numbers + cost, 1, constant_values=FAR)
+    def relax(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        lengths, _ = state
+        wide = jnp.pad(lengths + cost, 1, constant_values=FAR)
         near = (wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, 2:], wide[1:-1, :-2])
-        lower = jnp.where(floor, functools.reduce(jnp.minimum, near, numbers), FAR)
-        return lower, (lower != numbers).any()
+        lower = jnp.where(floor, functools.reduce(jnp.minimum, near, lengths), FAR)
+        return lower, (lower != lengths).any()
 
-    return jax.lax.while_loop(lambda state: state[1], further, (first, jnp.asarray(True)))[0]
+    return jax.lax.while_loop(lambda state: state[1], relax, (first, jnp.asarray(True)))[0]
 
 
 def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height width"]:
@@ -67,14 +78,17 @@ def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height wi
     cells that are not floor.
     """
     height, width = floor.shape
-    own = jnp.arange(height * width, dtype=jnp.int32).reshape(height, width)
-    labels = spread(floor, jnp.where(floor, own, FAR), jnp.zeros((), jnp.int32))
+    number = jnp.arange(height * width, dtype=jnp.int32).reshape(height, width)
+    # Paths cost nothing here, so each cell gets the smallest number of a cell in its region.
+    labels = spread(floor, jnp.where(floor, number, FAR), jnp.zeros((), jnp.int32))
     return jnp.where(floor, labels, -1)
 
 
 def around(
     grid: Shaped[Array, "height width"], position: Int[Array, "2"]
 ) -> Shaped[Array, " directions"]:
-    """The values of the four cells next to a position, by direction; it must not be at the edge."""
+    """The values of the four cells next to a position, by direction. The position must not be at
+    the edge of the grid.
+    """
     cells = position.astype(jnp.int32)[None] + STEPS
     return grid[cells[:, 0], cells[:, 1]]

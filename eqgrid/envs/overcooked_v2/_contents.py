@@ -1,4 +1,4 @@
-"""The numbers of OvercookedV2: kinds of tiles, object codes, and the contents of soups."""
+"""Kinds of tiles, object codes, and the contents of soups in OvercookedV2."""
 
 import functools
 from enum import IntEnum
@@ -21,15 +21,18 @@ INGREDIENTS = {
     "eggplant": "E",
     "kale": "K",
 }
-"""All ingredients in order, with the character of a pile of each in the text of a layout."""
+"""All ingredients in order, each with the character of its pile in the text of a layout."""
 
 MAX_INGREDIENTS = 3
 """The largest number of ingredients in a soup, and the number in every recipe."""
 
 
 class Tile(IntEnum):
-    """The kinds of tiles. `WALL` is solid and has no function: it pads a kitchen. Piles come
-    last: one of plates, and then, from `INGREDIENTS` on, one of each ingredient.
+    """The kinds of tiles.
+
+    `WALL` is solid and has no function: it pads a kitchen. `PLATES` is a pile of plates.
+    `INGREDIENTS` is a pile of the first ingredient; the piles of the other ingredients have the
+    numbers after it.
     """
 
     FLOOR = 0
@@ -51,18 +54,18 @@ FIRST_INGREDIENT = 2
 
 
 class Contents(NamedTuple):
-    """Constant tables of the contents of objects, for kitchens with some number of ingredients.
+    """Constant tables of the contents of objects, for kitchens with a given number of ingredients.
 
-    A soup in a pot has one to three ingredients. A soup in a hand or on a counter is on a plate.
+    A soup has one to three ingredients. A soup in a hand or on a counter is on a plate.
 
-    - `recipes`: the ingredients of each soup, as sorted indices into `INGREDIENTS`; the codes of
-        soups are in this order.
-    - `amount`: how many of an ingredient (column, by its code) are in an object (row); an
-        ingredient contains one of itself.
-    - `first_soup`: the code of the first soup; all codes from here on are soups.
+    - `recipes`: the ingredients of each soup, as sorted indices into `INGREDIENTS`, in the order of
+        the codes of soups.
+    - `amount`: `amount[object, ingredient]` is the amount of an ingredient in an object, both given
+        by their codes; an ingredient contains one of itself.
+    - `first_soup`: the code of the first soup. All codes from `first_soup` on are soups.
     - `size`: the number of ingredients in a soup; 0 for other objects.
-    - `mixed`: the code after adding an object (column) to the contents of a pot (row); `NOTHING` if
-        that is impossible.
+    - `mixed`: `mixed[soup, object]` is the code of the soup in a pot after adding an object;
+        `NOTHING` if it cannot be added.
     """
 
     recipes: tuple[tuple[int, ...], ...]
@@ -92,14 +95,14 @@ def contents(num_ingredients: int) -> Contents:
     for code, recipe in enumerate(recipes, start=first):
         amount[code, FIRST_INGREDIENT:first] = [recipe.count(i) for i in range(num_ingredients)]
         size[code] = len(recipe)
-        for last in recipe:
+        for added in recipe:
             rest = list(recipe)
-            rest.remove(last)
-            under = first + recipes.index(tuple(rest)) if rest else NOTHING
-            mixed[under, FIRST_INGREDIENT + last] = code
+            rest.remove(added)
+            before = first + recipes.index(tuple(rest)) if rest else NOTHING
+            mixed[before, FIRST_INGREDIENT + added] = code
     return Contents(recipes, amount, first, size, mixed)
 
 
 def contents_of(kinds: Kinds) -> Contents:
-    """The tables for kitchens with these kinds."""
+    """The tables for kitchens with the given kinds of tiles and objects."""
     return contents(kinds.num_tiles - Tile.INGREDIENTS)

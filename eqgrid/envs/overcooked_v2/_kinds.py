@@ -31,18 +31,18 @@ _PLATE, _PLATE_EDGE = "#FDFDFE", "#7D8896"
 _SPRITES = {kind.name: kind.sprite for kind in (*OVERCOOKED.tiles, *OVERCOOKED.objects)}
 
 
-def _tile(name: str) -> Callable[[Pen, Look], None]:
-    """The sprite of Overcooked for a kind of tile."""
+def _tile_sprite(name: str) -> Callable[[Pen, Look], None]:
+    """The sprite of a kind of tile in Overcooked."""
     sprite = _SPRITES[name]
     assert sprite is not None
     return sprite
 
 
-draw_floor, draw_counter, draw_wall = _tile("floor"), _tile("counter"), _tile("wall")
-draw_plates = _tile("dish_dispenser")
-draw_plate = _tile("dish")
+draw_floor, draw_counter = _tile_sprite("floor"), _tile_sprite("counter")
+draw_wall, draw_hatch = _tile_sprite("wall"), _tile_sprite("serving")
+draw_plates, _draw_empty_pot = _tile_sprite("dish_dispenser"), _tile_sprite("pot")
+draw_plate = _SPRITES["dish"]
 draw_cook = OVERCOOKED.agent_sprite
-draw_hatch, _draw_empty_pot = _tile("serving"), _tile("pot")
 
 
 # Ingredients.
@@ -83,15 +83,15 @@ def _lettered(name: str, pen: Pen, x: Number, y: Number, r: Number) -> None:
     pen.text(x, y, INGREDIENTS[name], 1.2 * r, fill="#FFFFFF")
 
 
-def _known(name: str, pen: Pen, x: Number, y: Number, r: Number) -> None:
-    """Draws an ingredient as Overcooked does."""
+def _from_overcooked(name: str, pen: Pen, x: Number, y: Number, r: Number) -> None:
+    """Draws an ingredient with its sprite of Overcooked."""
     sprite = _SPRITES[name]
     assert sprite is not None
     sprite(pen, 0, x, y, r)
 
 
 _DRAW: dict[str, Draw] = {name: Partial(_lettered, name) for name in INGREDIENTS}
-_DRAW |= {name: Partial(_known, name) for name in ("onion", "tomato")}
+_DRAW |= {name: Partial(_from_overcooked, name) for name in ("onion", "tomato")}
 _DRAW |= {"carrot": _carrot, "mushroom": _mushroom}
 
 

@@ -159,7 +159,6 @@ KITCHENS = {
 }
 """The 23 kitchens of JaxMARL's OvercookedV2, with its names."""
 
-_TWO_SOUPS = (_ONIONS, _TOMATOES)
 
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     **dict.fromkeys(
@@ -185,12 +184,12 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
             "demo_cook_simple",
             "demo_cook_wide",
         ),
-        _TWO_SOUPS,
+        (_ONIONS, _TOMATOES),
     ),
     "fun_coordination": (("onion", "onion", "carrot"), ("tomato", "tomato", "mushroom")),
     "more_fun_coordination": (("onion", "tomato", "tomato"), ("onion", "carrot", "carrot")),
 }
-"""The recipes of kitchens in which not every soup of three ingredients may be ordered."""
+"""The recipes of the kitchens in which only some soups of three ingredients may be ordered."""
 
 
 def load_layout(
@@ -243,13 +242,14 @@ def parse_kitchen(
         the cooks.
     - `recipes`: the recipes that may be ordered; by default every soup of three ingredients that
         have a pile.
-    - `num_ingredients`: the number of ingredients, in the order of `INGREDIENTS`, that observations
-        distinguish; by default up to the last one that has a pile. Kitchens with equal numbers can
-        be batched.
+    - `num_ingredients`: the number of ingredients that observations distinguish, in the order of
+        `INGREDIENTS`; by default up to the last ingredient that has a pile. Kitchens with the same
+        number can be batched.
     - `starts`: `(row, col)` of every cook, instead of the marks in the text.
 
-    **Raises:** `LayoutError` as in `Layout.parse`, when no ingredient has a pile, and when
-    `recipes` is not given and nothing in the kitchen shows the recipe.
+    **Raises:** `LayoutError` as in `Layout.parse`; when no ingredient has a pile, or
+    `num_ingredients` is too small for the piles; and when `recipes` is not given and nothing in the
+    kitchen shows the recipe.
     """
     piles = [name for name, char in INGREDIENTS.items() if char in text]
     if not piles:

@@ -1,7 +1,7 @@
 """Observations of cooks: features, and planes.
 
-The features are short enough for fast training with memory. The planes are from JaxMARL's
-OvercookedV2, as columns of `Planes`.
+The feature vector is short, so that training with memory is fast. The planes are those of JaxMARL's
+OvercookedV2, with one column of `Planes` for each plane.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import TypeAlias, final
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int, Int32, UInt8
 
 from ..._functions import Partial
 from ...grid import (
@@ -49,6 +49,7 @@ NEAREST_POTS = 2
 
 
 def _ingredients(kinds: Kinds) -> list[str]:
+    """The names of the ingredients of a kitchen."""
     return list(INGREDIENTS)[: kinds.num_tiles - Tile.INGREDIENTS]
 
 
@@ -65,13 +66,13 @@ def _is_soup(kinds: Kinds, code: UInt8[Array, "*things"]) -> Bool[Array, "*thing
 
 @final
 class HeldSoups(AbstractFeature):
-    """The amounts of ingredients in the soup that the cook holds, and in the soups of all others
-    in cyclic order after it, in units of a full pot.
+    """The amounts of ingredients in the soups that cooks hold, in units of a full pot: first the
+    cook itself, then all other cooks in cyclic order.
     """
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
-        who = ("own", *(f"other_{k}" for k in range(1, num_agents)))
-        soups = [f"{one}_held_soup" for one in who]
+        cooks = ("own", *(f"other_{k}" for k in range(1, num_agents)))
+        soups = [f"{cook}_held_soup" for cook in cooks]
         return tuple(name for soup in soups for name in prefixed(soup, _ingredients(kinds)))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
@@ -97,7 +98,7 @@ class FacedThing(AbstractFeature):
         code = sight.at(sight.cells.object, sight.faced, NOTHING)
         timer = sight.at(sight.cells.clock, sight.faced, IDLE)
         in_pot, soup = tile == Tile.POT, _is_soup(kinds, code)
-        plate = (code == PLATE) | (soup & ~in_pot)
+        plate = (code == PLATE) | (soup & ~in_pot)  # soups are on plates, except in pots
         flags = jnp.stack([plate, soup & (~in_pot | (timer == 0)), soup & in_pot & (timer > 0)])
         numbers = jnp.concatenate([flags.astype(jnp.float32), _amounts(kinds, code)])
         return jnp.where((tile == Tile.COUNTER) | in_pot, numbers, 0.0)
@@ -154,34 +155,37 @@ class ShownRecipe(AbstractFeature):
         return prefixed("recipe", ("shown", *_ingredients(kinds)))
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        code = _most(sight, (Tile.INDICATOR, Tile.BUTTON))
+        code = _largest_code(sight, (Tile.INDICATOR, Tile.BUTTON))
         shown = (code != NOTHING).astype(jnp.float32)[None]
         return jnp.concatenate([shown, _amounts(sight.layout.kinds, code)])
 
 
 @final
 class Served(AbstractFeature):
-    """Whether a hatch shows that the right soup has just been delivered."""
+    """Whether a serving hatch shows that the ordered soup has just been delivered."""
 
     def names(self, kinds: Kinds, num_agents: int) -> tuple[str, ...]:
         return ("served",)
 
     def __call__(self, sight: Sight) -> Float32[Array, " numbers"]:
-        return (_most(sight, (Tile.SERVING,)) != NOTHING).astype(jnp.float32)[None]
+        return (_largest_code(sight, (Tile.SERVING,)) != NOTHING).astype(jnp.float32)[None]
 
 
-def _most(sight: Sight, tiles: tuple[Tile, ...]) -> UInt8[Array, ""]:
-    """The largest code on some kinds of tiles; all signs that show an object show the same one."""
-    there = jnp.stack([sight.layout.tiles == tile for tile in tiles]).any(axis=0)
-    return jnp.where(there, sight.cells.object, jnp.asarray(NOTHING, jnp.uint8)).max()
+def _largest_code(sight: Sight, tiles: tuple[Tile, ...]) -> UInt8[Array, ""]:
+    """The largest object code on some kinds of tiles. It is the code that they show, since all of
+    them show the same object or nothing.
+    """
+    is_sign = jnp.stack([sight.layout.tiles == tile for tile in tiles]).any(axis=0)
+    return jnp.where(is_sign, sight.cells.object, jnp.asarray(NOTHING, jnp.uint8)).max()
 
 
 def recipe_features(
     num_ingredients: int, radius: int | None = None, served: bool = False
 ) -> Features:
-    """A feature vector of about a hundred numbers for each cook, relative to it. Compared
-    with `recipe_planes` of the same radius, it only shows the nearest thing of each kind, and the
-    nearest two pots. `Features.names` lists all numbers.
+    """A feature vector of about a hundred numbers for each cook, relative to the cook.
+
+    It shows only the nearest tile and object of each kind, and the nearest two pots, whereas
+    `recipe_planes` show all of them. `Features.names` lists all numbers.
 
     **Arguments:**
 
@@ -214,8 +218,8 @@ def recipe_features(
 class PermutedFeatures(AbstractObservation):
     """Features in which the ingredients are permuted, differently for each cook.
 
-    In the numbers that are named after ingredient `i`, a cook observes ingredient
-    `extra[i]` of its body, as in `PermutedPlanes`.
+    The numbers that are named after ingredient `i` show ingredient `p[i]`, where `p` is the
+    permutation in the `extra` field of the cook's body.
 
     **Arguments:**
 
@@ -225,47 +229,56 @@ class PermutedFeatures(AbstractObservation):
     features: Features
 
     def names(self, layout: Layout) -> tuple[str, ...]:
-        """The name of every number, with the ingredients as the cook sees them."""
+        """The name of every number, with the permuted ingredients that the cook observes."""
         return self.features.names(layout)
 
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> Float32[Array, "agents features"]:
-        seen = self.features(layout, world, steps_left)
-        named, source = _named_after(self.names(layout), _ingredients(layout.kinds))
-        meant = world.bodies.extra.astype(jnp.int32)[:, named]
-        shown = jnp.asarray(source)[jnp.arange(len(source))[None], meant]
-        return jnp.take_along_axis(seen, shown, axis=-1)
+        features = self.features(layout, world, steps_left)
+        ingredient, sources = _find_sources(self.names(layout), _ingredients(layout.kinds))
+        shown = world.bodies.extra.astype(jnp.int32)[:, ingredient]
+        source = jnp.asarray(sources)[jnp.arange(len(sources))[None], shown]
+        return jnp.take_along_axis(features, source, axis=-1)
 
 
-def _named_after(names: tuple[str, ...], ingredients: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """For each number, the ingredient in its name, and the index of the same number for each
-    ingredient. Without an ingredient in the name, that is the index of the number itself.
+def _find_sources(
+    names: tuple[str, ...], ingredients: list[str]
+) -> tuple[Int[np.ndarray, " features"], Int[np.ndarray, "features ingredients"]]:
+    """Finds the features that differ only in an ingredient, by their names.
+
+    **Returns:** for each feature, the ingredient in its name, and for each ingredient, the index of
+    the feature with this ingredient in its name instead. For a feature without an ingredient, the
+    first number is 0, and all indices are the index of the feature itself.
     """
-    words = [name.split("_") for name in names]
-    named = [next((i for i, x in enumerate(ingredients) if x in own), None) for own in words]
-    source = np.tile(np.arange(len(names))[:, None], len(ingredients))
-    for number, (own, which) in enumerate(zip(words, named, strict=True)):
-        if which is not None:
-            for other, name in enumerate(ingredients):
-                same = [name if word == ingredients[which] else word for word in own]
-                source[number, other] = names.index("_".join(same))
-    return np.asarray([which or 0 for which in named]), source
+    ingredient_of = np.zeros(len(names), int)
+    sources = np.tile(np.arange(len(names))[:, None], len(ingredients))
+    for feature, words in enumerate(name.split("_") for name in names):
+        own = next((i for i, x in enumerate(ingredients) if x in words), None)
+        if own is not None:
+            ingredient_of[feature] = own
+            for i, other in enumerate(ingredients):
+                replaced = [other if word == ingredients[own] else word for word in words]
+                sources[feature, i] = names.index("_".join(replaced))
+    return ingredient_of, sources
 
+
+# The columns of the planes: functions that compute the number of each cell in a plane.
 
 _Codes: TypeAlias = Callable[[Views], np.ndarray]
-"""A function that selects the object codes in some of the views, with `NOTHING` elsewhere."""
+"""A function that returns the object codes of some cells, and `NOTHING` for all other cells."""
 
-_BODY = 1 + len(Direction) + 2
-_SIGNS = ("counter", "serving", "pot", "indicator", "button", "plate_pile")
+_NUM_BODY_PLANES = 1 + len(Direction) + 2  # of a cook, before the amounts of ingredients
+_TILES = ("counter", "serving", "pot", "indicator", "button", "plate_pile")
 
 
 def _held(column: Column, views: Views) -> np.ndarray:
+    """The objects in the hands of the cooks in a column."""
     return np.where(column(views), views.held, NOTHING)
 
 
 def _lying(names: tuple[str, ...], views: Views) -> np.ndarray:
-    """Selects the objects on some kinds of tiles."""
+    """The objects on some kinds of tiles."""
     return np.where(np.any([views.is_tile(name) for name in names], axis=0), views.lying, NOTHING)
 
 
@@ -310,38 +323,39 @@ def _body_columns(column: Column, num_ingredients: int) -> tuple[Column, ...]:
 
 def recipe_columns(num_ingredients: int, served: bool = False) -> tuple[Column, ...]:
     """The columns of `recipe_planes`."""
-    things = Partial(_lying, ("counter", "pot"))
-    shown = Partial(_lying, ("indicator", "button"))
+    lying = Partial(_lying, ("counter", "pot"))
+    recipe = Partial(_lying, ("indicator", "button"))
     return (
         *_body_columns(own_cell, num_ingredients),
         *_body_columns(other_cell, num_ingredients),
-        *(Partial(tile_cell, name) for name in _SIGNS),
+        *(Partial(tile_cell, name) for name in _TILES),
         *(Partial(tile_cell, f"{name}_pile") for name in list(INGREDIENTS)[:num_ingredients]),
-        *(Partial(_plates, things), Partial(_ready, things)),
-        *(Partial(_amount, things, i) for i in range(num_ingredients)),
+        *(Partial(_plates, lying), Partial(_ready, lying)),
+        *(Partial(_amount, lying, i) for i in range(num_ingredients)),
         _never,  # JaxMARL has planes for a plate and a ready soup in the recipe, which are empty
         _never,
-        *(Partial(_amount, shown, i) for i in range(num_ingredients)),
+        *(Partial(_amount, recipe, i) for i in range(num_ingredients)),
         _time_left,
         *((_served,) if served else ()),
     )
 
 
 def recipe_planes(num_ingredients: int, radius: int | None = None, served: bool = False) -> Planes:
-    """The planes of JaxMARL's OvercookedV2, here `agents rows cols planes`, for `n` ingredients.
+    """The planes of JaxMARL's OvercookedV2 for `n` ingredients, in an array with the axes
+    `agents rows cols planes`.
 
     | planes | contents |
     |---|---|
     | 1 | the position of the cook itself |
-    | 4 | the same by direction: north, south, east, west |
+    | 4 | this position, by direction: north, south, east, west |
     | 2 + n | the held object: a plate, a ready soup, the amount of each ingredient |
-    | 7 + n | the same for all other cooks |
+    | 7 + n | these planes for all other cooks |
     | 6 | counters, serving hatches, pots, indicators, buttons, piles of plates |
     | n | piles of each ingredient |
-    | 2 + n | on counters and in pots: a plate, a ready soup, the amount of each |
-    | 2 + n | the recipe, on indicators and lit buttons: two empty planes, the amount of each |
+    | 2 + n | on counters and in pots: a plate, a ready soup, the amount of each ingredient |
+    | 2 + n | on indicators and lit buttons: two empty planes, the amount of each ingredient |
     | 1 | steps until the soup in a pot is ready |
-    | 1 | with `served`: serving hatches, if the right soup has just been delivered |
+    | 1 | with `served`: serving hatches, if the ordered soup has just been delivered |
 
     Source: `get_obs_default` of JaxMARL 0.2.0.
 
@@ -358,7 +372,8 @@ def recipe_planes(num_ingredients: int, radius: int | None = None, served: bool 
 class PermutedPlanes(AbstractObservation):
     """Planes in which the ingredients are permuted, differently for each cook.
 
-    In the planes of ingredient `i`, a cook observes ingredient `extra[i]` of its body.
+    The planes of ingredient `i` show ingredient `p[i]`, where `p` is the permutation in the `extra`
+    field of the cook's body.
 
     **Arguments:**
 
@@ -370,14 +385,15 @@ class PermutedPlanes(AbstractObservation):
     def __call__(
         self, layout: Layout, world: World, steps_left: Int32[Array, ""]
     ) -> UInt8[Array, "agents rows cols planes"]:
-        seen = self.planes(layout, world, steps_left)
-        meant = world.bodies.extra.astype(jnp.int32)
-        agents, ingredients = meant.shape
-        source = jnp.broadcast_to(jnp.arange(seen.shape[-1])[None], (agents, seen.shape[-1]))
+        planes = self.planes(layout, world, steps_left)
+        permutation = world.bodies.extra.astype(jnp.int32)
+        agents, ingredients = permutation.shape
+        source = jnp.broadcast_to(jnp.arange(planes.shape[-1])[None], (agents, planes.shape[-1]))
         # The first planes of the blocks with a plane for each ingredient.
-        piles = 2 * (_BODY + ingredients) + len(_SIGNS)
+        own, others = _NUM_BODY_PLANES, 2 * _NUM_BODY_PLANES + ingredients
+        piles = others + ingredients + len(_TILES)
         lying = piles + ingredients + 2
         recipe = lying + ingredients + 2
-        for first in (_BODY, 2 * _BODY + ingredients, piles, lying, recipe):
-            source = source.at[:, first : first + ingredients].set(first + meant)
-        return jnp.take_along_axis(seen, source[:, None, None, :], axis=-1)
+        for first in (own, others, piles, lying, recipe):
+            source = source.at[:, first : first + ingredients].set(first + permutation)
+        return jnp.take_along_axis(planes, source[:, None, None, :], axis=-1)

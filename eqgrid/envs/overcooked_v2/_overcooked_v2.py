@@ -83,11 +83,11 @@ _RULES: tuple[AbstractInteraction, ...] = (
 
 @final
 class OvercookedV2(AbstractGridWorld):
-    """A kitchen of OvercookedV2, in which cooks deliver the soup that is ordered, which only some
-    of them may observe.
+    """A kitchen of OvercookedV2, in which cooks deliver the ordered soup. The order may be hidden
+    from some cooks.
 
     Every cook has the six actions of `ACTIONS`; any other number means stay. All cooks get the same
-    reward, the sum of the rewards of all cooks. Episodes do not terminate, but are truncated after
+    reward, the sum of the rewards of all cooks. Episodes do not terminate; they are truncated after
     `horizon` steps. Rules, rewards and planes are as in JaxMARL.
 
     ```python
@@ -117,23 +117,26 @@ class OvercookedV2(AbstractGridWorld):
     ):
         """**Arguments:**
 
-        - `layout`: the kitchen: one of 23 names, or a `Layout`; see `load_layout`.
+        - `layout`: one of the 23 names in `KITCHENS`, a text, or a `Layout`; see `load_layout`.
         - `recipes`: the recipes that may be ordered; by default the recipes of the layout.
         - `view_radius`: the range of sight in cells, to every side; the whole kitchen by default.
         - `horizon`: the number of steps in an episode.
         - `start_by_hand`: whether a cook with empty hands starts a pot, instead of the third
             ingredient.
-        - `negative_rewards`: whether a wrong soup costs the same as the reward for the right one.
-        - `sample_recipe_on_delivery`: whether a new recipe is sampled after the right soup.
-        - `indicate_successful_delivery`: whether one more plane or number shows that the right soup
-            has just been delivered.
+        - `negative_rewards`: whether the delivery of any other soup costs the same as the reward
+            for the ordered soup.
+        - `sample_recipe_on_delivery`: whether to sample a new recipe after the delivery of the
+            ordered soup.
+        - `indicate_successful_delivery`: whether one more plane or number shows that the ordered
+            soup has just been delivered.
         - `random_positions`: whether cooks start in random cells of their rooms, in random
             directions.
-        - `random_reset`: the same, and hands, pots and counters may also hold random objects.
+        - `random_reset`: as `random_positions`, and hands, pots and counters may also have random
+            objects.
         - `permuted_ingredients`: ingredients that are permuted in the observation of each cook; see
             `PermuteIngredients`.
-        - `observation`: `"planes"`, as in JaxMARL (`recipe_planes`), `"features"`, with
-            which training is faster (`recipe_features`), or an `AbstractObservation`.
+        - `observation`: `"planes"`, as in JaxMARL (`recipe_planes`); `"features"`, with which
+            training is faster (`recipe_features`); or an `AbstractObservation`.
         - `starts`: further random changes to the initial state, applied last, in this order.
         - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
             cook that caused it.
@@ -152,7 +155,7 @@ class OvercookedV2(AbstractGridWorld):
             random_start = (RandomPlaces(kitchen),)
         add = AddIngredient(starts_full=not start_by_hand)
         rules = (*_RULES, add, StartByHand() if start_by_hand else StartFull())
-        pay = {
+        rewards = {
             "right_delivery": DELIVERY_REWARD,
             "wrong_delivery": -DELIVERY_REWARD if negative_rewards else 0.0,
             "button_press": -BUTTON_COST,
@@ -166,7 +169,7 @@ class OvercookedV2(AbstractGridWorld):
                 Tick((RunClocks(),)),
                 TakeOrder(sample_recipe_on_delivery),
             ),
-            reward=WeightedEventReward(pay, EVENT_NAMES, shared=True),
+            reward=WeightedEventReward(rewards, EVENT_NAMES, shared=True),
             shaping=WeightedEventReward(shaping, EVENT_NAMES),
             events=KitchenEvents(),
             observation=_choose_observation(
@@ -188,15 +191,15 @@ def _choose_observation(
             "A custom `observation` cannot be combined with `view_radius` or "
             "`indicate_successful_delivery`."
         )
-    shown = _num_ingredients(layout), radius, served
+    arguments = _num_ingredients(layout), radius, served
     views: dict[str, Callable[[], AbstractObservation]] = {
-        "planes": lambda: recipe_planes(*shown),
-        "features": lambda: recipe_features(*shown),
+        "planes": lambda: recipe_planes(*arguments),
+        "features": lambda: recipe_features(*arguments),
     }
-    if layout.start.bodies.extra is not None:
+    if layout.start.bodies.extra is not None:  # the ingredients are permuted; see `_permute`
         views = {
-            "planes": lambda: PermutedPlanes(recipe_planes(*shown)),
-            "features": lambda: PermutedFeatures(recipe_features(*shown)),
+            "planes": lambda: PermutedPlanes(recipe_planes(*arguments)),
+            "features": lambda: PermutedFeatures(recipe_features(*arguments)),
         }
     return choose_observation(observation, views)
 
@@ -206,8 +209,10 @@ def _num_ingredients(layout: Layout) -> int:
 
 
 def _permute(layout: Layout, names: Sequence[str]) -> tuple[Layout, tuple[AbstractStart, ...]]:
-    """The kitchen with a permutation of ingredients per cook in `Bodies.extra`, which is the
-    identity, and the random start that permutes the named ingredients.
+    """Prepares a kitchen for permuted ingredients.
+
+    **Returns:** the kitchen, with the identity permutation for each cook in `Bodies.extra`, and the
+    random start that permutes the named ingredients.
     """
     known = list(INGREDIENTS)[: _num_ingredients(layout)]
     if not set(names) <= set(known) or len(set(names)) < len(names):
@@ -215,9 +220,9 @@ def _permute(layout: Layout, names: Sequence[str]) -> tuple[Layout, tuple[Abstra
             f"`permuted_ingredients` must be different ones of {', '.join(known)}, not "
             f"{', '.join(names)}."
         )
-    permuted = PermuteIngredients(tuple(known.index(name) for name in names))
+    permute = PermuteIngredients(tuple(known.index(name) for name in names))
     shape = (layout.num_agents, len(known))
-    meant = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.uint8)[None], shape)
-    bodies = dataclasses.replace(layout.start.bodies, extra=meant)
+    identity = jnp.broadcast_to(jnp.arange(shape[1], dtype=jnp.uint8)[None], shape)
+    bodies = dataclasses.replace(layout.start.bodies, extra=identity)
     start = dataclasses.replace(layout.start, bodies=bodies)
-    return dataclasses.replace(layout, start=start), (permuted,)
+    return dataclasses.replace(layout, start=start), (permute,)

@@ -1,8 +1,8 @@
 """Interactions of cooks, cooking, orders and rewards.
 
 They follow OvercookedV2 (Gessler et al., "OvercookedV2: Rethinking Overcooked for Zero-Shot
-Coordination", ICLR 2025) in JaxMARL 0.2.0. At most one interaction fires in a turn. Pots and
-buttons change after the cooks have acted.
+Coordination", ICLR 2025) in JaxMARL 0.2.0. In the turn of a cook, at most one interaction fires.
+The timers of pots and buttons run after all cooks have acted.
 """
 
 import dataclasses
@@ -12,7 +12,6 @@ from typing import TypeAlias, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float32, Int16, Int32, Integer, PRNGKeyArray, UInt8
 
 from ..._checks import check_whole
@@ -42,7 +41,7 @@ def _faces_idle_pot(turn: Turn) -> Bool[Array, ""]:
 
 @final
 class PutDown(AbstractInteraction):
-    """Puts the held object on an empty counter."""
+    """A cook puts the held object on an empty counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object == NOTHING)
@@ -52,7 +51,7 @@ class PutDown(AbstractInteraction):
 
 @final
 class PickUp(AbstractInteraction):
-    """Picks up the object on a counter, with empty hands."""
+    """A cook with empty hands picks up the object on a counter."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.COUNTER) & (turn.cell.object != NOTHING)
@@ -62,7 +61,9 @@ class PickUp(AbstractInteraction):
 
 @final
 class Take(AbstractInteraction):
-    """Takes a plate or an ingredient from its pile, with empty hands. It cannot be put back."""
+    """A cook with empty hands takes a plate or an ingredient from its pile. Objects cannot be put
+    back.
+    """
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile >= Tile.PLATES) & (turn.body.held == NOTHING)
@@ -72,7 +73,8 @@ class Take(AbstractInteraction):
 
 @final
 class AddIngredient(AbstractInteraction):
-    """Puts a held ingredient into a pot that is not cooking and holds fewer than three.
+    """A cook puts the held ingredient into a pot that has not been started and has fewer than three
+    ingredients.
 
     **Arguments:**
 
@@ -94,8 +96,8 @@ class AddIngredient(AbstractInteraction):
 
 @final
 class StartFull(AbstractInteraction):
-    """Starts a full pot that has not been started, whatever the cook holds. If the third
-    ingredient starts pots, only random initial states have such a pot.
+    """A cook starts a full pot that has not been started, with any object or none in its hands. If
+    the third ingredient starts a pot, only random initial states have such pots.
     """
 
     def __call__(self, turn: Turn) -> Outcome:
@@ -107,7 +109,7 @@ class StartFull(AbstractInteraction):
 
 @final
 class StartByHand(AbstractInteraction):
-    """Starts a pot with at least one ingredient, with empty hands."""
+    """A cook with empty hands starts a pot that has at least one ingredient."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = _faces_idle_pot(turn) & (turn.cell.object != NOTHING)
@@ -118,7 +120,7 @@ class StartByHand(AbstractInteraction):
 
 @final
 class FillPlate(AbstractInteraction):
-    """Takes a ready soup out of a pot, with a held plate."""
+    """A cook with a plate takes a ready soup out of a pot."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.POT) & (turn.body.held == PLATE) & (turn.cell.clock == 0)
@@ -128,7 +130,7 @@ class FillPlate(AbstractInteraction):
 
 @final
 class Deliver(AbstractInteraction):
-    """Delivers any held soup at a serving hatch."""
+    """A cook delivers any held soup at a serving hatch."""
 
     def __call__(self, turn: Turn) -> Outcome:
         fired = (turn.tile == Tile.SERVING) & (
@@ -139,8 +141,8 @@ class Deliver(AbstractInteraction):
 
 @final
 class PressButton(AbstractInteraction):
-    """Makes a button show the recipe for some steps, with empty hands. Pressing it costs reward
-    even while it shows the recipe.
+    """A cook with empty hands presses a button, which then shows the recipe for some steps.
+    Pressing a button costs reward even while the button shows the recipe.
     """
 
     def __call__(self, turn: Turn) -> Outcome:
@@ -156,8 +158,9 @@ class RunClocks(AbstractTick):
     def __call__(self, spot: Spot) -> Cell:
         cell = spot.cell
         timer = cell.clock - (cell.clock > 0).astype(jnp.int16)
-        out = (spot.tile == Tile.BUTTON) & (timer == 0)
-        timer = jnp.where(out, jnp.asarray(IDLE, jnp.int16), timer)
+        # A pot with the timer 0 is ready, but a button with the timer 0 is not lit any more.
+        goes_out = (spot.tile == Tile.BUTTON) & (timer == 0)
+        timer = jnp.where(goes_out, jnp.asarray(IDLE, jnp.int16), timer)
         return dataclasses.replace(cell, timer=timer)
 
 
@@ -169,12 +172,13 @@ Recipe: TypeAlias = tuple[str, ...]
 class Menu(eqx.Module):
     """The recipes that may be ordered in a kitchen, and the durations, all as array leaves.
 
-    - `recipes`: the codes of the soups that may be ordered: the first `num_recipes` entries; the
-        rest is padding.
-    - `num_ingredients`: the number of ingredients that random initial states sample from: the first
-        ones of the kitchen.
+    - `recipes`: the codes of the soups that may be ordered, padded to a length that depends only on
+        the kinds of the kitchen.
+    - `num_recipes`: the number of entries of `recipes` before the padding.
+    - `num_ingredients`: the number of ingredients from which random initial states sample; they are
+        the first ingredients of the kitchen.
     - `cook_time`: the number of steps that a soup cooks.
-    - `button_time`: the number of steps for which a button shows the recipe, including the one in
+    - `button_time`: the number of steps for which a button shows the recipe, including the step in
         which it is pressed.
     """
 
@@ -197,8 +201,8 @@ class Menu(eqx.Module):
 
         - `recipes`: the recipes that may be ordered.
         - `num_ingredients`: the number of ingredients among the kinds of the kitchen.
-        - `used_ingredients`: the number of them that random initial states sample from; all by
-            default.
+        - `used_ingredients`: the number of ingredients from which random initial states sample; all
+            by default.
         - `cook_time`, `button_time`: the durations in steps.
 
         **Raises:** `ValueError` when there are no recipes, when a recipe occurs twice, does not
@@ -220,9 +224,10 @@ class Menu(eqx.Module):
             codes.append(table.soup(tuple(names.index(name) for name in recipe)))
         if not codes or len(set(codes)) < len(codes):
             raise ValueError("A kitchen needs at least one recipe, and each only once.")
-        room = int((table.size == MAX_INGREDIENTS).sum())
-        filled = codes + [codes[0]] * (room - len(codes))
-        self.recipes = jnp.asarray(filled, jnp.uint8)
+        # The padding gives all kitchens with the same kinds arrays of one shape for batches.
+        length = int((table.size == MAX_INGREDIENTS).sum())
+        padded = codes + [codes[0]] * (length - len(codes))
+        self.recipes = jnp.asarray(padded, jnp.uint8)
         self.num_recipes = jnp.asarray(len(codes), jnp.int32)
         used = num_ingredients if used_ingredients is None else used_ingredients
         self.num_ingredients = jnp.asarray(used, jnp.int32)
@@ -231,12 +236,12 @@ class Menu(eqx.Module):
 
     def draw(self, key: PRNGKeyArray) -> UInt8[Array, ""]:
         """Samples one of the recipes uniformly, as its code."""
-        return self.recipes[whole_number(jax.random.uniform(key), self.num_recipes)]
+        return self.recipes[as_integer(jax.random.uniform(key), self.num_recipes)]
 
 
 @final
 class Order(eqx.Module):
-    """The current order; it is the `extra` of a world.
+    """The current order, which is stored in the `extra` field of a world.
 
     - `recipe`: the code of the ordered soup.
     """
@@ -250,16 +255,21 @@ def place_order(
     recipe: UInt8[Array, ""],
     served: UInt8[Array, ""] | int = NOTHING,
 ) -> World:
-    """The world with another order, and with everything that shows it updated.
+    """Replaces the order of a world, and updates all signs: every indicator and every lit button
+    shows the recipe, as the object on its cell.
 
-    The recipe is the object on every indicator, and on every button that is lit. `served`, if it is
-    not `NOTHING`, is the object on every serving hatch until the next step.
+    **Arguments:**
+
+    - `layout`: the kitchen.
+    - `world`: the world.
+    - `recipe`: the code of the ordered soup.
+    - `served`: the object on every serving hatch until the next step, to mark a delivery.
     """
     tiles, cells = layout.tiles, world.cells
-    lit = (tiles == Tile.INDICATOR) | ((tiles == Tile.BUTTON) & (cells.clock > 0))
-    shown = jnp.where(lit, recipe, jnp.asarray(NOTHING, jnp.uint8))
+    shows_recipe = (tiles == Tile.INDICATOR) | ((tiles == Tile.BUTTON) & (cells.clock > 0))
+    shown = jnp.where(shows_recipe, recipe, jnp.asarray(NOTHING, jnp.uint8))
     shown = jnp.where(tiles == Tile.SERVING, jnp.asarray(served, jnp.uint8), shown)
-    signs = lit | (tiles == Tile.BUTTON) | (tiles == Tile.SERVING)
+    signs = shows_recipe | (tiles == Tile.BUTTON) | (tiles == Tile.SERVING)
     cells = dataclasses.replace(cells, object=jnp.where(signs, shown, cells.object))
     return dataclasses.replace(world, cells=cells, extra=Order(recipe))
 
@@ -274,11 +284,12 @@ class DrawRecipe(AbstractStart):
 
 @final
 class TakeOrder(AbstractPhase):
-    """The phase that updates the order and everything that shows it, and marks deliveries.
+    """The phase that updates the order and the signs that show it, and marks deliveries of the
+    ordered soup.
 
     **Arguments:**
 
-    - `renews`: whether a new recipe is sampled after the delivery of the right soup.
+    - `renews`: whether to sample a new recipe after the delivery of the ordered soup.
     """
 
     renews: bool = eqx.field(static=True, default=False)
@@ -286,33 +297,36 @@ class TakeOrder(AbstractPhase):
     def __call__(self, step: Step) -> Step:
         recipe = step.before.extra.recipe
         served = is_right_delivery(step).any()
-        wanted = recipe
+        next_recipe = recipe
         if self.renews:
-            wanted = jnp.where(served, step.layout.params.draw(step.key), recipe)
+            next_recipe = jnp.where(served, step.layout.params.draw(step.key), recipe)
         mark = jnp.where(served, recipe, jnp.asarray(NOTHING, jnp.uint8))
-        return step.then(place_order(step.layout, step.world, wanted, mark))
+        return step.then(place_order(step.layout, step.world, next_recipe, mark))
 
 
 def is_right_delivery(step: Step) -> Bool[Array, " agents"]:
-    """Which agents have delivered the ordered soup."""
+    """Whether each agent has delivered the ordered soup in a step."""
     return step.by(Deliver) & (step.before.bodies.held == step.before.extra.recipe)
 
 
-def whole_number(
-    drawn: Float32[Array, "*shape"], below: Integer[ArrayLike, ""]
+def as_integer(
+    uniform: Float32[Array, "*shape"], below: Integer[ArrayLike, ""]
 ) -> Int32[Array, "*shape"]:
-    """Converts uniform random numbers in [0, 1) to integers in [0, `below`). It is much cheaper
+    """Converts uniform random numbers in [0, 1) to integers in [0, `below`). This is much cheaper
     than `jax.random.randint`, which samples twice.
     """
-    return (drawn * jnp.asarray(below, jnp.float32)).astype(jnp.int32)
+    return (uniform * jnp.asarray(below, jnp.float32)).astype(jnp.int32)
 
 
 def all_recipes(ingredients: Sequence[str]) -> tuple[Recipe, ...]:
-    """All recipes of three of the given ingredients."""
-    chosen = [list(INGREDIENTS).index(name) for name in ingredients]
-    soups = [x for x in contents(len(INGREDIENTS)).recipes if len(x) == MAX_INGREDIENTS]
-    names = np.asarray(list(INGREDIENTS))
-    return tuple(tuple(map(str, names[list(x)])) for x in soups if set(x) <= set(chosen))
+    """All recipes of three ingredients, which may repeat, from the given ones."""
+    names = list(INGREDIENTS)
+    chosen = {names.index(name) for name in ingredients}
+    return tuple(
+        tuple(names[i] for i in recipe)
+        for recipe in contents(len(INGREDIENTS)).recipes
+        if len(recipe) == MAX_INGREDIENTS and set(recipe) <= chosen
+    )
 
 
 EVENT_NAMES = (
@@ -331,11 +345,13 @@ EVENT_NAMES = (
     "wrong_delivery",
     "button_press",
 )
-"""The events that are counted for every cook. A pick-up is from a pile or a counter, a drop is
-onto a counter; a cooking start is by hand, or of a full pot that a random initial state had not
-started. "Right" means as ordered. "Useful" is an ingredient of which the order needs more than
-the pot holds, and a plate from its pile while no plate lies on a counter and fewer plates are
-held than pots are filled.
+"""The events that are counted for every cook.
+
+Pick-ups are from piles and counters, and drops are onto counters. A cooking start is counted if a
+cook starts a pot by hand, or starts a full pot of a random initial state. "Right" means that the
+soup is the ordered one. Potting is useful if the order needs more of the ingredient than the pot
+has. Picking up a plate from its pile is useful if no plate lies on a counter, and the cooks hold
+fewer plates than there are filled pots.
 """
 
 
@@ -347,7 +363,7 @@ class KitchenEvents(AbstractEvents):
 
     def __call__(self, step: Step) -> tuple[Bool[Array, " agents"], ...]:
         table = contents_of(step.layout.kinds)
-        gave, got = step.before.bodies.held, step.world.bodies.held
+        before, after = step.before.bodies.held, step.world.bodies.held
         recipe = step.before.extra.recipe
         objects = []  # in the cells that the agents faced on their turns
         for agent, world in enumerate(step.turns):
@@ -355,24 +371,24 @@ class KitchenEvents(AbstractEvents):
             target = bodies.position[agent] + direction_delta(bodies.direction[agent])
             objects.append(world.cells.object[target[0], target[1]])
         faced = jnp.stack(objects)
-        # An ingredient is wanted if the recipe has more of it than the soup.
+        # How much the recipe needs of the object that each agent held.
         amount = jnp.asarray(table.amount)
-        wanted = amount[jnp.broadcast_to(recipe, faced.shape), gave]
+        needed = amount[jnp.broadcast_to(recipe, faced.shape), before]
         picked = step.by(PickUp, Take)
         started = step.by(StartByHand, StartFull)
         potted, plated, right = step.by(AddIngredient), step.by(FillPlate), is_right_delivery(step)
         happened = {
-            "ingredient_pickup": picked & (got > PLATE) & (got < table.first_soup),
-            "plate_pickup": picked & (got == PLATE),
-            "useful_plate_pickup": step.by(Take) & (got == PLATE) & _plate_is_useful(step),
-            "soup_pickup": picked & (got >= table.first_soup),
+            "ingredient_pickup": picked & (after > PLATE) & (after < table.first_soup),
+            "plate_pickup": picked & (after == PLATE),
+            "useful_plate_pickup": step.by(Take) & (after == PLATE) & _plate_is_useful(step),
+            "soup_pickup": picked & (after >= table.first_soup),
             "drop": step.by(PutDown),
             "potting": potted,
-            "useful_potting": potted & (amount[faced, gave] < wanted),
+            "useful_potting": potted & (amount[faced, before] < needed),
             "cooking_start": started,
             "right_cooking_start": step.by(StartByHand) & (faced == recipe),
             "plating": plated,
-            "right_plating": plated & (got == recipe),
+            "right_plating": plated & (after == recipe),
             "right_delivery": right,
             "wrong_delivery": step.by(Deliver) & ~right,
             "button_press": step.by(PressButton),
@@ -381,14 +397,14 @@ class KitchenEvents(AbstractEvents):
 
 
 def _plate_is_useful(step: Step) -> Bool[Array, " agents"]:
-    """Whether it would be useful for each cook to pick up a plate on its turn. Hands are
-    compared before the step, everything else at the cook's turn.
+    """Whether it would be useful for each cook to pick up a plate on its turn. Plates in hands are
+    counted before the step, pots and counters at the cook's turn.
     """
-    held = (step.before.bodies.held == PLATE).sum(dtype=jnp.int32)
+    num_held = (step.before.bodies.held == PLATE).sum(dtype=jnp.int32)
     pots = step.layout.tiles == Tile.POT
     useful = []
     for world in step.turns:
-        things = world.cells.object
-        filled = (pots & (things != NOTHING)).sum(dtype=jnp.int32)
-        useful.append((held < filled) & ~(things == PLATE).any())
+        objects = world.cells.object
+        num_filled = (pots & (objects != NOTHING)).sum(dtype=jnp.int32)
+        useful.append((num_held < num_filled) & ~(objects == PLATE).any())
     return jnp.stack(useful)

@@ -14,13 +14,16 @@ from jaxtyping import Array, Float32, Int32, PRNGKeyArray, UInt8
 from ..._functions import sample_uniform
 from ...grid import IDLE, NOTHING, AbstractStart, Direction, Layout, World
 from ._contents import FIRST_INGREDIENT, MAX_INGREDIENTS, PLATE, Tile, contents_of
-from ._rules import Menu, place_order, whole_number
+from ._rules import Menu, as_integer, place_order
 
+# The probabilities of nothing, a plate, an ingredient, and a soup that may be ordered.
 _IN_HANDS = (0.5, 0.1, 0.25, 0.15)
 _ON_COUNTERS = (0.5, 0.1, 0.3, 0.1)
+
+# The probabilities of an empty pot, a pot that has not been started, a cooking and a ready pot.
 _IN_POTS = (0.4, 0.35, 0.15, 0.1)
-_NUMBERS = 3 + MAX_INGREDIENTS
-"""The number of random numbers that decide the contents of one place."""
+
+_NUM_UNIFORM = 3 + MAX_INGREDIENTS  # the random numbers that determine the contents of one place
 
 
 @jax.jit
@@ -30,6 +33,7 @@ def find_rooms(tiles: UInt8[Array, "height width"]) -> Int32[Array, "height widt
     number = jnp.where(floor, jnp.arange(floor.size, dtype=jnp.int32).reshape(floor.shape), -1)
 
     def spread(rooms: Array) -> Array:
+        """Gives each floor cell the largest number of the cell and its neighbours."""
         around = jnp.pad(rooms, 1, constant_values=-1)
         sides = (around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, 2:], around[1:-1, :-2])
         largest = jnp.stack([rooms, *sides]).max(axis=0)
@@ -58,9 +62,9 @@ class RandomPlaces(AbstractStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         rooms = self.rooms.reshape(-1)
-        drawn = sample_uniform(key, (world.num_agents, rooms.size + 1))
+        uniform = sample_uniform(key, (world.num_agents, rooms.size + 1))
         taken, cells = jnp.zeros(rooms.shape, bool), []
-        for agent, score in enumerate(drawn[:, :-1]):
+        for agent, score in enumerate(uniform[:, :-1]):
             row, col = world.bodies.position[agent]
             free = (rooms == self.rooms[row, col]) & ~taken
             cells.append(jnp.argmax(jnp.where(free, score, -1.0)))
@@ -69,20 +73,20 @@ class RandomPlaces(AbstractStart):
         bodies = dataclasses.replace(
             world.bodies,
             position=jnp.stack(places, axis=-1).astype(jnp.int8),
-            direction=whole_number(drawn[:, -1], len(Direction)).astype(jnp.int8),
+            direction=as_integer(uniform[:, -1], len(Direction)).astype(jnp.int8),
         )
         return dataclasses.replace(world, bodies=bodies)
 
 
 @final
 class RandomKitchen(AbstractStart):
-    """Random places, and random objects in hands, on counters and in pots: ingredients, plates and
-    ordered soups, and in pots soups of any kind.
+    """Random places, and random objects in hands, on counters and in pots. Hands and counters get
+    plates, ingredients and soups that may be ordered; pots get soups of any kind.
 
     **Arguments:**
 
     - `layout`: the kitchen.
-    - `full_only`: whether only pots with three ingredients cook.
+    - `full_only`: whether pots that are cooking or ready always have three ingredients.
     """
 
     places: RandomPlaces
@@ -92,66 +96,69 @@ class RandomKitchen(AbstractStart):
         self.places, self.full_only = RandomPlaces(layout), full_only
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        places_key, things_key = jax.random.split(key)
+        places_key, objects_key = jax.random.split(key)
         world = self.places(places_key, layout, world)
         shape, agents = layout.tiles.shape, world.num_agents
-        drawn = sample_uniform(things_key, (math.prod(shape) + agents, _NUMBERS))
-        here, hands = drawn[agents:].reshape(*shape, _NUMBERS), drawn[:agents]
-        soup, timer, filled = self._draw_pots(layout, here)
-        filled &= layout.tiles == Tile.POT
-        things = _draw_things(layout, here, _ON_COUNTERS)
-        things = jnp.where(layout.tiles == Tile.COUNTER, things, world.cells.object)
+        uniform = sample_uniform(objects_key, (math.prod(shape) + agents, _NUM_UNIFORM))
+        of_cells, of_hands = uniform[agents:].reshape(*shape, _NUM_UNIFORM), uniform[:agents]
+        soup, timer, is_filled = self._sample_pots(layout, of_cells)
+        is_filled &= layout.tiles == Tile.POT
+        objects = _sample_objects(layout, of_cells, _ON_COUNTERS)
+        objects = jnp.where(layout.tiles == Tile.COUNTER, objects, world.cells.object)
         cells = dataclasses.replace(
             world.cells,
-            object=jnp.where(filled, soup, things),
-            timer=jnp.where(filled, timer, world.cells.clock),
+            object=jnp.where(is_filled, soup, objects),
+            timer=jnp.where(is_filled, timer, world.cells.clock),
         )
-        bodies = dataclasses.replace(world.bodies, held=_draw_things(layout, hands, _IN_HANDS))
+        held = _sample_objects(layout, of_hands, _IN_HANDS)
+        bodies = dataclasses.replace(world.bodies, held=held)
         return dataclasses.replace(world, cells=cells, bodies=bodies)
 
-    def _draw_pots(
-        self, layout: Layout, drawn: Float32[Array, "height width numbers"]
+    def _sample_pots(
+        self, layout: Layout, uniform: Float32[Array, "height width numbers"]
     ) -> tuple[Array, Array, Array]:
         """For every cell, as if it were a pot: contents, timer, and whether it is filled."""
         menu: Menu = layout.params
-        state = _which(drawn[..., 0], _IN_POTS)
-        number = whole_number(drawn[..., 1], MAX_INGREDIENTS)
-        left = 1 + whole_number(drawn[..., 2], menu.cook_time)
+        state = _sample_index(uniform[..., 0], _IN_POTS)
+        last = as_integer(uniform[..., 1], MAX_INGREDIENTS)  # the index of the last ingredient
+        left = 1 + as_integer(uniform[..., 2], menu.cook_time)
         mixed = jnp.asarray(contents_of(layout.kinds).mixed)
-        soup, some = jnp.zeros(drawn.shape[:-1], jnp.uint8), jnp.zeros(drawn.shape[:-1], jnp.uint8)
+        shape = uniform.shape[:-1]
+        full, partial = jnp.zeros(shape, jnp.uint8), jnp.zeros(shape, jnp.uint8)
         for i in range(MAX_INGREDIENTS):
-            kind = whole_number(drawn[..., 3 + i], menu.num_ingredients)
-            soup = mixed[soup, FIRST_INGREDIENT + kind]
-            some = jnp.where(number == i, soup, some)
-        soup = jnp.where((state == 1) | (not self.full_only), some, soup)
+            ingredient = as_integer(uniform[..., 3 + i], menu.num_ingredients)
+            full = mixed[full, FIRST_INGREDIENT + ingredient]
+            partial = jnp.where(last == i, full, partial)
+        soup = jnp.where((state == 1) | (not self.full_only), partial, full)
         timer = jnp.where(state == 2, left, jnp.where(state == 3, 0, IDLE))
         return soup, timer.astype(jnp.int16), state > 0
 
 
-def _draw_things(
-    layout: Layout, drawn: Float32[Array, "*places numbers"], shares: Sequence[float]
+def _sample_objects(
+    layout: Layout, uniform: Float32[Array, "*places numbers"], shares: Sequence[float]
 ) -> UInt8[Array, "*places"]:
     """Random codes of nothing, a plate, an ingredient or a soup that may be ordered."""
     menu: Menu = layout.params
-    which = _which(drawn[..., 0], shares)
-    ingredient = FIRST_INGREDIENT + whole_number(drawn[..., 1], menu.num_ingredients)
-    soup = menu.recipes[whole_number(drawn[..., 2], menu.num_recipes)]
-    thing = jnp.where(which == 1, jnp.uint8(PLATE), jnp.uint8(NOTHING))
-    thing = jnp.where(which == 2, ingredient.astype(jnp.uint8), thing)
-    return jnp.where(which == 3, soup, thing)
+    kind = _sample_index(uniform[..., 0], shares)
+    ingredient = FIRST_INGREDIENT + as_integer(uniform[..., 1], menu.num_ingredients)
+    soup = menu.recipes[as_integer(uniform[..., 2], menu.num_recipes)]
+    code = jnp.where(kind == 1, jnp.uint8(PLATE), jnp.uint8(NOTHING))
+    code = jnp.where(kind == 2, ingredient.astype(jnp.uint8), code)
+    return jnp.where(kind == 3, soup, code)
 
 
-def _which(drawn: Float32[Array, "*places"], shares: Sequence[float]) -> Int32[Array, "*places"]:
-    """Converts uniform random numbers to indices into `shares`, which has their probabilities."""
+def _sample_index(
+    uniform: Float32[Array, "*places"], shares: Sequence[float]
+) -> Int32[Array, "*places"]:
+    """Converts uniform random numbers in [0, 1) to indices with the probabilities in `shares`."""
     bounds = np.cumsum(shares)[:-1]
-    return sum(((drawn >= x).astype(jnp.int32) for x in bounds), start=jnp.zeros((), jnp.int32))
+    return sum(((uniform >= x).astype(jnp.int32) for x in bounds), start=jnp.zeros((), jnp.int32))
 
 
 @final
 class PermuteIngredients(AbstractStart):
-    """Permutes some ingredients in each cook's observation for a whole episode, independently for
-    each cook; see `PermutedPlanes` and
-    `PermutedFeatures`.
+    """Samples a permutation of some ingredients for the observation of each cook, independently and
+    for a whole episode; see `PermutedPlanes` and `PermutedFeatures`.
 
     **Arguments:**
 
@@ -161,12 +168,12 @@ class PermuteIngredients(AbstractStart):
     ingredients: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        some = jnp.asarray(self.ingredients, jnp.uint8)
-        shuffled = jax.vmap(lambda one: jax.random.permutation(one, some))(
+        chosen = jnp.asarray(self.ingredients, jnp.uint8)
+        shuffled = jax.vmap(lambda agent_key: jax.random.permutation(agent_key, chosen))(
             jax.random.split(key, world.num_agents)
         )
-        meant = world.bodies.extra.at[:, some].set(shuffled)
-        bodies = dataclasses.replace(world.bodies, extra=meant)
+        permutation = world.bodies.extra.at[:, chosen].set(shuffled)
+        bodies = dataclasses.replace(world.bodies, extra=permutation)
         return dataclasses.replace(world, bodies=bodies)
 
 
@@ -182,8 +189,9 @@ class StartFrom(AbstractStart):
     worlds: World
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        index = whole_number(jax.random.uniform(key), len(self.worlds.time))
+        index = as_integer(jax.random.uniform(key), len(self.worlds.time))
         chosen = jax.tree.map(lambda leaf: leaf[index], self.worlds)
+        # The time and the permutations of ingredients belong to the new episode.
         bodies = dataclasses.replace(chosen.bodies, extra=world.bodies.extra)
         chosen = dataclasses.replace(chosen, bodies=bodies, time=world.time)
         return place_order(layout, chosen, chosen.extra.recipe)

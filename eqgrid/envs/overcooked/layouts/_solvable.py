@@ -1,4 +1,6 @@
-"""Conditions for a kitchen in which a soup can be delivered: a sufficient and a necessary one."""
+"""Tests whether a soup can be delivered in a kitchen: a sufficient condition (`can_deliver`), and a
+necessary condition (`find_obstacle`).
+"""
 
 from collections.abc import Iterator
 
@@ -14,11 +16,13 @@ from .._contents import ALL_RECIPES, MAX_INGREDIENTS, Item, Tile
 def can_deliver(layout: Layout) -> Bool[Array, ""]:
     """Whether a simple plan exists that delivers a soup of three ingredients that pays.
 
-    In such a plan one cook walks at a time, and then returns to its initial cell, while all others
-    wait in theirs, so that cooks never block each other. Items are handed over on counters that two
-    cooks can reach. A group of cooks that can hand items over must together reach a serving hatch,
-    a pot, dishes and every ingredient of a recipe. If there is no such plan, there may still be
-    another one; `find_obstacle` recognises kitchens without any.
+    In a simple plan, one cook walks at a time and then returns to its initial cell, while all other
+    cooks wait in their initial cells, so that cooks never block each other. Cooks hand items over
+    on counters that two cooks can reach. A group of cooks that can hand items over must together
+    reach a serving hatch, a pot, dishes and every ingredient of a recipe.
+
+    A kitchen without a simple plan may still have another plan; `find_obstacle` finds kitchens that
+    have no plan at all.
 
     **Arguments:**
 
@@ -28,13 +32,14 @@ def can_deliver(layout: Layout) -> Bool[Array, ""]:
     floor = layout.tiles == Tile.FLOOR
     waiting = jnp.zeros_like(floor).at[position[:, 0], position[:, 1]].set(True)
     walks = jax.vmap(lambda start: reach(floor & ~waiting, start))(position)
-    touched = jax.vmap(next_to)(walks)
-    # Counters that two cooks can reach let them hand on all that either of them can reach.
+    usable = jax.vmap(next_to)(walks)
+    # If two cooks can reach the same counter, each of them can use what the other cook can use. One
+    # repetition is enough for each cook through which items may pass.
     counter = (layout.tiles == Tile.COUNTER)[None, None]
-    for _ in range(len(touched) - 1):
-        meets = (touched[:, None] & touched[None] & counter).any(axis=(-2, -1))
-        touched = (meets[..., None, None] & touched[None]).any(axis=1) | touched
-    return _has_all(layout, touched).any()
+    for _ in range(len(usable) - 1):
+        meets = (usable[:, None] & usable[None] & counter).any(axis=(-2, -1))
+        usable = (meets[..., None, None] & usable[None]).any(axis=1) | usable
+    return _has_all(layout, usable).any()
 
 
 def can_deliver_alone(layout: Layout) -> Bool[Array, ""]:
@@ -44,31 +49,37 @@ def can_deliver_alone(layout: Layout) -> Bool[Array, ""]:
     return _has_all(layout, jax.vmap(next_to)(walks)).any()
 
 
-def _has_all(layout: Layout, touched: Bool[Array, "cooks height width"]) -> Bool[Array, " cooks"]:
-    """Whether each cook can reach everything that a soup needs."""
+def _has_all(layout: Layout, usable: Bool[Array, "cooks height width"]) -> Bool[Array, " cooks"]:
+    """Whether each cook can use everything that a soup needs.
+
+    **Arguments:**
+
+    - `layout`: the kitchen.
+    - `usable`: the cells that each cook can use.
+    """
 
     def has(tile: Tile) -> Bool[Array, " cooks"]:
-        return (touched & (layout.tiles == tile)[None]).any(axis=(-2, -1))
+        return (usable & (layout.tiles == tile)[None]).any(axis=(-2, -1))
 
     onions, tomatoes = has(Tile.ONION_DISPENSER), has(Tile.TOMATO_DISPENSER)
     pays = layout.params.ordered & (layout.params.value > 0)
-    cookable = jnp.zeros_like(onions)
+    any_cookable = jnp.zeros_like(onions)
     for recipe in ALL_RECIPES:
         if len(recipe) == MAX_INGREDIENTS:
-            both = pays[recipe.count("onion"), recipe.count("tomato")]
-            both &= onions if "onion" in recipe else True
-            both &= tomatoes if "tomato" in recipe else True
-            cookable |= both
-    return cookable & has(Tile.POT) & has(Tile.DISH_DISPENSER) & has(Tile.SERVING)
+            cookable = pays[recipe.count("onion"), recipe.count("tomato")]
+            cookable &= onions if "onion" in recipe else True
+            cookable &= tomatoes if "tomato" in recipe else True
+            any_cookable |= cookable
+    return any_cookable & has(Tile.POT) & has(Tile.DISH_DISPENSER) & has(Tile.SERVING)
 
 
 def find_obstacle(layout: Layout, dynamics: str) -> str | None:
-    r"""The reason why no soup can ever be delivered in a kitchen, if there is one.
+    r"""The reason why no soup can ever be delivered in a kitchen, if there is such a reason.
 
     Cooks walk on connected floor, and hand items over on counters and at pots that both can reach.
     A group of cooks that can hand items over must together reach a serving hatch, a pot, dishes and
-    every ingredient of some recipe that pays. The check is only about reachability, not about time
-    or about cooks that block each other.
+    every ingredient of some recipe that pays. The check only considers what cooks can reach. It
+    ignores the time, and cooks that block each other.
 
     ```python
     from eqgrid.envs.overcooked import find_obstacle, parse_kitchen
@@ -86,10 +97,10 @@ def find_obstacle(layout: Layout, dynamics: str) -> str | None:
     **Returns:** one sentence, or `None` if no obstacle is found.
     """
     tiles = np.asarray(layout.tiles)
-    things = np.minimum(np.asarray(layout.start.cells.object), Item.SOUP)
+    items = np.minimum(np.asarray(layout.start.cells.object), Item.SOUP)
     held = np.minimum(np.asarray(layout.start.bodies.held), Item.SOUP)
-    if Item.SOUP in things or Item.SOUP in held:
-        return None  # it may be ready, and then only needs to be delivered
+    if Item.SOUP in items or Item.SOUP in held:
+        return None  # the soup may be ready, and then only needs to be delivered
     pays = np.asarray(layout.params.ordered) & (np.asarray(layout.params.value) > 0)
     recipes = [
         recipe
@@ -99,11 +110,11 @@ def find_obstacle(layout: Layout, dynamics: str) -> str | None:
     ]
     if not recipes:
         return "No soup can be delivered: there is no order that pays and can be cooked."
-    lacks = [
-        _lacking(tiles[reached], {*things[reached].tolist(), *held[cooks].tolist()}, recipes)
+    missing = [
+        _missing(tiles[reached], {*items[reached].tolist(), *held[cooks].tolist()}, recipes)
         for cooks, reached in _teams(layout)
     ]
-    fewest = min(lacks, key=len)
+    fewest = min(missing, key=len)
     if not fewest:
         return None
     return f"No soup can be delivered: the cooks cannot reach {' and '.join(fewest)}."
@@ -114,17 +125,18 @@ def _teams(layout: Layout) -> Iterator[tuple[list[int], Bool[np.ndarray, "height
     tiles = np.asarray(layout.tiles)
     positions = np.asarray(layout.start.bodies.position)
     reached = [_reach(tiles == Tile.FLOOR, position) for position in positions]
-    # Cooks share floor, a counter, or a pot that one of them fills and another one empties.
+    # Two cooks can hand items over on shared floor, on a counter, or at a pot that one cook fills
+    # and the other cook empties.
     places = np.isin(tiles, (Tile.FLOOR, Tile.COUNTER, Tile.POT))
-    left = set(range(len(reached)))
-    while left:
-        team, new = [], {left.pop()}
+    remaining = set(range(len(reached)))
+    while remaining:
+        team, new = [], {remaining.pop()}
         while new:
             cook = new.pop()
             team.append(cook)
-            met = {other for other in left if np.any(reached[cook] & reached[other] & places)}
+            met = {x for x in remaining if np.any(reached[cook] & reached[x] & places)}
             new |= met
-            left -= met
+            remaining -= met
         yield team, np.any([reached[cook] for cook in team], axis=0)
 
 
@@ -143,23 +155,29 @@ def _reach(
         reached = further
 
 
-def _lacking(
+def _missing(
     tiles: UInt8[np.ndarray, " cells"], items: set[int], recipes: list[tuple[str, ...]]
 ) -> list[str]:
-    """The names of the things that a group needs but does not reach."""
-    there = set(tiles.tolist())
-    lacking = []
-    if Tile.SERVING not in there:
-        lacking.append("a serving hatch")
-    if Tile.POT not in there:
-        lacking.append("a pot")
-    if Tile.DISH_DISPENSER not in there and Item.DISH not in items:
-        lacking.append("dishes")
-    sources = {
-        "onion": Tile.ONION_DISPENSER in there or Item.ONION in items,
-        "tomato": Tile.TOMATO_DISPENSER in there or Item.TOMATO in items,
+    """The names of the stations and items that a group of cooks needs but does not reach.
+
+    **Arguments:**
+
+    - `tiles`, `items`: the kinds of tiles and the items that the group reaches.
+    - `recipes`: the recipes, of which the group needs one.
+    """
+    reached = set(tiles.tolist())
+    missing = []
+    if Tile.SERVING not in reached:
+        missing.append("a serving hatch")
+    if Tile.POT not in reached:
+        missing.append("a pot")
+    if Tile.DISH_DISPENSER not in reached and Item.DISH not in items:
+        missing.append("dishes")
+    has_source = {
+        "onion": Tile.ONION_DISPENSER in reached or Item.ONION in items,
+        "tomato": Tile.TOMATO_DISPENSER in reached or Item.TOMATO in items,
     }
-    if not any(all(sources[name] for name in recipe) for recipe in recipes):
+    if not any(all(has_source[name] for name in recipe) for recipe in recipes):
         plural = {"onion": "onions", "tomato": "tomatoes"}
-        lacking += sorted({plural[name] for name in recipes[0] if not sources[name]})
-    return lacking
+        missing += sorted({plural[name] for name in recipes[0] if not has_source[name]})
+    return missing

@@ -1,4 +1,6 @@
-"""Recorded games of people: the games of 2019, in an installed Overcooked-AI, and other tables."""
+"""Recorded games of people: the games of 2019, which are part of `overcooked-ai`, and games in
+other tables.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,19 +42,21 @@ class HumanGame(eqx.Module):
 
     **Arguments:**
 
-    - `kitchen`: the name of the kitchen, as in `KITCHENS` for the five classic ones.
-    - `layout`: the kitchen, with the prices and starts of the game: in 2019, a soup was worth 5.
+    - `kitchen`: the name of the kitchen; the five classic kitchens have their names in `KITCHENS`.
+    - `layout`: the kitchen, with the initial state of the game and the values of its soups: 5 for
+        each soup in 2019.
     - `state`: the state before each step.
-    - `final_state`: the state after the last step, where it was recorded.
+    - `final_state`: the state after the last step, or `None` if it was not recorded.
     - `action`: the action of each cook in the step.
     - `reward`: the team's reward for the step, for each cook.
-    - `time`: the seconds since the game began, as recorded with each step; games of agents that
-        `trajectories_to_reference` wrote count steps instead.
-    - `split`: `"train"` or `"test"`, for the halves of Carroll et al. (NeurIPS 2019).
+    - `time`: the number of seconds from the beginning of the game to each step. In tables that
+        `trajectories_to_reference` wrote, it is the number of steps.
+    - `split`: the half of Carroll et al. (NeurIPS 2019) that has the game, `"train"` or `"test"`;
+        `None` if no half was named.
     - `trial`: the name of the game, unique within its table.
-    - `players`: the name of the player in each seat. In 2019, a pair of people played several
+    - `players`: the name of the player in each seat. In 2019, a pair of people played in several
         kitchens.
-    - `human`: whether a person had each seat.
+    - `human`: whether the player in each seat is a person.
     """
 
     kitchen: str = eqx.field(static=True)
@@ -77,18 +81,18 @@ def human_games(
 ) -> tuple[HumanGame, ...]:
     """Reads recorded games of pairs of people: the games of 2019 in five kitchens, or your own.
 
-    The games of 2019 are in the package `overcooked-ai` 1.1.0 (`pip install 'eqgrid[human]'`). It
-    is not imported, and no code of its pickles is run. Its data page asks users to contact the
-    Center for Human-Compatible AI about rights to the data.
+    The games of 2019 are in the package `overcooked-ai` 1.1.0 (`pip install 'eqgrid[human]'`). The
+    function does not import the package, and runs no code of its pickles. The data page of the
+    package asks users to contact the Center for Human-Compatible AI about rights to the data.
 
     Source: Carroll et al. (NeurIPS 2019), "On the Utility of Learning about Humans for Human-AI
-    Coordination", who split the data into two halves: models of people are trained on the train
-    half, and evaluated with models of the test half.
+    Coordination". They split the data into two halves: agents are trained with models of people
+    from the train half, and evaluated with models of people from the test half.
 
     **Arguments:**
 
     - `split`: `"train"`, `"test"`, or both by default.
-    - `kitchen`: the name of one kitchen, here or in Overcooked-AI; all by default.
+    - `kitchen`: the name of one kitchen, in eqgrid or in Overcooked-AI; all by default.
     - `path`: a file with other games, as for `read_games`; `split` then only labels them.
     - `layouts`: as for `read_games`.
 
@@ -99,11 +103,11 @@ def human_games(
     """
     if path is not None:
         return games_from_table(read_file(path), split=split, kitchen=kitchen, layouts=layouts)
-    games = [
-        games_from_table(read_file(installed_file(half)), split=half, kitchen=kitchen)
+    return tuple(
+        game
         for half in (SPLITS if split is None else (split,))
-    ]
-    return tuple(game for half in games for game in half)
+        for game in games_from_table(read_file(installed_file(half)), split=half, kitchen=kitchen)
+    )
 
 
 def read_games(
@@ -117,8 +121,9 @@ def read_games(
     **Arguments:**
 
     - `path`: a file that ends in `.csv`, `.json`, `.parquet` (which needs pyarrow), `.pickle` or
-        `.pkl`, of which no code is run; or a folder of `.parquet` files, as eqgrid-play writes.
-    - `kitchen`: the name of one kitchen; the games in all others are then not read.
+        `.pkl`; or a folder of `.parquet` files, as eqgrid-play writes. The code in a pickle is not
+        run.
+    - `kitchen`: the name of one kitchen, to read only the games in it; all by default.
     - `layouts`: further kitchens, by their `layout_name` in the file.
 
     **Returns:** the games in the order of the table, kitchen by kitchen.
@@ -140,7 +145,7 @@ def games_from_table(
     kitchen: str | None = None,
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[HumanGame, ...]:
-    """As `read_games`, for a table that has been read already.
+    """As `read_games`, for a table in memory.
 
     **Arguments:**
 
@@ -148,7 +153,7 @@ def games_from_table(
         `joint_action`, `reward`, `time_elapsed`, `cur_gameloop`, `layout`, `layout_name` and
         `trial_id` are required; tables of 2019 have `run` and `workerid_num` instead of `trial_id`.
         `player_0_id` and `player_0_is_human` describe the player in the first seat, and so on.
-    - `split`: the half of the data, if it is one.
+    - `split`: the label of the games, if the table is one half of the data.
     - `kitchen`, `layouts`: as for `read_games`.
 
     **Raises:** `ValueError` as `read_games`.
@@ -157,20 +162,17 @@ def games_from_table(
     rows_of: dict[str, list[int]] = {}
     for row, name in enumerate(columns["layout_name"]):
         rows_of.setdefault(str(name), []).append(row)
-    if kitchen is not None:
-        wanted = _kitchen_of(kitchen)
-        chosen = {name: rows for name, rows in rows_of.items() if _kitchen_of(name) == wanted}
-    else:
-        chosen = rows_of
+    wanted = None if kitchen is None else _kitchen_of(kitchen)
+    chosen = [name for name in rows_of if wanted in (None, _kitchen_of(name))]
     if not chosen:
-        there = ", ".join(sorted(set(map(_kitchen_of, rows_of)))) or "none"
+        known = ", ".join(sorted(set(map(_kitchen_of, rows_of)))) or "none"
         which = "" if split is None else f" of the {split} half"
         where = "" if kitchen is None else f" in {kitchen!r:.60}"
-        raise ValueError(f"There are no games{which}{where}: the kitchens here are {there}.")
+        raise ValueError(f"There are no games{which}{where}: the kitchens here are {known}.")
     return tuple(
         game
-        for name, rows in chosen.items()
-        for game in _games_of(name, rows, columns, split, layouts or {})
+        for name in chosen
+        for game in _games_of(name, rows_of[name], columns, split, layouts or {})
     )
 
 
@@ -183,7 +185,7 @@ def trajectories_from_games(games: Sequence[HumanGame]) -> Trajectories:
 
     - `games`: at least one game.
 
-    **Raises:** `ValueError` when there is none, or the kitchens differ.
+    **Raises:** `ValueError` when there is no game, or the kitchens differ.
     """
     if not games:
         raise ValueError("There are no games to join: give at least one.")
@@ -207,7 +209,7 @@ def trajectories_from_games(games: Sequence[HumanGame]) -> Trajectories:
 
 
 def _kitchen_of(name: str) -> str:
-    """Our name of a kitchen of Overcooked-AI; other names stay as they are."""
+    """The name in eqgrid of a kitchen of Overcooked-AI; other names are returned as they are."""
     return (REFERENCE_NAMES | _NAMES_OF_2019).get(name, name)
 
 
@@ -218,51 +220,60 @@ def _games_of(
     split: Split | None,
     layouts: Mapping[str, Layout],
 ) -> list[HumanGame]:
-    """The games in one kitchen, from the rows with its name."""
+    """The games in one kitchen.
+
+    **Arguments:**
+
+    - `name`: the name of the kitchen in the table.
+    - `rows`: the numbers of the rows with this name.
+    - `columns`: the table.
+    - `split`, `layouts`: as for `games_from_table`.
+    """
     layout = _layout_of(name, rows, columns, layouts)
     steps = read_steps(columns, rows, layout)
     ends = np.cumsum(steps.length)
-    final = None
+    final_states = None
     if "next_state" in columns:  # only in the tables of 2019
-        last = [int(row) for row in steps.rows[ends - 1]]
-        final = read_states(columns["next_state"], last, layout)
-        time = np.where(final.time == 0, steps.length, final.time).astype(np.int32)
-        final = eqx.tree_at(lambda world: world.time, final, time)
+        last_rows = [int(row) for row in steps.rows[ends - 1]]
+        final_states = read_states(columns["next_state"], last_rows, layout)
+        # A time of 0 means that the state does not count steps.
+        time = np.where(final_states.time == 0, steps.length, final_states.time).astype(np.int32)
+        final_states = eqx.tree_at(lambda world: world.time, final_states, time)
     games = []
     for number, (length, end) in enumerate(zip(steps.length, ends, strict=True)):
         own = slice(end - length, end)
-        row = int(steps.rows[own][0])
-        trial = str(columns["trial_id"][row])
+        first_row = int(steps.rows[own][0])
         seats = range(layout.num_agents)
         elapsed = [
-            read_number(columns["time_elapsed"][i], i, "time_elapsed")
-            for i in steps.rows[own].tolist()
+            read_number(columns["time_elapsed"][row], row, "time_elapsed")
+            for row in steps.rows[own].tolist()
         ]
         games.append(
             HumanGame(
                 kitchen=_kitchen_of(name),
                 layout=layout,
                 state=_take(steps.state, own),
-                final_state=None if final is None else _take(final, number),
+                final_state=None if final_states is None else _take(final_states, number),
                 action=jnp.asarray(steps.action[own], jnp.int32),
                 reward=jnp.asarray(np.repeat(steps.reward[own, None], layout.num_agents, axis=1)),
                 time=jnp.asarray(elapsed, jnp.float32),
                 split=split,
-                trial=trial,
-                players=tuple(_player(columns, row, seat) for seat in seats),
-                human=tuple(_is_human(columns, row, seat) for seat in seats),
+                trial=str(columns["trial_id"][first_row]),
+                players=tuple(_player(columns, first_row, seat) for seat in seats),
+                human=tuple(_is_human(columns, first_row, seat) for seat in seats),
             )
         )
     return games
 
 
-def _take(world: World, which: int | slice) -> World:
-    return jax.tree.map(lambda x: jnp.asarray(x[which]), world)
+def _take(world: World, index: int | slice) -> World:
+    return jax.tree.map(lambda x: jnp.asarray(x[index]), world)
 
 
 def _player(columns: Columns, row: int, seat: int) -> str:
-    """The name of the player in a seat. In 2019, a pair has a number, and the first player leads:
-    see `human_data_forward_compat.py` of Overcooked-AI.
+    """The name of the player in a seat. Tables of 2019 only have a number for each pair of people;
+    the player in the first seat is the first of the pair, as in `human_data_forward_compat.py` of
+    Overcooked-AI.
     """
     if f"player_{seat}_id" in columns:
         return str(columns[f"player_{seat}_id"][row])
@@ -272,17 +283,17 @@ def _player(columns: Columns, row: int, seat: int) -> str:
 
 
 def _is_human(columns: Columns, row: int, seat: int) -> bool:
-    """Whether a person had a seat, which is the default without a column for it."""
-    told = columns.get(f"player_{seat}_is_human")
-    return told is None or str(told[row]).lower() in ("true", "1")
+    """Whether the player in a seat is a person; true if the table has no column for it."""
+    column = columns.get(f"player_{seat}_is_human")
+    return column is None or str(column[row]).lower() in ("true", "1")
 
 
 def _layout_of(
     name: str, rows: Sequence[int], columns: Columns, layouts: Mapping[str, Layout]
 ) -> Layout:
-    """The kitchen of the rows with a name.
+    """The layout of one kitchen; the arguments are as for `_games_of`.
 
-    **Raises:** `ValueError` when it is unknown, or differs from the grid in the rows.
+    **Raises:** `ValueError` when the kitchen is unknown, or differs from the grid in the rows.
     """
     kitchen, first = _kitchen_of(name), rows[0]
     if name in layouts:
@@ -294,19 +305,20 @@ def _layout_of(
             f"The table has games in the unknown kitchen {name!r:.60}: give its layout as "
             f"layouts={{{name!r:.60}: ...}}, or choose another kitchen with kitchen."
         )
+    # Check each distinct grid once, at the first row that has it.
     for text, row in {columns["layout"][row]: row for row in reversed(rows)}.items():
         if not is_of_kitchen(text, row, layout):
             raise ValueError(
                 f"Row {row} has another grid than the kitchen {name!r:.60}: give its layout as "
                 f"layouts={{{name!r:.60}: ...}}."
             )
-    # In the tables of 2019, the rows of a grid are texts.
-    of_2019 = isinstance(parse(columns["layout"][first], first, "layout")[0], str)
-    if name in layouts or not of_2019:
+    # In the tables of 2019, the rows of a grid are texts. Other tables have lists of characters.
+    is_of_2019 = isinstance(parse(columns["layout"][first], first, "layout")[0], str)
+    if name in layouts or not is_of_2019:
         return layout
     grid = "\n".join(read_grid(columns["layout"][first], first))
-    # Later conversions of these tables write the orders into the states.
+    # Later conversions of the tables of 2019 have the orders in their states.
     state = parse(columns["state"][first], first, "state")
-    found = state.get("all_orders") if isinstance(state, dict) else None
-    orders = [tuple(sorted(x["ingredients"])) for x in found] if found else _ORDERS_OF_2019
+    written = state.get("all_orders") if isinstance(state, dict) else None
+    orders = [tuple(sorted(x["ingredients"])) for x in written] if written else _ORDERS_OF_2019
     return parse_kitchen(grid, Recipes(orders, values=_VALUE_OF_2019))

@@ -1,4 +1,4 @@
-"""Plans of two cooks with the highest known return, and exact best responses."""
+"""Plans of two cooks with the highest known return, and exact best responses to a partner."""
 
 from ._best_plan import (
     Layers as Layers,

@@ -1,4 +1,6 @@
-"""The optimal return of a kitchen with two cooks, and a plan with it, by dynamic programming."""
+"""The optimal return of a kitchen with two cooks, and a plan that achieves it, by dynamic
+programming.
+"""
 
 import dataclasses
 import math
@@ -13,18 +15,20 @@ from ._joint_model import JointModel
 Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
 """The largest return that is still possible from each joint state, in units of the model."""
 
-_Row: TypeAlias = Shaped[np.ndarray, " objects"]
+_Row: TypeAlias = Shaped[np.ndarray, " objects"]  # the values of all states with one pair of poses
 _Rows: TypeAlias = Shaped[np.ndarray, "_ objects"]
-_UNCHANGED = 1e-5  # a change of values, in units, that ends value iteration
-_LONGEST = 50  # the largest number of steps between two stored layers
+_TOLERANCE = 1e-5  # value iteration ends when no value changes by this number of units
+_MAX_SPACING = 50  # the largest number of steps between two stored layers
 
 
 @final
 class Layers:
-    """Some layers (value functions) of a search on disk: `layers[n]` has `n` steps to go.
+    """Stores some layers of a search in a file. The layer `layers[n]` has the values of all joint
+    states with `n` steps to go.
 
     **Arguments:**
 
+    - `model`: the joint model of the kitchen.
     - `file`: an empty file in which they are stored, open for reading and writing.
     - `spacing`: the number of steps between stored layers.
     """
@@ -32,7 +36,7 @@ class Layers:
     def __init__(self, model: JointModel, file: IO[bytes], spacing: int):
         self._file, self.spacing = file, spacing
         self._shape = (model.num_pairs, model.num_objects)
-        self._kept: list[int] = []
+        self._stored: list[int] = []  # the numbers of steps of the layers in the file
 
     def offer(self, steps: int, values: Values) -> None:
         """Stores a layer if `steps` is a multiple of `spacing`.
@@ -42,18 +46,20 @@ class Layers:
         if steps % self.spacing == 0:
             values.tofile(self._file)
             self._file.flush()
-            self._kept.append(steps)
+            self._stored.append(steps)
 
     def __getitem__(self, steps: int) -> Values:
-        offset = self._kept.index(steps) * math.prod(self._shape)
+        offset = self._stored.index(steps) * math.prod(self._shape)
         return np.memmap(self._file, np.uint8, "r", offset, self._shape)
 
 
 @final
 class StepsNeeded:
-    """The values of all joint states with any number of steps to go, in memory: for each unit of
-    return, the fewest steps in which a state is worth it. A state is not worth less with more steps
-    to go, so these few numbers are equivalent to a value for each number of steps.
+    """Stores the values of all joint states for every number of steps to go, in memory.
+
+    The value of a state does not decrease with the number of steps to go. So the class stores, for
+    each unit of return, the fewest steps with which a state reaches it, instead of a value for each
+    number of steps.
     """
 
     def __init__(self, model: JointModel):
@@ -62,7 +68,7 @@ class StepsNeeded:
         self._needed: list[UInt16[np.ndarray, "pairs objects"]] = []
 
     def offer(self, steps: int, values: Values) -> None:
-        """Keeps a layer. Layers come in the order of their steps, from 1 on."""
+        """Stores a layer. It must be called with 1 step to go, then with 2 steps, and so on."""
         new = values.reshape(-1)
         grown = np.flatnonzero(new != self._last)
         before, now = self._last[grown], new[grown]
@@ -86,14 +92,14 @@ class StepsNeeded:
 
 
 def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
-    """The number of steps between stored layers such that all of them take at most `disk` bytes.
+    """The number of steps between stored layers with which all layers take at most `disk` bytes.
 
-    **Raises:** `ValueError` when they do not fit.
+    **Raises:** `ValueError` when the layers do not fit.
     """
     number = int(disk // model.num_states) - 1
     spacing = max(8, math.ceil(horizon / number)) if number > 0 else horizon
-    if spacing > _LONGEST:
-        needed = model.num_states * (horizon / _LONGEST + 1) / 2**30
+    if spacing > _MAX_SPACING:
+        needed = model.num_states * (horizon / _MAX_SPACING + 1) / 2**30
         raise ValueError(
             f"The search needs {needed:.1f} GiB on the disk for its layers, and may use "
             f"{disk / 2**30:.1f}: allow it more, or use fewer counters."
@@ -113,12 +119,13 @@ def solve(
 
     - `model`: the joint model of the kitchen.
     - `horizon`: the number of steps.
-    - `layers`: stores layers: some of them for `trace`, or all in `StepsNeeded`.
+    - `layers`: stores the values: `Layers` some of them, for `trace`; `StepsNeeded` all of them.
     - `report`: a callback that is called after each layer with the number of steps to go.
 
     **Returns:** the optimal return of the team.
 
-    **Raises:** `ValueError` when returns exceed 150 units, and so might overflow a byte.
+    **Raises:** `ValueError` when a return exceeds 150 units, since larger returns might overflow a
+    byte.
     """
     after = np.zeros((model.num_pairs, model.num_objects), np.uint8)
     before, stage = np.empty_like(after), np.empty_like(after)
@@ -140,14 +147,16 @@ def solve_discounted(
     report: Callable[[int], None] = lambda passes: None,
     most_passes: int = 1000,
 ) -> Float32[np.ndarray, "pairs objects"]:
-    """The largest discounted return from each joint state, without an end, by value iteration.
+    """The largest discounted return from each joint state in episodes without an end, by value
+    iteration.
 
     **Arguments:**
 
     - `model`: the joint model of the kitchen.
     - `discount`: the discount of a step, below 1.
-    - `report`: a callback that is called after each pass over all states with their number.
-    - `most_passes`: passes after which it ends, if the values still change.
+    - `report`: a callback that is called with the number of passes after each pass over all states.
+    - `most_passes`: the largest number of passes; the search also ends when the values no longer
+        change.
 
     **Returns:** the discounted returns, in units.
     """
@@ -159,7 +168,7 @@ def solve_discounted(
         change = max(float(np.abs(x - y).max()) for x, y in zip(before, after, strict=True))
         before, after = after, before
         report(passes)
-        if change < _UNCHANGED:
+        if change < _TOLERANCE:
             break
     return after
 
@@ -180,6 +189,7 @@ def _back_up_all(
 
 
 def _best_of(values: _Rows, pairs: Sequence[int], best: _Row) -> None:
+    """Writes the maximum of the values over some pairs of poses into `best`."""
     np.copyto(best, values[pairs[0]])
     for pair in pairs[1:]:
         np.maximum(best, values[pair], out=best)
@@ -196,15 +206,17 @@ def _back_up(
 ) -> None:
     """Computes the values of all states with one pair of poses: the maximum over all joint actions.
 
-    The next poses do not depend on the objects, and the next objects do not depend on the next
-    poses. So the maximum over next poses is taken first, and the objects are looked up once.
+    Within a `Choice`, the next poses do not depend on the objects, and the next objects do not
+    depend on the next poses. So the maximum over next poses is taken first, and the objects are
+    looked up once.
 
     **Arguments:**
 
     - `model`: the joint model.
     - `pair`: the index of the pair of poses.
     - `after`: the values with one step less to go.
-    - `stage`: their maximum over the moves of the second cook, while the first one stays.
+    - `stage`: for each pair of poses, the maximum of `after` over the moves of the second cook
+        while the first cook stays.
     - `before`: the values to compute, which are written in place.
     - `spare`: memory for two rows.
     - `discount`: the discount of a step; `None` for 1.
@@ -214,9 +226,10 @@ def _back_up(
     for choice in model.choices[pair]:
         _best_of(stage if choice.staged else after, choice.sources, best)
         for table in choice.tables:
-            blocks = found.reshape(-1, table.block)
-            old = best.reshape(-1, table.block)
-            np.take(old, table.next, axis=0, out=blocks, mode="clip")
+            blocks = found.reshape(-1, table.block)  # a view, so writing to it fills `found`
+            next_blocks = best.reshape(-1, table.block)
+            # The default mode would fill a buffer first, and then copy it to `out`.
+            np.take(next_blocks, table.next, axis=0, out=blocks, mode="clip")
             if discount is not None:
                 blocks *= discount
             if table.reward is not None:
@@ -233,13 +246,13 @@ class _Front:
     """The joint states that can be reached in some number of steps.
 
     - `key`: the index of each state, in ascending order.
-    - `earned`: the largest reward that can be collected on a way to it, in units.
-    - `parent`: the position of its predecessor in the previous front.
-    - `action`: the joint action, as `6 * first + second`.
+    - `reward`: the largest total reward on a path to the state, in units.
+    - `parent`: the position of the state before it on this path, in the previous front.
+    - `action`: the joint action that leads from there to the state, as `6 * first + second`.
     """
 
     key: Int[np.ndarray, " states"]
-    earned: Int[np.ndarray, " states"]
+    reward: Int[np.ndarray, " states"]
     parent: Int[np.ndarray, " states"]
     action: Int[np.ndarray, " states"]
 
@@ -252,8 +265,9 @@ def trace(
 ) -> Int[np.ndarray, "steps 2"]:
     """Finds a plan with the optimal return.
 
-    From each stored layer to the next one, it lists all states that can be reached, and chooses the
-    one with the largest sum of its value and the reward on the way to it.
+    The plan is built in segments, each from one stored layer to the next. For a segment, the
+    function lists all states that can be reached at its end, and chooses the state with the largest
+    sum of its value and the reward on the path to it.
 
     **Arguments:**
 
@@ -268,32 +282,48 @@ def trace(
     key, left, plan = pair * model.num_objects + objects, horizon, []
     while left:
         goal = (left - 1) // layers.spacing * layers.spacing
-        top = layers[left] if left % layers.spacing == 0 else None
-        key, actions = _segment(model, key, left - goal, top, layers[goal] if goal else None)
+        start_values = layers[left] if left % layers.spacing == 0 else None
+        end_values = layers[goal] if goal else None
+        key, actions = _trace_segment(model, key, left - goal, start_values, end_values)
         plan += actions
         left = goal
         report(left)
     return np.stack(np.divmod(np.asarray(plan), 6), axis=1)
 
 
-def _segment(
-    model: JointModel, key: int, steps: int, top: Values | None, end: Values | None
+def _trace_segment(
+    model: JointModel,
+    key: int,
+    steps: int,
+    start_values: Values | None,
+    end_values: Values | None,
 ) -> tuple[int, list[int]]:
-    """**Returns:** the state after `steps` steps of an optimal plan, and the actions to it."""
-    none = np.zeros(1, np.int64)
-    fronts = [_Front(none + key, none, none, none)]
-    most = None if top is None else int(_look_up(top, fronts[0].key)[0])
+    """Finds one segment of an optimal plan.
+
+    **Arguments:**
+
+    - `model`: the joint model.
+    - `key`: the index of the state at the start of the segment.
+    - `steps`: the number of steps in the segment.
+    - `start_values`, `end_values`: the layers at the start and the end, if they are stored.
+
+    **Returns:** the index of the state at the end, and the actions.
+    """
+    zero = np.zeros(1, np.int64)
+    fronts = [_Front(zero + key, zero, zero, zero)]
     for _ in range(steps):
         front = _advance(model, fronts[-1])
-        if top is not None and most is not None:
-            # A state is not worth more with fewer steps to go, so values from above are bounds.
-            kept = front.earned + _look_up(top, front.key) >= most
+        if start_values is not None:
+            # A value does not increase with fewer steps to go, so `start_values` are upper bounds
+            # for later states: keep only the states from which the optimum can still be reached.
+            optimum = int(start_values.reshape(-1)[key])
+            kept = front.reward + _look_up(start_values, front.key) >= optimum
             front = _Front(
-                *(x[kept] for x in (front.key, front.earned, front.parent, front.action))
+                *(x[kept] for x in (front.key, front.reward, front.parent, front.action))
             )
         fronts.append(front)
     last = fronts[-1]
-    total = last.earned + (0 if end is None else _look_up(end, last.key))
+    total = last.reward + (0 if end_values is None else _look_up(end_values, last.key))
     position = int(total.argmax())
     key, actions = int(last.key[position]), []
     for front in reversed(fronts[1:]):
@@ -307,7 +337,7 @@ def _look_up(values: Values, key: Int[np.ndarray, " states"]) -> Int[np.ndarray,
 
 
 def _advance(model: JointModel, front: _Front) -> _Front:
-    """All states one step later; of several ways to a state, the one with the largest reward."""
+    """All states that can be reached one step later, each by the path with the largest reward."""
     pairs, objects = np.divmod(front.key, model.num_objects)
     found: list[tuple[np.ndarray, ...]] = []
     for pair in np.unique(pairs):
@@ -317,14 +347,14 @@ def _advance(model: JointModel, front: _Front) -> _Front:
             table = choice.tables[0]
             block, rest = np.divmod(objects[begin:end], table.block)
             after = table.next[block] * table.block + rest
-            earned = front.earned[begin:end]
+            reward = front.reward[begin:end]
             if table.reward is not None:
-                earned = earned + table.reward[block]
-            for other, (first, second) in zip(choice.pairs, choice.actions, strict=True):
+                reward = reward + table.reward[block]
+            for next_pair, (first, second) in zip(choice.pairs, choice.actions, strict=True):
                 action = np.full_like(parent, 6 * first + second)
-                found.append((other * model.num_objects + after, earned, parent, action))
-    key, earned, parent, action = (np.concatenate(x) for x in zip(*found, strict=True))
-    order = np.lexsort((-earned, key))
-    first = np.concatenate([[True], np.diff(key[order]) > 0])
-    kept = order[first]
-    return _Front(key[kept], earned[kept], parent[kept], action[kept])
+                found.append((next_pair * model.num_objects + after, reward, parent, action))
+    key, reward, parent, action = (np.concatenate(x) for x in zip(*found, strict=True))
+    # Sort by state, then by descending reward, and keep the first path to each state.
+    order = np.lexsort((-reward, key))
+    kept = order[np.concatenate([[True], np.diff(key[order]) > 0])]
+    return _Front(key[kept], reward[kept], parent[kept], action[kept])

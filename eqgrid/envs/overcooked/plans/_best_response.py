@@ -1,9 +1,9 @@
 """The best possible return with a partner whose action probabilities are known, by value iteration.
 
-With a partner that has no memory, the game of the other cook is a Markov decision process over the
-joint states of a `JointModel`. The value of a state with `n` steps to go is the largest, over the
-cook's own actions, of the expected reward of the step and the expected value after it, over the
-actions of the partner: `V(n, s) = max_a sum_b p(b | n, s) (r(s, a, b) + V(n - 1, s'))`.
+If the partner has no memory, the game of the other cook is a Markov decision process over the joint
+states of a `JointModel`. The value of a state `s` with `n` steps to go is
+`V(n, s) = max_a sum_b p(b | n, s) (r(s, a, b) + V(n - 1, s'))`, with the cook's own action `a`, the
+partner's action `b` and the next state `s'`.
 """
 
 import math
@@ -34,13 +34,13 @@ def tabulate(
     time: int = 0,
     report: Callable[[int], None] = lambda pairs: None,
 ) -> ChanceTable:
-    """The action probabilities of a partner in all joint states.
+    """Computes the action probabilities of a partner in all joint states.
 
     **Arguments:**
 
-    - `model`: the joint states, all of which are kept apart (`whole`).
+    - `model`: the joint states; it must be built with `whole=True`.
     - `chances`: the probability of each action of the partner in a state of `model.env`.
-    - `time`: the number of steps before the states.
+    - `time`: the number of steps of the episode before each state.
     - `report`: a callback that is called with the number of pairs of poses that are done.
 
     **Returns:** the probabilities.
@@ -58,13 +58,13 @@ def tabulate(
             padded = np.resize(own, _BATCH)  # so that only one size is compiled
             worlds = model.worlds(pair, padded)
             worlds.time[:] = time
-            found[pair, :, own] = np.asarray(_ask(chances, worlds))[: len(own)]
+            found[pair, :, own] = np.asarray(_call_on_all(chances, worlds))[: len(own)]
         report(pair + 1)
     return found
 
 
 @eqx.filter_jit
-def _ask(
+def _call_on_all(
     chances: Callable[[World], Float[Array, " actions"]], worlds: World
 ) -> Float[Array, "worlds actions"]:
     return jax.vmap(chances)(jax.tree.map(jnp.asarray, worlds))
@@ -76,25 +76,27 @@ class BestResponse:
 
     **Arguments:**
 
-    - `model`: the joint states, all of which are kept apart (`whole`). The response does not use
-        the counters that are not among its `cells`, and the partner's interactions with them count
-        as staying.
-    - `seat`: the seat of the response; the partner has the other one.
-    - `file`: an empty file in which the actions are kept, open for reading and writing: one byte
-        for each state and step. Without it, only the value is found.
+    - `model`: the joint states; it must be built with `whole=True`. Counters that are not among its
+        `cells` are not used: the response does not interact with them, and the partner's
+        interactions with them count as staying.
+    - `seat`: the seat of the response; the partner has the other seat.
+    - `file`: an empty file for the actions, open for reading and writing, with one byte for each
+        state and step. Without a file, only the values are computed.
     """
 
     def __init__(self, model: JointModel, seat: int, file: IO[bytes] | None = None):
         self.model, self.seat = model, seat
         self._file, self._steps = file, 0
-        plans = [model.outcomes(pair) for pair in range(model.num_pairs)]
-        # The outcome of each own action with each action of the partner.
-        self._plans = [(rows, which if seat == 0 else which.T) for rows, which in plans]
-        stay = model.step(0, (0, 0))[1]  # the effect of time on the objects, equal for all poses
-        self._time = stay
+        outcomes = [model.outcomes(pair) for pair in range(model.num_pairs)]
+        # For each pair of poses: the outcomes, and their indices as `[own action, partner's]`.
+        self._outcomes = [(found, index if seat == 0 else index.T) for found, index in outcomes]
+        # The table of a step in which no cook interacts is the same for all poses.
+        self._waiting = model.step(0, (0, 0))[1]
         self._shape = (model.num_pairs, model.num_objects)
         self.values = np.zeros(self._shape, np.float32)
-        self._after, self._ticked = self.values, np.empty_like(self.values)
+        # `_after` has the values after the current step of `solve`. `_after_waiting` has the same
+        # values by the objects before a step in which no cook interacts.
+        self._after, self._after_waiting = self.values, np.empty_like(self.values)
 
     @staticmethod
     def bytes_of(model: JointModel) -> int:
@@ -109,19 +111,20 @@ class BestResponse:
         threads: int = 2,
         own: Callable[[int], ChanceTable] | None = None,
     ) -> float:
-        """Finds the best responses for all numbers of steps up to `horizon`; or, with `own`, the
-        expected return of two partners.
+        """Finds the best response for each number of steps to go up to `horizon`. With `own`, it
+        computes the expected return of two given cooks instead.
 
         **Arguments:**
 
-        - `chances`: the action probabilities of the partner by the number of steps to go, in each
-            state, or for all states.
+        - `chances`: a function of the number of steps to go that returns the action probabilities
+            of the partner, either in each state or one set for all states.
         - `horizon`: the number of steps of an episode.
         - `report`: a callback that is called after each step with the number of steps to go.
-        - `threads`: the number of rows of states that are computed at the same time.
-        - `own`: the action probabilities of a cook that acts instead of the response.
+        - `threads`: the number of pairs of poses that are computed at the same time.
+        - `own`: as `chances` in each state, for a cook that acts instead of the response.
 
-        **Returns:** the largest expected return of the team from the initial state.
+        **Returns:** the largest expected return of the team from the initial state; with `own`, the
+        expected return.
 
         **Raises:** `OSError` when the disk is full.
         """
@@ -129,23 +132,25 @@ class BestResponse:
             after, before = self.values, np.empty_like(self.values)
             best = np.empty(self._shape, np.uint8)
             for steps in range(1, horizon + 1):
-                now, drawn = chances(steps), None if own is None else own(steps)
+                partner_chances = chances(steps)
+                own_chances = None if own is None else own(steps)
                 self._after = after
-                _look_up(after, self._time, 1.0, self._ticked)
+                _look_up(after, self._waiting, 1.0, self._after_waiting)
 
-                def one(
+                # The defaults bind the arrays of this step, since the loop assigns new ones.
+                def back_up(
                     pair: int,
-                    now: np.ndarray = now,
-                    drawn: np.ndarray | None = drawn,
+                    partner_chances: np.ndarray = partner_chances,
+                    own_chances: np.ndarray | None = own_chances,
                     before: np.ndarray = before,
                 ) -> None:
-                    partner = now[pair] if now.ndim > 1 else now
-                    if drawn is None:
-                        self._back_up(pair, partner, before[pair], best[pair])
+                    partner = partner_chances[pair] if partner_chances.ndim > 1 else partner_chances
+                    if own_chances is None:
+                        self._maximise(pair, partner, before[pair], best[pair])
                     else:
-                        self._expect(pair, partner, drawn[pair], before[pair])
+                        self._average(pair, partner, own_chances[pair], before[pair])
 
-                list(pool.map(one, range(self.model.num_pairs), chunksize=16))
+                list(pool.map(back_up, range(self.model.num_pairs), chunksize=16))
                 if self._file is not None:
                     best.tofile(self._file)
                 after, before = before, after
@@ -163,61 +168,73 @@ class BestResponse:
         - `steps`: the number of steps to go.
         - `states`: the joint states, as `JointModel.locate_all` returns them.
 
-        **Raises:** `ValueError` when no file was given, or it has fewer steps.
+        **Raises:** `ValueError` when no file was given, or `solve` was called with fewer steps.
         """
         if self._file is None or not 1 <= steps <= self._steps:
             raise ValueError("The actions were not kept: give a file, and solve for more steps.")
         offset = (steps - 1) * math.prod(self._shape)
-        kept = np.memmap(self._file, np.uint8, "r", offset, self._shape)
-        return kept[states[:, 0], states[:, 1]]
+        stored = np.memmap(self._file, np.uint8, "r", offset, self._shape)
+        return stored[states[:, 0], states[:, 1]]
 
-    def _back_up(
+    def _maximise(
         self,
         pair: int,
         chances: Float[np.ndarray, "actions *objects"],
         before: Float32[np.ndarray, " objects"],
         best: UInt8[np.ndarray, " objects"],
     ) -> None:
-        """Computes the values and actions of all states with one pair of poses, in place."""
-        may_use = self.model.may_use(pair, self.seat)
-        for own, total in self._totals(pair, chances):
-            if own == 0:
-                before[:], best[:] = total, 0
-            elif own != INTERACT or may_use:
-                best[total > before] = own
-                np.maximum(before, total, out=before)
+        """Computes the values and the best actions of all states with one pair of poses, in place.
 
-    def _expect(
+        **Arguments:**
+
+        - `pair`: the index of the pair of poses.
+        - `chances`: the action probabilities of the partner.
+        - `before`, `best`: the values and the actions, which are written in place.
+        """
+        may_use = self.model.may_use(pair, self.seat)
+        for action, expected in self._expected_values(pair, chances):
+            if action == 0:
+                before[:], best[:] = expected, 0
+            elif action != INTERACT or may_use:
+                best[expected > before] = action
+                np.maximum(before, expected, out=before)
+
+    def _average(
         self,
         pair: int,
         chances: Float[np.ndarray, "actions *objects"],
-        drawn: Float[np.ndarray, "actions objects"],
+        own_chances: Float[np.ndarray, "actions objects"],
         before: Float32[np.ndarray, " objects"],
     ) -> None:
-        """Computes the expected values of all states with one pair of poses, in place."""
+        """As `_maximise`, with the mean over the own actions instead of the maximum; `own_chances`
+        are their probabilities.
+        """
         before[:] = 0
-        for own, total in self._totals(pair, chances):
-            before += drawn[own] * total
+        for action, expected in self._expected_values(pair, chances):
+            before += own_chances[action] * expected
 
-    def _totals(
+    def _expected_values(
         self, pair: int, chances: Float[np.ndarray, "actions *objects"]
     ) -> Iterator[tuple[int, Float32[np.ndarray, " objects"]]]:
-        """Each own action with its expected value, in an array that the next one overwrites."""
-        rows, which = self._plans[pair]
-        values = [self._values_after(row) for row in rows]
+        """Each own action with its expected values. The array is reused, so its values are valid
+        only until the next action.
+        """
+        outcomes, index = self._outcomes[pair]
+        values = [self._values_after(outcome) for outcome in outcomes]
         total, part = np.empty((2, self.model.num_objects), np.float32)
         for own in range(_ACTIONS):
-            np.multiply(values[which[own, 0]], chances[0], out=total)
+            np.multiply(values[index[own, 0]], chances[0], out=total)
             for other in range(1, _ACTIONS):
-                np.multiply(values[which[own, other]], chances[other], out=part)
+                np.multiply(values[index[own, other]], chances[other], out=part)
                 np.add(total, part, out=total)
             yield own, total
 
-    def _values_after(self, row: Outcome) -> Float32[np.ndarray, " objects"]:
-        if row.table is self._time:
-            return self._ticked[row.pair]
-        out = np.empty_like(self._after[row.pair])
-        _look_up(self._after[row.pair][None], row.table, self.model.unit, out[None])
+    def _values_after(self, outcome: Outcome) -> Float32[np.ndarray, " objects"]:
+        """The rewards and later values of an outcome, by the objects before the step."""
+        if outcome.table is self._waiting:
+            return self._after_waiting[outcome.pair]
+        out = np.empty_like(self._after[outcome.pair])
+        _look_up(self._after[outcome.pair][None], outcome.table, self.model.unit, out[None])
         return out
 
 
@@ -227,9 +244,11 @@ def _look_up(
     unit: float,
     out: Float32[np.ndarray, "pairs objects"],
 ) -> None:
-    """The values after a step, plus its reward, for rows of states."""
-    for own, into in zip(after, out, strict=True):
-        blocks = into.reshape(-1, table.block)
-        np.take(own.reshape(-1, table.block), table.next, axis=0, out=blocks, mode="clip")
+    """Writes the reward of a step plus the values `after` it into `out`, by the objects before the
+    step. A row has the states with one pair of poses after the step.
+    """
+    for source, target in zip(after, out, strict=True):
+        blocks = target.reshape(-1, table.block)  # a view, so writing to it fills `target`
+        np.take(source.reshape(-1, table.block), table.next, axis=0, out=blocks, mode="clip")
         if table.reward is not None:
             blocks += np.float32(unit) * table.reward.astype(np.float32)[:, None]

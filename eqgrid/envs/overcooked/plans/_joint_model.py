@@ -1,13 +1,13 @@
 """A kitchen with two cooks as a finite decision process over joint states.
 
 A joint state is a pair of poses and a set of objects: the items that both cooks hold, and the
-contents of the pots and of some counters. All transitions are computed by stepping the environment,
+contents of the pots and of some counters. The transitions are computed by stepping the environment,
 so no rule is implemented twice.
 
-A cook's direction matters only through the cell that it faces, and a move sets the direction
-whatever it was. So all directions that face nothing useful (floor, a wall, a counter that is not in
-use) are one pose. The two cooks are not interchangeable: in a step, the first one acts before the
-second.
+A direction matters only because of the cell that the cook faces, since every move sets a new
+direction. So all directions in which a cook faces nothing useful (floor, a wall, a counter that is
+not in use) are one pose. The two cooks are not interchangeable: in a step, the first cook acts
+before the second.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ import jax
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from ....grid import AbstractGridWorld, Layout, World, reach
+from ....grid import AbstractGridWorld, Direction, Layout, World, reach
 from .._contents import Item, Tile
 from .._overcooked import INTERACT, STAY
-from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, ask
+from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, step_cases
 
-_MOVES = 5  # the four directions and stay, without interact
-_CHECKED = 4096
-_WHO = ((False, False), (False, True), (True, False), (True, True))
+_MOVES = range(5)  # the four directions and stay, without interact
+_NUM_CHECKS = 4096
+_INTERACTS = ((False, False), (False, True), (True, False), (True, True))
 
 
 @final
@@ -49,16 +49,19 @@ class Faced:
         return self.tile == Tile.COUNTER and self.cell < 0
 
 
-_NOTHING = Faced(int(Tile.FLOOR))
+_USELESS = Faced(int(Tile.FLOOR))
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The transitions of an action for all sets of objects. Sets that differ only in trailing cells
-    that the action does not change are consecutive: they form a block, which moves as a whole.
+    """The transitions of a joint action for all sets of objects.
 
-    - `next`: the next block of each block.
+    The sets are divided into blocks. The sets of a block differ only in trailing cells, which do
+    not change in the step, so their indices are consecutive, and the table needs one entry for the
+    whole block.
+
+    - `next`: for each block, the index of the block after the step.
     - `block`: the number of sets of objects in a block.
     - `reward`: the reward of each block in units; `None` if it is always 0.
     """
@@ -71,16 +74,19 @@ class Table:
 @final
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The joint actions from a pair of poses in which the same cooks interact.
+    """All joint actions from a pair of poses in which the same cooks interact, and the other cooks
+    move or stay.
 
     - `interacts`: whether each cook interacts.
     - `pairs`: the possible next pairs of poses.
-    - `actions`: a joint action for each of them.
-    - `tables`: the transitions of the objects; there are several where a relaxed counter offers a
-        choice.
-    - `sources`: pairs of poses whose largest value equals that of `pairs`. If `staged`, the values
-        of `sources` are first maximised over the moves of the second cook, so that fewer pairs are
-        looked up than the product of both cooks' moves.
+    - `actions`: for each next pair, a joint action that leads to it.
+    - `tables`: the transitions of the objects; more than one if a cook chooses an item at a relaxed
+        counter.
+    - `sources`: the pairs of poses over which a search takes the maximum. They equal `pairs`,
+        unless `staged`.
+    - `staged`: whether the search takes the maximum in two stages, so that it reads fewer pairs:
+        first over the moves of the second cook, for all pairs of poses at once, and then over
+        `sources`, the pairs after the move of the first cook.
     """
 
     interacts: tuple[bool, bool]
@@ -106,22 +112,22 @@ class Outcome:
     action: int
 
 
-def _walks(layout: Layout) -> list[list[Place]]:
+def _reachable_floor(layout: Layout) -> list[list[Place]]:
     """The cells that each cook can reach if no other cook blocks it."""
     floor, positions = layout.tiles == Tile.FLOOR, layout.start.bodies.position
     found = [np.argwhere(np.asarray(reach(floor, start))) for start in positions]
     return [[(int(row), int(col)) for row, col in cells] for cells in found]
 
 
-def _touched(walks: Sequence[Sequence[Place]]) -> set[Place]:
-    """The cells that at least one cook can face."""
-    return {ahead((*place, way)) for walk in walks for place in walk for way in range(4)}
+def _faced_cells(floor: Sequence[Sequence[Place]]) -> set[Place]:
+    """The cells that at least one cook can face, from the floor that each cook can reach."""
+    return {ahead((*place, x)) for own in floor for place in own for x in range(len(Direction))}
 
 
 def reachable_counters(layout: Layout) -> tuple[Place, ...]:
     """`(row, col)` of all counters that at least one cook can face."""
-    tiles, touched = np.asarray(layout.tiles), _touched(_walks(layout))
-    return tuple(sorted(place for place in touched if tiles[place] == Tile.COUNTER))
+    tiles, faced = np.asarray(layout.tiles), _faced_cells(_reachable_floor(layout))
+    return tuple(sorted(place for place in faced if tiles[place] == Tile.COUNTER))
 
 
 @final
@@ -132,14 +138,25 @@ class JointModel:
 
     - `env`: the kitchen.
     - `counters`: `(row, col)` of the counters that cooks may use.
-    - `relaxed`: whether to relax the rules, for an upper bound on the return. All other counters
-        then accept any item, pay for a soup at once, and give an onion, a tomato or a dish at any
-        time. Every plan in the kitchen is possible in this model with at least the same return: a
-        cook that would pick up a soup from such a counter has already been paid for it and
-        continues with empty hands, and any other item can be taken there.
-    - `whole`: whether to keep apart all states that a partner may tell apart: all directions, and
-        soups of the same value.
+    - `relaxed`: whether to relax the rules, for an upper bound on the return. All counters that are
+        not in `counters` then accept any item, pay for a soup at once, and give an onion, a tomato
+        or a dish at any time. Every plan in the kitchen is possible in this model with at least the
+        same return: where the plan picks up a soup from such a counter, the model has already paid
+        for it, and the cook continues with empty hands; any other item can be taken there.
+    - `whole`: whether to distinguish all states in which a partner may act differently, including
+        directions without a useful cell and soups of the same value.
     - `max_bytes`: the memory that the model and a search in it may take.
+
+    **Attributes:**
+
+    - `cells`: `(row, col)` of the pots and counters whose contents are part of the state.
+    - `unit`: the greatest common divisor of the values of soups; searches count rewards in units.
+    - `poses`: the poses of each cook.
+    - `pairs`: all pairs of poses in different cells, as indices into `poses`.
+    - `choices`: the choices from each pair of poses.
+    - `second_moves`: for each pair of poses, the pairs after each move of the second cook while the
+        first cook stays.
+    - `start`: the indices of the pair of poses and of the set of objects in the initial state.
 
     **Raises:** `ValueError` when there are not two cooks, when a position in `counters` is not a
     counter or is out of reach, when the values of soups have no suitable common unit, or when the
@@ -160,18 +177,18 @@ class JointModel:
                 f"Plans are searched for two cooks, and this kitchen has {env.num_agents}."
             )
         self.env, self._tiles = env, np.asarray(env.layout.tiles)
-        walks = _walks(env.layout)
-        floor, touched = sorted({*walks[0], *walks[1]}), _touched(walks)
+        floor = _reachable_floor(env.layout)
         self._check_counters(counters, relaxed)
-        pots = sorted(place for place in touched if self._tiles[place] == Tile.POT)
+        pots = sorted(x for x in _faced_cells(floor) if self._tiles[x] == Tile.POT)
         self.cells: tuple[Place, ...] = (*pots, *sorted(set(counters)))
         self.relaxed, self.whole = relaxed, whole
-        self.rules = Rules(env, floor, self.cells, merged=not whole)
+        self.rules = Rules(env, sorted({*floor[0], *floor[1]}), self.cells, merged=not whole)
         self.unit = self._find_unit()
         sizes = [len(contents) for contents in self.rules.contents]
+        # The axes of a set of objects: the item of each cook, and the contents of each cell.
         self.dims = (len(self.rules.hands), len(self.rules.hands), *sizes)
         self.num_objects = math.prod(self.dims)
-        self._list_poses(walks)
+        self._list_poses(floor)
         self._check_size(max_bytes)
         self._tables: dict[tuple[Faced, Faced], tuple[Table, ...]] = {}
         self.choices = self._list_choices()
@@ -221,7 +238,7 @@ class JointModel:
 
     def _find_unit(self) -> float:
         """The greatest common divisor of the values of all soups."""
-        serving = self.rules.once.get(Tile.SERVING)
+        serving = self.rules.single.get(Tile.SERVING)
         paid = [] if serving is None else [float(x) for x in serving.reward.ravel() if x]
         if any(x < 0 or x % 1 for x in paid):
             raise ValueError("Plans are searched where soups pay whole numbers above 0.")
@@ -240,77 +257,73 @@ class JointModel:
             return Faced(tile, self.cells.index(place))
         if tile == Tile.COUNTER and self.relaxed:
             return Faced(tile)
-        useful = tile not in (Tile.COUNTER, Tile.POT) and tile in self.rules.once
-        return Faced(tile) if useful else _NOTHING
+        useful = tile not in (Tile.COUNTER, Tile.POT) and tile in self.rules.single
+        return Faced(tile) if useful else _USELESS
 
-    def _list_poses(self, walks: list[list[Place]]) -> None:
-        """Finds all poses of both cooks, and all pairs of them."""
+    def _list_poses(self, floor: list[list[Place]]) -> None:
+        """Finds all poses of both cooks, and all pairs of poses in different cells.
+
+        **Arguments:**
+
+        - `floor`: the cells that each cook can reach.
+        """
         self.poses: list[list[Pose]] = [[], []]
         self._faced: list[list[Faced]] = [[], []]
-        self._number: list[dict[Pose, int]] = [{}, {}]
-        for cook, place in [(cook, place) for cook, walk in enumerate(walks) for place in walk]:
-            seen: dict[Faced | int, int] = {}
-            for direction in range(4):
+        self._index_of: list[dict[Pose, int]] = [{}, {}]
+        for cook, place in [(cook, place) for cook, own in enumerate(floor) for place in own]:
+            # The indices of the poses in this cell, by direction (`whole`) or by what they face.
+            known: dict[Faced | int, int] = {}
+            for direction in range(len(Direction)):
                 pose = (*place, direction)
-                face = self.face(ahead(pose))
-                kind = direction if self.whole else face
-                if kind not in seen:
-                    seen[kind] = len(self.poses[cook])
+                faced = self.face(ahead(pose))
+                kind = direction if self.whole else faced
+                if kind not in known:
+                    known[kind] = len(self.poses[cook])
                     self.poses[cook].append(pose)
-                    self._faced[cook].append(face)
-                self._number[cook][pose] = seen[kind]
-        both = itertools.product(*(range(len(poses)) for poses in self.poses))
-        self.pairs = [(i, j) for i, j in both if self.poses[0][i][:2] != self.poses[1][j][:2]]
-        self._pair = {pair: number for number, pair in enumerate(self.pairs)}
+                    self._faced[cook].append(faced)
+                self._index_of[cook][pose] = known[kind]
+        indices = itertools.product(*(range(len(poses)) for poses in self.poses))
+        self.pairs = [(i, j) for i, j in indices if self.poses[0][i][:2] != self.poses[1][j][:2]]
+        self._pair_index = {pair: index for index, pair in enumerate(self.pairs)}
 
     def _list_choices(self) -> list[list[Choice]]:
         """The choices from each pair of poses, one for each set of cooks that interact."""
-        actions = [(first, second) for first in range(_MOVES) for second in range(_MOVES)]
-        nothing = (int(Item.NOTHING), int(Item.NOTHING))
-        stand = [(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs]
-        told = ask(self.env, [Case(x, nothing, {}, a) for x in stand for a in actions])
-        after = [self.pair_of(x) for x in told.poses.tolist()]
-        number = len(actions)
-        led = [
-            dict(zip(actions, after[pair * number :][:number], strict=True))
-            for pair in range(self.num_pairs)
-        ]
-        self.led = led
-        self.second_moves = [
-            tuple({led[pair][STAY, move]: None for move in range(_MOVES)})
-            for pair in range(self.num_pairs)
-        ]
+        # The next poses do not depend on the objects, so empty hands and initial cells are enough.
+        hands = (int(Item.NOTHING), int(Item.NOTHING))
+        moves = list(itertools.product(_MOVES, _MOVES))
+        poses = [(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs]
+        results = step_cases(self.env, [Case(x, hands, {}, move) for x in poses for move in moves])
+        after = np.asarray([self.pair_of(x) for x in results.poses.tolist()])
+        # The next pair of poses, as `[pair][move of the first cook][move of the second cook]`.
+        self._after = after.reshape(self.num_pairs, len(_MOVES), len(_MOVES)).tolist()
+        self.second_moves = [tuple(dict.fromkeys(own[STAY])) for own in self._after]
         choices = []
         for pair, (i, j) in enumerate(self.pairs):
             faces = (self._faced[0][i], self._faced[1][j])
             choices.append(
                 [
-                    self._choose(pair, interacts, faces, led[pair])
-                    for interacts in _WHO
-                    if not any(x and f == _NOTHING for f, x in zip(faces, interacts, strict=True))
+                    self._choice(pair, interacts, faces)
+                    for interacts in _INTERACTS
+                    if not any(x and f == _USELESS for f, x in zip(faces, interacts, strict=True))
                 ]
             )
         return choices
 
-    def _choose(
-        self,
-        pair: int,
-        interacts: tuple[bool, bool],
-        faces: tuple[Faced, Faced],
-        led: dict[tuple[int, int], int],
+    def _choice(
+        self, pair: int, interacts: tuple[bool, bool], faces: tuple[Faced, Faced]
     ) -> Choice:
-        """One choice; cooks that interact do not move, as if they stayed."""
+        after = self._after[pair]
+        # A cook that interacts keeps its pose, as if it stayed.
+        firsts, seconds = ((STAY,) if x else _MOVES for x in interacts)
         pairs: dict[int, tuple[int, int]] = {}
-        for action, other in led.items():
-            if all(a == STAY or not x for a, x in zip(action, interacts, strict=True)):
-                told = [INTERACT if x else a for a, x in zip(action, interacts, strict=True)]
-                pairs.setdefault(other, (told[0], told[1]))
-        used = [face if x else _NOTHING for face, x in zip(faces, interacts, strict=True)]
+        for first, second in itertools.product(firsts, seconds):
+            action = INTERACT if interacts[0] else first, INTERACT if interacts[1] else second
+            pairs.setdefault(after[first][second], action)
+        used = [face if x else _USELESS for face, x in zip(faces, interacts, strict=True)]
         tables = self._find_tables((used[0], used[1]))
         sources, staged = tuple(pairs), False
         if not interacts[1]:
-            first = (STAY,) if interacts[0] else range(_MOVES)
-            stage = tuple({led[move, STAY]: None for move in first})
+            stage = tuple(dict.fromkeys(after[first][STAY] for first in firsts))
             # If cooks block each other, moving one after the other may differ from moving at once.
             if {x for source in stage for x in self.second_moves[source]} == set(pairs):
                 sources, staged = stage, True
@@ -318,74 +331,79 @@ class JointModel:
 
     def step(self, pair: int, actions: tuple[int, int]) -> tuple[int, Table]:
         """The pair of poses after a joint action, and the transitions of the objects."""
-        still = [STAY if action == INTERACT else action for action in actions]
+        first, second = (STAY if action == INTERACT else action for action in actions)
         faces = [
-            self._faced[cook][pose] if action == INTERACT else _NOTHING
+            self._faced[cook][pose] if action == INTERACT else _USELESS
             for cook, (pose, action) in enumerate(zip(self.pairs[pair], actions, strict=True))
         ]
-        return self.led[pair][still[0], still[1]], self._find_tables((faces[0], faces[1]))[0]
+        return self._after[pair][first][second], self._find_tables((faces[0], faces[1]))[0]
 
     def outcomes(self, pair: int) -> tuple[list[Outcome], Int[np.ndarray, "first second"]]:
         """The distinct outcomes of all joint actions from a pair of poses, and the index of the
-        outcome of each joint action. An interaction with nothing of use equals staying.
+        outcome of each joint action. If a cook faces nothing useful, interacting equals staying.
         """
         known: dict[tuple[int, int], int] = {}
         found: list[Outcome] = []
-        which = np.empty((INTERACT + 1, INTERACT + 1), np.int64)
-        for first, second in np.ndindex(which.shape):
+        index = np.empty((INTERACT + 1, INTERACT + 1), np.int64)
+        for first, second in np.ndindex(index.shape):
             after, table = self.step(pair, (first, second))
-            number = known.setdefault((after, id(table)), len(found))
-            if number == len(found):
-                found.append(Outcome(after, table, len(which) * first + second))
-            which[first, second] = number
-        return found, which
+            # Joint actions with the same interactions share one table, so its id identifies them.
+            index[first, second] = known.setdefault((after, id(table)), len(found))
+            if index[first, second] == len(found):
+                found.append(Outcome(after, table, len(index) * first + second))
+        return found, index
 
     def may_use(self, pair: int, cook: int) -> bool:
         """Whether a cook faces something that it can use."""
-        return self._faced[cook][self.pairs[pair][cook]] != _NOTHING
+        return self._faced[cook][self.pairs[pair][cook]] != _USELESS
 
     def pair_of(self, poses: Sequence[Sequence[int]]) -> int:
         """The index of a pair of poses, each given as `(row, col, direction)`."""
-        (row, col, way), (other_row, other_col, other_way) = poses
-        first = self._number[0][row, col, way]
-        return self._pair[first, self._number[1][other_row, other_col, other_way]]
+        (row, col, direction), (other_row, other_col, other_direction) = poses
+        first = self._index_of[0][row, col, direction]
+        return self._pair_index[first, self._index_of[1][other_row, other_col, other_direction]]
 
     def _find_tables(self, faces: tuple[Faced, Faced]) -> tuple[Table, ...]:
-        """The transitions of the objects when cooks interact with the cells that they face. There
-        is one table for each item that a relaxed counter may give.
+        """The transitions of the objects when cooks interact with the cells that they face;
+        `_USELESS` for a cook that does not interact. There is one table for each choice of items at
+        relaxed counters.
         """
         if faces not in self._tables:
-            gifts = [self._gifts if face.is_relaxed else [0] for face in faces]
-            ways = itertools.product(*gifts)
-            self._tables[faces] = tuple(self._build(faces, way) for way in ways)
+            # Relaxed counters give the items of dispensers, as indices in `rules.hands`.
+            items = [x for x in (Item.ONION, Item.TOMATO, Item.DISH) if x in self.rules.hands]
+            given = [self.rules.hands.index(x) for x in items]
+            choices = itertools.product(*(given if face.is_relaxed else [0] for face in faces))
+            self._tables[faces] = tuple(self._build(faces, gifts) for gifts in choices)
         return self._tables[faces]
 
-    @property
-    def _gifts(self) -> list[int]:
-        """The indices in `rules.hands` of the items of dispensers, which relaxed counters give."""
-        items = (Item.ONION, Item.TOMATO, Item.DISH)
-        return [self.rules.hands.index(x) for x in items if x in self.rules.hands]
-
     def _build(self, faces: tuple[Faced, Faced], gifts: tuple[int, ...]) -> Table:
-        waits = [self.rules.waits[int(self._tiles[place])] for place in self.cells]
-        changed = [i for i, x in enumerate(waits) if (x != np.arange(len(x))).any()]
+        """Builds the table for two interactions.
+
+        **Arguments:**
+
+        - `faces`: the faced cell of each cook that interacts; otherwise `_USELESS`.
+        - `gifts`: the item that each cook takes if its counter is relaxed and its hands are empty.
+        """
+        waiting = [self.rules.waiting[int(self._tiles[place])] for place in self.cells]
+        changed = [i for i, x in enumerate(waiting) if (x != np.arange(len(x))).any()]
+        # The cells after the last one that may change are not part of the index of a block.
         last = max([*changed, *(face.cell for face in faces)], default=-1)
-        lead = self.dims[: last + 3]
-        before = np.unravel_index(np.arange(math.prod(lead)), lead)
-        after = [*before[:2], *(waits[i][x] for i, x in enumerate(before[2:]))]
+        dims = self.dims[: last + 3]
+        before = np.unravel_index(np.arange(math.prod(dims)), dims)
+        after = [*before[:2], *(waiting[i][x] for i, x in enumerate(before[2:]))]
         reward = np.zeros(len(before[0]))
         if faces[0] == faces[1] and faces[0].cell >= 0:
-            at = faces[0].cell + 2
-            both, now = self.rules.both[faces[0].tile], (before[0], before[1], before[at])
-            after[0], after[1], after[at] = (x[now] for x in (*both.hands, both.content))
-            reward += both.reward[now]
+            axis = faces[0].cell + 2
+            joint, now = self.rules.joint[faces[0].tile], (before[0], before[1], before[axis])
+            after[0], after[1], after[axis] = (x[now] for x in (*joint.hands, joint.content))
+            reward += joint.reward[now]
         else:
             for cook in range(2):
                 reward += self._interact(cook, faces[cook], gifts[cook], before, after)
         units = np.rint(reward / self.unit).astype(np.uint8)
-        paid = units if units.any() else None
-        number = np.asarray(np.ravel_multi_index(tuple(after), lead))
-        return Table(number, self.num_objects // math.prod(lead), paid)
+        blocks = np.asarray(np.ravel_multi_index(tuple(after), dims))
+        size = self.num_objects // math.prod(dims)
+        return Table(blocks, size, units if units.any() else None)
 
     def _interact(
         self,
@@ -395,24 +413,24 @@ class JointModel:
         before: Sequence[np.ndarray],
         after: list[np.ndarray],
     ) -> np.ndarray | float:
-        """Applies the interaction of one cook, writing the result into `after`.
+        """Applies the interaction of one cook, and writes the result into `after`.
 
-        **Returns:** the reward.
+        **Returns:** the reward of each block.
         """
-        if face == _NOTHING:
+        if face == _USELESS:
             return 0.0
         hand = before[cook]
         if face.is_relaxed:
             empty = self.rules.hands.index(int(Item.NOTHING))
             after[cook] = np.where(hand == empty, gift, empty)
-            serving = self.rules.once.get(int(Tile.SERVING))
+            serving = self.rules.single.get(int(Tile.SERVING))
             return 0.0 if serving is None else serving.reward[hand, 0]
-        once = self.rules.once[face.tile]
+        single = self.rules.single[face.tile]
         content = before[face.cell + 2] if face.cell >= 0 else np.zeros_like(hand)
         if face.cell >= 0:
-            after[face.cell + 2] = once.content[hand, content]
-        after[cook] = once.hand[hand, content]
-        return once.reward[hand, content]
+            after[face.cell + 2] = single.content[hand, content]
+        after[cook] = single.hand[hand, content]
+        return single.reward[hand, content]
 
     # States.
 
@@ -421,9 +439,9 @@ class JointModel:
         bodies, cells = world.bodies, world.cells
         poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[:, None]], axis=1)
         held, objects, clock = (np.asarray(x) for x in (bodies.held, cells.object, cells.clock))
-        return self.pair_of(poses.tolist()), self._objects(held, objects, clock)
+        return self.pair_of(poses.tolist()), self._object_index(held, objects, clock)
 
-    def _objects(self, held: np.ndarray, objects: np.ndarray, timers: np.ndarray) -> int:
+    def _object_index(self, held: np.ndarray, objects: np.ndarray, timers: np.ndarray) -> int:
         hands = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
         inside = [
             contents.index(self.rules.merge(place, (int(objects[place]), int(timers[place]))))
@@ -436,6 +454,7 @@ class JointModel:
         bodies, cells = jax.tree.map(np.asarray, (worlds.bodies, worlds.cells))
         poses = np.concatenate([bodies.position, bodies.direction[..., None]], axis=-1)
         pairs = np.asarray([self.pair_of(both) for both in poses.tolist()])
+        # Each distinct item and each distinct contents of a cell is looked up once.
         held, which = np.unique(bodies.held, return_inverse=True)
         known = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
         hands = np.asarray(known)[which.reshape(bodies.held.shape)]
@@ -444,7 +463,7 @@ class JointModel:
             at = (slice(None), *place)
             codes = np.stack([cells.object[at], timers[at]], axis=1).astype(np.int64)
             found, which = np.unique(codes, axis=0, return_inverse=True)
-            merged = [self.rules.merge(place, (thing, clock)) for thing, clock in found.tolist()]
+            merged = [self.rules.merge(place, (item, timer)) for item, timer in found.tolist()]
             inside.append(np.asarray([contents.index(x) for x in merged])[which.reshape(-1)])
         return np.stack([pairs, np.ravel_multi_index((*hands.T, *inside), self.dims)], axis=1)
 
@@ -473,13 +492,13 @@ class JointModel:
         hands = (self.rules.hands[first], self.rules.hands[second])
         return Case((self.poses[0][i], self.poses[1][j]), hands, cells, actions)
 
-    def check(self, number: int = _CHECKED, seed: int = 0) -> None:
+    def check(self, number: int = _NUM_CHECKS, seed: int = 0) -> None:
         """Compares randomly sampled transitions with the environment.
 
         **Raises:** `RuntimeError` when any of them differs.
         """
         rng = np.random.default_rng(seed)
-        drawn, cases = [], []
+        expected, cases = [], []
         for _ in range(number):
             pair, objects = int(rng.integers(self.num_pairs)), int(rng.integers(self.num_objects))
             choice = self.choices[pair][rng.integers(len(self.choices[pair]))]
@@ -488,13 +507,13 @@ class JointModel:
             block, rest = divmod(objects, table.block)
             paid = 0 if table.reward is None else int(table.reward[block])
             after = int(table.next[block]) * table.block + rest
-            drawn.append((choice.pairs[way], after, paid * self.unit))
+            expected.append((choice.pairs[way], after, paid * self.unit))
             cases.append(self.case(pair, objects, choice.actions[way]))
-        told = ask(self.env, cases)
-        rows = zip(told.poses.tolist(), told.hands, told.objects, told.timers, strict=True)
+        results = step_cases(self.env, cases)
+        fields = (results.poses.tolist(), results.hands, results.objects, results.timers)
         found = [
-            (self.pair_of(poses), self._objects(hands, objects, timers), paid)
-            for (poses, hands, objects, timers), paid in zip(rows, told.reward, strict=True)
+            (self.pair_of(poses), self._object_index(hands, objects, timers), paid)
+            for poses, hands, objects, timers, paid in zip(*fields, results.reward, strict=True)
         ]
-        if found != drawn:
+        if found != expected:
             raise RuntimeError("The tables of the search differ from the environment.")

@@ -1,4 +1,4 @@
-"""Tables of the interactions of one or two cooks with cells, filled by the environment."""
+"""Tables of the interactions of one or two cooks with cells, filled by stepping the environment."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,12 +25,19 @@ Pose: TypeAlias = tuple[int, int, int]
 """The pose of a cook: row, column and direction."""
 
 _BATCH = 512
+_NO_CONTENTS: Code = (int(Item.NOTHING), IDLE)
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A joint state of two cooks, and their actions."""
+    """A joint state of two cooks, and their actions.
+
+    - `poses`: the pose of each cook.
+    - `hands`: the code of the item that each cook holds.
+    - `cells`: the contents of some cells; all other cells have their initial contents.
+    - `actions`: the action of each cook.
+    """
 
     poses: tuple[Pose, Pose]
     hands: tuple[int, int]
@@ -40,8 +47,8 @@ class Case:
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Answers:
-    """The results of stepping the environment from cases, as arrays that lead with `cases`."""
+class StepResults:
+    """The states and rewards after one step from each of several cases."""
 
     poses: Int[np.ndarray, "cases 2 3"]
     hands: UInt8[np.ndarray, "cases 2"]
@@ -72,8 +79,8 @@ def _step_all(
     return jax.vmap(step)(position, direction, held, cells, actions)
 
 
-def ask(env: AbstractGridWorld, cases: Sequence[Case]) -> Answers:
-    """Steps the environment once from each case. Other cells have their initial contents."""
+def step_cases(env: AbstractGridWorld, cases: Sequence[Case]) -> StepResults:
+    """Steps the environment once from each case."""
     start, batches = env.layout.start, []
     for begin in range(0, len(cases), _BATCH):
         batch = cases[begin : begin + _BATCH]
@@ -93,10 +100,10 @@ def ask(env: AbstractGridWorld, cases: Sequence[Case]) -> Answers:
             jnp.asarray([case.actions for case in padded], jnp.int32),
         )
         bodies = world.bodies
-        turned = np.concatenate([bodies.position, np.asarray(bodies.direction)[..., None]], axis=-1)
-        answers = (turned, bodies.held, world.cells.object, world.cells.clock, reward)
-        batches.append([np.asarray(x)[: len(batch)] for x in answers])
-    return Answers(*map(np.concatenate, zip(*batches, strict=True)))
+        poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[..., None]], axis=-1)
+        results = (poses, bodies.held, world.cells.object, world.cells.clock, reward)
+        batches.append([np.asarray(x)[: len(batch)] for x in results])
+    return StepResults(*map(np.concatenate, zip(*batches, strict=True)))
 
 
 def ahead(pose: Pose) -> Place:
@@ -107,9 +114,14 @@ def ahead(pose: Pose) -> Place:
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Once:
-    """The result of one cook's interaction, one step later, for each held item and each contents of
-    the faced cell. Cells without contents have one column.
+class SingleInteraction:
+    """The result of a step in which one cook interacts with a cell, for each item that the cook
+    holds and each contents of the cell. If the contents of the cell are not part of the state, the
+    tables have one column.
+
+    - `hand`: the index of the item that the cook holds after the step.
+    - `content`: the index of the contents of the cell after the step.
+    - `reward`: the reward for the step.
     """
 
     hand: Int[np.ndarray, "hands contents"]
@@ -119,8 +131,10 @@ class Once:
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Both:
-    """The result when two cooks interact with the same cell; the first acts before the second."""
+class JointInteraction:
+    """The result of a step in which both cooks interact with the same cell, the first cook before
+    the second. The fields are as in `SingleInteraction`, with an index for each cook's item.
+    """
 
     hands: tuple[Int[np.ndarray, "hands hands contents"], Int[np.ndarray, "hands hands contents"]]
     content: Int[np.ndarray, "hands hands contents"]
@@ -131,8 +145,9 @@ class Both:
 class Rules:
     """All items that can be held, all contents of cells, and the results of interactions.
 
-    They are found by stepping the environment: starting from the initial state, everything that an
-    interaction or a step of time leads to is added until nothing new appears.
+    The search for them starts with the items and contents of the initial state. It steps the
+    environment with all known items and contents, adds the items and contents that result, and ends
+    when nothing new appears.
 
     Soups with the same value are merged as soon as no ingredient can be added to them (when they
     are held, on a counter, or in a pot that has been started). From then on they can be used in the
@@ -147,10 +162,10 @@ class Rules:
 
     **Attributes:**
 
-    - `hands`: the codes of all items that can be held; tables are indexed by the position in it.
-    - `contents`: the possible contents of each of `cells`.
-    - `waits`: by kind of tile, the contents one step later if no cook interacts.
-    - `once`, `both`: by kind of tile, the results of one cook's interaction, and of two cooks'.
+    - `hands`: the codes of all items that can be held; tables contain indices into this list.
+    - `contents`: the possible contents of each of `cells`; tables contain indices into these lists.
+    - `waiting`: by kind of tile, the contents after a step in which no cook interacts.
+    - `single`, `joint`: by kind of tile, the results when one cook or both cooks interact.
     """
 
     def __init__(
@@ -168,95 +183,101 @@ class Rules:
         start = env.layout.start
         self.hands = sorted({self.merge_held(int(x)) for x in np.asarray(start.bodies.held)})
         self.hands = sorted({*self.hands, int(Item.NOTHING)})
-        self._of_tile = {tile: [(int(Item.NOTHING), IDLE)] for tile in self._tiles_of(cells)}
+        # Cells of the same kind have the same possible contents.
+        self._contents_of = {int(self._tiles[place]): [_NO_CONTENTS] for place in cells}
         for place in cells:
             code = int(start.cells.object[place]), int(start.cells.clock[place])
-            self._add(self._of_tile[int(self._tiles[place])], [self.merge(place, code)])
-        self._close(self._faced_tiles(cells))
-        self.contents = [self._of_tile[int(self._tiles[place])] for place in cells]
+            _add_new(self._contents_of[int(self._tiles[place])], [self.merge(place, code)])
+        poses = self._find_poses(cells)
+        size = -1
+        # The tables are complete when filling them has added no item and no contents.
+        while size != (size := len(self.hands) + sum(map(len, self._contents_of.values()))):
+            self.waiting: dict[int, Int[np.ndarray, " contents"]] = {}
+            self.single: dict[int, SingleInteraction] = {}
+            self.joint: dict[int, JointInteraction] = {}
+            for tile, facing in poses.items():
+                self._fill_tables(tile, facing)
+        self.contents = [self._contents_of[int(self._tiles[place])] for place in cells]
 
     def merge(self, place: Place, code: Code) -> Code:
         """The representative of all contents of this cell that have the same value."""
-        thing, timer = code
+        item, timer = code
         is_idle_in_pot = self._tiles[place] == Tile.POT and timer == IDLE
-        return (thing if is_idle_in_pot else self.merge_held(thing)), timer
+        return (item if is_idle_in_pot else self.merge_held(item)), timer
 
-    def merge_held(self, thing: int) -> int:
-        """The representative of all held items that have the same value as this one."""
+    def merge_held(self, item: int) -> int:
+        """The representative of all held items that have the same value as this item."""
         soups = range(Item.SOUP + 1, Item.SOUP + RADIX**2)
-        if thing not in soups or not self._merged:
-            return thing
-        return next(soup for soup in soups if self._payoff[soup] == self._payoff[thing])
+        if item not in soups or not self._merged:
+            return item
+        return next(soup for soup in soups if self._payoff[soup] == self._payoff[item])
 
-    def _tiles_of(self, places: Iterable[Place]) -> set[int]:
-        return {int(self._tiles[place]) for place in places}
-
-    def _faced_tiles(self, cells: Sequence[Place]) -> dict[int, list[Pose]]:
-        """For each kind of tile, all poses that face one chosen cell of that kind."""
+    def _find_poses(self, cells: Sequence[Place]) -> dict[int, list[Pose]]:
+        """For each useful kind of tile, the poses that face one cell of that kind. The chosen cell
+        has the largest number of such poses, since `joint` needs two.
+        """
         useful = {Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.SERVING}
-        found: dict[Place, list[Pose]] = {}
+        by_place: dict[Place, list[Pose]] = {}
         for place in self._floor:
             for direction in range(4):
                 pose = (*place, direction)
                 if self._tiles[ahead(pose)] in useful or ahead(pose) in cells:
-                    found.setdefault(ahead(pose), []).append(pose)
+                    by_place.setdefault(ahead(pose), []).append(pose)
         by_tile: dict[int, list[Pose]] = {}
-        for place, poses in found.items():
+        for place, poses in by_place.items():
             known = by_tile.get(int(self._tiles[place]), [])
             by_tile[int(self._tiles[place])] = max(known, poses, key=len)
         return by_tile
 
-    def _close(self, poses: dict[int, list[Pose]]) -> None:
-        """Fills the tables repeatedly until they contain all items and contents that can result."""
-        size = -1
-        while size != (size := self._size()):
-            self.waits: dict[int, Int[np.ndarray, " contents"]] = {}
-            self.once: dict[int, Once] = {}
-            self.both: dict[int, Both] = {}
-            for tile, faced in poses.items():
-                self._fill(tile, faced)
+    def _fill_tables(self, tile: int, poses: list[Pose]) -> None:
+        """Fills the tables of one kind of tile with the known items and contents.
 
-    def _size(self) -> int:
-        return len(self.hands) + sum(map(len, self._of_tile.values()))
+        **Arguments:**
 
-    def _fill(self, tile: int, poses: list[Pose]) -> None:
+        - `tile`: the kind of tile.
+        - `poses`: the poses that face one cell of this kind.
+        """
         place = ahead(poses[0])
-        contents = list(self._of_tile.get(tile, [(int(Item.NOTHING), IDLE)]))
+        contents = list(self._contents_of.get(tile, [_NO_CONTENTS]))
         hands, shape = list(self.hands), (len(self.hands), len(contents))
-        other = next(p for p in self._floor if p != poses[0][:2])
-        alone = (poses[0], (*other, 0))
+        elsewhere = next(cell for cell in self._floor if cell != poses[0][:2])
+        alone = (poses[0], (*elsewhere, 0))
         grid = [(hand, code) for hand in hands for code in contents]
         nothing = int(Item.NOTHING)
         cases = [Case(alone, (h, nothing), {place: c}, (INTERACT, STAY)) for h, c in grid]
-        told = self._tell(cases, place, tile)
-        self.once[tile] = Once(*(x.reshape(shape) for x in (told[0], told[2], told[3])))
+        hand, _, content, reward = (x.reshape(shape) for x in self._step(cases, place, tile))
+        self.single[tile] = SingleInteraction(hand, content, reward)
         cases = [Case(alone, (nothing, nothing), {place: c}, (STAY, STAY)) for c in contents]
-        self.waits[tile] = self._tell(cases, place, tile)[2]
-        if len(poses) > 1 and tile in self._of_tile:
+        self.waiting[tile] = self._step(cases, place, tile)[2]
+        if len(poses) > 1 and tile in self._contents_of:
             pair = (poses[0], poses[1])
             cases = [
                 Case(pair, (h, g), {place: c}, (INTERACT, INTERACT)) for h in hands for g, c in grid
             ]
             first, second, content, reward = (
-                x.reshape(len(hands), *shape) for x in self._tell(cases, place, tile)
+                x.reshape(len(hands), *shape) for x in self._step(cases, place, tile)
             )
-            self.both[tile] = Both((first, second), content, reward)
+            self.joint[tile] = JointInteraction((first, second), content, reward)
 
-    def _tell(self, cases: list[Case], place: Place, tile: int) -> tuple[np.ndarray, ...]:
-        """The indices of the items that both cooks hold and of the contents of a cell after each
-        case, and the rewards.
+    def _step(self, cases: list[Case], place: Place, tile: int) -> tuple[np.ndarray, ...]:
+        """Steps the environment from each case, and adds the items and contents that result to the
+        known ones.
+
+        **Returns:** after each case, the indices of the first cook's item, of the second cook's
+        item and of the contents of the cell, and the reward.
         """
-        told = ask(self._env, cases)
-        held = [[self.merge_held(int(x)) for x in hands] for hands in told.hands]
-        after = zip(told.objects[(..., *place)], told.timers[(..., *place)], strict=True)
-        codes = [self.merge(place, (int(thing), int(timer))) for thing, timer in after]
-        known = self._of_tile.get(tile, codes[:1])
-        self._add(self.hands, [x for hands in held for x in hands])
-        self._add(known, codes)
+        results = step_cases(self._env, cases)
+        held = [[self.merge_held(int(x)) for x in hands] for hands in results.hands]
+        after = zip(results.objects[(..., *place)], results.timers[(..., *place)], strict=True)
+        codes = [self.merge(place, (int(item), int(timer))) for item, timer in after]
+        known = self._contents_of.get(tile, codes[:1])
+        _add_new(self.hands, [x for hands in held for x in hands])
+        _add_new(known, codes)
         hands = np.asarray([[self.hands.index(x) for x in pair] for pair in held])
-        numbers = {code: number for number, code in enumerate(known)}
-        return hands[:, 0], hands[:, 1], np.asarray([numbers[x] for x in codes]), told.reward
+        index = {code: number for number, code in enumerate(known)}
+        return hands[:, 0], hands[:, 1], np.asarray([index[x] for x in codes]), results.reward
 
-    @staticmethod
-    def _add(known: list, found: Iterable) -> None:
-        known += dict.fromkeys(x for x in found if x not in known)
+
+def _add_new(known: list, found: Iterable) -> None:
+    """Appends each element of `found` that is not yet in `known`."""
+    known += dict.fromkeys(x for x in found if x not in known)

@@ -1,4 +1,6 @@
-"""The best known plans, which are stored with the package, and tables of plans for all states."""
+"""Optimal plans from every joint state (`PlanTable`), and the best known plans of whole episodes,
+which are stored with the package (`Plan`).
+"""
 
 import dataclasses
 import functools
@@ -21,23 +23,23 @@ from ._best_plan import StepsNeeded, solve, solve_discounted
 from ._joint_model import JointModel
 
 _ACTIONS = INTERACT + 1
-_EVEN = 1e-4  # values that differ by less are equal
+_TOLERANCE = 1e-4  # values that differ by less are equal
 
 
 @final
 class PlanTable:
     """The joint action of an optimal plan in every joint state, with any number of steps to go.
 
-    Many joint actions are optimal where there is time to spare. One of them is chosen in every
-    state: the first one with the largest discounted return, so that cooks do not dawdle. The
-    choice depends on nothing else, so two cooks that use the table agree.
+    If there is time to spare, several joint actions are optimal. The table then chooses the first
+    optimal action with the largest discounted return, so that cooks do not waste time. The choice
+    depends only on the state and the steps to go, so two cooks that use the table agree.
 
     **Arguments:**
 
     - `model`: the joint states.
     - `horizon`: the largest number of steps to go.
     - `discount`: the discount of a step in the choice among optimal actions.
-    - `report`: a callback that is called after each pass over all states with their number.
+    - `report`: a callback that is called with the number of passes after each pass over all states.
 
     **Raises:** `ValueError` as `solve`.
     """
@@ -53,7 +55,7 @@ class PlanTable:
         self.model, self.horizon, self._discount = model, horizon, discount
         self._needed = StepsNeeded(model)
         self.value = solve(model, horizon, self._needed, report)
-        self._soon = solve_discounted(model, discount, lambda n: report(horizon + n))
+        self._discounted = solve_discounted(model, discount, lambda n: report(horizon + n))
         self._outcomes = functools.cache(lambda pair: model.outcomes(pair)[0])
 
     def choose(
@@ -70,28 +72,37 @@ class PlanTable:
         order = np.argsort(states[:, 0], kind="stable")
         pairs, begins = np.unique(states[order, 0], return_index=True)
         for pair, own in zip(pairs, np.split(order, begins[1:]), strict=True):
-            number, values[own] = self._choose(int(pair), steps[own] - 1, states[own, 1])
-            actions[own] = np.stack(np.divmod(number, _ACTIONS), axis=1)
+            joint, values[own] = self._choose(int(pair), steps[own] - 1, states[own, 1])
+            actions[own] = np.stack(np.divmod(joint, _ACTIONS), axis=1)
         return actions, values * self.model.unit
 
     def _choose(
         self, pair: int, left: Int[np.ndarray, " states"], objects: Int[np.ndarray, " states"]
     ) -> tuple[Int[np.ndarray, " states"], Float[np.ndarray, " states"]]:
-        """The joint action, as `6 * first + second`, and the value, from one pair of poses."""
+        """The joint actions, as `6 * first + second`, and the values in units, in states with one
+        pair of poses.
+
+        **Arguments:**
+
+        - `pair`: the index of the pair of poses.
+        - `left`: the number of steps to go after this step.
+        - `objects`: the index of the set of objects.
+        """
         best = np.full(len(objects), -1.0)
-        number, values = np.zeros(len(objects), np.int64), np.zeros(len(objects))
+        action, values = np.zeros(len(objects), np.int64), np.zeros(len(objects))
         for outcome in self._outcomes(pair):
-            after, table = outcome.pair, outcome.table
+            table = outcome.table
             block, rest = np.divmod(objects, table.block)
-            then = table.next[block] * table.block + rest
-            paid = 0.0 if table.reward is None else table.reward[block].astype(float)
-            later = self._needed.values(left, after, then)
-            soon = paid + self._discount * self._soon[after, then].astype(float)
-            ranked = 1e3 * (paid + later) + soon
-            better = ranked > best + _EVEN
-            best, number = np.where(better, ranked, best), np.where(better, outcome.action, number)
-            values = np.where(better, paid + later, values)
-        return number, values
+            after = table.next[block] * table.block + rest
+            reward = 0.0 if table.reward is None else table.reward[block].astype(float)
+            value = reward + self._needed.values(left, outcome.pair, after)
+            discounted = self._discounted[outcome.pair, after].astype(float)
+            # The factor makes the discounted return decide only between equal values.
+            score = 1e3 * value + (reward + self._discount * discounted)
+            better = score > best + _TOLERANCE
+            best, action = np.where(better, score, best), np.where(better, outcome.action, action)
+            values = np.where(better, value, values)
+        return action, values
 
 
 PLANS_FILE = Path(__file__).parent / "plans.json"
@@ -155,8 +166,13 @@ def stored_plans() -> dict[tuple[str, str, int], Plan]:
 
 
 def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
-    """The return of the stored plan for a kitchen, or `None`; `layout` may be its short name or its
-    name in Overcooked-AI."""
+    """The return of the stored plan for a kitchen, or `None` if there is no such plan.
+
+    **Arguments:**
+
+    - `layout`: the short name of the kitchen, or its name in Overcooked-AI.
+    - `dynamics`, `horizon`: as in `Overcooked`.
+    """
     plan = stored_plans().get((REFERENCE_NAMES.get(layout, layout), dynamics, horizon))
     return None if plan is None else plan.value
 
