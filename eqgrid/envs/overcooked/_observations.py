@@ -237,17 +237,9 @@ def _elsewhere(ingredient: Column, views: Views) -> np.ndarray:
     return np.where(_is_idle_pot(views), 0, ingredient(views))
 
 
-def _time_left(views: Views) -> np.ndarray:
-    return np.maximum(views.timer, 0)
-
-
 def _is_ready(views: Views) -> np.ndarray:
     soup = views.variant("soup", views.there) > 0
     return soup & (~views.is_tile("pot") | (views.timer == 0))
-
-
-def _last_steps(views: Views) -> np.ndarray:
-    return views.last_steps
 
 
 _DISPENSERS = ("onion_dispenser", "tomato_dispenser", "dish_dispenser")
@@ -263,10 +255,10 @@ LOSSLESS_COLUMNS: tuple[Column, ...] = (
     Partial(_in_idle_pots, _tomatoes),
     Partial(_elsewhere, _onions),
     Partial(_elsewhere, _tomatoes),
-    _time_left,
+    lambda views: np.maximum(views.timer, 0),
     _is_ready,
     *(Partial(_has_object, name) for name in ("dish", "onion", "tomato")),
-    _last_steps,
+    lambda views: views.last_steps,
 )
 """The columns of the 26 planes; see `lossless_planes`. Games that extend Overcooked may add
 columns: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`.
