@@ -70,7 +70,7 @@ class Decision(eqx.Module):
     - `carry`: the carry before the step: the initial carry where an episode started.
     - `distribution`: the distribution of the choices.
     - `raw_action`, `log_prob`: the sampled raw actions and their log-probabilities.
-    - `action`: the choices, converted to actions of the environments.
+    - `action`: the raw actions, converted to actions of the environments.
     - `value`: the values of the observations.
     - `next_carry`: the carry after the step.
     """
@@ -121,8 +121,9 @@ def init_runner(
     carry = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
     )
-    everybody = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
-    return RunnerState(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool), everybody)
+    start = jnp.ones(env.num_envs, dtype=bool)
+    active = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
+    return RunnerState(env_state, observation, carry, start, active)
 
 
 def act(
@@ -147,7 +148,8 @@ def act(
 
     **Returns:** the actions, with what the policy computed for them.
     """
-    # Reset before the step and not after it, so that a decision holds the carry that was used.
+    # The carry is reset before the step and not after it: then the decision stores the carry that
+    # the policy received.
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
     head = policy.head
@@ -184,8 +186,8 @@ def step_runner(
     """
     decision = act(policy, env.action_space, runner, noise, greedy=greedy)
     timestep, env_state = env.step(key, runner.env_state, decision.action)
-    # `acts_next` is true for all agents after a reset: a terminated agent returns with the episode.
-    # The carry is not reset here, so that final observations are valued with the carry before it.
+    # `acts_next` is true for all agents after a reset, since terminated agents act again then. The
+    # carry is reset by `act`, not here, because the values of final observations need the old one.
     runner = RunnerState(
         env_state, timestep.observation, decision.next_carry, timestep.done, timestep.acts_next
     )
