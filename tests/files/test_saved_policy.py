@@ -750,7 +750,7 @@ def test_forged_arrays_are_refused(key, tmp_path):
     with pytest.raises(CheckpointError, match=r"bias it holds float32\[2\], not float32\[3\]"):
         load_policy(tmp_path / "b")
     forge(tmp_path / "c", about, {other: x for other, x in data.items() if other != name})
-    with pytest.raises(CheckpointError, match="its metadata name other arrays than it has"):
+    with pytest.raises(CheckpointError, match="its description does not match its arrays"):
         load_policy(tmp_path / "c")
     forge(tmp_path / "d", {**about, "metadata": []}, data)
     for read in (load_policy, read_metadata, lambda path: restore(path, {})):

@@ -187,7 +187,7 @@ def test_a_missing_one_is_named_and_others_are_offered(tmp_path):
         with pytest.raises(CheckpointError, match=r"There is no checkpoint .*nowhere'\.$"):
             read(tmp_path / "nowhere")
     save(tmp_path / "best.safetensors", notes())
-    with pytest.raises(CheckpointError, match=r"Beside it there is best\.safetensors\.$"):
+    with pytest.raises(CheckpointError, match=r"The same folder contains best\.safetensors\.$"):
         read_metadata(tmp_path / "nowhere")
 
 
@@ -235,7 +235,7 @@ def test_what_is_cut_or_longer_is_noticed(tmp_path, length, junk):
     if damaged == whole:
         assert eqx.tree_equal(restore(path, notes(7.0)), notes())
     else:
-        with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
+        with pytest.raises(CheckpointError, match="damaged, or not a checkpoint"):
             restore(path, notes())
 
 
