@@ -134,7 +134,7 @@ def test_what_was_written_is_read_before_it_counts(tmp_path, monkeypatch):
         "_write",
         lambda path, content: path.write_bytes(flip(content, 8 * len(content) - 1)),
     )
-    with pytest.raises(CheckpointError, match="what is read back is not what was written"):
+    with pytest.raises(CheckpointError, match="the file has other content than was written"):
         save(tmp_path / "a", notes(1.0), {"number": 2})
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
