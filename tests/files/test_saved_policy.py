@@ -431,7 +431,7 @@ WRONG = {
     "actions": (lambda: clocks(1), r"actions 0 to 5, but those of the environment are 0 to 2"),
     "observation": (
         lambda: foraging(observation="grid"),
-        r"reads observations float32\[2, 9\], but the environment shows \w+\[2, \d+, \d+, \d+\]",
+        r"reads observations float32\[2, 9\], but the environment returns \w+\[2, \d+, \d+, \d+\]",
     ),
     "twice": (lambda: NormalizeObservation(foraging()), "without NormalizeObservation"),
 }
@@ -453,7 +453,7 @@ def test_what_does_not_fit_is_refused(key, env, says):
         (np.zeros(4), r"but got float32\[4\]"),
         (np.zeros((2, 4), int), r"but got int32\[2, 4\]"),
         ({"vector": np.zeros((2, 4))}, r"but got \['vector'\] float32\[2, 4\]"),
-        ([0.0], r"float32\[2, 4\], .* something that is no array: \[0.0\]"),
+        ([0.0], r"float32\[2, 4\], .* something that is not an array: \[0.0\]"),
     ],
 )
 def test_an_observation_that_does_not_fit_is_refused(key, observation, says):
@@ -462,7 +462,7 @@ def test_an_observation_that_does_not_fit_is_refused(key, observation, says):
 
 
 def test_a_key_is_needed_to_draw(key):
-    with pytest.raises(ValueError, match="act draws actions with a key"):
+    with pytest.raises(ValueError, match="act needs a key to sample actions"):
         plain().act(np.zeros((2, 4)), None, None)
 
 
