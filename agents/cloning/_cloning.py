@@ -46,8 +46,7 @@ class Demonstrations(eqx.Module):
 def demonstrations(
     games: Sequence[
         tuple[
-            PyTree[Shaped[Array | np.ndarray, "_ agents ..."]],
-            Int[Array | np.ndarray, "_ agents"],
+            PyTree[Shaped[Array | np.ndarray, "_ agents ..."]], Int[Array | np.ndarray, "_ agents"]
         ]
     ],
     length: int | None = None,

@@ -155,11 +155,7 @@ def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
 
 @eqx.filter_jit
 def _play(
-    policy: Players,
-    env: AbstractVectorEnv,
-    key: PRNGKeyArray,
-    greedy: bool,
-    max_steps: int,
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
 ) -> _EvalState:
     key, init_key = jax.random.split(key)
     runner = init_runner(policy, env, init_key)

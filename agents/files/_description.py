@@ -218,10 +218,7 @@ def build_like(
     critic_inputs: Mapping[str, Callable[..., Any]],
     like: policies.ActorCritic | None = None,
 ) -> tuple[
-    policies.ActorCritic,
-    eqgrid.AbstractSpace,
-    policies.Shapes,
-    PyTree[eqgrid.RunningMoments],
+    policies.ActorCritic, eqgrid.AbstractSpace, policies.Shapes, PyTree[eqgrid.RunningMoments]
 ]:
     """Builds the policy that a file describes, with shapes in place of arrays.
 

@@ -53,11 +53,7 @@ class Rollout(eqx.Module):
 
 
 def collect_rollout(
-    policy: ActorCritic,
-    env: AbstractVectorEnv,
-    runner: RunnerState,
-    key: PRNGKeyArray,
-    length: int,
+    policy: ActorCritic, env: AbstractVectorEnv, runner: RunnerState, key: PRNGKeyArray, length: int
 ) -> tuple[Rollout, RunnerState]:
     """Collects a rollout: a number of steps in every environment.
 

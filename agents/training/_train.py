@@ -514,11 +514,7 @@ def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple
 
 
 def _advance(
-    block: Callable,
-    settings: _Settings,
-    state: S,
-    before: TrainProgress[S],
-    run_start: float,
+    block: Callable, settings: _Settings, state: S, before: TrainProgress[S], run_start: float
 ) -> tuple[S, TrainProgress[S]]:
     """Runs one block of updates.
 

@@ -32,13 +32,7 @@ _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
 """For each state of a wrapper that can be kept: its part, and the field to copy."""
 
 
-def transfer(
-    state: S,
-    fresh: S,
-    env: AbstractVectorEnv,
-    *,
-    keep: Collection[Part] = PARTS,
-) -> S:
+def transfer(state: S, fresh: S, env: AbstractVectorEnv, *, keep: Collection[Part] = PARTS) -> S:
     """Transfers the learned state of a run to other environments.
 
     ```python
