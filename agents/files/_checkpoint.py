@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import msgspec
@@ -27,10 +28,6 @@ _FORMAT = "eqgrid checkpoint 1"
 
 NEWER = "was written by a newer version of eqgrid: install that version, or a later one"
 """The predicate of error messages about files with a newer format."""
-
-
-class _NewerFormat(ValueError):
-    """A checkpoint of a newer format."""
 
 
 class _Description(TypedDict):
@@ -194,6 +191,40 @@ def _fill(about: _Description, data: dict[str, np.ndarray], like: _T) -> _T:
     return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
 
 
+def fill_part(
+    about: _Description, data: dict[str, np.ndarray], prefix: str, like: _T, convert: bool
+) -> _T:
+    """Returns `like` with the arrays of a file whose names begin with `prefix`. With `convert`,
+    they are converted to the number of bits of `like`.
+
+    **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
+    that are not finite.
+    """
+    arrays, descriptions = _below(prefix, data), _below(prefix, about["leaves"])
+    expected = describe_leaves(like)
+    for name, needed in expected.items() if convert else ():
+        if differ_in_bits(descriptions.get(name, ""), needed):
+            arrays[name] = arrays[name].astype(needed.partition("[")[0])
+            descriptions[name] = needed
+    check_fit(descriptions, expected, prefix)
+    pick_leaf = functools.partial(pick, _below(prefix, about["keys"]), arrays)
+    filled = jax.tree_util.tree_map_with_path(pick_leaf, like)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(filled):
+        if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():
+            name = jax.tree_util.keystr(path)
+            raise ValueError(f"at {prefix}{name} it holds numbers that are not finite")
+    return filled
+
+
+def _below(prefix: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries whose names are attributes or items of `prefix`, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): x
+        for name, x in entries.items()
+        if name.startswith(prefix) and name[len(prefix) :].startswith((".", "["))
+    }
+
+
 def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     leaves = named_leaves(state)
     about: _Description = {
@@ -229,8 +260,10 @@ def read(path: Path) -> tuple[_Description, dict[str, np.ndarray]]:
         ) from error
     try:
         about, data = _parse(content)
-    except _NewerFormat as error:
-        raise CheckpointError(f"The checkpoint {str(path)!r} {error}.") from error
+        if is_newer(about["format"], _FORMAT):
+            raise CheckpointError(f"The checkpoint {str(path)!r} {NEWER}.")
+        if about["format"] != _FORMAT:
+            raise ValueError("another format")
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"The checkpoint {str(path)!r} is damaged, or not a checkpoint of this version: its "
@@ -250,10 +283,6 @@ def _parse(content: bytes) -> tuple[_Description, dict[str, np.ndarray]]:
     about, data = json.loads(metadata["about"]), load(content)
     if _digest(metadata["about"], data) != metadata["sha256"]:
         raise ValueError("another checksum")
-    if is_newer(about["format"], _FORMAT):
-        raise _NewerFormat(NEWER)
-    if about["format"] != _FORMAT:
-        raise ValueError("another format")
     return about, data
 
 

@@ -1,13 +1,11 @@
 """Policy files: safetensors files with a description of the policy. Loading runs no code of it."""
 
 import difflib
-import functools
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -17,7 +15,6 @@ from eqgrid import (
     NormalizeObservationState,
     RunningMoments,
 )
-from eqgrid.typing import PyTree
 
 from ..policies import (
     AbstractActionHead,
@@ -29,18 +26,7 @@ from ..policies import (
     assemble,
 )
 from ..ppo import AbstractTrainState
-from ._checkpoint import (
-    NEWER,
-    CheckpointError,
-    check_fit,
-    check_schema,
-    describe_leaves,
-    differ_in_bits,
-    is_newer,
-    pick,
-    read,
-    save,
-)
+from ._checkpoint import NEWER, CheckpointError, check_schema, fill_part, is_newer, read, save
 from ._description import FORMAT, PolicyTable, build_like, describe
 from ._files import expand_home
 from ._format_1 import FORMAT_1, upgrade
@@ -161,10 +147,10 @@ def load_policy(
         policy, space, observation, moments = build_like(
             table, networks or {}, heads or {}, critic_inputs or {}, like
         )
-        policy = _fill(about, data, table.parameters, policy, convert)
+        policy = fill_part(about, data, table.parameters, policy, convert)
         if (stored := table.normalization) is None:
             return TrainedPolicy(policy, space, observation)
-        moments = _fill(about, data, table.moments, moments, convert)
+        moments = fill_part(about, data, table.moments, moments, convert)
         for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
             if one.count < 0 or (one.variance < 0).any():
                 raise ValueError("its moments have a count or a variance below 0")
@@ -270,37 +256,3 @@ def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> d
     ):
         moments, env_state = f"{moments}.env_state", env_state.env_state
     return {"policy": describe(policy, ".policy", f"{moments}.moments")}
-
-
-def _fill(
-    about: Mapping[str, Any], data: dict[str, Any], prefix: str, like: PyTree, convert: bool
-) -> PyTree:
-    """Returns `like` with the arrays of a file whose names begin with `prefix`. With `convert`,
-    they are converted to the number of bits of `like`.
-
-    **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
-    that are not finite.
-    """
-    arrays, descriptions = _below(prefix, data), _below(prefix, about["leaves"])
-    expected = describe_leaves(like)
-    for name, needed in expected.items() if convert else ():
-        if differ_in_bits(descriptions.get(name, ""), needed):
-            arrays[name] = arrays[name].astype(needed.partition("[")[0])
-            descriptions[name] = needed
-    check_fit(descriptions, expected, prefix)
-    pick_leaf = functools.partial(pick, _below(prefix, about["keys"]), arrays)
-    filled = jax.tree_util.tree_map_with_path(pick_leaf, like)
-    for path, leaf in jax.tree_util.tree_leaves_with_path(filled):
-        if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():
-            name = jax.tree_util.keystr(path)
-            raise ValueError(f"at {prefix}{name} it holds numbers that are not finite")
-    return filled
-
-
-def _below(prefix: str, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries whose names are attributes or items of `prefix`, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): x
-        for name, x in entries.items()
-        if name.startswith(prefix) and name[len(prefix) :].startswith((".", "["))
-    }

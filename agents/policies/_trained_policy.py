@@ -28,12 +28,7 @@ from eqgrid.typing import PyTree
 from ._actor import AbstractActor, AgentArrays, Shapes
 from ._heads import mask_logits
 from ._policy import ActorCritic
-from ._team import (
-    AbstractCriticInput,
-    AbstractMultiAgentNetwork,
-    IndependentParameters,
-    LocalObservation,
-)
+from ._team import AbstractMultiAgentNetwork, IndependentParameters, LocalObservation
 
 
 @final
@@ -287,8 +282,19 @@ class TrainedPolicy(AbstractActor):
 
     def _observation_of_actors(self) -> tuple[Shapes, bool]:
         """The shapes of the actors' observations, and whether they leave out the global state."""
-        hides_state = _hides_state(self.actor_critic.critic_input, self.observation)
-        return (_local(self.observation), True) if hides_state else (self.observation, False)
+        critic_input = self.actor_critic.critic_input
+        unmasked, _ = split_mask(self.observation)
+        has_state = isinstance(unmasked, ObservationAndState)
+        if not has_state or isinstance(critic_input, LocalObservation):
+            return self.observation, False
+        # A critic input of a user is tried without the state: it raises if it needs the state.
+        try:
+            eqx.filter_eval_shape(
+                lambda local: critic_input.local(ObservationAndState(local, None)), unmasked.local
+            )
+        except (AttributeError, TypeError, ValueError):
+            return self.observation, False
+        return _local(self.observation), True
 
     def _check_agents_and_actions(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
@@ -398,21 +404,6 @@ def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
     observation, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
     batch_axes = 1 if isinstance(env, AbstractVectorEnv) else 0
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[batch_axes:], x.dtype), observation)
-
-
-def _hides_state(critic_input: AbstractCriticInput, observation: Shapes) -> bool:
-    """Whether the observation has a global state that is not an input of the actors."""
-    unmasked, _ = split_mask(observation)
-    if not isinstance(unmasked, ObservationAndState) or isinstance(critic_input, LocalObservation):
-        return False
-    # The critic input of a user is tried without a state: if it needs the state, it raises.
-    try:
-        eqx.filter_eval_shape(
-            lambda local: critic_input.local(ObservationAndState(local, None)), unmasked.local
-        )
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return True
 
 
 def _without_state(observation: PyTree, expected: PyTree) -> PyTree:

@@ -1,6 +1,7 @@
 """Training batches: rollouts cut into sequences, and minibatches of sequences."""
 
 import dataclasses
+import functools
 from typing import final
 
 import equinox as eqx
@@ -115,18 +116,17 @@ def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatc
     - `agent`: the agent of each step. It may change within a sequence where an episode starts.
     """
 
-    def pick(x: Shaped[Array, "chunk sequences ..."]) -> Shaped[Array, "chunk sequences ..."]:
-        if x.ndim == 2:  # `start` and `done` have no axis of the agents
+    def pick(agent: Int[Array, "..."], x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        if x.ndim == agent.ndim:  # `start` and `done` have no axis of the agents
             return x
-        return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
+        index = agent.reshape(*agent.shape, *[1] * (x.ndim - agent.ndim))
+        return jnp.take_along_axis(x, index, axis=agent.ndim)
 
+    steps = jax.tree.map(functools.partial(pick, agent), dataclasses.replace(batch, carry=None))
     # The carry before a sequence is needed for the agent of its first step only: where the agent
     # changes, an episode starts, and the carry is reset.
-    def pick_carry(x: Shaped[Array, "sequences agents ..."]) -> Shaped[Array, "sequences 1 ..."]:
-        return jnp.take_along_axis(x, agent[0].reshape(-1, *[1] * (x.ndim - 1)), axis=1)
-
-    steps = jax.tree.map(pick, dataclasses.replace(batch, carry=None))
-    return dataclasses.replace(steps, carry=jax.tree.map(pick_carry, batch.carry))
+    carry = jax.tree.map(functools.partial(pick, agent[0]), batch.carry)
+    return dataclasses.replace(steps, carry=carry)
 
 
 def nearest_divisors(wanted: int, total: int) -> str:

@@ -3,16 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    final,
-    runtime_checkable,
-)
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias, final, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -45,17 +36,13 @@ Hyperparameter: TypeAlias = float | Float[Array, "..."]
 """A number, or an array: a vector holds the values of a sweep under `eqx.filter_vmap`."""
 
 
-class _Range(NamedTuple):
-    """The range of a setting, and its name in error messages."""
+_Range: TypeAlias = tuple[str, Callable[[Any], Any]]
+"""The range of a setting: its name in error messages, and whether a number is in it."""
 
-    name: str
-    contains: Callable[[Any], Any]
-
-
-_POSITIVE = _Range("above 0", lambda x: x > 0)
-_NOT_NEGATIVE = _Range("at least 0", lambda x: x >= 0)
-_AT_LEAST_ONE = _Range("at least 1", lambda x: x >= 1)
-_ZERO_TO_ONE = _Range("between 0 and 1", lambda x: (x >= 0) & (x <= 1))
+_POSITIVE: _Range = ("above 0", lambda x: x > 0)
+_NOT_NEGATIVE: _Range = ("at least 0", lambda x: x >= 0)
+_AT_LEAST_ONE: _Range = ("at least 1", lambda x: x >= 1)
+_ZERO_TO_ONE: _Range = ("between 0 and 1", lambda x: (x >= 0) & (x <= 1))
 
 
 def _count(default: int, limits: _Range) -> Any:
@@ -65,11 +52,11 @@ def _count(default: int, limits: _Range) -> Any:
 
 def _number(default: float, limits: _Range) -> Any:
     """A field for a `Hyperparameter`; integers and NumPy scalars are converted to `float`."""
-    return eqx.field(
-        default=default,
-        converter=lambda x: float(x) if isinstance(x, int | np.number) else x,
-        metadata={"range": limits},
-    )
+
+    def to_float(x: Any) -> Any:
+        return float(x) if isinstance(x, int | np.number) else x
+
+    return eqx.field(default=default, converter=to_float, metadata={"range": limits})
 
 
 def _as_pytree(function: Any) -> Any:
@@ -302,10 +289,10 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
 
         **Raises:** `ValueError` when a setting is out of its range.
         """
-        for name, limits in _ranges().items():
+        for name, (limits, contains) in _ranges().items():
             number = getattr(self, name)
-            if not isinstance(number, Tracer) and not np.all(limits.contains(np.asarray(number))):
-                raise ValueError(f"{name} must be {limits.name}, but it is {number}.")
+            if not isinstance(number, Tracer) and not np.all(contains(np.asarray(number))):
+                raise ValueError(f"{name} must be {limits}, but it is {number}.")
 
     def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
         """Initialises a run.
@@ -567,14 +554,8 @@ def _gradient_step(
     learner: tuple[PyTree[Float[Array, "..."]], PyTree],
     rows: Int[Array, " picked"],
 ) -> tuple[tuple[PyTree[Float[Array, "..."]], PyTree], dict[str, Float[Array, ""]]]:
-    """One step of the optimiser.
-
-    **Arguments:**
-
-    - `rest`: the policy without its parameters.
-    - `learner`: the parameters (the floating-point arrays of the policy), and the state of the
-        optimiser.
-    - `rows`: the sequences of the minibatch in the batch.
+    """One step of the optimiser on the minibatch `rows`. The parameters in `learner` are the
+    floating-point arrays of the policy, and `rest` is the policy without them.
     """
     parameters, opt_state = learner
     gradient, parts = eqx.filter_grad(ppo.loss, has_aux=True)(
@@ -625,15 +606,15 @@ def _fraction_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array,
 
 def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
     """Returns the parameters, and checks at run time that all traced settings are in range."""
-    traced = {
-        name: (getattr(ppo, name), limits)
-        for name, limits in _ranges().items()
-        if isinstance(getattr(ppo, name), Tracer)
-    }
-    if not traced:
+    wrong, messages = [], []
+    for name, (limits, contains) in _ranges().items():
+        number = getattr(ppo, name)
+        if isinstance(number, Tracer):
+            wrong.append(~jnp.all(contains(number)))
+            messages.append(f"{name} must be {limits}.")
+    if not wrong:
         return parameters
-    wrong = jnp.stack([~jnp.all(limits.contains(x)) for x, limits in traced.values()])
-    messages = [f"{name} must be {limits.name}." for name, (_, limits) in traced.items()]
+    wrong = jnp.stack(wrong)
     return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), messages)
 
 

@@ -86,10 +86,6 @@ class NonFiniteLoss(ArithmeticError):
     - `run`: the index of the run, from 0, if many runs are trained together.
     """
 
-    update: int
-    where: str
-    run: int | None
-
     def __init__(self, update: int, where: str, run: int | None = None):
         self.update, self.where, self.run = update, where, run
         whose = f"update {update}" if run is None else f"update {update} of run {run}"
@@ -196,15 +192,9 @@ def train(
             check_even(runs, mesh, "runs")
     if progress.updates == num_updates:
         return progress
-    # All numbers become arrays, so that the same block serves other numbers.
-    settings = _Settings(
-        algorithm.with_arrays(),
-        env,
-        _int32(num_updates),
-        length=min(updates_per_block, num_updates),
-        mesh=mesh,
-        env_axes=env_axes,
-    )
+    # Numbers become arrays, so that the same block serves other numbers.
+    length = min(updates_per_block, num_updates)
+    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
     block, reason = _compile(settings, state, donate, should_stop)
@@ -542,12 +532,7 @@ def _advance(
 
 
 def _check_finite(metrics: Metrics, updates: int, state: AbstractTrainState[Any]):
-    """**Raises:** `NonFiniteLoss` when a metric of a block is not finite.
-
-    **Arguments:**
-
-    - `updates`: the number of updates before the block.
-    """
+    """Raises `NonFiniteLoss` if a metric of the block after `updates` updates is not finite."""
     names = list(metrics.scalars)
     if not names:
         return
@@ -579,13 +564,9 @@ def call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | Non
 
 
 def _agree(progress: TrainProgress[S], reason: str | None, mesh: Mesh | None) -> TrainProgress[S]:
-    """Sets the reason to stop. With several processes, all of them get the first reason of any
-    process, and the measurements of process 0.
-
-    **Arguments:**
-
-    - `progress`: the progress, with the reason of a hook of this process, if there is one.
-    - `reason`: the result of `should_stop` in this process.
+    """Sets the reason to stop, which is `reason` from `should_stop`, or the reason of a hook. With
+    several processes, all of them get the first reason of any process, and the measurements of
+    process 0.
     """
     own = {"asked": reason, "stopped": progress.stopped, "measured": progress.measured}
     # All processes must stop after the same block: one that trained alone would wait forever for
