@@ -1,7 +1,7 @@
 """Complete episodes of a policy: their returns, or recordings of all their steps."""
 
 import functools
-from typing import Any, TypeAlias, cast, final
+from typing import Any, cast, final
 
 import equinox as eqx
 import jax
@@ -22,12 +22,9 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ..policies import AbstractActor, ActorCritic, PartnerTeam, TrainedPolicy, reset_carry
+from ..policies import ActorCritic, PartnerTeam, Players, TrainedPolicy, reset_carry
 from ..ppo import RunnerState, init_runner, step_runner
 from ..training import check_memory
-
-Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
-"""The types of policies that can act for all agents of an environment."""
 
 _MAX_STEPS = 100_000
 """The default limit of `evaluate`, which is static in the compiled program."""

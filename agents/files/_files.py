@@ -47,7 +47,13 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             error.filename = str(path)  # the error of a full disk has no file name
         raise
-    _flush_folder(path.parent)
+    # The renamed file survives a power failure once its folder is flushed, if the system can do so.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -55,13 +61,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flushes a folder, if the system can, so that a renamed file survives a power failure."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

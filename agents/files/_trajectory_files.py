@@ -84,7 +84,18 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     like = eqx.filter_eval_shape(_placeholder, env, steps, episodes, observed=observed)
     expected = _named(eqx.filter_eval_shape(_with_key_data, like))
     for name in [*expected, *arrays]:
-        _check_array(str(path), name, arrays.get(name), expected.get(name))
+        found, needed = arrays.get(name), expected.get(name)
+        if found is None or needed is None:
+            difference = "lacks" if found is None else "has an unknown array"
+            raise ValueError(
+                f"The file {str(path)!r} is of another world, or an older one: it {difference} "
+                f"{name!r}."
+            )
+        if (found.shape, found.dtype) != (needed.shape, needed.dtype):
+            raise ValueError(
+                f"The file {str(path)!r} is of another world: its {name!r} is "
+                f"{found.dtype}{found.shape}, but this world needs {needed.dtype}{needed.shape}."
+            )
     leaves = []
     for name, leaf in _named(like).items():
         array = jnp.asarray(arrays[name])
@@ -181,21 +192,6 @@ def _named(tree: PyTree) -> dict[str, Any]:
 def _with_key_data(tree: PyTree) -> PyTree:
     """The tree with random keys replaced by their key data."""
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree)
-
-
-def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
-    """**Raises:** `ValueError` unless the file has this array with the expected shape and dtype."""
-    if found is None or expected is None:
-        difference = "lacks" if found is None else "has an unknown array"
-        raise ValueError(
-            f"The file {path!r} is of another world, or an older one: it {difference} {name!r}."
-        )
-    shape, dtype = expected.shape, expected.dtype
-    if (found.shape, found.dtype) != (shape, dtype):
-        raise ValueError(
-            f"The file {path!r} is of another world: its {name!r} is {found.dtype}{found.shape}, "
-            f"but this world needs {dtype}{shape}."
-        )
 
 
 def _placeholder(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:

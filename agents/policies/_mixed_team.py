@@ -63,9 +63,8 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=seats)
     critic = _NoCritic(num_agents=len(seats))
     heads = [policy.actor_critic.head for policy in policies]
-    if all(eqx.tree_equal(head, heads[0]) for head in heads):
-        return ActorCritic(actor, critic, LocalObservation(), heads[0])
-    head = MixedHead(heads, policies[0].action_space)
+    same_head = all(eqx.tree_equal(head, heads[0]) for head in heads)
+    head = heads[0] if same_head else MixedHead(heads, policies[0].action_space)
     return ActorCritic(actor, critic, LocalObservation(), head)
 
 

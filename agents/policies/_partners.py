@@ -1,7 +1,7 @@
 """Teams of partners, trained policies as partners, and a rule for partners that are stuck."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -21,8 +21,9 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ._actor import AgentArrays
+from ._actor import AbstractActor, AgentArrays
 from ._heads import CategoricalHead
+from ._policy import ActorCritic
 from ._trained_policy import TrainedPolicy, choose_actions
 
 
@@ -95,6 +96,10 @@ class PartnerTeam(eqx.Module):
                 "Partners need the observations of the world: pass the environment without "
                 "NormalizeObservation."
             )
+
+
+Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
+"""The types of policies that can act for all agents of an environment."""
 
 
 @final

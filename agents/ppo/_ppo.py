@@ -318,10 +318,10 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
             policy=policy,
             # The state of Adam does not depend on the schedule, so any number of updates will do.
             opt_state=self.optimiser(1).init(parameters),
-            value_moments=RunningMoments.empty(()),
             runner=init_runner(policy, env, init_key),
             key=key,
             updates=jnp.zeros((), dtype=jnp.int32),
+            value_moments=RunningMoments.empty(()),
         )
 
     def update(
@@ -410,13 +410,10 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1  # counted from 0
         bad_leaf = losses.pop("bad_leaf")  # an index for each gradient step; -1 if all is finite
-        scalars = {
-            **{name: jnp.mean(x) for name, x in losses.items()},
-            "explained_variance": self._explained_variance(
-                batch, state.value_moments, value_moments
-            ),
-            "learning_rate": self.learning_rate_at(num_updates * steps_per_update, last_step),
-        }
+        scalars = {name: jnp.mean(x) for name, x in losses.items()}
+        explained = self._explained_variance(batch, state.value_moments, value_moments)
+        learning_rate = self.learning_rate_at(num_updates * steps_per_update, last_step)
+        scalars |= {"explained_variance": explained, "learning_rate": learning_rate}
         state = dataclasses.replace(
             state,
             policy=eqx.combine(parameters, rest),

@@ -18,14 +18,7 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ..policies import (
-    AbstractActor,
-    ActionDistribution,
-    ActorCritic,
-    EnvArrays,
-    PartnerTeam,
-    reset_carry,
-)
+from ..policies import ActionDistribution, ActorCritic, EnvArrays, Players, reset_carry
 
 
 @final
@@ -84,9 +77,7 @@ class Decision(eqx.Module):
     next_carry: EnvArrays
 
 
-def init_runner(
-    policy: ActorCritic | AbstractActor | PartnerTeam, env: AbstractVectorEnv, key: PRNGKeyArray
-) -> RunnerState:
+def init_runner(policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
     """Starts an episode in every environment.
 
     ```python

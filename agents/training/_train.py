@@ -162,7 +162,7 @@ def train(
         state. The arrays of `state` can then no longer be read.
 
     **Several processes.** If the devices of `mesh` belong to several processes, each process calls
-    `train` with the same single run. The state and `measure` of process 0 are used; the others may
+    `train` with the same single run. The state and `measure` of process 0 are used; others may
     pass the shapes of a state. A hook or `should_stop` of any process stops all processes. Hooks
     get complete arrays.
 
