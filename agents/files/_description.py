@@ -102,7 +102,7 @@ _MISSING = object()  # the value of an argument that is not an attribute; it is 
 
 
 def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
-    """The description of a policy for its file.
+    """Describes a policy for its file.
 
     **Arguments:**
 
@@ -173,6 +173,7 @@ def _to_json(x: Any) -> Any:
                 f"A file stores numbers, texts and tuples, but the {key} of {name} is "
                 f"{value!r:.60}: use one that has a name, or a class of your own."
             )
+        # An argument that cannot be stored may be left out if it has its default.
         if described != NOT_STORED or value != parameter.default:
             arguments[key] = described
     return {name: _checked(name, arguments)}
@@ -231,20 +232,20 @@ def build_like(
     **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
     and the moments of such observations.
 
-    **Raises:** `ValueError` with a clause when the parts do not fit together, or one is unknown.
+    **Raises:** `ValueError` with a clause when the parts do not fit together, or a part is unknown.
     """
     space = _build_space(table.action_space)
 
-    # `eqx.filter_eval_shape` traces this function only for its shapes.
+    # Only traced by `eqx.filter_eval_shape`, for the shapes of its results.
     def build() -> tuple[policies.ActorCritic | None, PyTree, PyTree]:
         builder = _Builder(_OBSERVATIONS, batch=(table.num_agents,))
         observation = builder.value(table.observation)
         leaves = jax.tree.leaves(observation, is_leaf=lambda x: x is None)
         if not leaves or not all(isinstance(x, jax.Array) for x in leaves):
-            raise ValueError("its observation has a part that is no array")
+            raise ValueError("its observation has a part that is not an array")
         policies.check_mask(space, observation)
-        seen, _ = eqgrid.split_mask(observation)
-        moments = jax.tree.map(lambda x: eqgrid.RunningMoments.empty(x.shape[1:]), seen)
+        unmasked, _ = eqgrid.split_mask(observation)
+        moments = jax.tree.map(lambda x: eqgrid.RunningMoments.empty(x.shape[1:]), unmasked)
         if like is not None:
             return None, observation, moments
         (name,) = table.head
@@ -256,8 +257,8 @@ def build_like(
         critic_input = inputs.constructor(table.critic_input)()
         builder = _Builder({**networks, **_NETWORKS}, "networks")
         build_team = functools.partial(_build_team, builder, table.num_agents)
-        actor = build_team(table.actor, critic_input.local(seen), head.out_size(space))
-        critic = build_team(table.critic, critic_input(seen), 1)
+        actor = build_team(table.actor, critic_input.local(unmasked), head.out_size(space))
+        critic = build_team(table.critic, critic_input(unmasked), 1)
         return policies.ActorCritic(actor, critic, critic_input, head), observation, moments
 
     built, observation, moments = eqx.filter_eval_shape(build)

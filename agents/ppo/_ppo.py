@@ -35,9 +35,8 @@ _VALUE_EPS = 1e-5
 Hyperparameter: TypeAlias = float | Float[Array, "..."]
 """A number, or an array: a vector holds the values of a sweep under `eqx.filter_vmap`."""
 
-
 _Range: TypeAlias = tuple[str, Callable[[Any], Any]]
-"""The range of a setting: its name in error messages, and whether a number is in it."""
+"""The range of a setting: its name in error messages, and a test whether a number is in it."""
 
 _POSITIVE: _Range = ("above 0", lambda x: x > 0)
 _NOT_NEGATIVE: _Range = ("at least 0", lambda x: x >= 0)
@@ -190,8 +189,8 @@ def loss_of_choices(
 
     **Returns:** as `ppo_loss`.
     """
-    # The probability of each choice, relative to its probability when it was collected. It is
-    # computed from the raw actions, since a clipped or scaled action has no log-density.
+    # The ratio is the probability of each choice now, divided by its probability in the rollout. It
+    # is computed from the raw actions, since a clipped or scaled action has no log-density.
     old, advantage = batch.rollout, batch.advantage
     log_ratio = distribution.log_prob(old.raw_action) - old.log_prob
     ratio = jnp.exp(log_ratio)

@@ -129,7 +129,7 @@ def _step(
     active = runner.active if replaced is None else runner.active & ~replaced
     # Only the entries of `LogEpisodes` are stored.
     is_logged = {"episode_done", "episode_return", "episode_length"} <= set(timestep.info)
-    info = {x: y for x, y in timestep.info.items() if is_logged and x.startswith("episode_")}
+    info = {k: v for k, v in timestep.info.items() if is_logged and k.startswith("episode_")}
     step = {
         "observation": runner.observation,
         "carry": decision.carry,

@@ -127,8 +127,7 @@ def _exchange(message: dict[str, Any]) -> list[Any]:
         lengths = multihost_utils.process_allgather(np.int32(len(content)))
         size = _PADDING * -(-int(lengths.max()) // _PADDING)
         rows = multihost_utils.process_allgather(_padded(content, size))
-        texts = [row[:length].tobytes() for row, length in zip(rows, lengths, strict=True)]
-        messages = [json.loads(text) for text in texts]
+        messages = [json.loads(x[:n].tobytes()) for x, n in zip(rows, lengths, strict=True)]
     for number, received in enumerate(messages):
         if "failed" in received:
             raise ProcessFailed(number, received["failed"])

@@ -673,9 +673,12 @@ STRANGE = {
     "no numbers": (array(shape=[0], dtype="float32"), "cannot be used"),
     "no observation": (
         {"observation": {"dict": {}}},
-        "its observation has a part that is no array",
+        "its observation has a part that is not an array",
     ),
-    "no array": ({"observation": {"dict": {"x": 3}}}, "its observation has a part that is no arra"),
+    "no array": (
+        {"observation": {"dict": {"x": 3}}},
+        "its observation has a part that is not an arr",
+    ),
     "half an array": (array(shape=[4]), "missing required field `dtype`"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": (
