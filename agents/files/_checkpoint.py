@@ -25,7 +25,6 @@ from ._files import write_whole
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
 
-
 NEWER = "was written by a newer version of eqgrid: install that version, or a later one"
 """The predicate of error messages about files with a newer format."""
 
@@ -52,8 +51,8 @@ class CheckpointError(Exception):
 def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = None) -> None:
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
-    The content is written to a temporary file, read back and compared. Only then, it replaces
-    the file at `path`: a crash, a full disk or a Ctrl-C leaves an older file unchanged.
+    The content is written to a temporary file, read back and compared. Only then, the temporary
+    file is renamed to `path`: a crash, a full disk or a Ctrl-C leaves an older file unchanged.
 
     ```python
     import jax.numpy as jnp

@@ -194,7 +194,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         - `state`: the state of the run.
         - `num_updates`: the number of updates of the whole run, for schedules.
 
-        **Returns:** the next state, whose `updates` is higher by 1, and the metrics of the update.
+        **Returns:** the next state, with `updates` higher by 1, and the metrics of the update.
         """
 
     @abc.abstractmethod

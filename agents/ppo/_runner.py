@@ -56,7 +56,7 @@ class RunnerState(eqx.Module):
 
 @final
 class Decision(eqx.Module):
-    """The actions of the agents in one step, with what the policy computed for them.
+    """The actions of the agents in one step, with the outputs of the policy.
 
     **Arguments:**
 
@@ -137,7 +137,7 @@ def act(
         `policy.head.noise(key, action_space, (num_envs, num_agents))`.
     - `greedy`: take the most probable choices instead of sampling them.
 
-    **Returns:** the actions, with what the policy computed for them.
+    **Returns:** the actions, with the outputs of the policy.
     """
     # The carry is reset before the step and not after it: then the decision stores the carry that
     # the policy received.

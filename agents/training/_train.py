@@ -38,7 +38,7 @@ class TrainProgress(Generic[S]):
     **Arguments:**
 
     - `state`: the current state. With `donate`, the next block overwrites its arrays, so a hook
-        must save or copy those that it keeps.
+        must save or copy the arrays that it keeps.
     - `metrics`: the metrics of every update of the last block (NumPy arrays, one entry per update),
         or `None` before the first block. For many runs, the second axis is the axis of runs.
     - `updates`, `num_updates`: the number of updates made so far, and of the whole run.
@@ -88,9 +88,9 @@ class NonFiniteLoss(ArithmeticError):
 
     def __init__(self, update: int, where: str, run: int | None = None):
         self.update, self.where, self.run = update, where, run
-        whose = f"update {update}" if run is None else f"update {update} of run {run}"
+        which = f"update {update}" if run is None else f"update {update} of run {run}"
         super().__init__(
-            f"The loss of {whose} is not a finite number (first {where}), so the run stops. "
+            f"The loss of {which} is not a finite number (first {where}), so the run stops. "
             "Try a smaller learning rate."
         )
 
