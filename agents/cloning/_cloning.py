@@ -20,7 +20,7 @@ from ..policies import AbstractNetwork, unroll_network
 class Demonstrations(eqx.Module):
     """Sequences of consecutive steps of single agents, all of one length.
 
-    `demonstrations` makes them of recorded games.
+    `demonstrations` builds them from recorded games.
 
     **Arguments:**
 
@@ -71,10 +71,10 @@ def demonstrations(
         raise ValueError(f"A demonstration needs a length of at least 1, but got {size}.")
 
     def cut(steps: Shaped[Array | np.ndarray, "_ agents ..."]) -> Shaped[np.ndarray, "_ time ..."]:
+        # [steps, agents] -> [agents, filled steps] -> [agents * sequences, size]
         x = np.asarray(steps)
-        full = np.pad(x, [(0, -len(x) % size), *[(0, 0)] * (x.ndim - 1)])
-        by_agent = np.moveaxis(full, 1, 0)
-        return by_agent.reshape(-1, size, *x.shape[2:])
+        filled = np.pad(x, [(0, -len(x) % size), *[(0, 0)] * (x.ndim - 1)])
+        return np.moveaxis(filled, 1, 0).reshape(-1, size, *x.shape[2:])
 
     parts = [
         jax.tree.map(cut, (observation, action, np.ones(np.shape(action), bool)))
@@ -253,7 +253,7 @@ class Clones(NamedTuple):
 
     - `last`: after the last epoch.
     - `best`: after the epoch with the lowest cross-entropy on the held-out games.
-    - `best_epoch`: that epoch, counted from 1.
+    - `best_epoch`: the epoch of `best`, counted from 1.
     """
 
     last: AbstractNetwork

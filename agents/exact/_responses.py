@@ -50,8 +50,8 @@ _ROUNDING = 0.02  # the error of a sum of 400 numbers with 24 bits
 @final
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """The best response to a partner in one seat. It is the best one to a simplified partner: the
-    partner without its stuck rule, which does not use the counters that the model leaves out.
+    """The best response to a partner in one seat. The search simplifies the partner: it has no
+    stuck rule, and does not use the counters that the model leaves out.
 
     - `seat`: the seat of the response.
     - `value`: the exact return with the simplified partner.
@@ -109,7 +109,8 @@ def respond(
 
     **Raises:** `ValueError` when the action probabilities of the partner cannot be computed.
     """
-    begin, plain = time.perf_counter(), without_stuck_rule(partner)
+    begin = time.perf_counter()
+    plain = without_stuck_rule(partner)
     chances = Kept(model, Chances(plain, env, 1 - seat), horizon, progress)
     with tempfile.TemporaryFile(dir=folder) as file:
         response = BestResponse(model, seat, file)
@@ -122,9 +123,8 @@ def respond(
             left_out[cell] = True
         simplified = HandsOff(plain, jnp.asarray(left_out))
         played, video = _play(env, response, simplified, keys, horizon)
-        exact, unchanged = plain is partner and not left_out.any(), played
-        if not exact:
-            unchanged, _ = _play(env, response, partner, keys, horizon)
+        exact = plain is partner and not left_out.any()
+        unchanged = played if exact else _play(env, response, partner, keys, horizon)[0]
     return Found(seat, value, exact, played, unchanged, round(seconds, 1), video)
 
 
