@@ -20,13 +20,13 @@ from ..policies import AbstractNetwork, unroll_network
 class Demonstrations(eqx.Module):
     """Sequences of consecutive steps of single agents, all of one length.
 
-    `demonstrations` makes them of recorded games.
+    `demonstrations` builds them from recorded games.
 
     **Arguments:**
 
-    - `observation`: what the agent observed before each step.
-    - `action`: the action that it took.
-    - `recorded`: false for steps that only fill up a shorter sequence.
+    - `observation`: the observation of the agent before each step.
+    - `action`: the action that the agent took.
+    - `recorded`: false for steps that fill up a shorter sequence.
     """
 
     observation: PyTree[Shaped[Array, "sequences time ..."]]
@@ -46,22 +46,21 @@ class Demonstrations(eqx.Module):
 def demonstrations(
     games: Sequence[
         tuple[
-            PyTree[Shaped[Array | np.ndarray, "_ agents ..."]],
-            Int[Array | np.ndarray, "_ agents"],
+            PyTree[Shaped[Array | np.ndarray, "_ agents ..."]], Int[Array | np.ndarray, "_ agents"]
         ]
     ],
     length: int | None = None,
 ) -> Demonstrations:
-    """Cuts recorded games into demonstrations. Every agent of a game is demonstrated by itself.
+    """Cuts recorded games into demonstrations. Every agent of a game has its own sequences.
 
-    For example, `demonstrations([(observation, action)], length=1)` are single steps, as a policy
-    without memory learns from.
+    For example, `demonstrations([(observation, action)], length=1)` returns single steps, which are
+    sufficient for a policy without memory.
 
     **Arguments:**
 
     - `games`: for each game, the observations of all agents before each step, and their actions.
-    - `length`: the number of steps of a sequence; by default, of the longest game. The last
-        sequence of an agent in a game is filled up.
+    - `length`: the number of steps of a sequence; the length of the longest game by default. The
+        last sequence of an agent in a game is filled up with zeros.
 
     **Raises:** `ValueError` when there is no game or the length is not positive.
     """
@@ -70,27 +69,24 @@ def demonstrations(
     size = max(len(action) for _, action in games) if length is None else length
     if size < 1:
         raise ValueError(f"A demonstration needs a length of at least 1, but got {size}.")
-    recorded = [np.ones(np.shape(action), bool) for _, action in games]
-    cut = [
-        jax.tree.map(lambda x: _cut(np.asarray(x), size), (seen, action, known))
-        for (seen, action), known in zip(games, recorded, strict=True)
+
+    def cut(steps: Shaped[Array | np.ndarray, "_ agents ..."]) -> Shaped[np.ndarray, "_ time ..."]:
+        # [steps, agents] -> [agents, filled steps] -> [agents * sequences, size]
+        x = np.asarray(steps)
+        filled = np.pad(x, [(0, -len(x) % size), *[(0, 0)] * (x.ndim - 1)])
+        return np.moveaxis(filled, 1, 0).reshape(-1, size, *x.shape[2:])
+
+    parts = [
+        jax.tree.map(cut, (observation, action, np.ones(np.shape(action), bool)))
+        for observation, action in games
     ]
-    return Demonstrations(*jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *cut))
+    return Demonstrations(*jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *parts))
 
 
-def _cut(
-    x: Shaped[np.ndarray, "steps agents ..."], length: int
-) -> Shaped[np.ndarray, "sequences time ..."]:
-    """Cuts the steps of each agent into sequences, of which the last is filled up with zeros."""
-    missing = -len(x) % length
-    full = np.pad(x, [(0, missing), *[(0, 0)] * (x.ndim - 1)])
-    by_agent = np.moveaxis(full, 1, 0)
-    return by_agent.reshape(-1, length, *x.shape[2:])
-
-
-_WITH_MEMORY = 100
-"""The default length of a training sequence for a network with memory, in steps."""
+_STEPS_WITH_MEMORY = 100
+"""The default length of a training sequence for a network with memory."""
 _FEWEST_SEQUENCES = 4
+"""The smallest number of sequences in a batch."""
 
 
 @final
@@ -116,8 +112,8 @@ class CloningScore(eqx.Module):
     **Arguments:**
 
     - `cross_entropy`: the mean of the negative log-probability of the recorded action, in nats.
-    - `accuracy`: the share of steps whose recorded action is the most probable one.
-    - `confusion`: the number of steps by the recorded action and the most probable one.
+    - `accuracy`: the fraction of steps in which the recorded action is the most probable action.
+    - `confusion`: the number of steps for each recorded action and each most probable action.
     """
 
     cross_entropy: Float[Array, "*runs"]
@@ -147,7 +143,7 @@ class BehaviorCloning(eqx.Module):
         if self.sequence_length > 0:
             return self.sequence_length
         remembers = jax.tree.leaves(eqx.filter_eval_shape(network.initial_carry))
-        return _WITH_MEMORY if remembers else 1
+        return _STEPS_WITH_MEMORY if remembers else 1
 
     def init(self, network: AbstractNetwork, key: PRNGKeyArray) -> CloningState:
         """The state before the first epoch.
@@ -168,16 +164,16 @@ class BehaviorCloning(eqx.Module):
         **Arguments:**
 
         - `state`: the state before the epoch.
-        - `shown`: the demonstrations, whose sequences have as many steps as `length_for` returns.
-            Those that do not fill a batch in this order are left out of this epoch.
+        - `shown`: the demonstrations; their sequences have the length that `length_for` returns.
+            The last sequences of the random order are left out if they do not fill a batch.
 
         **Returns:** the next state, and the mean loss of its gradient steps, in nats.
         """
         key, order_key = jax.random.split(state.key)
         size = max(_FEWEST_SEQUENCES, self.batch_size // shown.action.shape[1])
         size = min(size, shown.num_sequences)
-        number = shown.num_sequences // size
-        order = jax.random.permutation(order_key, shown.num_sequences)[: number * size]
+        num_batches = shown.num_sequences // size
+        order = jax.random.permutation(order_key, shown.num_sequences)[: num_batches * size]
         arrays, rest = eqx.partition(state.network, eqx.is_inexact_array)
 
         def gradient_step(
@@ -193,7 +189,7 @@ class BehaviorCloning(eqx.Module):
             return (optax.apply_updates(arrays, updates), opt_state), loss
 
         (arrays, opt_state), losses = jax.lax.scan(
-            gradient_step, (arrays, state.opt_state), order.reshape(number, size)
+            gradient_step, (arrays, state.opt_state), order.reshape(num_batches, size)
         )
         return CloningState(eqx.combine(arrays, rest), opt_state, key), losses.mean()
 
@@ -204,13 +200,10 @@ class BehaviorCloning(eqx.Module):
 def logits(
     network: AbstractNetwork, shown: Demonstrations
 ) -> Float[Array, "sequences time actions"]:
-    """The outputs of a network in all steps of demonstrations, each from its own start."""
+    """The outputs of a network in all steps; each sequence begins with the initial carry."""
     start = jnp.arange(shown.action.shape[1]) == 0
-
-    def one(observation: PyTree) -> Float[Array, "time actions"]:
-        return unroll_network(network, observation, network.initial_carry(), start)
-
-    return jax.vmap(one)(shown.observation)
+    carry = network.initial_carry()
+    return jax.vmap(lambda x: unroll_network(network, x, carry, start))(shown.observation)
 
 
 def cross_entropy(network: AbstractNetwork, shown: Demonstrations) -> Float[Array, ""]:
@@ -220,7 +213,7 @@ def cross_entropy(network: AbstractNetwork, shown: Demonstrations) -> Float[Arra
 
 
 def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
-    """How well a network predicts the actions of demonstrations that it did not learn from.
+    """Measures how well a network predicts the actions of demonstrations.
 
     **Arguments:**
 
@@ -230,11 +223,14 @@ def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
     outputs = logits(network, shown)
     each = optax.softmax_cross_entropy_with_integer_labels(outputs, shown.action)
     predicted = outputs.argmax(axis=-1)
-    count = jnp.zeros((outputs.shape[-1],) * 2, jnp.int32)
-    confusion = count.at[shown.action, predicted].add(shown.recorded.astype(jnp.int32))
-    right = predicted == shown.action
-    known = shown.recorded
-    return CloningScore(each.mean(where=known), right.mean(where=known), confusion)
+    confusion = jnp.zeros((outputs.shape[-1],) * 2, jnp.int32)
+    confusion = confusion.at[shown.action, predicted].add(shown.recorded.astype(jnp.int32))
+    correct = predicted == shown.action
+    return CloningScore(
+        cross_entropy=each.mean(where=shown.recorded),
+        accuracy=correct.mean(where=shown.recorded),
+        confusion=confusion,
+    )
 
 
 @final
@@ -257,7 +253,7 @@ class Clones(NamedTuple):
 
     - `last`: after the last epoch.
     - `best`: after the epoch with the lowest cross-entropy on the held-out games.
-    - `best_epoch`: that epoch, counted from 1.
+    - `best_epoch`: the epoch of `best`, counted from 1.
     """
 
     last: AbstractNetwork
@@ -273,7 +269,7 @@ def clone(
     held_out: Demonstrations,
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> Clones:
-    """Trains networks to imitate demonstrations. All runs are one compiled program.
+    """Trains networks to imitate demonstrations, with all runs in one compiled program.
 
     **Arguments:**
 
@@ -281,7 +277,8 @@ def clone(
     - `networks`: the untrained networks, with a leading axis of the runs.
     - `keys`: a key for each run, for the order of the demonstrations.
     - `shown`: the demonstrations to learn from.
-    - `held_out`: demonstrations of other people, on which every epoch is scored.
+    - `held_out`: demonstrations of other people, with which the networks are scored after every
+        epoch.
     - `on_epoch`: called after each epoch.
 
     **Returns:** the networks after the last and after the best epoch.
@@ -291,12 +288,12 @@ def clone(
     lowest, best_epoch = np.full(runs, np.inf), np.zeros(runs, int)
     best = states.network
     for number in range(1, learner.num_epochs + 1):
-        states, loss, found = _epoch(learner, states, shown, held_out)
-        entropy = np.asarray(found.cross_entropy)
+        states, loss, scores = _epoch(learner, states, shown, held_out)
+        entropy = np.asarray(scores.cross_entropy)
         better = entropy < lowest
         lowest, best_epoch = np.minimum(lowest, entropy), np.where(better, number, best_epoch)
         best = _where(jnp.asarray(better), states.network, best)
-        on_epoch(Epoch(number, np.asarray(loss), found))
+        on_epoch(Epoch(number, np.asarray(loss), scores))
     return Clones(states.network, best, best_epoch)
 
 
@@ -315,7 +312,7 @@ def _epoch(
 def _where(
     better: Bool[Array, " runs"], network: AbstractNetwork, other: AbstractNetwork
 ) -> AbstractNetwork:
-    """`network` in the runs where it is better, and `other` elsewhere."""
+    """Takes the runs of `network` where it is better, and all other runs from `other`."""
     arrays, rest = eqx.partition(network, eqx.is_array)
     chosen = jax.tree.map(
         lambda x, y: jnp.where(better.reshape(-1, *[1] * (x.ndim - 1)), x, y),

@@ -1,8 +1,8 @@
 """Episodes of a policy: evaluation and recording."""
 
+from ..policies import Players as Players
 from ._evaluate import (
     Evaluation as Evaluation,
-    Players as Players,
     compile_evaluation as compile_evaluation,
     evaluate as evaluate,
     record_episodes as record_episodes,

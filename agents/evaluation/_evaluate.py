@@ -1,7 +1,7 @@
 """Complete episodes of a policy: their returns, or recordings of all their steps."""
 
 import functools
-from typing import Any, TypeAlias, cast, final
+from typing import Any, cast, final
 
 import equinox as eqx
 import jax
@@ -22,20 +22,17 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ..policies import AbstractActor, ActorCritic, PartnerTeam, TrainedPolicy, reset_carry
+from ..policies import ActorCritic, PartnerTeam, Players, TrainedPolicy, reset_carry
 from ..ppo import RunnerState, init_runner, step_runner
 from ..training import check_memory
-
-Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
-"""Whatever can act for all agents of an environment."""
-
 
 _MAX_STEPS = 100_000
 """The default limit of `evaluate`, which is static in the compiled program."""
 
 _STEPS_PER_CHECK = 10
-"""The number of steps after which an evaluation checks whether all episodes have ended. On a GPU,
-each check makes the host wait, and on a CPU, steps after the last end cost time.
+"""The number of steps after which an evaluation checks whether all episodes have ended. Fewer steps
+are slower on a GPU, where each check makes the host wait. More steps are slower on a CPU, since
+steps are made after the last episode has ended.
 """
 
 
@@ -45,8 +42,8 @@ class Evaluation(eqx.Module):
 
     **Arguments:**
 
-    - `episode_return`: the sum of each agent's raw rewards until its task was over, see `TimeStep`;
-        NaN where `finished` is false.
+    - `episode_return`: the sum of each agent's raw rewards until its task was over (see
+        `TimeStep`); NaN where `finished` is false.
     - `episode_length`: the number of steps; 0 where `finished` is false.
     - `totals`: the sums over the episode that `LogEpisodes(env, totals)` computes, by name, such as
         `"events"`; 0 where `finished` is false.
@@ -79,11 +76,11 @@ def evaluate(
 
     The first episode of each environment counts, however long it takes: counting the episodes that
     end first would favour short ones. The policy and the environments are inputs of one compiled
-    program, so parameters and frozen moments may differ between calls.
+    program, so new parameters and frozen moments do not recompile it.
 
-    It is a pure function: it may be called inside `eqx.filter_jit`, and mapped over keys, policies
-    or environments with `eqx.filter_vmap`. It cannot raise for unfinished episodes there, so check
-    `Evaluation.finished`.
+    `evaluate` is a pure function: it may be called inside `eqx.filter_jit`, and mapped over keys,
+    policies or environments with `eqx.filter_vmap`. There, it cannot raise for unfinished episodes,
+    so check `Evaluation.finished`.
 
     ```python
     import jax
@@ -104,8 +101,8 @@ def evaluate(
         their moments must be frozen (`NormalizeObservation.freeze`). `NormalizeReward` has no
         effect: returns are sums of raw rewards.
     - `key`: the source of randomness.
-    - `greedy`: take the most probable actions instead of sampling them. A `PartnerTeam` decides
-        this by itself.
+    - `greedy`: take the most probable actions instead of sampling them. It has no effect on a
+        `PartnerTeam`.
     - `max_steps`: the largest number of steps of an episode.
 
     **Returns:** the returns, the lengths and the totals of all episodes.
@@ -137,8 +134,10 @@ def compile_evaluation(policy: Players, env: AbstractVectorEnv) -> None:
 
 
 def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
-    """**Raises:** `ValueError` if observations are normalised with moments that are not frozen, or
-    if a trained policy or a team of partners cannot act in the environments.
+    """Checks that episodes can be played.
+
+    **Raises:** `ValueError` when observations are normalised with moments that are not frozen, or
+    when a trained policy or a team of partners cannot act in the environments.
     """
     if isinstance(policy, TrainedPolicy | PartnerTeam):
         policy.check(env)
@@ -153,18 +152,17 @@ def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
 
 @eqx.filter_jit
 def _play(
-    policy: Players,
-    env: AbstractVectorEnv,
-    key: PRNGKeyArray,
-    greedy: bool,
-    max_steps: int,
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
 ) -> _EvalState:
     key, init_key = jax.random.split(key)
     runner = init_runner(policy, env, init_key)
-    nothing = Evaluation(
+    core = unwrap(env)
+    wrappers = iter_wrappers(core.env) if isinstance(core, Vectorize) else ()
+    totals = next((x.empty_totals() for x in wrappers if isinstance(x, LogEpisodes)), {})
+    empty = Evaluation(
         episode_return=jnp.full((env.num_envs, env.num_agents), jnp.nan, dtype=float),
         episode_length=jnp.zeros(env.num_envs, dtype=int),
-        totals=_empty_totals(env),
+        totals=jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), totals),
         finished=jnp.zeros(env.num_envs, dtype=bool),
     )
 
@@ -175,20 +173,14 @@ def _play(
         return jax.lax.fori_loop(0, _STEPS_PER_CHECK, lambda _, x: step(x), state)
 
     step = functools.partial(_step, policy, env, greedy, max_steps)
-    start = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), nothing)
+    start = _EvalState(runner, key, jnp.zeros((), dtype=jnp.int32), empty)
     return jax.lax.while_loop(unfinished, some_steps, start)
-
-
-def _empty_totals(env: AbstractVectorEnv) -> dict[str, Shaped[Array, "episodes ..."]]:
-    core = unwrap(env)
-    logs = iter_wrappers(core.env) if isinstance(core, Vectorize) else ()
-    one = next((log.empty_totals() for log in logs if isinstance(log, LogEpisodes)), {})
-    return jax.tree.map(lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), one)
 
 
 def _step(
     policy: Players, env: AbstractVectorEnv, greedy: bool, max_steps: int, state: _EvalState
 ) -> _EvalState:
+    """Takes one step in all environments, and stores the results of the episodes that ended."""
     keys = jax.random.split(state.key, 3)
     _, timestep, runner = step_episodes(policy, env, state.runner, keys[1:], greedy)
     if "episode_return" not in timestep.info:
@@ -196,9 +188,21 @@ def _step(
             "evaluate needs the returns of episodes: put LogEpisodes around the environment, "
             "Vectorize(AutoReset(LogEpisodes(env)), num_episodes)."
         )
-    # Steps after the last one that counts change no result; see `_STEPS_PER_CHECK`.
-    counts = state.steps < max_steps
-    result = _with_ended(state.result, timestep, counts)
+    ended = Evaluation(
+        episode_return=timestep.info["episode_return"],
+        episode_length=timestep.info["episode_length"],
+        totals={name: timestep.info[f"episode_{name}"] for name in state.result.totals},
+        finished=timestep.done,
+    )
+    # Only the first episode of an environment counts. The limit is checked in every step, since the
+    # loop around `_STEPS_PER_CHECK` steps may exceed it.
+    counts = timestep.done & ~state.result.finished & (state.steps < max_steps)
+
+    def replace(old: Shaped[Array, "..."], new: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        # A loop must keep its initial dtypes, whatever those of the environment are.
+        return jax.vmap(jnp.where)(counts, new.astype(old.dtype), old)
+
+    result = jax.tree.map(replace, state.result, ended)
     return _EvalState(runner, keys[0], state.steps + 1, result)
 
 
@@ -220,7 +224,7 @@ def step_episodes(
     **Returns:** the actions, the time step of the environments, and the next state.
     """
     if isinstance(policy, ActorCritic):
-        # All random numbers at once, which is faster than a key for each environment.
+        # Sampling all random numbers at once is faster than using a key for each environment.
         noise = policy.head.noise(keys[0], env.action_space, (env.num_envs, env.num_agents))
         decision, timestep, runner = step_runner(policy, env, runner, noise, keys[1], greedy=greedy)
         return decision.action, timestep, runner
@@ -235,23 +239,6 @@ def step_episodes(
     timestep, env_state = env.step(keys[1], runner.env_state, action)
     runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
     return action, timestep, runner
-
-
-def _with_ended(result: Evaluation, timestep: TimeStep, counts: Bool[Array, ""]) -> Evaluation:
-    """Adds the results of the first episodes that ended in this step, if the step counts."""
-    first = timestep.done & ~result.finished & counts
-    ended = Evaluation(
-        episode_return=timestep.info["episode_return"],
-        episode_length=timestep.info["episode_length"],
-        totals={name: timestep.info[f"episode_{name}"] for name in result.totals},
-        finished=timestep.done,
-    )
-
-    def replace(old: Shaped[Array, "..."], new: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-        # A loop must keep its initial dtypes, whatever those of the environment are.
-        return jax.vmap(jnp.where)(first, new.astype(old.dtype), old)
-
-    return jax.tree.map(replace, result, ended)
 
 
 def record_episodes(
@@ -269,31 +256,27 @@ def record_episodes(
     **Arguments:**
 
     - `policy`, `env`, `key`, `greedy`: as in `evaluate`; `env` needs no `LogEpisodes`.
-    - `max_steps`: the largest number of steps of an episode. There must be memory for this many
-        steps of every environment.
+    - `max_steps`: the largest number of steps of an episode. This many steps of every environment
+        must fit into memory.
 
     **Returns:** the episodes, in the order of the environments.
 
     **Raises:** `ValueError` as `evaluate`, and `OutOfMemory`, before anything is played, when the
     steps do not fit into memory.
     """
-    check_playable(policy, env)
-    key, init_key = jax.random.split(key)
-    inputs = (policy, env, init_key, _keys_of_steps(key, max_steps), greedy)
-    program = cast(Any, record_steps).lower(*inputs).compile()
-    check_memory(program)
-    rows, done, final = program(*inputs)
-    return Trajectories.from_steps(rows, done, final)
-
-
-def _keys_of_steps(key: PRNGKeyArray, max_steps: int) -> Shaped[PRNGKeyArray, "steps 2"]:
-    """The keys that `evaluate` uses in every step."""
 
     def split(key: PRNGKeyArray, _: None) -> tuple[PRNGKeyArray, Shaped[PRNGKeyArray, " 2"]]:
         keys = jax.random.split(key, 3)
         return keys[0], keys[1:]
 
-    return jax.lax.scan(split, key, length=max_steps)[1]
+    check_playable(policy, env)
+    key, init_key = jax.random.split(key)
+    _, keys = jax.lax.scan(split, key, length=max_steps)  # the keys of the steps of `evaluate`
+    inputs = (policy, env, init_key, keys, greedy)
+    program = cast(Any, record_steps).lower(*inputs).compile()
+    check_memory(program)
+    rows, done, final = program(*inputs)
+    return Trajectories.from_steps(rows, done, final)
 
 
 @eqx.filter_jit

@@ -1,4 +1,4 @@
-"""Checkpoints of runs: one safetensors file each, with a checksum of its content."""
+"""Checkpoints of runs: safetensors files with a description and a checksum of their content."""
 
 import contextlib
 import functools
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import msgspec
@@ -24,16 +25,11 @@ from ._files import write_whole
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
 
-
 NEWER = "was written by a newer version of eqgrid: install that version, or a later one"
-"""What is said of a file whose format is newer."""
+"""The predicate of error messages about files with a newer format."""
 
 
-class _NewerFormat(ValueError):
-    """A checkpoint of a newer format."""
-
-
-class _About(TypedDict):
+class _Description(TypedDict):
     """The description of a checkpoint in its header.
 
     - `metadata`: the metadata that was passed to `save`.
@@ -55,8 +51,8 @@ class CheckpointError(Exception):
 def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = None) -> None:
     """Writes a checkpoint: every array of `state`, typed random keys included.
 
-    The content is written to a temporary file, read back and compared, and only then replaces the
-    file at `path`. A crash, a full disk or a Ctrl-C leaves that file unchanged.
+    The content is written to a temporary file, read back and compared. Only then, the temporary
+    file is renamed to `path`: a crash, a full disk or a Ctrl-C leaves an older file unchanged.
 
     ```python
     import jax.numpy as jnp
@@ -69,7 +65,8 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
 
     **Arguments:**
 
-    - `path`: the file of the checkpoint, such as `last.safetensors`; its folder is made if needed.
+    - `path`: the file of the checkpoint, such as `last.safetensors`; its folder is created if
+        needed.
     - `state`: any PyTree, such as a `TrainState`. Leaves that are not arrays are not written.
     - `metadata`: further entries for the file, with values that JSON can represent.
 
@@ -83,8 +80,9 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
     except (OSError, ValueError, TypeError, SafetensorError) as error:
-        why = getattr(error, "strerror", None) or str(error).partition("\n")[0][:100]
-        raise CheckpointError(f"The checkpoint {str(path)!r} cannot be written: {why}.") from error
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0][:100]
+        message = f"The checkpoint {str(path)!r} cannot be written: {reason}."
+        raise CheckpointError(message) from error
 
 
 def restore(path: str | Path, like: _T) -> _T:
@@ -94,7 +92,7 @@ def restore(path: str | Path, like: _T) -> _T:
 
     - `path`: the file of the checkpoint.
     - `like`: a state of the same structure, with arrays, or with their shapes as
-        `eqx.filter_eval_shape` returns them. Leaves that are not arrays are taken from it.
+        `eqx.filter_eval_shape` returns them. It provides the leaves that are not arrays.
 
     **Returns:** `like` with the arrays of the checkpoint.
 
@@ -106,7 +104,7 @@ def restore(path: str | Path, like: _T) -> _T:
     except ValueError as error:
         raise CheckpointError(
             f"The checkpoint {str(path)!r} is of another kind of run: {error}. Use the settings "
-            f"that it was saved with."
+            f"with which it was saved."
         ) from error
     try:
         return _fill(about, data, like)
@@ -131,7 +129,7 @@ def read_metadata(path: str | Path) -> dict[str, Any]:
 def checksum(path: str | Path) -> str:
     """The checksum (SHA-256) of the content of a checkpoint: its metadata and arrays, sorted by
     name. It identifies a policy in journals, studies and held-out sets, and does not depend on the
-    order in which a program writes the entries.
+    order of the entries in the file.
 
     **Arguments:**
 
@@ -165,16 +163,16 @@ def check_schema(value: Any, kind: Any) -> Any:
 
 
 def is_newer(found: object, known: str) -> bool:
-    """Whether a file has a newer version of a format, as written in its description.
+    """Whether the format of a file is a newer version of a format.
 
     **Arguments:**
 
-    - `found`: the format of the file.
+    - `found`: the format in the description of the file.
     - `known`: the format of this version of eqgrid, such as `"eqgrid policy 2"`.
     """
     name, _, number = known.rpartition(" ")
-    theirs = re.fullmatch(rf"{re.escape(name)} (\d{{1,9}})", str(found), re.ASCII)
-    return theirs is not None and int(theirs[1]) > int(number)
+    found_number = re.fullmatch(rf"{re.escape(name)} (\d{{1,9}})", str(found), re.ASCII)
+    return found_number is not None and int(found_number[1]) > int(number)
 
 
 def pack(state: PyTree) -> bytes:
@@ -183,17 +181,52 @@ def pack(state: PyTree) -> bytes:
 
 
 def unpack(content: bytes, like: _T) -> _T:
-    """Reads what `pack` returned: `like` with the arrays of the packed state."""
+    """Reads the result of `pack`: returns `like` with the arrays of the packed state."""
     return _fill(*_parse(content), like)
 
 
-def _fill(about: _About, data: dict[str, np.ndarray], like: _T) -> _T:
+def _fill(about: _Description, data: dict[str, np.ndarray], like: _T) -> _T:
+    """Returns `like` with the arrays of a file."""
     return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)
+
+
+def fill_part(
+    about: _Description, data: dict[str, np.ndarray], prefix: str, like: _T, convert: bool
+) -> _T:
+    """Returns `like` with the arrays of a file whose names begin with `prefix`. With `convert`,
+    they are converted to the number of bits of `like`.
+
+    **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
+    that are not finite.
+    """
+    arrays, descriptions = _below(prefix, data), _below(prefix, about["leaves"])
+    expected = describe_leaves(like)
+    for name, needed in expected.items() if convert else ():
+        if differ_in_bits(descriptions.get(name, ""), needed):
+            arrays[name] = arrays[name].astype(needed.partition("[")[0])
+            descriptions[name] = needed
+    check_fit(descriptions, expected, prefix)
+    pick_leaf = functools.partial(pick, _below(prefix, about["keys"]), arrays)
+    filled = jax.tree_util.tree_map_with_path(pick_leaf, like)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(filled):
+        if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():
+            name = jax.tree_util.keystr(path)
+            raise ValueError(f"at {prefix}{name} it holds numbers that are not finite")
+    return filled
+
+
+def _below(prefix: str, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries whose names are attributes or items of `prefix`, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): x
+        for name, x in entries.items()
+        if name.startswith(prefix) and name[len(prefix) :].startswith((".", "["))
+    }
 
 
 def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     leaves = named_leaves(state)
-    about: _About = {
+    about: _Description = {
         "format": _FORMAT,
         "metadata": metadata,
         "leaves": describe_leaves(state),
@@ -202,15 +235,16 @@ def _serialize(state: PyTree, metadata: dict[str, Any]) -> bytes:
     text = json.dumps(about, sort_keys=True)
     data = {name: to_numpy(leaf) for name, leaf in leaves.items()}
     content = serialize(data, {"about": text, "sha256": _digest(text, data)})
-    # safetensors writes the entries of its metadata in an order that differs from call to call.
+    # safetensors writes its metadata in a random order. Sorted metadata make equal states equal
+    # files.
     header, arrays = _split(content)
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    begin = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    begin += b" " * (-len(begin) % 8)  # the arrays must begin at a multiple of 8 bytes
-    return b"".join([len(begin).to_bytes(8, "little"), begin, arrays])
+    encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    encoded += b" " * (-len(encoded) % 8)  # the arrays must begin at a multiple of 8 bytes
+    return b"".join([len(encoded).to_bytes(8, "little"), encoded, arrays])
 
 
-def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
+def read(path: Path) -> tuple[_Description, dict[str, np.ndarray]]:
     """Reads the description and the arrays of a checkpoint, as they were written.
 
     **Raises:** `CheckpointError` when the checkpoint is missing or damaged.
@@ -225,37 +259,35 @@ def read(path: Path) -> tuple[_About, dict[str, np.ndarray]]:
         ) from error
     try:
         about, data = _parse(content)
-    except _NewerFormat as error:
-        raise CheckpointError(f"The checkpoint {str(path)!r} {error}.") from error
+        if is_newer(about["format"], _FORMAT):
+            raise CheckpointError(f"The checkpoint {str(path)!r} {NEWER}.")
+        if about["format"] != _FORMAT:
+            raise ValueError("another format")
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            f"The checkpoint {str(path)!r} is damaged, or no checkpoint of this version: its "
-            f"checksum is not that of its content.{_others(path)}"
+            f"The checkpoint {str(path)!r} is damaged, or not a checkpoint of this version: its "
+            f"checksum does not match its content.{_others(path)}"
         ) from error
     try:
-        check_schema(about, _About)
+        check_schema(about, _Description)
         if about["leaves"].keys() != data.keys() or not about["keys"].keys() <= data.keys():
-            raise ValueError("its metadata name other arrays than it has")
+            raise ValueError("its description does not match its arrays")
     except ValueError as error:
         raise CheckpointError(f"The checkpoint {str(path)!r} cannot be used: {error}.") from error
     return about, data
 
 
-def _parse(content: bytes) -> tuple[_About, dict[str, np.ndarray]]:
-    header = _split(content)[0]["__metadata__"]
-    about, data = json.loads(header["about"]), load(content)
-    if _digest(header["about"], data) != header["sha256"]:
+def _parse(content: bytes) -> tuple[_Description, dict[str, np.ndarray]]:
+    metadata = _split(content)[0]["__metadata__"]
+    about, data = json.loads(metadata["about"]), load(content)
+    if _digest(metadata["about"], data) != metadata["sha256"]:
         raise ValueError("another checksum")
-    if is_newer(about["format"], _FORMAT):
-        raise _NewerFormat(NEWER)
-    if about["format"] != _FORMAT:
-        raise ValueError("another format")
     return about, data
 
 
 def _split(content: bytes) -> tuple[dict[str, Any], memoryview]:
-    """The header and the arrays of a safetensors file, which begins with the length of its header,
-    in 8 bytes; the header is JSON.
+    """Splits a safetensors file into its header and its arrays. The file begins with the length of
+    the header, in 8 bytes; the header is JSON.
     """
     end = 8 + int.from_bytes(content[:8], "little")
     return json.loads(content[8:end]), memoryview(content)[end:]
@@ -267,7 +299,7 @@ def _others(path: Path) -> str:
     with contextlib.suppress(OSError):
         names = sorted(x.name for x in path.parent.iterdir() if x.suffix == ".safetensors")
     names = [name for name in names if name != path.name]
-    return f" Beside it there is {' and '.join(names)}." if names else ""
+    return f" The same folder contains {' and '.join(names)}." if names else ""
 
 
 def _digest(about: str, data: dict[str, np.ndarray]) -> str:
@@ -289,27 +321,29 @@ def check_fit(found: dict[str, str], expected: dict[str, str], prefix: str = "")
     **Raises:** `ValueError` with a clause that names the first array that differs.
     """
     for name in [*expected, *found]:
-        there, here = found.get(name, "nothing"), expected.get(name, "nothing")
-        if there != here:
+        stored, needed = found.get(name, "nothing"), expected.get(name, "nothing")
+        if stored != needed:
             which = "in" if jax.config.read("jax_enable_x64") else "without"
             mode = f" {which} JAX's 64-bit mode (jax_enable_x64)"
             raise ValueError(
-                f"at {prefix}{name} it holds {there}, but {here} is needed"
-                f"{mode if differ_in_bits(there, here) else ''}"
+                f"at {prefix}{name} it holds {stored}, but {needed} is needed"
+                f"{mode if differ_in_bits(stored, needed) else ''}"
             )
 
 
-def differ_in_bits(there: str, here: str) -> bool:
-    """Whether two descriptions of arrays differ in that one has 32 bits and the other has 64."""
+def differ_in_bits(first: str, second: str) -> bool:
+    """Whether two descriptions of arrays differ only in that numbers have 32 bits in one of them
+    and 64 bits in the other one.
+    """
     bits = re.compile(r"^(int|uint|float)(32|64)\[")
-    return there != here and bits.sub(r"\1[", there) == bits.sub(r"\1[", here)
+    return first != second and bits.sub(r"\1[", first) == bits.sub(r"\1[", second)
 
 
 def named_leaves(tree: PyTree) -> dict[str, Any]:
-    """The arrays of a tree by their names in a file."""
+    """The arrays of a tree by their names in a file, which are their paths in the tree."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     arrays = (jax.Array, jax.ShapeDtypeStruct, np.ndarray, np.generic)
-    return {jax.tree_util.keystr(where): leaf for where, leaf in leaves if isinstance(leaf, arrays)}
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, arrays)}
 
 
 def describe_leaves(tree: PyTree) -> dict[str, str]:
@@ -327,8 +361,8 @@ def is_key(leaf: Any) -> bool:
 
 
 def to_numpy(leaf: Any) -> np.ndarray:
-    """A leaf as a NumPy array. Random keys become their data, and dtypes that NumPy lacks, such as
-    bfloat16, become unsigned integers with the same bits.
+    """Converts a leaf to a NumPy array. Random keys become their key data. Numbers of a dtype that
+    NumPy lacks, such as bfloat16, become unsigned integers with the same bits.
     """
     numbers = np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
     if numbers.dtype.isbuiltin != 1:
@@ -336,20 +370,20 @@ def to_numpy(leaf: Any) -> np.ndarray:
     return np.ascontiguousarray(numbers).reshape(numbers.shape)
 
 
-def pick(keys: dict[str, str], data: dict[str, np.ndarray], where: Any, leaf: Any) -> Any:
-    """The array of a file for one leaf of a tree.
+def pick(keys: dict[str, str], data: dict[str, np.ndarray], path: Any, leaf: Any) -> Any:
+    """Picks the array of a file for one leaf of a tree.
 
     **Arguments:**
 
     - `keys`, `data`: the implementations of random keys, and the arrays, by name.
-    - `where`: the path of the leaf in the tree.
+    - `path`: the path of the leaf in the tree.
     - `leaf`: the leaf, or its shape and dtype.
 
-    **Returns:** the array at `where`, or `leaf` itself if the file has no such array.
+    **Returns:** the array at `path`, or `leaf` itself if the file has no such array.
 
     **Raises:** `ValueError` with a clause when the dtypes or the shapes differ.
     """
-    name = jax.tree_util.keystr(where)
+    name = jax.tree_util.keystr(path)
     if name not in data:
         return leaf
     if name in keys:

@@ -1,8 +1,8 @@
 """The description of a policy in its file: classes, and the arguments of their constructors.
 
-In JSON, a Module is an object with one entry, the name of its class with the arguments by name:
-`{"agents.MLP": {"width": 64, "depth": 2}}`. Names of eqgrid's classes begin with their package. The
-names of other classes are bare, so that a user's `MLP` is never taken for eqgrid's.
+In JSON, a Module is an object with one entry: the name of its class, and the arguments by name, as
+in `{"agents.MLP": {"width": 64, "depth": 2}}`. The names of eqgrid's classes begin with their
+package, and those of other classes do not, so that a user's `MLP` is never taken for eqgrid's.
 """
 
 import dataclasses
@@ -40,8 +40,10 @@ class NormalizationTable(Struct, forbid_unknown_fields=True):
 
 
 class PolicyTable(Struct, forbid_unknown_fields=True):
-    """The whole description, with the observation of one agent. `parameters` and `moments` are the
-    prefixes of the names of the arrays of both.
+    """The whole description of a policy.
+
+    - `observation`: the observation of one agent.
+    - `parameters`, `moments`: the prefixes of the names of their arrays in the file.
     """
 
     format: Literal["eqgrid policy 2"]
@@ -69,7 +71,7 @@ class ArrayTable(Struct, forbid_unknown_fields=True):
 
 
 class OwnArguments(TypedDict, total=False):
-    """The bounds of the arguments of eqgrid's own classes."""
+    """The types and bounds of arguments of eqgrid's own classes."""
 
     width: _Size
     depth: Annotated[int, Meta(ge=0, le=100)]
@@ -80,8 +82,9 @@ class OwnArguments(TypedDict, total=False):
     ns: Annotated[list[_Size], Meta(min_length=1, max_length=1000)]
 
 
-def _named(*kinds: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    return {f"{kind.__module__.partition('.')[0]}.{kind.__name__}": kind for kind in kinds}
+def _named(*classes: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Classes by their names in files, such as `agents.MLP`."""
+    return {f"{x.__module__.partition('.')[0]}.{x.__name__}": x for x in classes}
 
 
 _SPACES = _named(eqgrid.Discrete, eqgrid.MultiDiscrete, eqgrid.Box)
@@ -93,13 +96,13 @@ _HEADS = _named(policies.CategoricalHead, policies.MultiCategoricalHead, policie
 CLASSES = _SPACES | _OBSERVATIONS | _NETWORKS | _TEAMS | _CRITIC_INPUTS | _HEADS
 """eqgrid's own classes, by their names in files."""
 
-_NOT_STORED: dict[str, Any] = {"not stored": {}}
-"""Stands for an argument that a file cannot hold, like a function, or that is not an attribute."""
-_MISSING = object()
+NOT_STORED: dict[str, Any] = {"not stored": {}}
+"""The description of an argument that a file cannot hold, such as a function."""
+_MISSING = object()  # the value of an argument that is not an attribute; it is not stored either
 
 
 def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
-    """The description of a policy for its file.
+    """Describes a policy for its file.
 
     **Arguments:**
 
@@ -147,12 +150,14 @@ def _to_json(x: Any) -> Any:
     if isinstance(x, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
         return {"array": {"shape": list(x.shape), "dtype": str(x.dtype)}}
     if not isinstance(x, eqx.Module):
-        return _NOT_STORED
-    name = next((name for name, kind in CLASSES.items() if kind is type(x)), type(x).__name__)
+        return NOT_STORED
+    name = next((name for name, known in CLASSES.items() if known is type(x)), type(x).__name__)
+    # A Module is described by the arguments of its constructor, which are also attributes. The
+    # arguments that its caller computes are left out.
     parameters = list(inspect.signature(type(x)).parameters.values())
     if isinstance(x, policies.AbstractNetwork):
-        if not any(x.name == "key" or x.kind is x.VAR_KEYWORD for x in parameters):
-            return {name: {}}  # a function of the user calls this constructor, with what it likes
+        if not any(p.name == "key" or p.kind is p.VAR_KEYWORD for p in parameters):
+            return {name: {}}  # a function of the user calls the constructor, with other arguments
         parameters = parameters[2:]  # the shape of the input and the length of the output
     elif isinstance(x, policies.AbstractActionHead):
         parameters = parameters[1:]  # the action space
@@ -160,15 +165,16 @@ def _to_json(x: Any) -> Any:
     for parameter in parameters:
         key, kind = parameter.name, parameter.kind
         if key in ("final_scale", "key") or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
-            continue  # they change only initial values
+            continue  # the first two change only initial values
         value = getattr(x, key, _MISSING)
         described = _to_json(value)
-        if described == _NOT_STORED and name in CLASSES:
+        if described == NOT_STORED and name in CLASSES:
             raise ValueError(
                 f"A file stores numbers, texts and tuples, but the {key} of {name} is "
                 f"{value!r:.60}: use one that has a name, or a class of your own."
             )
-        if described != _NOT_STORED or value != parameter.default:
+        # An argument that cannot be stored may be left out if it has its default.
+        if described != NOT_STORED or value != parameter.default:
             arguments[key] = described
     return {name: _checked(name, arguments)}
 
@@ -176,7 +182,7 @@ def _to_json(x: Any) -> Any:
 def _space_to_json(space: eqgrid.AbstractSpace) -> dict[str, Any]:
     if not isinstance(space, eqgrid.Box):
         return _to_json(space)
-    # With its numbers, since a run's checkpoint does not have its arrays.
+    # The bounds are stored as numbers, since the checkpoint of a run does not contain their arrays.
     bounds = {name: np.asarray(x).tolist() for name, x in vars(space).items()}
     return {"eqgrid.Box": {**bounds, "shape": list(space.shape)}}
 
@@ -213,10 +219,7 @@ def build_like(
     critic_inputs: Mapping[str, Callable[..., Any]],
     like: policies.ActorCritic | None = None,
 ) -> tuple[
-    policies.ActorCritic,
-    eqgrid.AbstractSpace,
-    policies.Shapes,
-    PyTree[eqgrid.RunningMoments],
+    policies.ActorCritic, eqgrid.AbstractSpace, policies.Shapes, PyTree[eqgrid.RunningMoments]
 ]:
     """Builds the policy that a file describes, with shapes in place of arrays.
 
@@ -229,19 +232,20 @@ def build_like(
     **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
     and the moments of such observations.
 
-    **Raises:** `ValueError` with a clause when the parts do not fit together, or one is unknown.
+    **Raises:** `ValueError` with a clause when the parts do not fit together, or a part is unknown.
     """
-    space = _space(table.action_space)
-    batch = (table.num_agents,)
+    space = _build_space(table.action_space)
 
+    # Only traced by `eqx.filter_eval_shape`, for the shapes of its results.
     def build() -> tuple[policies.ActorCritic | None, PyTree, PyTree]:
-        observation = _Builder(_OBSERVATIONS, batch=batch).value(table.observation)
+        builder = _Builder(_OBSERVATIONS, batch=(table.num_agents,))
+        observation = builder.value(table.observation)
         leaves = jax.tree.leaves(observation, is_leaf=lambda x: x is None)
         if not leaves or not all(isinstance(x, jax.Array) for x in leaves):
-            raise ValueError("its observation has a part that is no array")
+            raise ValueError("its observation has a part that is not an array")
         policies.check_mask(space, observation)
-        seen, _ = eqgrid.split_mask(observation)
-        moments = jax.tree.map(lambda x: eqgrid.RunningMoments.empty(x.shape[1:]), seen)
+        unmasked, _ = eqgrid.split_mask(observation)
+        moments = jax.tree.map(lambda x: eqgrid.RunningMoments.empty(x.shape[1:]), unmasked)
         if like is not None:
             return None, observation, moments
         (name,) = table.head
@@ -252,16 +256,16 @@ def build_like(
         inputs = _Builder({**critic_inputs, **_CRITIC_INPUTS}, "critic_inputs")
         critic_input = inputs.constructor(table.critic_input)()
         builder = _Builder({**networks, **_NETWORKS}, "networks")
-        team = functools.partial(_team, builder, table.num_agents)
-        actor = team(table.actor, critic_input.local(seen), head.out_size(space))
-        critic = team(table.critic, critic_input(seen), 1)
+        build_team = functools.partial(_build_team, builder, table.num_agents)
+        actor = build_team(table.actor, critic_input.local(unmasked), head.out_size(space))
+        critic = build_team(table.critic, critic_input(unmasked), 1)
         return policies.ActorCritic(actor, critic, critic_input, head), observation, moments
 
     built, observation, moments = eqx.filter_eval_shape(build)
     return built if like is None else like, space, observation, moments
 
 
-def _space(module: dict[str, Any]) -> eqgrid.AbstractSpace:
+def _build_space(module: dict[str, Any]) -> eqgrid.AbstractSpace:
     if "eqgrid.Box" not in module:
         return eqx.filter_eval_shape(lambda: _Builder(_SPACES).constructor(module)())
     box = module["eqgrid.Box"]
@@ -271,9 +275,10 @@ def _space(module: dict[str, Any]) -> eqgrid.AbstractSpace:
     return eqgrid.Box(jnp.asarray(low, float), jnp.asarray(high, float), low.shape)
 
 
-def _team(
+def _build_team(
     builder: "_Builder", num_agents: int, module: dict[str, Any], x: PyTree, out_size: int
 ) -> policies.AbstractMultiAgentNetwork:
+    """Builds the actor or the critic of all agents, for inputs with the shapes of `x`."""
     ((name, arguments),) = module.items()
     if name not in _TEAMS or arguments.keys() != {"network"}:
         raise ValueError(
@@ -290,11 +295,11 @@ def _team(
 
 @dataclasses.dataclass(frozen=True)
 class _Builder:
-    """Builds Modules of known classes, with zeros in place of arrays.
+    """Builds Modules of known classes from their descriptions, with zeros in place of arrays.
 
     **Arguments:**
 
-    - `classes`: the classes by their names in files, or functions that call them.
+    - `classes`: the classes, or functions that call them, by the names of the classes in files.
     - `keyword`: the argument of `load_policy` for further classes; empty if there is none.
     - `batch`: the leading axes of all arrays.
     """
@@ -304,7 +309,7 @@ class _Builder:
     batch: tuple[int, ...] = ()
 
     def constructor(self, module: Any) -> Callable[..., Any]:
-        """The constructor of a Module, with the arguments in the file.
+        """The constructor of the Module that `module` describes, with the arguments in the file.
 
         **Raises:** `ValueError` with a clause when its class is unknown, or an argument is missing.
         """
@@ -315,7 +320,7 @@ class _Builder:
                 f"it has a {name!r:.60}, which eqgrid does not know{hint if self.keyword else ''}"
             )
         make, pairs = self.classes[name], _checked(name, arguments).items()
-        missing = [key for key, value in pairs if value == _NOT_STORED]
+        missing = [key for key, value in pairs if value == NOT_STORED]
         if missing and isinstance(make, type):
             keywords = ", ".join(f"{key:.60}=..." for key in missing[:5])
             raise ValueError(
@@ -324,11 +329,14 @@ class _Builder:
                 f"load_policy"
             )
         stored = {key: self.value(value) for key, value in pairs if key not in missing}
-        # A GRU calls its encoder with its own width, but the encoder may have had another one.
+        # Stored arguments replace given ones: a GRU passes its own width to its encoder, but the
+        # stored encoder may have another width.
         return lambda *args, **given: make(*args, **{**given, **stored})
 
     def value(self, x: Any) -> Any:
-        """The value of an argument. A network stays a constructor, for the network around it."""
+        """Builds the value of an argument. A network stays a constructor, which the network that
+        contains it calls.
+        """
         if (isinstance(x, str) and len(x) > 200) or (isinstance(x, list) and len(x) > 1000):
             raise ValueError("it has a text or a list that is too long")
         if isinstance(x, list):
@@ -341,13 +349,13 @@ class _Builder:
         if name == "array":
             array = check_schema(arguments, ArrayTable)
             return jnp.zeros((*self.batch, *array.shape), array.dtype)
-        make, kind = self.constructor(x), self.classes[name]
+        constructor, kind = self.constructor(x), self.classes[name]
         is_network = not isinstance(kind, type) or issubclass(kind, policies.AbstractNetwork)
-        return make if is_network else make()
+        return constructor if is_network else constructor()
 
 
 def _checked(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a class, which are within bounds if it is one of eqgrid's."""
+    """Returns the arguments, and checks their bounds if the class is one of eqgrid's."""
     if name in CLASSES:
         check_schema(arguments, OwnArguments)
     return arguments

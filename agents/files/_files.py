@@ -1,4 +1,4 @@
-"""Home folders in paths, and atomic writing: a file is complete or missing after a kill."""
+"""Home folders in paths, and atomic writing: a killed program leaves no incomplete file."""
 
 import contextlib
 import errno
@@ -8,19 +8,20 @@ from pathlib import Path
 
 
 def expand_home(text: str) -> str:
-    """Replaces `~` by the home folder where a path, or one of several with commas, begins with it.
+    """Replaces `~` by the home folder at the beginning of a path, or of each of several paths with
+    commas between them.
 
-    Without a home folder, and with several lines, the text is unchanged.
+    If there is no home folder, or the text has several lines, it is unchanged.
 
     **Arguments:**
 
     - `text`: the text of a setting.
     """
     home = os.path.expanduser("~")
-    return text if "\n" in text else _HOME.sub(lambda found: found[1] + home, text)
+    return text if "\n" in text else _TILDE.sub(lambda found: found[1] + home, text)
 
 
-_HOME = re.compile(r"(^|,\s*)~(?=[/\\,]|$)")
+_TILDE = re.compile(r"(^|,\s*)~(?=[/\\,]|$)")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -38,7 +39,7 @@ def write_whole(path: Path, content: bytes) -> None:
     try:
         _write(partial, content)
         if partial.read_bytes() != content:
-            raise OSError(errno.EIO, "what is read back is not what was written")
+            raise OSError(errno.EIO, "the file has other content than was written")
         os.replace(partial, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -46,7 +47,13 @@ def write_whole(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             error.filename = str(path)  # the error of a full disk has no file name
         raise
-    _flush_folder(path.parent)
+    # The renamed file survives a power failure once its folder is flushed, if the system can do so.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -54,13 +61,3 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flushes a folder, so that a renamed file survives a power failure, if the system can."""
-    with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)

@@ -2,27 +2,26 @@
 
 from typing import Any
 
-from ._description import CLASSES, FORMAT
+from ._description import CLASSES, FORMAT, NOT_STORED
 
 FORMAT_1 = "eqgrid policy 1"
 
 
 def upgrade(old: dict[str, Any]) -> dict[str, Any]:
-    """Rewrites a description of format 1, which may be damaged, in format 2.
+    """Rewrites a description of format 1 in format 2. The description may be damaged.
 
     **Raises:** `ValueError` with a clause when it has another structure.
     """
     try:
+        space = old["action_space"]
         normalization = dict(old["normalization"] or {"moments": ""})
         return {
             **{name: old[name] for name in ("num_agents", "parameters", "versions")},
             "format": FORMAT,
             "observation": _observation(old["observation"]),
-            "action_space": {
-                _SPACES[old["action_space"]["kind"]]: _without(old["action_space"], "kind", "dtype")
-            },
+            "action_space": {_SPACES[space["kind"]]: _without(space, "kind", "dtype")},
             **{name: _team(old[name]) for name in ("actor", "critic")},
-            **{name: _part(old[name], own=True) for name in ("critic_input", "head")},
+            **{name: _part(old[name], may_be_own=True) for name in ("critic_input", "head")},
             "moments": normalization.pop("moments"),
             "normalization": normalization or None,
         }
@@ -30,8 +29,11 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
         raise ValueError("its description in format 1 is damaged") from error
 
 
-_SPACES = {"multi_discrete": "eqgrid.MultiDiscrete", "box": "eqgrid.Box"}
-_SPACES["discrete"] = "eqgrid.Discrete"
+_SPACES = {
+    "discrete": "eqgrid.Discrete",
+    "multi_discrete": "eqgrid.MultiDiscrete",
+    "box": "eqgrid.Box",
+}
 _CONTAINERS = {"masked": "eqgrid.Masked", "local_and_state": "eqgrid.ObservationAndState"}
 
 
@@ -54,14 +56,16 @@ def _team(table: dict[str, Any]) -> dict[str, Any]:
 
 def _network(table: dict[str, Any]) -> dict[str, Any]:
     if table["network"] == "custom":
-        return _part(table, own=False)
+        return _part(table, may_be_own=False)
     encoder = {"encoder": _network(table["encoder"])} if "encoder" in table else {}
     return {f"agents.{table['network']}": {**_without(table, "network"), **encoder}}
 
 
-def _part(table: dict[str, Any], own: bool) -> dict[str, Any]:
-    """A critic input, a head or a network; with `own`, its name may be that of eqgrid's class."""
+def _part(table: dict[str, Any], *, may_be_own: bool) -> dict[str, Any]:
+    """Rewrites a critic input, a head or a custom network. With `may_be_own`, it is eqgrid's class
+    if eqgrid has a class with its name.
+    """
     name = f"agents.{table['name']}"
-    missing = {key: {"not stored": {}} for key in table.get("not_stored", ())}
+    missing = dict.fromkeys(table.get("not_stored", ()), NOT_STORED)
     arguments = {**table.get("arguments", {}), **missing}
-    return {name if own and name in CLASSES else table["name"]: arguments}
+    return {name if may_be_own and name in CLASSES else table["name"]: arguments}

@@ -1,13 +1,11 @@
-"""Policy files: a safetensors file with a description of the policy. Loading runs no code of it."""
+"""Policy files: safetensors files with a description of the policy. Loading runs no code of it."""
 
 import difflib
-import functools
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
@@ -17,7 +15,6 @@ from eqgrid import (
     NormalizeObservationState,
     RunningMoments,
 )
-from eqgrid.typing import PyTree
 
 from ..policies import (
     AbstractActionHead,
@@ -29,18 +26,7 @@ from ..policies import (
     assemble,
 )
 from ..ppo import AbstractTrainState
-from ._checkpoint import (
-    NEWER,
-    CheckpointError,
-    check_fit,
-    check_schema,
-    describe_leaves,
-    differ_in_bits,
-    is_newer,
-    pick,
-    read,
-    save,
-)
+from ._checkpoint import NEWER, CheckpointError, check_schema, fill_part, is_newer, read, save
 from ._description import FORMAT, PolicyTable, build_like, describe
 from ._files import expand_home
 from ._format_1 import FORMAT_1, upgrade
@@ -49,16 +35,16 @@ POLICY_FILE = "policy.safetensors"
 """The name of the policy file in the folder of a run."""
 
 BUNDLED = "shipped:"
-"""The beginning of the name of a bundled policy, such as `shipped:cramped`."""
+"""The prefix of the names of bundled policies, such as `shipped:cramped`."""
 
 _INSTALLED = Path(__file__).parents[1] / "shipped"
 _CHECKED_OUT = Path(__file__).parents[2] / "experiments"
 
-_DO_NOT_FIT = (
+_LOAD_ERRORS = (
     *(ValueError, TypeError, ArithmeticError, AttributeError, RecursionError),
     *(LookupError, AssertionError),
 )
-"""Exceptions that eqgrid's classes raise for entries that are valid alone, but not together."""
+"""Exceptions that classes raise for arguments that are valid alone, but not together."""
 
 
 def save_policy(
@@ -79,7 +65,7 @@ def save_policy(
 
     **Arguments:**
 
-    - `path`: the file, such as `policy.safetensors`; its folder is made if needed.
+    - `path`: the file, such as `policy.safetensors`; its folder is created if needed.
     - `policy`: the policy, from `trained_policy` or `load_policy`.
     - `metadata`: further entries, with values that JSON can represent; `read_metadata` returns
         them, with the description of the policy as `"policy"`.
@@ -103,8 +89,8 @@ def load_policy(
 ) -> TrainedPolicy:
     """Reads a policy from a file, or from the folder of a run.
 
-    No code of the file is run, and nothing is imported for it: the names of classes and functions
-    in it are looked up among eqgrid's own, and in `networks`, `heads` and `critic_inputs`.
+    Loading runs no code of the file, and imports nothing: the names of classes and functions in the
+    file are looked up among eqgrid's own, and in `networks`, `heads` and `critic_inputs`.
 
     ```python
     import jax
@@ -127,17 +113,18 @@ def load_policy(
     - `which`: which checkpoint of the folder, as in `find_policy`.
     - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
-        hyperparameters in the file. These are the arguments of its constructor that it keeps in
-        attributes of the same names: numbers, texts, tuples, networks and the shapes of arrays.
+        hyperparameters in the file. A hyperparameter is an argument of the constructor that the
+        network stores in an attribute of the same name: a number, a text, a tuple, a network or the
+        shape of an array.
     - `heads`: your own action heads, by the names of their classes; each is called with the action
         space of one agent and the hyperparameters in the file.
     - `critic_inputs`: your own critic inputs, by the names of their classes; each is called with
         the hyperparameters in the file.
     - `like`: an actor-critic of the same structure, or its shapes; it is then used instead of
         building one from the description in the file.
-    - `convert`: whether to convert numbers of 32 bits to 64 in JAX's 64-bit mode
-        (`jax_enable_x64`), and numbers of 64 bits to 32 without it. By default, a policy of the
-        other mode raises an error.
+    - `convert`: whether to convert numbers of 32 bits to 64 bits in JAX's 64-bit mode
+        (`jax_enable_x64`), and numbers of 64 bits to 32 bits without it. By default, a policy of
+        the other mode raises an error.
 
     **Returns:** the policy that was saved.
 
@@ -160,19 +147,19 @@ def load_policy(
         policy, space, observation, moments = build_like(
             table, networks or {}, heads or {}, critic_inputs or {}, like
         )
-        policy = _fill(about, data, table.parameters, policy, convert)
+        policy = fill_part(about, data, table.parameters, policy, convert)
         if (stored := table.normalization) is None:
             return TrainedPolicy(policy, space, observation)
-        moments = _fill(about, data, table.moments, moments, convert)
+        moments = fill_part(about, data, table.moments, moments, convert)
         for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
             if one.count < 0 or (one.variance < 0).any():
                 raise ValueError("its moments have a count or a variance below 0")
         clip = jnp.asarray(math.inf if stored.clip is None else stored.clip)
         normalization = Normalization(moments, jnp.asarray(stored.epsilon), clip)
         return TrainedPolicy(policy, space, observation, normalization)
-    except _DO_NOT_FIT as error:
-        why = str(error).partition("\n")[0].rstrip(".")
-        raise CheckpointError(f"The policy {str(path)!r} cannot be used: {why}.") from error
+    except _LOAD_ERRORS as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise CheckpointError(f"The policy {str(path)!r} cannot be used: {reason}.") from error
 
 
 def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) -> Path:
@@ -182,9 +169,9 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
 
     - `path`: a file, the folder of a run, or the name of a bundled policy, such as
         `shipped:cramped`. `~` at its beginning is the home folder.
-    - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`, which a run
-        writes at its end with the better one of its best and its last policy; if that is missing,
-        as in a run that was killed, it is the best checkpoint, or else the last one.
+    - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`: a run writes
+        this file at its end, with the better one of its best and its last policy. If this file is
+        missing, as in a run that was killed, it is the best checkpoint, or else the last one.
 
     **Returns:** the file; if `path` is not a folder, `path` itself.
 
@@ -225,7 +212,7 @@ def shipped(name: str) -> Path:
 
     **Arguments:**
 
-    - `name`: its path in that folder, such as `ippo.py` or `policies/ring.safetensors`.
+    - `name`: the path of the file in this folder, such as `ippo.py` or `policies/ring.safetensors`.
 
     **Returns:** the path; the file need not exist.
     """
@@ -241,19 +228,19 @@ def shipped_policies() -> dict[str, Path]:
 
 
 def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> dict[str, Any]:
-    """Describes the policy in a checkpoint, so that `load_policy` can read it from there.
+    """Describes the policy in a checkpoint, so that `load_policy` can read the checkpoint.
 
     For example, `save(path, state, describe_policy(state, env))`.
 
     **Arguments:**
 
     - `state`: the state of a run.
-    - `env`: the environments that it trains in.
+    - `env`: the environments of the run.
 
     **Returns:** metadata for `save`, to which further entries may be added.
 
-    **Raises:** `ValueError` when a part of the policy cannot be described in a file, or when it is
-    no `ActorCritic`.
+    **Raises:** `ValueError` when a part of the policy cannot be described in a file, or when the
+    policy is not an `ActorCritic`.
     """
     if not isinstance(state.policy, ActorCritic):
         raise ValueError(
@@ -261,6 +248,7 @@ def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> d
             f"the state with save and restore."
         )
     policy = assemble(state.policy, env, state.runner.env_state)
+    # The moments are in the state of the wrapper `NormalizeObservation`.
     moments = ".runner.env_state"
     env_state = state.runner.env_state
     while isinstance(env_state, AbstractWrapperState) and not isinstance(
@@ -268,37 +256,3 @@ def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> d
     ):
         moments, env_state = f"{moments}.env_state", env_state.env_state
     return {"policy": describe(policy, ".policy", f"{moments}.moments")}
-
-
-def _fill(
-    about: Mapping[str, Any], data: dict[str, Any], begin: str, like: PyTree, convert: bool
-) -> PyTree:
-    """`like` with the arrays of a file whose names begin with `begin`, converted to its number of
-    bits if `convert` is set.
-
-    **Raises:** `ValueError` with a clause when the arrays do not fit `like`, or contain numbers
-    that are not finite.
-    """
-    own, described = _below(begin, data), _below(begin, about["leaves"])
-    expected = describe_leaves(like)
-    for name, here in expected.items() if convert else ():
-        if differ_in_bits(described.get(name, ""), here):
-            own[name] = own[name].astype(here.partition("[")[0])
-            described[name] = here
-    check_fit(described, expected, begin)
-    take = functools.partial(pick, _below(begin, about["keys"]), own)
-    filled = jax.tree_util.tree_map_with_path(take, like)
-    for where, leaf in jax.tree_util.tree_leaves_with_path(filled):
-        if eqx.is_inexact_array(leaf) and not jnp.isfinite(leaf).all():
-            name = jax.tree_util.keystr(where)
-            raise ValueError(f"at {begin}{name} it holds numbers that are not finite")
-    return filled
-
-
-def _below(begin: str, named: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries that are named as an attribute or an item of `begin`, by the rest of the name."""
-    return {
-        name.removeprefix(begin): x
-        for name, x in named.items()
-        if name.startswith(begin) and name[len(begin) :].startswith((".", "["))
-    }

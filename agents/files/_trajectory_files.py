@@ -1,4 +1,4 @@
-"""Files of episodes: arrays of any environment, or a table."""
+"""Files of episodes: `.npz` files of trajectories, and tables as Parquet or `.npz` files."""
 
 import io
 import zipfile
@@ -11,7 +11,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Shaped
 
 from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
 from eqgrid.typing import PyTree
@@ -35,8 +34,8 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
     """Writes episodes of any environment into a `.npz` file, without loss.
 
     The file has an array for each field of `Trajectories`, with the name of the field. A field of
-    several arrays, such as the state, has an entry for each of them: `state.bodies.position`. Keys
-    of `jax.random` are written as their key data. `numpy.load` can read the file.
+    several arrays, such as the state, has an entry for each array, such as `state.bodies.position`.
+    Keys of `jax.random` are written as their key data. `numpy.load` can read the file.
 
     ```python
     import jax
@@ -53,10 +52,10 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
 
     **Arguments:**
 
-    - `path`: the file; an older one is replaced once everything is written.
+    - `path`: the file; an older file is replaced once everything is written.
     - `trajectories`: the episodes.
 
-    **Raises:** `OSError` when it cannot be written.
+    **Raises:** `OSError` when the file cannot be written.
     """
     arrays = {name: to_numpy(leaf) for name, leaf in _named(trajectories).items()}
     write_whole(Path(path), _to_npz(arrays))
@@ -68,12 +67,12 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     **Arguments:**
 
     - `path`: the file.
-    - `env`: one environment, whose states, actions and observations have the shapes of the file.
+    - `env`: one environment; its states, actions and observations must have the shapes of the file.
 
     **Returns:** the episodes.
 
-    **Raises:** `ValueError` when the file is damaged, or of another environment; `OSError` when it
-    cannot be read.
+    **Raises:** `ValueError` when the file is damaged, or does not fit the environment; `OSError`
+    when it cannot be read.
     """
     arrays = _from_npz(path)
     if not {"action", "length"} <= set(arrays):
@@ -82,12 +81,28 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
         )
     steps, episodes = len(arrays["action"]), len(arrays["length"])
     observed = any(name.startswith("observation") for name in arrays)
-    like = eqx.filter_eval_shape(_expected, env, steps, episodes, observed=observed)
-    stored = _named(eqx.filter_eval_shape(_with_numbers, like))
-    for name in [*stored, *arrays]:
-        _check_array(str(path), name, arrays.get(name), stored.get(name))
-    read = [_as_leaf(arrays[name], leaf) for name, leaf in _named(like).items()]
-    return jax.tree.unflatten(jax.tree.structure(like), read)
+    like = eqx.filter_eval_shape(_placeholder, env, steps, episodes, observed=observed)
+    expected = _named(eqx.filter_eval_shape(_with_key_data, like))
+    for name in [*expected, *arrays]:
+        found, needed = arrays.get(name), expected.get(name)
+        if found is None or needed is None:
+            difference = "lacks" if found is None else "has an unknown array"
+            raise ValueError(
+                f"The file {str(path)!r} is of another world, or an older one: it {difference} "
+                f"{name!r}."
+            )
+        if (found.shape, found.dtype) != (needed.shape, needed.dtype):
+            raise ValueError(
+                f"The file {str(path)!r} is of another world: its {name!r} is "
+                f"{found.dtype}{found.shape}, but this world needs {needed.dtype}{needed.shape}."
+            )
+    leaves = []
+    for name, leaf in _named(like).items():
+        array = jnp.asarray(arrays[name])
+        if is_key(leaf):
+            array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
+        leaves.append(array)
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
 def write_table(
@@ -98,11 +113,11 @@ def write_table(
 
     **Arguments:**
 
-    - `path`: the file, whose suffix `.parquet` or `.npz` determines the format; an older one is
+    - `path`: the file. Its suffix, `.parquet` or `.npz`, determines the format. An older file is
         replaced once everything is written.
     - `table`: a sequence of strings, numbers or booleans for each column.
-    - `types`: for Parquet, the types of columns by PyArrow's names, such as `"int64"`; by default
-        they follow from the values, of which an empty column has none.
+    - `types`: for Parquet, the types of columns by PyArrow's names, such as `"int64"`. By default,
+        they follow from the values, so that an empty column needs a type here.
 
     **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
     the file cannot be written.
@@ -110,7 +125,9 @@ def write_table(
     if _suffix(path) == ".parquet":
         content = interop.to_parquet(table, types)
     else:
-        content = _to_npz({name: _as_array(column) for name, column in table.items()})
+        arrays = {name: np.asarray(column) for name, column in table.items()}
+        strings = {x: np.char.encode(y, "utf-8") for x, y in arrays.items() if y.dtype.kind == "U"}
+        content = _to_npz({**arrays, **strings})
     write_whole(Path(path), content)
 
 
@@ -127,7 +144,9 @@ def read_table(path: str | Path) -> dict[str, list[Any]]:
     without pyarrow; and `OSError` when the file cannot be read.
     """
     if _suffix(path) == ".npz":
-        return {name: _as_column(array) for name, array in _from_npz(path).items()}
+        arrays = _from_npz(path)
+        strings = {x: np.char.decode(y, "utf-8") for x, y in arrays.items() if y.dtype.kind == "S"}
+        return {name: array.tolist() for name, array in {**arrays, **strings}.items()}
     try:
         return interop.from_parquet(read_regular_file(path))
     except ValueError as error:
@@ -158,20 +177,11 @@ def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except _DAMAGED as error:
-        raise ValueError(f"The file {str(path)!r} is damaged, or no .npz file.") from error
+        raise ValueError(f"The file {str(path)!r} is damaged, or not an .npz file.") from error
     found = arrays.pop(_FORMAT_ENTRY, np.asarray(b""))
     if found.dtype.kind == "S" and is_newer(found.tobytes().decode("ascii", "replace"), _FORMAT):
         raise ValueError(f"The file {str(path)!r} {NEWER}.")
     return arrays
-
-
-def _as_array(column: Any) -> np.ndarray:
-    array = np.asarray(column)
-    return np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
-
-
-def _as_column(array: np.ndarray) -> list[Any]:
-    return (np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array).tolist()
 
 
 def _named(tree: PyTree) -> dict[str, Any]:
@@ -179,34 +189,13 @@ def _named(tree: PyTree) -> dict[str, Any]:
     return {name.lstrip("."): leaf for name, leaf in named_leaves(tree).items()}
 
 
-def _with_numbers(tree: PyTree) -> PyTree:
-    """The tree with the key data of random keys in place of the keys."""
+def _with_key_data(tree: PyTree) -> PyTree:
+    """The tree with random keys replaced by their key data."""
     return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree)
 
 
-def _as_leaf(array: np.ndarray, like: Any) -> Shaped[Array, "..."]:
-    if is_key(like):
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
-    return jnp.asarray(array)
-
-
-def _check_array(path: str, name: str, found: Any, expected: Any) -> None:
-    """**Raises:** `ValueError` unless the file has this array with the expected shape and dtype."""
-    if found is None or expected is None:
-        says = "lacks" if found is None else "has an unknown array"
-        raise ValueError(
-            f"The file {path!r} is of another world, or an older one: it {says} {name!r}."
-        )
-    shape, dtype = expected.shape, expected.dtype
-    if (found.shape, found.dtype) != (shape, dtype):
-        raise ValueError(
-            f"The file {path!r} is of another world: its {name!r} is {found.dtype}{found.shape}, "
-            f"but here it would be {dtype}{shape}."
-        )
-
-
-def _expected(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:
-    """Placeholder episodes, which are traced only for their shapes and dtypes."""
+def _placeholder(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:
+    """Episodes with the right shapes and dtypes; only `eqx.filter_eval_shape` calls it."""
     key = jax.random.key(0)
     observation, state = env.reset(key)
     action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))

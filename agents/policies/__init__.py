@@ -36,6 +36,7 @@ from ._networks import (
 )
 from ._partners import (
     PartnerTeam as PartnerTeam,
+    Players as Players,
     PolicyPartner as PolicyPartner,
     StuckMemory as StuckMemory,
     StuckRule as StuckRule,

@@ -1,4 +1,4 @@
-"""The interface of whatever can act for the agents of an environment."""
+"""The interface of actors, which act for all agents of an environment, and types of arrays."""
 
 import abc
 from typing import TypeAlias
@@ -29,10 +29,10 @@ Shapes: TypeAlias = PyTree[jax.ShapeDtypeStruct]
 
 
 class AbstractActor(eqx.Module):
-    """Acts for all agents of one environment: a `TrainedPolicy`, or an actor of one's own, such as
-    a network of action values with a rule for exploring.
+    """Acts for all agents of one environment: a `TrainedPolicy`, or an actor of your own, such as a
+    network of action values with a rule for exploring.
 
-    `evaluate` and `record_episodes` play with any actor, and map `act` over the environments.
+    `evaluate` and `record_episodes` accept any actor, and map `act` over the environments.
     """
 
     @abc.abstractmethod

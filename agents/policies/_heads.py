@@ -19,16 +19,17 @@ from eqgrid.typing import PyTree
 if TYPE_CHECKING:
     import distrax
 
+# Of `ClippedNormalHead`: the initial logarithm of the standard deviation, and its range.
 _LOG_STD_START = -0.5
 _LOG_STD_RANGE = (-5.0, 2.0)
 
 
 @runtime_checkable
 class ActionDistribution(Protocol):
-    """A distribution over choices (raw actions): a PyTree, such as a distribution of distrax."""
+    """A distribution over raw actions: a PyTree, such as a distribution of distrax."""
 
     def log_prob(self, value: Any, /) -> Any:
-        """The log-probability, or the log-density, of choices."""
+        """The log-probability, or the log-density, of raw actions."""
         ...
 
 
@@ -36,8 +37,8 @@ class ActionDistribution(Protocol):
 class DiagonalNormal(eqx.Module):
     """A normal distribution with diagonal covariance over the numbers of a raw action.
 
-    It replaces `distrax.Independent`, which cannot pass through `eqx.filter_jit` because its leaves
-    depend on their values.
+    It replaces `distrax.Independent`, which cannot pass through `eqx.filter_jit`, because the
+    structure of its PyTree depends on the values of its leaves.
 
     **Arguments:**
 
@@ -48,7 +49,7 @@ class DiagonalNormal(eqx.Module):
     std: Float[Array, "*batch numbers"]
 
     def log_prob(self, value: Float[Array, "*batch numbers"], /) -> Float[Array, "*batch"]:
-        """The log-density of choices."""
+        """The log-density of raw actions."""
         return jnp.sum(jnp.asarray(_distrax().Normal(self.mean, self.std).log_prob(value)), axis=-1)
 
     def entropy(self) -> Float[Array, "*batch"]:
@@ -60,7 +61,7 @@ class DiagonalNormal(eqx.Module):
 class MultiCategorical(eqx.Module):
     """Independent categorical distributions over the choices of a `MultiDiscrete` action.
 
-    It stores logits, since a distribution of distrax inside of a Module cannot pass through
+    It stores logits, since a Module that contains a distribution of distrax cannot pass through
     `eqx.filter_jit`.
 
     **Arguments:**
@@ -76,17 +77,17 @@ class MultiCategorical(eqx.Module):
         return tuple(_distrax().Categorical(logits=logits) for logits in self.logits)
 
     def log_prob(self, value: Int[Array, "*batch choices"], /) -> Float[Array, "*batch"]:
-        """The log-probability of all choices together: the sum of theirs."""
+        """The log-probability of all choices together: the sum over the choices."""
         each = [jnp.asarray(x.log_prob(value[..., i])) for i, x in enumerate(self.choices)]
         return functools.reduce(jnp.add, each)
 
 
 class AbstractActionHead(eqx.Module):
-    """Policy head: turns an actor's outputs into a distribution, and samples of it into actions.
+    """Policy head: turns an actor's outputs into a distribution, and its samples into actions.
 
     A *raw action* is a sample of the distribution: it is stored in rollouts and used in the loss.
-    An *action* is the input of the environment that it is converted to. Both are equal for
-    discrete actions. A head supports one kind of action space, and only distributions that it made.
+    The head converts it into an *action*, the input of the environment. Both are equal for discrete
+    actions. A head supports one kind of action space, and only distributions that it built.
     """
 
     @abc.abstractmethod
@@ -95,7 +96,7 @@ class AbstractActionHead(eqx.Module):
 
     @abc.abstractmethod
     def distribution(self, output: Float[Array, "agents out"]) -> ActionDistribution:
-        """Builds the distribution of the agents' choices from the actor's outputs."""
+        """Builds the distribution of the agents' raw actions from the actor's outputs."""
 
     @abc.abstractmethod
     def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -112,7 +113,7 @@ class AbstractActionHead(eqx.Module):
 
     @abc.abstractmethod
     def sample(self, distribution: Any, noise: Float[Array, "..."]) -> Shaped[Array, "..."]:
-        """Turns the random numbers of `noise` into samples of the distribution."""
+        """Converts the random numbers of `noise` into raw actions from the distribution."""
 
     @abc.abstractmethod
     def most_probable(self, distribution: Any) -> Shaped[Array, "..."]:
@@ -120,11 +121,11 @@ class AbstractActionHead(eqx.Module):
 
     @abc.abstractmethod
     def action(self, raw_action: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
-        """Converts choices into actions of the action space."""
+        """Converts raw actions into actions of the action space."""
 
     @abc.abstractmethod
     def entropy(self, distribution: Any) -> Float[Array, "*batch"]:
-        """The entropy of the agents' choices, in nats."""
+        """The entropy of the agents' distributions, in nats."""
 
 
 @final
@@ -170,7 +171,7 @@ class MultiCategoricalHead(AbstractActionHead):
 
     **Arguments:**
 
-    - `space`: the action space, which tells the choices of an actor's outputs apart.
+    - `space`: the action space, which assigns the outputs of an actor to choices.
     """
 
     space: MultiDiscrete
@@ -201,7 +202,7 @@ class MultiCategoricalHead(AbstractActionHead):
         return raw_action
 
     def entropy(self, distribution: MultiCategorical) -> Float[Array, "*batch"]:
-        """The entropy of all choices together, in nats: the sum of theirs."""
+        """The entropy of all choices together, in nats: the sum over the choices."""
         return functools.reduce(jnp.add, [entropy(x) for x in distribution.choices])
 
 
@@ -209,10 +210,10 @@ class MultiCategoricalHead(AbstractActionHead):
 class ClippedNormalHead(AbstractActionHead):
     """A normal distribution for each number of an action in a `Box`, clipped to the bounds.
 
-    The actor outputs the means, then `log(std) + 0.5` for every standard deviation, in units in
-    which the box spans -1 to 1; a new actor has deviations near 0.6. A raw action is the sample
-    before clipping, so its log-density is exact everywhere, and the same in a rollout and in its
-    replay: the loss treats clipping as a part of the environment.
+    The actor outputs the means, then `log(std) + 0.5` for every standard deviation. Their units are
+    those in which the box spans -1 to 1, and a new actor has standard deviations near 0.6. A raw
+    action is the sample before clipping: the loss treats clipping as a part of the environment. So
+    the log-density of a raw action is exact everywhere.
     """
 
     def __init__(self, space: Box | None = None):
@@ -231,7 +232,7 @@ class ClippedNormalHead(AbstractActionHead):
 
     def noise(self, key: PRNGKeyArray, space: Box, shape: tuple[int, ...]) -> Float[Array, "..."]:
         numbers = math.prod(space.shape)
-        # Along one axis, as in `sample_uniform`.
+        # Sampling along one axis compiles faster, as in `sample_uniform`.
         flat = jax.random.normal(key, (math.prod(shape) * numbers,))
         return flat.reshape(*shape, numbers)
 
@@ -244,17 +245,15 @@ class ClippedNormalHead(AbstractActionHead):
         return distribution.mean
 
     def action(self, raw_action: Float[Array, "*batch numbers"], space: Box) -> Float[Array, "..."]:
-        units = raw_action.reshape(-1, *space.shape).astype(space.low.dtype)
-        share = (1 + jnp.clip(units, -1.0, 1.0)) / 2
-        low, high = (
-            jnp.broadcast_to(bound[None], share.shape) for bound in (space.low, space.high)
-        )
+        scaled = raw_action.reshape(-1, *space.shape).astype(space.low.dtype)
+        weight = (1 + jnp.clip(scaled, -1.0, 1.0)) / 2
+        low, high = (jnp.broadcast_to(x[None], weight.shape) for x in (space.low, space.high))
         # A weighted sum of the bounds, since `high - low` may overflow.
-        action = jnp.clip((1 - share) * low + share * high, low, high)
+        action = jnp.clip((1 - weight) * low + weight * high, low, high)
         return action.reshape(*raw_action.shape[:-1], *space.shape)
 
     def entropy(self, distribution: DiagonalNormal) -> Float[Array, "*batch"]:
-        """The entropy of the choices (before clipping), in nats, in closed form."""
+        """The entropy of the raw actions (before clipping), in nats, in closed form."""
         return distribution.entropy()
 
 
@@ -271,7 +270,7 @@ def head_for(space: AbstractSpace) -> AbstractActionHead:
     if not isinstance(space, Box):
         raise ValueError(
             f"The environment's action space must be Discrete, MultiDiscrete or Box, but it is "
-            f"{type(space).__name__}: pass actor_critic a head of your own for it."
+            f"{type(space).__name__}: pass a head of your own to actor_critic."
         )
     if not all(jnp.issubdtype(bound.dtype, jnp.floating) for bound in (space.low, space.high)):
         raise ValueError(
@@ -339,8 +338,8 @@ def sample_action(
 ) -> Int[Array, "*batch"]:
     """Samples actions by inverse transform sampling: it inverts the cumulative probabilities.
 
-    distrax samples one random number, and computes two logarithms, for every possible action. On a
-    CPU, that took half of the time of acting, and a quarter of the time to compile it.
+    distrax samples a random number and computes two logarithms for every possible action. On a CPU,
+    this took half of the time of acting, and a quarter of its compilation.
 
     **Arguments:**
 
@@ -350,7 +349,8 @@ def sample_action(
     **Returns:** one action per random number.
     """
     cumulative = jnp.cumsum(distribution.probs, axis=-1)
-    # Scaled by the sum, which rounding may move off 1: actions of probability 0 are never sampled.
+    # Scaled by the sum, which may differ from 1 by rounding. So actions of probability 0 are never
+    # sampled.
     level = (uniform * cumulative[..., -1])[..., None]
     return jnp.sum(level >= cumulative[..., :-1], axis=-1, dtype=jnp.int32)
 
@@ -358,13 +358,13 @@ def sample_action(
 def entropy(distribution: "distrax.Categorical") -> Float[Array, "*batch"]:
     """The entropy of categorical distributions, in nats.
 
-    Actions of probability 0 contribute nothing to the entropy or its gradient. distrax normalises
-    the logits once more for the entropy, which, with its gradient, took a thirtieth of training.
+    Actions of probability 0 contribute nothing to the entropy or its gradient. The entropy of
+    distrax normalises the logits again, which took a thirtieth of the time of training.
 
     **Arguments:**
 
-    - `distribution`: must be made from logits: the gradient with respect to probabilities is NaN
-        where one of them is 0.
+    - `distribution`: a distribution from logits. If it was built from probabilities, the gradient
+        is NaN where a probability is 0.
 
     **Returns:** one entropy per distribution.
     """
@@ -374,7 +374,7 @@ def entropy(distribution: "distrax.Categorical") -> Float[Array, "*batch"]:
 
 
 def _distrax() -> Any:
-    """distrax, imported with the first distribution: it imports TensorFlow Probability, which takes
-    a third of the time that a command needs to start.
+    """Imports distrax for the first distribution, and not when a command starts: distrax imports
+    TensorFlow Probability, which takes a third of the time of the start.
     """
     return importlib.import_module("distrax")

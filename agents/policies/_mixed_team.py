@@ -1,4 +1,4 @@
-"""Teams of several trained policies, for cross-play, and the head that samples for all of them."""
+"""Teams of several trained policies, for cross-play."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -18,108 +18,12 @@ from ._team import AbstractMultiAgentNetwork, LocalObservation
 from ._trained_policy import TrainedPolicy
 
 
-@final
-class MixedDistribution(eqx.Module):
-    """The distribution of each agent, in order, for an axis of agents of length 1.
-
-    - `raw_ndim`: the number of axes of one agent's raw action.
-    """
-
-    parts: tuple[Any, ...]
-    raw_ndim: int = eqx.field(static=True)
-
-    def log_prob(self, value: Shaped[Array, "..."], /) -> Float[Array, "*batch agents"]:
-        """The log-probability, or the log-density, of the agents' raw actions."""
-        values = _by_agent(value, self.raw_ndim)
-        each = [jnp.asarray(x.log_prob(v)) for x, v in zip(self.parts, values, strict=True)]
-        return jnp.concatenate(each, axis=-1)
-
-
-@final
-class MixedHead(AbstractActionHead):
-    """Another head for each agent of a team, all of them for one action space.
-
-    **Arguments:**
-
-    - `heads`: the head of every agent.
-    - `space`: the action space of one agent.
-
-    **Raises:** `ValueError` when the heads need other numbers of outputs, random numbers, or raw
-    actions of other shapes.
-    """
-
-    heads: tuple[AbstractActionHead, ...]
-    noise_ndim: int = eqx.field(static=True)
-    raw_ndim: int = eqx.field(static=True)
-
-    def __init__(self, heads: Sequence[AbstractActionHead], space: AbstractSpace):
-        self.heads = tuple(heads)
-        forms = [eqx.filter_eval_shape(_form, head, space) for head in heads]
-        if any(form != forms[0] for form in forms):
-            raise ValueError(
-                "The action heads of one team need equal numbers of outputs and random numbers, "
-                "and raw actions of one shape, but they differ."
-            )
-        self.noise_ndim, self.raw_ndim = (len(x.shape) - 1 for x in forms[0][1:])
-
-    def out_size(self, space: Any) -> int:
-        return self.heads[0].out_size(space)
-
-    def distribution(self, output: Float[Array, "agents out"]) -> MixedDistribution:
-        rows = zip(self.heads, output[:, None], strict=True)
-        return MixedDistribution(tuple(head.distribution(row) for head, row in rows), self.raw_ndim)
-
-    def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
-        keys = jax.random.split(key, len(self.heads))
-        each = [
-            head.noise(own, space, (*shape[:-1], 1))
-            for head, own in zip(self.heads, keys, strict=True)
-        ]
-        return jnp.concatenate(each, axis=len(shape) - 1)
-
-    def sample(
-        self, distribution: MixedDistribution, noise: Float[Array, "..."]
-    ) -> Shaped[Array, "..."]:
-        rows = _by_agent(noise, self.noise_ndim)
-        drawn = zip(self.heads, distribution.parts, rows, strict=True)
-        return self._joined([head.sample(part, row) for head, part, row in drawn])
-
-    def most_probable(self, distribution: MixedDistribution) -> Shaped[Array, "..."]:
-        parts = zip(self.heads, distribution.parts, strict=True)
-        return self._joined([head.most_probable(part) for head, part in parts])
-
-    def action(self, raw_action: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
-        rows = _by_agent(raw_action, self.raw_ndim)
-        each = [head.action(row, space) for head, row in zip(self.heads, rows, strict=True)]
-        return jnp.concatenate(each, axis=raw_action.ndim - self.raw_ndim - 1)
-
-    def entropy(self, distribution: MixedDistribution) -> Float[Array, "*batch agents"]:
-        parts = zip(self.heads, distribution.parts, strict=True)
-        return jnp.concatenate([head.entropy(part) for head, part in parts], axis=-1)
-
-    def _joined(self, each: Sequence[Shaped[Array, "..."]]) -> Shaped[Array, "..."]:
-        return jnp.concatenate(each, axis=each[0].ndim - self.raw_ndim - 1)
-
-
-def _by_agent(array: Shaped[Array, "..."], ndim: int) -> list[Shaped[Array, "..."]]:
-    """Splits an array by agents; `ndim` axes come after theirs."""
-    axis = array.ndim - ndim - 1
-    return jnp.split(array, array.shape[axis], axis=axis)
-
-
-def _form(head: AbstractActionHead, space: AbstractSpace) -> tuple[Array, Array, Array]:
-    """The outputs, the random numbers and the raw action of one agent."""
-    output = jnp.zeros((1, head.out_size(space)))
-    noise = head.noise(jax.random.key(0), space, (1,))
-    return output, noise, head.sample(head.distribution(output), noise)
-
-
 def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     """Combines trained policies into one policy for all agents, for cross-play.
 
     Its inputs are observations as the environment returns them: each policy normalises them itself.
-    An agent acts as the same agent of its policy would if all agents had that policy. The values
-    are all 0, so the team can be evaluated, but not trained.
+    Each agent acts as if all agents had its own policy. All values are 0, so the team can be
+    evaluated, but not trained.
 
     ```python
     import jax
@@ -147,20 +51,20 @@ def mixed_team(policies: Sequence[TrainedPolicy]) -> ActorCritic:
     for policy in policies:
         if policy.num_agents != len(policies):
             raise ValueError(
-                f"A team of {len(policies)} needs policies that were trained with as many agents, "
+                f"A team of {len(policies)} needs policies for {len(policies)} agents, "
                 f"but one was trained with {policy.num_agents}."
             )
         if not eqx.tree_equal(policy.action_space, policies[0].action_space):
             raise ValueError("The policies of one team need the same actions, but they differ.")
+    # A policy that acts for several agents is stored and computed once.
     unique = list({id(policy): policy for policy in policies}.values())
-    numbers = {id(policy): number for number, policy in enumerate(unique)}
-    seats = tuple(numbers[id(policy)] for policy in policies)
+    index = {id(policy): i for i, policy in enumerate(unique)}
+    seats = tuple(index[id(policy)] for policy in policies)
     actor = _MixedActor(num_agents=len(seats), policies=tuple(unique), seats=seats)
     critic = _NoCritic(num_agents=len(seats))
     heads = [policy.actor_critic.head for policy in policies]
-    if all(eqx.tree_equal(head, heads[0]) for head in heads):
-        return ActorCritic(actor, critic, LocalObservation(), heads[0])
-    head = MixedHead(heads, policies[0].action_space)
+    same_head = all(eqx.tree_equal(head, heads[0]) for head in heads)
+    head = heads[0] if same_head else MixedHead(heads, policies[0].action_space)
     return ActorCritic(actor, critic, LocalObservation(), head)
 
 
@@ -178,10 +82,11 @@ class _MixedActor(AbstractMultiAgentNetwork):
     def __call__(
         self, x: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        players = zip(self.policies, carry, strict=True)
-        outputs = [policy.unmasked_outputs(x, c) for policy, c in players]
-        chosen_by = jnp.stack([outputs[who][0][seat] for seat, who in enumerate(self.seats)])
-        return chosen_by, tuple(carry for _, carry in outputs)
+        # Each policy computes the outputs of all agents, of which its own agents use theirs.
+        pairs = zip(self.policies, carry, strict=True)
+        outputs = [policy.unmasked_outputs(x, own_carry) for policy, own_carry in pairs]
+        output = jnp.stack([outputs[i][0][agent] for agent, i in enumerate(self.seats)])
+        return output, tuple(carry for _, carry in outputs)
 
     def unroll(
         self, x: AgentArraysOverTime, carry: AgentArrays, start: Bool[Array, " time"]
@@ -205,3 +110,100 @@ class _NoCritic(AbstractMultiAgentNetwork):
         self, x: AgentArraysOverTime, carry: None, start: Bool[Array, " time"]
     ) -> Float[Array, "time agents out"]:
         return jnp.zeros((len(start), self.num_agents, 1))
+
+
+@final
+class MixedDistribution(eqx.Module):
+    """The distributions of all agents of a `MixedHead`.
+
+    - `parts`: the distribution of each agent, with an axis of agents of length 1.
+    - `raw_ndim`: the number of axes of one agent's raw action.
+    """
+
+    parts: tuple[Any, ...]
+    raw_ndim: int = eqx.field(static=True)
+
+    def log_prob(self, value: Shaped[Array, "..."], /) -> Float[Array, "*batch agents"]:
+        """The log-probability, or the log-density, of the agents' raw actions."""
+        values = _split(value, self.raw_ndim)
+        each = [jnp.asarray(x.log_prob(v)) for x, v in zip(self.parts, values, strict=True)]
+        return _join(each, 0)
+
+
+@final
+class MixedHead(AbstractActionHead):
+    """The heads of all agents of a team, which may differ.
+
+    **Arguments:**
+
+    - `heads`: the head of every agent.
+    - `space`: the action space of one agent.
+
+    **Raises:** `ValueError` when the heads need different numbers of outputs, random numbers with
+    different shapes, or raw actions with different shapes.
+    """
+
+    heads: tuple[AbstractActionHead, ...]
+    noise_ndim: int = eqx.field(static=True)
+    raw_ndim: int = eqx.field(static=True)
+
+    def __init__(self, heads: Sequence[AbstractActionHead], space: AbstractSpace):
+        self.heads = tuple(heads)
+        shapes = [eqx.filter_eval_shape(_example, head, space) for head in heads]
+        if any(x != shapes[0] for x in shapes):
+            raise ValueError(
+                "The action heads of one team need equal numbers of outputs and random numbers, "
+                "and raw actions of one shape, but they differ."
+            )
+        _, noise, raw_action = shapes[0]
+        self.noise_ndim, self.raw_ndim = len(noise.shape) - 1, len(raw_action.shape) - 1
+
+    def out_size(self, space: Any) -> int:
+        return self.heads[0].out_size(space)
+
+    def distribution(self, output: Float[Array, "agents out"]) -> MixedDistribution:
+        rows = zip(self.heads, output[:, None], strict=True)
+        return MixedDistribution(tuple(head.distribution(row) for head, row in rows), self.raw_ndim)
+
+    def noise(self, key: PRNGKeyArray, space: Any, shape: tuple[int, ...]) -> Float[Array, "..."]:
+        keys = zip(self.heads, jax.random.split(key, len(self.heads)), strict=True)
+        each = [head.noise(own_key, space, (*shape[:-1], 1)) for head, own_key in keys]
+        return _join(each, self.noise_ndim)
+
+    def sample(
+        self, distribution: MixedDistribution, noise: Float[Array, "..."]
+    ) -> Shaped[Array, "..."]:
+        rows = zip(self.heads, distribution.parts, _split(noise, self.noise_ndim), strict=True)
+        return _join([head.sample(part, row) for head, part, row in rows], self.raw_ndim)
+
+    def most_probable(self, distribution: MixedDistribution) -> Shaped[Array, "..."]:
+        parts = zip(self.heads, distribution.parts, strict=True)
+        return _join([head.most_probable(part) for head, part in parts], self.raw_ndim)
+
+    def action(self, raw_action: Shaped[Array, "..."], space: Any) -> Shaped[Array, "..."]:
+        rows = zip(self.heads, _split(raw_action, self.raw_ndim), strict=True)
+        each = [head.action(row, space) for head, row in rows]
+        # Actions may have another number of axes than raw actions, but the same axis of agents.
+        return jnp.concatenate(each, axis=raw_action.ndim - self.raw_ndim - 1)
+
+    def entropy(self, distribution: MixedDistribution) -> Float[Array, "*batch agents"]:
+        parts = zip(self.heads, distribution.parts, strict=True)
+        return _join([head.entropy(part) for head, part in parts], 0)
+
+
+def _split(array: Shaped[Array, "..."], ndim: int) -> list[Shaped[Array, "..."]]:
+    """Splits an array by agents; `ndim` axes come after the axis of the agents."""
+    axis = array.ndim - ndim - 1
+    return jnp.split(array, array.shape[axis], axis=axis)
+
+
+def _join(arrays: Sequence[Shaped[Array, "..."]], ndim: int) -> Shaped[Array, "..."]:
+    """The inverse of `_split`."""
+    return jnp.concatenate(arrays, axis=arrays[0].ndim - ndim - 1)
+
+
+def _example(head: AbstractActionHead, space: AbstractSpace) -> tuple[Array, Array, Array]:
+    """The outputs, the random numbers and the raw action of one agent, for their shapes."""
+    output = jnp.zeros((1, head.out_size(space)))
+    noise = head.noise(jax.random.key(0), space, (1,))
+    return output, noise, head.sample(head.distribution(output), noise)

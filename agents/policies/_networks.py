@@ -1,5 +1,4 @@
-"""Networks for one agent and one step; `SharedParameters` and `IndependentParameters` add the axis
-of the agents."""
+"""Networks for one agent and one step: `MLP`, `CNN`, `GRU` and `PredictingGRU`."""
 
 import abc
 import math
@@ -31,8 +30,8 @@ class AbstractNetwork(eqx.Module):
 
     The carry is the recurrent state of the network; it is `None` for a feed-forward network.
 
-    The hyperparameters of a constructor are also attributes of the same names, as in `eqx.nn.MLP`:
-    policy files store them.
+    The hyperparameters of the constructor are also attributes of the same names, as in
+    `eqx.nn.MLP`, since policy files store these attributes.
     """
 
     @abc.abstractmethod
@@ -53,13 +52,13 @@ class AbstractNetwork(eqx.Module):
 
 
 class AbstractSequenceNetwork(AbstractNetwork):
-    """A recurrent network that computes a sequence faster than one step after the other."""
+    """A recurrent network that computes a sequence faster than step by step."""
 
     @abc.abstractmethod
     def unroll(
         self, x: ArraysOverTime, carry: Arrays, start: Bool[Array, " time"]
     ) -> Float[Array, "time out"]:
-        """Computes what `unroll_network` does, with the same arguments and the same outputs."""
+        """Computes the outputs of a sequence; arguments and outputs are as in `unroll_network`."""
 
 
 def unroll_network(
@@ -101,18 +100,18 @@ def unroll(
     **Returns:** the outputs of all steps.
     """
     if carry is None:
-        return jax.vmap(lambda seen: step(seen, None)[0])(x)
+        return jax.vmap(lambda one_x: step(one_x, None)[0])(x)
 
     def scan_step(carry: PyTree, now: tuple[PyTree, Bool[Array, ""]]) -> tuple[PyTree, PyTree]:
-        seen, starts = now
-        output, carry = step(seen, reset_carry(initial_carry, carry, starts))
+        one_x, one_start = now
+        output, carry = step(one_x, reset_carry(initial_carry, carry, one_start))
         return carry, output
 
     return jax.lax.scan(scan_step, carry, (x, start))[1]
 
 
 def reset_carry(initial_carry: Arrays, carry: Arrays, start: Bool[Array, "*batch"]) -> Arrays:
-    """Replaces the carry by the initial one where an episode starts.
+    """Replaces the carry by the initial carry where an episode starts.
 
     **Arguments:**
 
@@ -168,7 +167,7 @@ class MLP(AbstractNetwork):
     - `width`: the size of every hidden layer.
     - `depth`: the number of hidden layers.
     - `activation`: applied after every hidden layer: the name of a function of `jax.nn`, or a
-        function. The functions that have a name here are stored by their names.
+        function. A function that has an `Activation` name is stored by its name.
     - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
     - `precision`: the dtype in which the hidden layers compute; the parameters and the last layer
         always use 32 bits.
@@ -310,29 +309,28 @@ class CNN(AbstractNetwork):
 def _convolve(
     layer: eqx.nn.Conv2d, x: Float[Array, "height width channels"]
 ) -> Float[Array, "height width features"]:
-    """Applies a convolution of 3 x 3: on a CPU, as the product of the neighbourhoods of all cells
-    with the kernel.
-
-    The gradient of XLA's convolution on a CPU takes 18 times longer inside a scan, such as the scan
-    over minibatches. On a GPU, the neighbourhoods would need nine times the memory.
+    """Applies a convolution of 3 x 3. On a CPU, it is computed as the product of the neighbourhoods
+    of all cells with the kernel: inside a scan, such as the scan over minibatches, the gradient of
+    XLA's convolution takes 18 times longer. On a GPU, the neighbourhoods would need nine times the
+    memory.
     """
     if jax.default_backend() != "cpu":
         return jnp.moveaxis(layer(jnp.moveaxis(x, -1, 0)), 0, -1)
     height, width, _ = x.shape
     padded = jnp.pad(x, ((1, 1), (1, 1), (0, 0)))
-    corners = [(row, col) for row in range(3) for col in range(3)]
-    near = [padded[row : row + height, col : col + width] for row, col in corners]
+    offsets = [(row, col) for row in range(3) for col in range(3)]
+    neighbours = [padded[row : row + height, col : col + width] for row, col in offsets]
     kernel = jnp.transpose(layer.weight, (2, 3, 1, 0)).reshape(-1, layer.out_channels)
     bias = layer.bias
     assert bias is not None
-    return jnp.concatenate(near, axis=-1) @ kernel + bias.reshape(1, 1, -1)
+    return jnp.concatenate(neighbours, axis=-1) @ kernel + bias.reshape(1, 1, -1)
 
 
 def _by_name(activation: Activation | Callable) -> Activation | Callable:
-    """The name of an activation, or the function itself if it has none.
+    """The name of an activation, or the function itself if it has no name.
 
-    Functions of `jax.nn` are compiled ones, which cannot be pickled, and of which a deep copy is
-    another function: a network that held one would not equal its copy.
+    Functions of `jax.nn` are compiled: they cannot be pickled, and do not equal their deep copies.
+    So a network stores their names.
 
     **Raises:** `ValueError` for a name that is not an `Activation`.
     """
@@ -392,7 +390,7 @@ class GRU(AbstractSequenceNetwork):
         self.encoder = encoder(
             in_shape, width, width=width, final_scale=_HIDDEN_SCALE, key=encoder_key
         )
-        self.cell = _gated_unit(width, cell_key)
+        self.cell = _orthogonal_cell(width, cell_key)
         self.head = Dense(width, out_size, scale=final_scale, key=head_key)
         self.width = width
 
@@ -419,15 +417,13 @@ class GRU(AbstractSequenceNetwork):
         carry: Float[Array, " width"],
         start: Bool[Array, " time"],
     ) -> Float[Array, "time width"]:
-        """The carry after each step of a sequence; the arguments are as in `unroll`.
-
-        It encodes all steps at once: one large matrix product is faster than many small ones.
-        """
+        """The carry after each step of a sequence; the arguments are as in `unroll`."""
 
         def remember(features: Array, carry: Array) -> tuple[Array, Array]:
             carry = self.cell(features, carry)
             return carry, carry
 
+        # All steps are encoded at once: a large matrix product is faster than many small ones.
         features = jax.vmap(self._encode)(x)
         return unroll(remember, self.initial_carry(), features, carry, start)
 
@@ -436,7 +432,7 @@ class GRU(AbstractSequenceNetwork):
         return jnp.tanh(features)
 
 
-def _gated_unit(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:
+def _orthogonal_cell(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:
     # The parameters that the cell initialises are replaced below.
     cell = eqx.nn.GRUCell(width, width, key=jax.random.clone(key))
     keys = jax.random.split(key, 6)
@@ -462,24 +458,24 @@ def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.
 def _orthogonal(
     scale: float, shape: tuple[int, int], key: PRNGKeyArray
 ) -> Float[Array, "rows columns"]:
-    # Sequential under vmap: jaxlib 0.10 factorises a batch from within its thread pool, in threads
-    # of the same pool, which can deadlock on a CPU with few cores.
+    # Sequential under vmap: jaxlib 0.10 factorises a batch in its thread pool, and waits there for
+    # other threads of this pool, which can deadlock on a CPU with few cores.
     @jax.custom_batching.sequential_vmap
-    def draw(key: PRNGKeyArray) -> Array:
+    def sample(key: PRNGKeyArray) -> Array:
         return jax.nn.initializers.orthogonal(scale)(key, shape)
 
-    return draw(key)
+    return sample(key)
 
 
 @final
 class PredictingGRU(AbstractSequenceNetwork):
-    """A `GRU` that predicts, from what an agent saw so far, which action its partner takes in this
-    step. The agent's own choice depends on its memory and on the predicted probabilities, as in E3T
-    (Yan et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI
-    Coordination"), where a network reads the last five steps instead.
+    """A `GRU` that predicts the partner's action in this step from the agent's observations so far.
+    The agent's own choice depends on its memory and on the predicted probabilities, as in E3T (Yan
+    et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI Coordination"),
+    where a network reads the last five steps instead.
 
-    It is the network of an actor that chooses among as many actions as its partner. Choices have no
-    gradient with respect to the prediction, which a loss of its own teaches.
+    The actor and its partner must choose among the same number of actions. The choice has no
+    gradient with respect to the prediction: a separate loss must train the prediction.
 
     **Arguments:**
 

@@ -1,7 +1,7 @@
-"""Trained policies as partners, teams in which partners play, and a rule that frees stuck ones."""
+"""Teams of partners, trained policies as partners, and a rule for partners that are stuck."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -21,8 +21,9 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ._actor import AgentArrays
+from ._actor import AbstractActor, AgentArrays
 from ._heads import CategoricalHead
+from ._policy import ActorCritic
 from ._trained_policy import TrainedPolicy, choose_actions
 
 
@@ -30,8 +31,8 @@ from ._trained_policy import TrainedPolicy, choose_actions
 class PartnerTeam(eqx.Module):
     """One partner for each agent, for `evaluate` and `record_episodes`.
 
-    They may be scripts, policies that observe the game in their own way, or whatever else reads the
-    state. Whether they are greedy is up to themselves.
+    They may be scripts, policies with other observations than the environment's, or anything else
+    that acts from the state. `greedy` has no effect on them.
 
     ```python
     import jax
@@ -81,9 +82,9 @@ class PartnerTeam(eqx.Module):
         return act_as_team(self.partners, observation, state, carry, list(keys))
 
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
-        """Checks that there is one partner for each agent, which observes what the world shows.
+        """Checks that there is one partner for each agent, and that observations are raw.
 
-        **Raises:** `ValueError` that names what does not fit.
+        **Raises:** `ValueError` that names the part that does not fit.
         """
         if env.num_agents != len(self.partners):
             raise ValueError(
@@ -92,14 +93,18 @@ class PartnerTeam(eqx.Module):
             )
         if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
             raise ValueError(
-                "Partners observe what the world shows: pass the environment without "
+                "Partners need the observations of the world: pass the environment without "
                 "NormalizeObservation."
             )
 
 
+Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
+"""The types of policies that can act for all agents of an environment."""
+
+
 @final
 class PolicyPartner(AbstractPartner):
-    """Acts by a trained policy, as the agent in the same seat would if all agents had that policy.
+    """A partner that acts by a trained policy, as if all agents had this policy.
 
     ```python
     import jax
@@ -116,12 +121,12 @@ class PolicyPartner(AbstractPartner):
 
     **Arguments:**
 
-    - `policy`: the policy, such as `load_policy` returns. Its inputs are observations before any
+    - `policy`: the policy, such as from `load_policy`. Its inputs are observations before any
         `NormalizeObservation`.
-    - `greedy`: take the most probable action instead of sampling one.
-    - `env`: the same game with the observation that the policy was trained with, if the others
-        observe something else. It is only used to observe states of the innermost environment, so
-        its wrappers must not have a state.
+    - `greedy`: take the most probable action instead of sampling an action.
+    - `env`: the same game with the observation of the policy's training, if the game is played with
+        another observation. The partner only uses its `observe`, with states of the innermost
+        environment, so its wrappers must not have a state.
 
     **Raises:** `ValueError` when the policy cannot act in `env`, or a wrapper of it has a state.
     """
@@ -137,12 +142,12 @@ class PolicyPartner(AbstractPartner):
         _, state = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
         if isinstance(state, AbstractWrapperState):
             raise ValueError(
-                f"PolicyPartner(env=...) observes the states of the game, but a wrapper around it "
-                f"adds a state of its own ({type(state).__name__}): pass it without this wrapper."
+                f"PolicyPartner(env=...) observes the states of the game, but a wrapper adds a "
+                f"state of its own ({type(state).__name__}): pass env without this wrapper."
             )
 
     def initial_carry(self) -> AgentArrays:
-        """The policy's carry of all agents; only the partner's seat affects its actions."""
+        """The policy's carry of all agents, of which only the carry of its seat has an effect."""
         return self.policy.initial_carry()
 
     def __call__(
@@ -154,9 +159,9 @@ class PolicyPartner(AbstractPartner):
     def outputs(
         self, seen: Seen, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        """What `TrainedPolicy.outputs` returns for the partner's own observation."""
-        shown = seen.observation if self.env is None else self.env.observe(seen.state)
-        return self.policy.outputs(shown, carry)
+        """The result of `TrainedPolicy.outputs` for the partner's own observation."""
+        observation = seen.observation if self.env is None else self.env.observe(seen.state)
+        return self.policy.outputs(observation, carry)
 
     def choose(
         self, output: Float[Array, "agents out"], seat: Int[Array, ""], key: PRNGKeyArray
@@ -167,11 +172,11 @@ class PolicyPartner(AbstractPartner):
 
 @final
 class StuckMemory(eqx.Module):
-    """The memory of a partner with the rule.
+    """The memory of a `StuckRule`.
 
-    - `own`: the memory of the partner itself.
-    - `poses`: its poses before each of its last actions, the oldest first.
-    - `actions`: its last actions.
+    - `own`: the memory of the partner.
+    - `poses`: the poses before each of the last actions, the oldest first.
+    - `actions`: the last actions.
     - `count`: the number of actions in this episode.
     """
 
@@ -183,21 +188,21 @@ class StuckMemory(eqx.Module):
 
 @final
 class StuckRule(AbstractPartner):
-    """A policy's partner that tries something else where it is stuck.
+    """A `PolicyPartner` that does not repeat its last actions while it is stuck.
 
-    It is stuck if its pose is the one that it had before each of its last `steps` actions, and it
-    has taken more actions than that in this episode. These actions then get probability 0, and the
-    probabilities of the others are scaled to a sum of 1. This is the rule that Carroll et al.
-    (2019, "On the Utility of Learning about Humans for Human-AI Coordination") use in all games
-    with models of people, as in `ImitationAgentFromPolicy` of their code. If the other actions are
-    all masked, nothing changes.
+    It is stuck if it had its current pose before each of its last `steps` actions, and has taken
+    more than `steps` actions in this episode. Then these actions get probability 0, and the
+    probabilities of the other actions are scaled to a sum of 1. If all other actions are masked,
+    nothing changes. Carroll et al. (2019, "On the Utility of Learning about Humans for Human-AI
+    Coordination") use this rule in all games with models of people (`ImitationAgentFromPolicy` in
+    their code).
 
     **Arguments:**
 
     - `partner`: the partner, whose policy chooses among more actions than `steps`.
-    - `poses`: the pose of every agent in a state of the innermost environment, as three integers;
-        for a grid world, `eqgrid.grid.poses`.
-    - `steps`: the number of actions after which it is stuck.
+    - `poses`: returns the pose of every agent in a state of the innermost environment, as three
+        integers; for a grid world, `eqgrid.grid.poses`.
+    - `steps`: the number of actions without a change of the pose after which it is stuck.
 
     **Raises:** `ValueError` when the policy chooses among too few actions, or has another head than
     `CategoricalHead`, or when `steps` is below 1.
@@ -215,7 +220,7 @@ class StuckRule(AbstractPartner):
             raise ValueError("StuckRule needs a policy whose head is a CategoricalHead.")
         if space.n <= self.steps:
             raise ValueError(
-                f"StuckRule excludes up to {self.steps} actions, so a policy needs more than that, "
+                f"StuckRule excludes up to {self.steps} actions, so a policy needs more actions, "
                 f"but it chooses among {space.n}: lower steps."
             )
 
@@ -234,9 +239,9 @@ class StuckRule(AbstractPartner):
         pose = jnp.asarray(self.poses(seen.state))[seen.seat].astype(int)
         stuck = (carry.count > self.steps) & (carry.poses == pose[None]).all()
         tried = (jnp.arange(output.shape[-1])[:, None] == carry.actions[None]).any(axis=1)
-        least = jnp.finfo(output.dtype).min
-        others = jnp.where(tried[None], least, output)
-        leaves_some = (others[seen.seat] > least).any()
+        masked = jnp.finfo(output.dtype).min  # the logit of a masked action, as in `mask_logits`
+        others = jnp.where(tried[None], masked, output)
+        leaves_some = (others[seen.seat] > masked).any()
         output = jnp.where(stuck & leaves_some, others, output)
         action = self.partner.choose(output, seen.seat, key)
         carry = StuckMemory(

@@ -1,5 +1,6 @@
 """The actor and the critic of all agents of an environment."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, final
 
@@ -40,7 +41,8 @@ class ActorCritic(eqx.Module):
 
     **Arguments:**
 
-    - `actor`: the network whose outputs `head` turns into a distribution, for every agent.
+    - `actor`: the network that computes the outputs of every agent, from which `head` builds a
+        distribution.
     - `critic`: the network that predicts one value for every agent.
     - `critic_input`: selects the inputs of the critic and of the actor from the observations.
     - `head`: turns the actor's outputs into actions; a `CategoricalHead` unless given.
@@ -79,9 +81,9 @@ class ActorCritic(eqx.Module):
         **Returns:** the distribution of the agents' choices, their values, and the next carry.
         """
         actor_carry, critic_carry = _split_carry(carry)
-        seen, action_mask = split_mask(observation)
-        output, actor_carry = self.actor(self.critic_input.local(seen), actor_carry)
-        value, critic_carry = self.critic(self.critic_input(seen), critic_carry)
+        unmasked, action_mask = split_mask(observation)
+        output, actor_carry = self.actor(self.critic_input.local(unmasked), actor_carry)
+        value, critic_carry = self.critic(self.critic_input(unmasked), critic_carry)
         output = mask_logits(output, action_mask)
         return self.head.distribution(output), value[:, 0], _join_carry(actor_carry, critic_carry)
 
@@ -99,9 +101,9 @@ class ActorCritic(eqx.Module):
         **Returns:** the distributions of the agents' choices, and their values.
         """
         actor_carry, critic_carry = _split_carry(carry)
-        seen, action_mask = split_mask(observation)
-        output = self.actor.unroll(jax.vmap(self.critic_input.local)(seen), actor_carry, start)
-        value = self.critic.unroll(jax.vmap(self.critic_input)(seen), critic_carry, start)
+        unmasked, action_mask = split_mask(observation)
+        output = self.actor.unroll(jax.vmap(self.critic_input.local)(unmasked), actor_carry, start)
+        value = self.critic.unroll(jax.vmap(self.critic_input)(unmasked), critic_carry, start)
         output = jax.vmap(mask_logits)(output, action_mask)
         return jax.vmap(self.head.distribution)(output), value[..., 0]
 
@@ -111,8 +113,8 @@ class ActorCritic(eqx.Module):
         **Returns:** the expected discounted return of every agent; with `PPO.normalize_values`, in
         standardised units.
         """
-        seen, _ = split_mask(observation)
-        value, _ = self.critic(self.critic_input(seen), _split_carry(carry)[1])
+        unmasked, _ = split_mask(observation)
+        value, _ = self.critic(self.critic_input(unmasked), _split_carry(carry)[1])
         return value[:, 0]
 
 
@@ -145,44 +147,45 @@ def actor_critic(
     - `network`: builds the network of one agent, such as `MLP`, `CNN`, or
         `functools.partial(MLP, width=128)`; called as
         `network(in_shape, out_size, final_scale=..., key=...)` for the actor and for the critic.
-        `in_shape` is the shape of one agent's input, or a PyTree of shapes if the input is one.
+        `in_shape` is the shape of one agent's input, or a PyTree of shapes if the input is a
+        PyTree of arrays.
     - `critic_input`: selects the critic's input; `LocalObservation()` unless given.
-    - `head`: builds the action head, given the action space of one agent; by default the head of
-        eqgrid for that space. Arrays of floats in a head are trained, too.
+    - `head`: builds the action head from the action space of one agent; `head_for` by default.
+        Arrays of floats in a head are trained, too.
     - `shared`: whether all agents use the same parameters.
 
     **Returns:** the policy of the agents of one environment.
 
-    **Raises:** `ValueError` when eqgrid has no head for the action space and none is given, or when
-    an action mask does not fit the space.
+    **Raises:** `ValueError` when `head_for` has no head for the action space, when an action mask
+    does not fit the space, or when a network does not fit its inputs or outputs.
     """
     action_head = head(env.action_space)
     critic_input = LocalObservation() if critic_input is None else critic_input
     batch, _ = eqx.filter_eval_shape(env.reset, key)
     check_mask(env.action_space, batch)
-    seen, _ = split_mask(batch)
-    observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), seen)
+    unmasked, _ = split_mask(batch)
+    observation = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), unmasked)
     critic_observation = eqx.filter_eval_shape(critic_input, observation)
-    observation = eqx.filter_eval_shape(critic_input.local, observation)
+    actor_observation = eqx.filter_eval_shape(critic_input.local, observation)
     actor_key, critic_key = jax.random.split(key)
-    num_agents = env.num_agents
     out_size = action_head.out_size(env.action_space)
-    actor = _team(network, observation, out_size, _ACTOR_SCALE, shared, num_agents, actor_key)
-    critic = _team(network, critic_observation, 1, _CRITIC_SCALE, shared, num_agents, critic_key)
-    _check_outputs(actor, observation, out_size, "actor")
-    _check_outputs(critic, critic_observation, 1, "critic")
+    build = functools.partial(_build_network, network, env.num_agents, shared)
+    actor = build("actor", actor_observation, out_size, _ACTOR_SCALE, actor_key)
+    critic = build("critic", critic_observation, 1, _CRITIC_SCALE, critic_key)
     return ActorCritic(actor, critic, critic_input, action_head)
 
 
-def _team(
+def _build_network(
     network: Callable[..., AbstractNetwork],
+    num_agents: int,
+    shared: bool,
+    role: str,
     x: Shapes,
     out_size: int,
     final_scale: float,
-    shared: bool,
-    num_agents: int,
     key: PRNGKeyArray,
 ) -> AbstractMultiAgentNetwork:
+    """Builds the actor or the critic of all agents, for inputs with the shapes of `x`."""
     in_shape = jax.tree.map(lambda leaf: leaf.shape[1:], x)
     keys = (key,) if shared else jax.random.split(key, num_agents)
     try:
@@ -194,15 +197,9 @@ def _team(
             "The observation has several arrays, which this network does not read: observe one "
             "array, or name a network of your own that reads them all."
         ) from error
-    if shared:
-        return SharedParameters(network=networks[0], num_agents=num_agents)
-    return IndependentParameters(networks)
-
-
-def _check_outputs(team: AbstractMultiAgentNetwork, x: Shapes, out_size: int, whose: str) -> None:
-    """**Raises:** `ValueError` when a network does not return an output and a carry that fit."""
-    network = team.network if isinstance(team, SharedParameters) else team
-    name = type(getattr(network, "networks", network)).__name__
+    team = SharedParameters(networks[0], num_agents) if shared else IndependentParameters(networks)
+    # A network of a user may return something that does not fit.
+    name = type(networks[0]).__name__
     carry = eqx.filter_eval_shape(team.initial_carry)
     result = eqx.filter_eval_shape(team, x, carry)
     if not isinstance(result, tuple) or len(result) != 2:
@@ -210,20 +207,23 @@ def _check_outputs(team: AbstractMultiAgentNetwork, x: Shapes, out_size: int, wh
             f"The network {name} must return a pair, its output and the next carry (None without "
             "one), but does not."
         )
-    output, after = result
-    wanted = (team.num_agents, out_size)
-    if getattr(output, "shape", None) != wanted:
-        found = getattr(output, "shape", (None,))[1:]
+    output, next_carry = result
+    found = getattr(output, "shape", (None,))
+    if found != (num_agents, out_size):
         raise ValueError(
-            f"The network {name} of the {whose} must have an output of shape {wanted[1:]}, its "
-            f"out_size, but its output has {found}."
+            f"The network {name} of the {role} must have an output of shape {(out_size,)}, its "
+            f"out_size, but its output has {found[1:]}."
         )
-    forms = [jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), x) for x in (after, carry)]
-    if forms[0] != forms[1]:
+    if _shapes_and_dtypes(next_carry) != _shapes_and_dtypes(carry):
         raise ValueError(
             f"The next carry that the network {name} returns must have the structure, shapes and "
             "dtypes of its initial_carry(), but differs."
         )
+    return team
+
+
+def _shapes_and_dtypes(tree: PyTree) -> PyTree:
+    return jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), tree)
 
 
 def _remembers(team: AbstractMultiAgentNetwork) -> bool:

@@ -1,6 +1,6 @@
-"""What critics observe, and networks of all agents: with shared or independent parameters.
+"""Inputs of actors and critics, and networks of all agents with shared or independent parameters.
 
-What actors and critics observe is the only difference between IPPO and MAPPO.
+IPPO and MAPPO differ only in the inputs of their critics.
 """
 
 import abc
@@ -62,15 +62,19 @@ class JointObservation(AbstractCriticInput):
         return observation
 
     def __call__(self, observation: AgentArrays) -> AgentArrays:
-        return jax.tree.map(_join, observation)
+        def join(x: Shaped[Array, "agents ..."]) -> Shaped[Array, "agents ..."]:
+            x = x[:, None] if x.ndim == 1 else x
+            return jnp.concatenate([jnp.roll(x, -i, axis=0) for i in range(x.shape[0])], axis=-1)
+
+        return jax.tree.map(join, observation)
 
 
 @final
 class GlobalState(AbstractCriticInput):
-    """Every critic gets the global state, which no actor gets: MAPPO with a global state (Yu et al.
+    """Every critic gets the global state, and no actor does: MAPPO with a global state (Yu et al.
     2022).
 
-    The observation must be an `ObservationAndState`; see `eqgrid.grid.WithState`.
+    The observation must be an `ObservationAndState`, such as from `eqgrid.grid.WithState`.
     """
 
     def local(self, observation: ObservationAndState) -> AgentArrays:
@@ -78,11 +82,6 @@ class GlobalState(AbstractCriticInput):
 
     def __call__(self, observation: ObservationAndState) -> AgentArrays:
         return observation.state
-
-
-def _join(x: Shaped[Array, "agents ..."]) -> Shaped[Array, "agents ..."]:
-    featured = x[:, None] if x.ndim == 1 else x
-    return jnp.concatenate([jnp.roll(featured, -i, axis=0) for i in range(x.shape[0])], axis=-1)
 
 
 class AbstractMultiAgentNetwork(eqx.Module):
@@ -168,8 +167,8 @@ class IndependentParameters(AbstractMultiAgentNetwork):
 
     **Arguments:**
 
-    - `networks`: one network per agent, equal except for their parameters. They are stored as one
-        Module whose arrays have a leading axis of the agents.
+    - `networks`: one network per agent; all of them are equal except for their parameters. They are
+        stored as one Module whose arrays have a leading axis of the agents.
 
     **Raises:** `ValueError` when there is no network.
     """

@@ -1,4 +1,4 @@
-"""Trained policies: parameters, frozen moments of observations, and the shapes of observations."""
+"""Trained policies: an actor-critic with everything that it needs to act outside of training."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -28,12 +28,7 @@ from eqgrid.typing import PyTree
 from ._actor import AbstractActor, AgentArrays, Shapes
 from ._heads import mask_logits
 from ._policy import ActorCritic
-from ._team import (
-    AbstractCriticInput,
-    AbstractMultiAgentNetwork,
-    IndependentParameters,
-    LocalObservation,
-)
+from ._team import AbstractMultiAgentNetwork, IndependentParameters, LocalObservation
 
 
 @final
@@ -42,7 +37,7 @@ class Normalization(eqx.Module):
 
     **Arguments:**
 
-    - `moments`: the moments of each array of the observation, in the shape of one agent's.
+    - `moments`: the moments of each array of one agent's observation.
     - `epsilon`: added to the variance.
     - `clip`: the largest magnitude of a normalised number.
     """
@@ -57,27 +52,26 @@ class Normalization(eqx.Module):
         **Arguments:**
 
         - `observation`: the observation as the environment returns it.
-        - `local`: whether it lacks the global state, which the moments include.
+        - `local`: whether the observation lacks the global state, which the moments include.
 
         **Returns:** the normalised observation, which is the input of the networks.
         """
-        moments = self.moments.local if local else self.moments
-        return map_observation(
-            lambda seen: jax.tree.map(self._normalize, seen, moments), observation
-        )
 
-    def _normalize(
-        self, x: Shaped[Array, "agents *shape"], moments: RunningMoments
-    ) -> Float[Array, "agents *shape"]:
-        per_agent = jax.vmap(moments.standardize, (0, None, None))
-        return per_agent(x.astype(float), self.epsilon, self.clip)
+        def normalize(
+            x: Shaped[Array, "agents *shape"], moments: RunningMoments
+        ) -> Float[Array, "agents *shape"]:
+            per_agent = jax.vmap(moments.standardize, (0, None, None))
+            return per_agent(x.astype(float), self.epsilon, self.clip)
+
+        moments = self.moments.local if local else self.moments
+        return map_observation(lambda seen: jax.tree.map(normalize, seen, moments), observation)
 
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Shapes:
-    """Shapes as the value of a static field, which must be hashable, as a dict is not. Their leaves
-    and structure are hashable, but a structure cannot be pickled.
+    """Shapes as the value of a static field, which must be hashable. The tree may contain dicts,
+    which are not hashable; its leaves and structure are, but a structure cannot be pickled.
     """
 
     tree: Shapes
@@ -97,8 +91,8 @@ class _Shapes:
 class TrainedPolicy(AbstractActor):
     """A policy of all agents of one environment, with everything that it needs to act.
 
-    `trained_policy` and `load_policy` make it. Its inputs are observations as the environment
-    returns them: if they were normalised in training, it normalises them itself.
+    `trained_policy` and `load_policy` return it. Its inputs are observations as the environment
+    returns them: the policy normalises them itself if they were normalised in training.
 
     **Arguments:**
 
@@ -147,15 +141,14 @@ class TrainedPolicy(AbstractActor):
         *,
         greedy: bool = False,
     ) -> tuple[Shaped[Array, "agents ..."], AgentArrays]:
-        """Computes the actions of all agents. The first call compiles it.
+        """Computes the actions of all agents. The first call compiles this function.
 
         **Arguments:**
 
-        - `observation`: the observations of all agents, in JAX or NumPy arrays. The global state
-            that is an input of the critic alone may be left out; the mask of a `Masked` observation
-            may not.
-        - `carry`: `initial_carry()` at the start of an episode, then what the previous call
-            returned.
+        - `observation`: the observations of all agents, in JAX or NumPy arrays. A global state that
+            only the critic uses may be left out. The mask of a `Masked` observation is needed.
+        - `carry`: `initial_carry()` at the start of an episode, then the carry from the previous
+            call.
         - `key`: the source of randomness; it may be `None` if `greedy`.
         - `greedy`: take the most probable actions instead of sampling them.
 
@@ -165,7 +158,9 @@ class TrainedPolicy(AbstractActor):
         sampled without a key.
         """
         if key is None and not greedy:
-            raise ValueError("act draws actions with a key: pass key=jax.random.key(0), or greedy.")
+            raise ValueError(
+                "act needs a key to sample actions: pass key=jax.random.key(0), or greedy=True."
+            )
         return _act(self, observation, carry, key, greedy)
 
     def outputs(
@@ -176,17 +171,17 @@ class TrainedPolicy(AbstractActor):
         **Returns:** the outputs that `actor_critic.head` turns into a distribution, such as one
         logit per action, with forbidden actions masked; and the next carry.
         """
-        expected, _ = self._shown_to_actors()
+        expected, _ = self._observation_of_actors()
         _check_arrays("observation", _without_state(observation, expected), expected)
-        seen, action_mask = split_mask(jax.tree.map(jnp.asarray, observation))
-        output, carry = self.unmasked_outputs(seen, carry)
+        unmasked, action_mask = split_mask(jax.tree.map(jnp.asarray, observation))
+        output, carry = self.unmasked_outputs(unmasked, carry)
         return mask_logits(output, action_mask), carry
 
     def unmasked_outputs(
         self, seen: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         """As `outputs`, without the action mask; `seen` is an observation without a mask."""
-        expected, hides_state = self._shown_to_actors()
+        expected, hides_state = self._observation_of_actors()
         expected, _ = split_mask(expected)
         observation = _without_state(seen, expected)
         _check_arrays("observation", observation, expected)
@@ -201,14 +196,14 @@ class TrainedPolicy(AbstractActor):
     def values(
         self, observation: AgentArrays, carry: AgentArrays
     ) -> tuple[Float[Array, " agents"], AgentArrays]:
-        """Computes the values that the critic gives the situation of every agent.
+        """Computes the critic's values of all agents.
 
         **Arguments:**
 
-        - `observation`: the observations of all agents. They must include the global state if that
-            is an input of the critic.
-        - `carry`: `actor_critic.critic.initial_carry()` at the start of an episode, then what the
-            previous call returned.
+        - `observation`: the observations of all agents. They must include the global state if the
+            critic uses it.
+        - `carry`: `actor_critic.critic.initial_carry()` at the start of an episode, then the carry
+            from the previous call.
 
         **Returns:** the values, in the units in which the critic was trained (with
         `PPO.normalize_values`, standardised returns), and the next carry.
@@ -216,10 +211,10 @@ class TrainedPolicy(AbstractActor):
         **Raises:** `ValueError` when the observation does not fit.
         """
         _check_arrays("observation", observation, self.observation)
-        seen, _ = split_mask(jax.tree.map(jnp.asarray, observation))
+        unmasked, _ = split_mask(jax.tree.map(jnp.asarray, observation))
         if self.normalization is not None:
-            seen = self.normalization(seen, local=False)
-        value, carry = self.actor_critic.critic(self.actor_critic.critic_input(seen), carry)
+            unmasked = self.normalization(unmasked, local=False)
+        value, carry = self.actor_critic.critic(self.actor_critic.critic_input(unmasked), carry)
         return value[:, 0], carry
 
     def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
@@ -229,11 +224,11 @@ class TrainedPolicy(AbstractActor):
 
         - `env`: one environment or many, without `NormalizeObservation`.
 
-        **Raises:** `ValueError` that names what does not fit.
+        **Raises:** `ValueError` that names the part that does not fit.
         """
         self._check_agents_and_actions(env)
-        expected, _ = self._shown_to_actors()
-        _check_shown(_without_state(_observation_of(env), expected), expected)
+        expected, _ = self._observation_of_actors()
+        _check_observation(_without_state(_observation_of(env), expected), expected)
 
     def wrap(self, env: AbstractVectorEnv) -> AbstractVectorEnv:
         """Wraps environments so that `actor_critic` gets normalised observations, as in training.
@@ -245,12 +240,12 @@ class TrainedPolicy(AbstractActor):
         - `env`: many environments, without `NormalizeObservation`. If the global state was an input
             of the critic, the observations must include it.
 
-        **Returns:** `env`, in a `NormalizeObservation` with frozen moments if the policy needs one.
+        **Returns:** `env`, in a `NormalizeObservation` with frozen moments if the policy needs it.
 
-        **Raises:** `ValueError` that names what does not fit.
+        **Raises:** `ValueError` that names the part that does not fit.
         """
         self._check_agents_and_actions(env)
-        _check_shown(_observation_of(env), self.observation)
+        _check_observation(_observation_of(env), self.observation)
         if self.normalization is None:
             return env
         epsilon, clip = self.normalization.epsilon, self.normalization.clip
@@ -285,10 +280,21 @@ class TrainedPolicy(AbstractActor):
             lambda p: (p.actor_critic.actor, p.actor_critic.critic), self, replace_fn=reorder
         )
 
-    def _shown_to_actors(self) -> tuple[Shapes, bool]:
+    def _observation_of_actors(self) -> tuple[Shapes, bool]:
         """The shapes of the actors' observations, and whether they leave out the global state."""
-        hides_state = _hides_state(self.actor_critic.critic_input, self.observation)
-        return (_local(self.observation), True) if hides_state else (self.observation, False)
+        critic_input = self.actor_critic.critic_input
+        unmasked, _ = split_mask(self.observation)
+        has_state = isinstance(unmasked, ObservationAndState)
+        if not has_state or isinstance(critic_input, LocalObservation):
+            return self.observation, False
+        # A critic input of a user is tried without the state: it raises if it needs the state.
+        try:
+            eqx.filter_eval_shape(
+                lambda local: critic_input.local(ObservationAndState(local, None)), unmasked.local
+            )
+        except (AttributeError, TypeError, ValueError):
+            return self.observation, False
+        return _local(self.observation), True
 
     def _check_agents_and_actions(self, env: AbstractEnv | AbstractVectorEnv) -> None:
         if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
@@ -297,14 +303,14 @@ class TrainedPolicy(AbstractActor):
                 "without NormalizeObservation."
             )
         if env.num_agents != self.num_agents:
+            agents = "1 agent" if self.num_agents == 1 else f"{self.num_agents} agents"
             raise ValueError(
-                f"The policy acts for {_count(self.num_agents, 'agent')}, but the environment has "
-                f"{env.num_agents}."
+                f"The policy acts for {agents}, but the environment has {env.num_agents}."
             )
         if not eqx.tree_equal(env.action_space, self.action_space):
             raise ValueError(
-                f"The policy chooses among the actions {_space(self.action_space)}, but those of "
-                f"the environment are {_space(env.action_space)}."
+                f"The policy chooses among the actions {_actions(self.action_space)}, but those of "
+                f"the environment are {_actions(env.action_space)}."
             )
 
 
@@ -329,17 +335,18 @@ def trained_policy(
 
     - `policy`: the parameters, such as `run.state.policy`. They are copied, so that training can
         continue with the originals.
-    - `env`: the environments that it was trained in.
-    - `env_state`: their state, such as `run.state.runner.env_state`, which holds the moments of
-        observations. It is used only if observations are normalised and the moments not frozen.
+    - `env`: the environments of the training.
+    - `env_state`: their state, such as `run.state.runner.env_state`, which contains the moments of
+        observations. It is needed only if `env` normalises observations with moments that are not
+        frozen.
 
     **Returns:** the policy with its action space, the shapes of its observations and their moments.
 
     **Raises:** `ValueError` when the moments are missing, or when there is a wrapper around
     `NormalizeObservation` other than `NormalizeReward`, since it may change observations.
     """
-    whole = assemble(policy, env, env_state)
-    return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, whole)
+    assembled = assemble(policy, env, env_state)
+    return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, assembled)
 
 
 def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> TrainedPolicy:
@@ -350,8 +357,8 @@ def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> 
         if not isinstance(env, NormalizeReward):
             name = type(env).__name__
             raise ValueError(
-                f"There is a {name} around NormalizeObservation, and a trained policy cannot "
-                f"repeat what it does to observations: use NormalizeObservation({name}(...))."
+                f"There is a {name} around NormalizeObservation, which may change observations, "
+                f"and a trained policy cannot repeat this: use NormalizeObservation({name}(...))."
             )
         env = env.env
     if not env.frozen:
@@ -394,23 +401,9 @@ def choose_actions(
 
 def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
     """The shapes and dtypes of the observations of all agents of one environment."""
-    shown, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    skipped = 1 if isinstance(env, AbstractVectorEnv) else 0
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[skipped:], x.dtype), shown)
-
-
-def _hides_state(critic_input: AbstractCriticInput, observation: Shapes) -> bool:
-    """Whether the observation has a global state which is not an input of actors."""
-    seen, _ = split_mask(observation)
-    if not isinstance(seen, ObservationAndState) or isinstance(critic_input, LocalObservation):
-        return False
-    try:
-        eqx.filter_eval_shape(
-            lambda local: critic_input.local(ObservationAndState(local, None)), seen.local
-        )
-    except (AttributeError, TypeError, ValueError):  # it reads the state, which is not there
-        return False
-    return True
+    observation, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
+    batch_axes = 1 if isinstance(env, AbstractVectorEnv) else 0
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[batch_axes:], x.dtype), observation)
 
 
 def _without_state(observation: PyTree, expected: PyTree) -> PyTree:
@@ -431,38 +424,35 @@ def _local(observation: PyTree) -> PyTree:
 def _check_arrays(what: str, given: PyTree, expected: Shapes) -> None:
     """Checks the shapes, and the dtypes after JAX has converted 64-bit NumPy arrays to 32 bits."""
     arrays = all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(given))
-    if not arrays or _named(given) != _named(expected):
-        there = _text(given) if arrays else f"something that is no array: {given!r:.60}"
+    if not arrays or _described(given) != _described(expected):
+        found = _text(given) if arrays else f"something that is not an array: {given!r:.60}"
         raise ValueError(
             f"The policy needs the {what} {_text(expected)}, all agents in one array, but got "
-            f"{there}."
+            f"{found}."
         )
 
 
-def _check_shown(shown: Shapes, expected: Shapes) -> None:
-    if _named(shown) != _named(expected):
+def _check_observation(found: Shapes, expected: Shapes) -> None:
+    if _described(found) != _described(expected):
         raise ValueError(
-            f"The policy reads observations {_text(expected)}, but the environment shows "
-            f"{_text(shown)}: it needs the same kind of observation, and a layout of the same "
+            f"The policy reads observations {_text(expected)}, but the environment returns "
+            f"{_text(found)}: it needs the same kind of observation, and a layout of the same "
             f"size, as in training."
         )
 
 
-def _named(tree: PyTree) -> dict[str, str]:
+def _described(tree: PyTree) -> dict[str, str]:
+    """The dtype and the shape of each array, by its path."""
     return {
-        jax.tree_util.keystr(where): f"{jax.dtypes.canonicalize_dtype(x.dtype)}{list(x.shape)}"
-        for where, x in jax.tree_util.tree_leaves_with_path(tree)
+        jax.tree_util.keystr(path): f"{jax.dtypes.canonicalize_dtype(x.dtype)}{list(x.shape)}"
+        for path, x in jax.tree_util.tree_leaves_with_path(tree)
     }
 
 
 def _text(tree: PyTree) -> str:
-    named = [f"{name} {what}".strip() for name, what in _named(tree).items()]
-    return " and ".join(named) or "nothing"
+    described = [f"{path} {array}".strip() for path, array in _described(tree).items()]
+    return " and ".join(described) or "nothing"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def _space(space: AbstractSpace) -> str:
+def _actions(space: AbstractSpace) -> str:
     return f"0 to {space.n - 1}" if isinstance(space, Discrete) else f"of a {type(space).__name__}"

@@ -1,4 +1,4 @@
-"""The interface of learning algorithms, of their states, and their metrics."""
+"""The interfaces of learning algorithms and of their states, and the metrics of an update."""
 
 import abc
 from collections.abc import Mapping
@@ -20,20 +20,21 @@ A = TypeVar("A")
 
 
 class AbstractTrainState(eqx.Module, Generic[P]):
-    """The state of a training run between two updates: whatever an algorithm learns and counts.
+    """The state of a training run between two updates: everything that an algorithm changes.
 
-    All arrays of it are saved by `save`, and get an axis of the runs under `eqx.filter_vmap`. A
+    `save` writes all of its arrays, and `eqx.filter_vmap` gives each of them an axis of the runs. A
     subclass names the type of its policy, and adds fields of its own, such as the state of an
-    optimiser or a replay buffer, and the key of all further randomness. An algorithm that adds to
-    PPO needs no subclass: it keeps what it learns in `TrainState.extra`.
+    optimiser, a replay buffer, and the key of all further randomness. An algorithm around PPO needs
+    no subclass: it stores its state in `TrainState.extra`.
 
-    - `policy`: what acts in evaluations.
-    - `runner`: the state of the environments and of the agents in them, which is spread over
+    - `policy`: the actor in evaluations.
+    - `runner`: the state of the environments and of the agents in them, which is sharded over
         devices.
     - `updates`: the number of updates made so far.
     """
 
-    # A type checker takes an AbstractVar for an argument of `__init__`, which no property can be.
+    # For a type checker, an AbstractVar would be an argument of `__init__`, which excludes
+    # properties.
     if TYPE_CHECKING:
         policy: Any = eqx.field(init=False)
         runner: Any = eqx.field(init=False)
@@ -43,7 +44,7 @@ class AbstractTrainState(eqx.Module, Generic[P]):
         runner: eqx.AbstractVar[RunnerState]
         updates: eqx.AbstractVar[Int[Array, "*runs"]]
     kept: ClassVar[Mapping[str, tuple[str, ...]]] = {"parameters": ("policy",)}
-    """The names of the fields that `transfer` keeps with the parts `"parameters"` and
+    """The names of the fields that `transfer` copies for the parts `"parameters"` and
     `"optimizer"`."""
 
 
@@ -52,7 +53,7 @@ S = TypeVar("S", bound=AbstractTrainState[Any])
 
 @final
 class Metrics(eqx.Module):
-    """Metrics of one update of any algorithm, each of which is a column of the log.
+    """Metrics of one update of any algorithm. Each of them is a column of the log.
 
     ```python
     import jax
@@ -72,13 +73,13 @@ class Metrics(eqx.Module):
     - `scalars`: the metrics of the algorithm by name, such as its loss. `train` ends a run with
         `NonFiniteLoss` when one of them is not a finite number. `PPO.learn` lists PPO's metrics.
     - `bad_leaf`: the first parameter whose gradient was not finite, as its index among the trained
-        leaves of the policy; -1 if all were finite, or if the algorithm does not say.
+        leaves of the policy; -1 if all were finite, or if the algorithm does not check it.
     - `episode_return`, `episode_length`: means over the agents and over the episodes that ended
         in the update (raw rewards; steps); 0 if none ended.
     - `episodes`: the number of episodes that ended in the update.
     - `totals`: the totals of `LogEpisodes(env, totals)` by name, and other entries of `info` whose
-        names begin with `episode_`, with their shapes: means over the last steps of the episodes
-        that ended in the update; 0 if none ended.
+        names begin with `episode_`. Each is the mean of the entry, in its shape, over the last
+        steps of the episodes that ended in the update; 0 if none ended.
     """
 
     scalars: dict[str, Float[Array, "*updates"]]
@@ -100,7 +101,7 @@ class Metrics(eqx.Module):
         **Arguments:**
 
         - `scalars`, `bad_leaf`: as in `Metrics`.
-        - `info`: the `info` of all steps, whose arrays lead with `time envs`. The entries of
+        - `info`: the `info` of all steps, with the leading axes `time envs`. The entries of
             `LogEpisodes` are used, if there are any.
         """
         bad_leaf = jnp.asarray(bad_leaf, dtype=jnp.int32)
@@ -115,11 +116,9 @@ class Metrics(eqx.Module):
             episode_length=mean_over(info["episode_length"].astype(jnp.float32), done),
             episodes=done.sum(dtype=jnp.int32),
             totals={
-                name.removeprefix("episode_"): _per_episode(sums, done)
-                for name, sums in info.items()
-                if name.startswith("episode_")
-                and name not in _OF_EVERY_EPISODE
-                and eqx.is_array(sums)
+                name.removeprefix("episode_"): _mean_at_end(x, done)
+                for name, x in info.items()
+                if name.startswith("episode_") and name not in _FIELDS and eqx.is_array(x)
             },
         )
 
@@ -132,7 +131,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
     """A learning algorithm: how a run begins, and how one update changes its state.
 
     `train` repeats `update` in compiled blocks. Settings that are floats or arrays are inputs of
-    the compiled program, and vectors of them are a sweep; settings that determine shapes or
+    the compiled program, so a vector of values is a sweep. Settings that determine shapes or
     branches are static fields.
 
     ```python
@@ -176,7 +175,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
 
         **Arguments:**
 
-        - `policy`: the parameters to start from: an `ActorCritic`, or what the algorithm needs.
+        - `policy`: the parameters to start from: an `ActorCritic`, or another type of policy.
         - `env`: the environments.
         - `key`: the source of all randomness of the run.
 
@@ -195,7 +194,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         - `state`: the state of the run.
         - `num_updates`: the number of updates of the whole run, for schedules.
 
-        **Returns:** the next state, whose `updates` is higher by 1, and the metrics of the update.
+        **Returns:** the next state, with `updates` higher by 1, and the metrics of the update.
         """
 
     @abc.abstractmethod
@@ -207,42 +206,46 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
 
         **Returns:** the settings, with 32-bit arrays in place of floats; arrays are kept.
         """
-        # From NumPy: converting a Python float compiles a program, and gives a weak type.
+        # Converted by NumPy, since JAX compiles a program for a Python float, and returns a weak
+        # type.
         return jax.tree.map(
             lambda x: jax.device_put(np.float32(x)) if isinstance(x, float) else x, self
         )
 
 
 class AbstractCheckedAlgorithm(AbstractAlgorithm[S]):
-    """An algorithm that finds settings that do not fit before anything is compiled."""
+    """An algorithm that can check its settings before anything is compiled."""
 
     @abc.abstractmethod
     def check(self, env: AbstractVectorEnv, policy: Any) -> None:
-        """**Raises:** `ValueError` with one sentence when the settings do not fit.
+        """Checks that the settings fit the environments and the policy.
 
         **Arguments:**
 
         - `env`: the environments.
         - `policy`: the parameters, or their shapes.
+
+        **Raises:** `ValueError` with one sentence when they do not fit.
         """
 
 
-_OF_EVERY_EPISODE = ("episode_done", "episode_return", "episode_length")
+_FIELDS = ("episode_done", "episode_return", "episode_length")
+"""The entries of `info` that have fields of their own in `Metrics`."""
 
 
-def _per_episode(
-    sums: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
+def _mean_at_end(
+    x: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
 ) -> Float[Array, "..."]:
-    """The mean over the ended episodes of what is there in their last steps."""
-    # A masked sum: how many episodes ended is not known when the program is compiled.
+    """The mean of an entry of `info` over the last steps of the episodes that ended."""
+    # A masked sum, since the number of ended episodes is not known when the program is compiled.
     number = jnp.maximum(done.sum(dtype=jnp.int32), 1).astype(jnp.float32)
-    last = jnp.expand_dims(done, tuple(range(2, sums.ndim)))
-    return jnp.where(last, sums.astype(jnp.float32), 0.0).sum(axis=(0, 1)) / number
+    last = jnp.expand_dims(done, tuple(range(2, x.ndim)))
+    return jnp.where(last, x.astype(jnp.float32), 0.0).sum(axis=(0, 1)) / number
 
 
 def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:
-    """The mean over the entries that count; 0 if none does."""
+    """The mean over the entries where `counted` is true; 0 if there is none."""
     x = jnp.asarray(x)
-    # `where` and not a product, since what does not count may be NaN; and no division by 0.
+    # `where` and not a product, since the other entries may be NaN.
     number = jnp.maximum(counted.sum(dtype=jnp.int32), 1).astype(x.dtype)
     return jnp.where(counted, x, 0.0).sum() / number

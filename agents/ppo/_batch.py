@@ -20,8 +20,8 @@ class Minibatch(eqx.Module):
 
     **Arguments:**
 
-    - `rollout`: the steps, with axes `[chunk, sequences]` in place of `[time, envs]`. Its `carry`
-        and `info` are empty.
+    - `rollout`: the steps, with axes `[chunk, sequences]` in place of `[time, envs]`, and without
+        `carry` and `info`.
     - `carry`: the carry of the agents before the first step of each sequence.
     - `advantage`: the estimated advantage of each action.
     - `target`: the regression target of the critic.
@@ -47,13 +47,20 @@ def cut_rollout(
     - `advantage`, `target`: the values of every step, as in `Minibatch`.
     - `chunk`: the number of steps of a sequence; it must divide the length of the rollout.
 
-    **Returns:** all sequences, in which every step is once.
+    **Returns:** all sequences; together, they contain every step once.
     """
-    # Only the carry before each sequence is kept. Later ones are computed again in every gradient
-    # step, since they depend on the parameters (Kapturowski et al. 2019, "stored state").
+
+    def cut(x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "chunk sequences ..."]:
+        # [time, envs] -> [chunks, chunk, envs] -> [chunk, chunks * envs]
+        length, num_envs, *rest = x.shape
+        x = x.reshape(length // chunk, chunk, num_envs, *rest)
+        return jnp.moveaxis(x, 1, 0).reshape(chunk, -1, *rest)
+
+    # Only the carry before each sequence is kept. Later carries depend on the parameters, so every
+    # gradient step computes them again (Kapturowski et al. 2019, "stored state").
     carry = jax.tree.map(lambda x: x[::chunk].reshape(-1, *x.shape[2:]), rollout.carry)
     steps = (dataclasses.replace(rollout, carry=None, info={}), advantage, target)
-    steps, advantage, target = jax.tree.map(functools.partial(_cut, chunk), steps)
+    steps, advantage, target = jax.tree.map(cut, steps)
     return Minibatch(steps, carry, advantage, target)
 
 
@@ -69,16 +76,18 @@ def shuffle(
     - `num_epochs`: the number of passes over the batch.
     - `num_minibatches`: the number of minibatches per epoch; it must divide `num_sequences`.
 
-    **Returns:** for every gradient step, the rows of its minibatch in the batch. Every epoch
-    contains every row once.
+    **Returns:** for every gradient step, the sequences of its minibatch, as indices (rows) into the
+    batch. Every epoch contains every sequence once.
     """
     if num_sequences > 2**18:
-        # Of the 32 bits below, fewer than 14 would be random: ties would keep neighbours together.
+        # The trick below would leave fewer than 14 random bits, and ties would keep neighbours
+        # together.
         keys = jax.random.split(key, num_epochs)
         rows = jax.vmap(lambda key: jax.random.permutation(key, num_sequences))(keys)
     else:
-        # Sorting random bits with the index in the low bits is five times faster than an argsort.
-        # The index breaks ties of the high bits, which about 16 rows share if there are 2^18 rows.
+        # Each number has random high bits, and its row in the low bits. Sorting such numbers is
+        # five times faster than an argsort. The rows break ties of the high bits, which about 16
+        # rows share if there are 2^18 rows.
         low = jnp.uint32(2 ** (num_sequences - 1).bit_length() - 1)
         # Sampling random bits along one axis compiles three times as fast.
         bits = jax.random.bits(key, (num_epochs * num_sequences,))
@@ -89,9 +98,9 @@ def shuffle(
 
 
 def minibatch(batch: Minibatch, rows: Int[Array, " picked"]) -> Minibatch:
-    """Picks sequences of a minibatch by their rows."""
-    # Rows are in bounds by construction, so XLA need not clamp them. Sequences are the second axis
-    # of everything but the carry.
+    """Picks sequences of a batch by their rows."""
+    # Rows are in bounds by construction, so XLA need not clamp them. Sequences are the first axis
+    # of the carry, and the second axis of everything else.
     steps = dataclasses.replace(batch, carry=None)
     steps = jax.tree.map(lambda x: x.at[:, rows].get(mode="promise_in_bounds"), steps)
     carry = jax.tree.map(lambda x: x.at[rows].get(mode="promise_in_bounds"), batch.carry)
@@ -99,34 +108,25 @@ def minibatch(batch: Minibatch, rows: Int[Array, " picked"]) -> Minibatch:
 
 
 def of_agent(batch: Minibatch, agent: Int[Array, "chunk sequences"]) -> Minibatch:
-    """The steps of one agent alone; the axis of the agents stays, and has one entry.
+    """Picks one agent for each step. The axis of the agents stays, with one entry.
 
     **Arguments:**
 
     - `batch`: sequences of all agents.
-    - `agent`: whose step it is. It may change within a sequence where an episode starts.
+    - `agent`: the agent of each step. It may change within a sequence where an episode starts.
     """
 
-    def pick(x: Shaped[Array, "chunk sequences ..."]) -> Shaped[Array, "chunk sequences ..."]:
-        if x.ndim == 2:  # `start` and `done` are for all agents
+    def pick(agent: Int[Array, "..."], x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        if x.ndim == agent.ndim:  # `start` and `done` have no axis of the agents
             return x
-        return jnp.take_along_axis(x, agent.reshape(*agent.shape, *[1] * (x.ndim - 2)), axis=2)
+        index = agent.reshape(*agent.shape, *[1] * (x.ndim - agent.ndim))
+        return jnp.take_along_axis(x, index, axis=agent.ndim)
 
-    # The carry belongs to the agent of the first step. Where the agent changes, an episode starts,
-    # and the carry is reset anyway.
-    def pick_carry(x: Shaped[Array, "sequences agents ..."]) -> Shaped[Array, "sequences 1 ..."]:
-        return jnp.take_along_axis(x, agent[0].reshape(-1, *[1] * (x.ndim - 1)), axis=1)
-
-    steps = jax.tree.map(pick, dataclasses.replace(batch, carry=None))
-    return dataclasses.replace(steps, carry=jax.tree.map(pick_carry, batch.carry))
-
-
-def _cut(chunk: int, x: Shaped[Array, "time envs ..."]) -> Shaped[Array, "chunk sequences ..."]:
-    # [time, envs] -> [chunks, chunk, envs] -> [chunk, chunks * envs]: a sequence has consecutive
-    # steps of one environment.
-    length, num_envs, *rest = x.shape
-    x = x.reshape(length // chunk, chunk, num_envs, *rest)
-    return jnp.moveaxis(x, 1, 0).reshape(chunk, -1, *rest)
+    steps = jax.tree.map(functools.partial(pick, agent), dataclasses.replace(batch, carry=None))
+    # The carry before a sequence is needed for the agent of its first step only: where the agent
+    # changes, an episode starts, and the carry is reset.
+    carry = jax.tree.map(functools.partial(pick, agent[0]), batch.carry)
+    return dataclasses.replace(steps, carry=carry)
 
 
 def nearest_divisors(wanted: int, total: int) -> str:

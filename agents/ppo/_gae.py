@@ -44,9 +44,9 @@ def gae(
     """Estimates the advantage of each action by generalised advantage estimation.
 
     Source: Schulman et al. 2016, "High-dimensional continuous control using generalized advantage
-    estimation", equation 16. The *bootstrap* (the value after the step) is cut where the agent's
-    task is over. The *trace* (the sum over later errors) is cut there, and where the episode ends.
-    So a time limit cuts the trace, but not the bootstrap.
+    estimation", equation 16. The *bootstrap* (the value after the step) is 0 where the agent's task
+    is over. The *trace* (the sum over later errors) ends there, and where the episode ends. So a
+    time limit ends the trace, but keeps the bootstrap.
 
     **Arguments:**
 
@@ -58,27 +58,27 @@ def gae(
     - `gamma`: the discount factor per step.
     - `gae_lambda`: the decay of the trace per step.
 
-    **Returns:** the advantage of every step. The critic's target is its sum with `value`.
+    **Returns:** the advantage of every step. The critic's target is this advantage plus `value`.
     """
-    # An agent whose task is over has no later reward, so it bootstraps from 0. At a time limit it
-    # would have gone on: its bootstrap stays, and only the trace ends with the episode.
+
+    def accumulate(
+        later: Float[Array, "envs agents"],
+        step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
+    ) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
+        # Equation 16 as a recursion, backwards in time: the advantage of a step is its error, plus
+        # the decayed advantage of the step after it.
+        error, decay = step
+        advantage = error + decay * later
+        return advantage, advantage
+
+    # An agent whose task is over gets no later reward, so its bootstrap is 0. An agent at a time
+    # limit would have continued, so its bootstrap stays.
     ended = terminated | done[:, :, None]
     # `where` and not a product: values after the end of a task have no meaning, and 0 * inf is NaN.
     error = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
     decay = jnp.where(ended, 0.0, gamma * gae_lambda)
-    # Several steps per iteration, since the body is too small to hide the cost of the loop.
+    # The body is too small to hide the cost of the loop, so an iteration has several steps.
     _, advantage = jax.lax.scan(
-        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=8
+        accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=8
     )
     return advantage
-
-
-def _accumulate(
-    later: Float[Array, "envs agents"],
-    step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
-) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
-    # Equation 16 as a recursion, backwards in time: the advantage of a step is its error, plus
-    # the decayed advantage of the step after it.
-    error, decay = step
-    advantage = error + decay * later
-    return advantage, advantage

@@ -3,16 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    final,
-    runtime_checkable,
-)
+from typing import Annotated, Any, ClassVar, Protocol, TypeAlias, final, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -35,8 +26,8 @@ from ._gae import AdvantageEstimator, gae
 from ._rollout import Rollout, collect_rollout
 from ._runner import RunnerState, init_runner
 
-# Larger than the usual 1e-8: before the first reward, gradients are tiny, and Adam would divide
-# them by their own size and take full steps along noise.
+# Larger than the usual 1e-8. Before the first reward, gradients are tiny and noisy. Adam would
+# divide them by their own size, and take full steps along the noise.
 _ADAM_EPS = 1e-5
 # Keeps standardised values finite while all targets of the critic are equal.
 _VALUE_EPS = 1e-5
@@ -44,37 +35,33 @@ _VALUE_EPS = 1e-5
 Hyperparameter: TypeAlias = float | Float[Array, "..."]
 """A number, or an array: a vector holds the values of a sweep under `eqx.filter_vmap`."""
 
+_Range: TypeAlias = tuple[str, Callable[[Any], Any]]
+"""The range of a setting: its name in error messages, and a test whether a number is in it."""
 
-class _Range(NamedTuple):
-    """The range of a setting, with its wording in error messages."""
-
-    words: str
-    contains: Callable[[Any], Any]
-
-
-_POSITIVE = _Range("above 0", lambda x: x > 0)
-_NOT_NEGATIVE = _Range("at least 0", lambda x: x >= 0)
-_AT_LEAST_ONE = _Range("at least 1", lambda x: x >= 1)
-_SHARE = _Range("between 0 and 1", lambda x: (x >= 0) & (x <= 1))
+_POSITIVE: _Range = ("above 0", lambda x: x > 0)
+_NOT_NEGATIVE: _Range = ("at least 0", lambda x: x >= 0)
+_AT_LEAST_ONE: _Range = ("at least 1", lambda x: x >= 1)
+_ZERO_TO_ONE: _Range = ("between 0 and 1", lambda x: (x >= 0) & (x <= 1))
 
 
 def _count(default: int, limits: _Range) -> Any:
-    """A static field for an integer, which determines shapes."""
+    """A static field for an integer, since it determines shapes."""
     return eqx.field(default=default, static=True, metadata={"range": limits})
 
 
 def _number(default: float, limits: _Range) -> Any:
     """A field for a `Hyperparameter`; integers and NumPy scalars are converted to `float`."""
-    return eqx.field(
-        default=default,
-        converter=lambda x: float(x) if isinstance(x, int | np.number) else x,
-        metadata={"range": limits},
-    )
+
+    def to_float(x: Any) -> Any:
+        return float(x) if isinstance(x, int | np.number) else x
+
+    return eqx.field(default=default, converter=to_float, metadata={"range": limits})
 
 
 def _as_pytree(function: Any) -> Any:
-    """A Module is kept. A function gets no leaves, and the arguments that `functools.partial` binds
-    become leaves: other coefficients do not recompile, and equal functions have equal structures.
+    """Converts a function to a PyTree without leaves, and the arguments that `functools.partial`
+    binds to leaves. So new coefficients do not recompile, and equal functions have equal
+    structures. A Module is a PyTree already.
     """
     if isinstance(function, eqx.Module | Partial):
         return function
@@ -103,13 +90,13 @@ class TrainState(AbstractTrainState[ActorCritic]):
 
     - `policy`: the parameters.
     - `opt_state`: the state of the optimiser.
-    - `value_moments`: the moments of the critic's targets so far, with which they are standardised
-        if `PPO.normalize_values` is set; empty otherwise.
-    - `runner`: the state of the environments, including the moments and the episode statistics of
-        their wrappers, and of the agents.
+    - `value_moments`: the moments of the critic's targets so far, which standardise the targets if
+        `PPO.normalize_values` is set; empty otherwise.
+    - `runner`: the state of the environments and of the agents. It includes the moments and the
+        episode statistics of wrappers.
     - `key`: the source of all further randomness.
     - `updates`: the number of updates made so far.
-    - `extra`: what else an algorithm around `PPO` learns, which `PPO` itself leaves as it is.
+    - `extra`: the state of an algorithm around `PPO`; `PPO` itself does not change it.
     """
 
     policy: ActorCritic
@@ -137,10 +124,10 @@ class Loss(Protocol):
         entropy_coefficient: float | Float[Array, ""],
         /,
     ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-        """Computes the loss of a minibatch, whose gradient changes the policy.
+        """Computes the loss of a minibatch, which PPO differentiates with respect to the policy.
 
         `replay` computes the distributions and values of the current policy. Steps that are not
-        `active` must not count.
+        `active` must not contribute.
 
         **Arguments:**
 
@@ -161,7 +148,7 @@ def replay(
 
     **Returns:** the distributions of the choices, and the values.
     """
-    # Sequences are the second axis of observations and starts, and the first one of the carry.
+    # Sequences are the second axis of observations and starts, and the first axis of the carry.
     unroll = jax.vmap(policy.unroll, in_axes=(1, 0, 1), out_axes=1)
     return unroll(batch.rollout.observation, batch.carry, batch.rollout.start)
 
@@ -193,33 +180,35 @@ def loss_of_choices(
     ppo: "PPO",
     entropy_coefficient: float | Float[Array, ""],
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """As `ppo_loss`, for a loss that has computed the distributions and values of a minibatch.
+    """As `ppo_loss`, for a loss that has already computed the distributions and values.
 
     **Arguments:**
 
-    - `distribution`, `value`: what `replay` returns for the minibatch.
-    - All others, and what is returned: as in `ppo_loss`.
+    - `distribution`, `value`: the results of `replay` for the minibatch.
+    - All other arguments are as in `ppo_loss`.
+
+    **Returns:** as `ppo_loss`.
     """
-    # The ratio of the new probability of each choice to that of the policy that collected it. It is
-    # computed from the raw actions, since a clipped or scaled action has no log-density.
+    # The ratio is the probability of each choice now, divided by its probability in the rollout. It
+    # is computed from the raw actions, since a clipped or scaled action has no log-density.
     old, advantage = batch.rollout, batch.advantage
     log_ratio = distribution.log_prob(old.raw_action) - old.log_prob
     ratio = jnp.exp(log_ratio)
+    # All means are over active steps; the advantages of other steps have no meaning.
     mean = functools.partial(mean_over, counted=old.active)
-    # All means are over active steps alone: others have advantages without meaning, which would
-    # change the deviation, and values of observations that no agent acts on.
     if ppo.normalize_advantages:
         centred = advantage - mean(advantage)
         deviation = jnp.sqrt(mean(jnp.square(centred)))
-        # While no reward was found, the deviation is that of the critic's noise. An offset of the
-        # size of a reward keeps this noise small, in place of scaling it to 1.
+        # Before the first reward, all advantages are noise of the critic. An offset of the size of
+        # a reward keeps this noise small, where standardising would scale it to 1.
         advantage = centred / (deviation + ppo.advantage_std_offset)
     clipped_ratio = jnp.clip(ratio, 1 - ppo.clip_epsilon, 1 + ppo.clip_epsilon)
-    # The minimum ends the gradient only where the ratio has already left the range in the direction
-    # of the advantage, so a step in the wrong direction can always be undone.
+    # The minimum removes the gradient only where the ratio has left the range in the direction of
+    # the advantage. So a step in the wrong direction can always be undone.
     policy_loss = -mean(jnp.minimum(ratio * advantage, clipped_ratio * advantage))
-    # Neither clipped values nor the Huber loss are better, here (docs/log/2026-11-ppo-options.md)
-    # and in Andrychowicz et al. 2021, "What Matters for On-Policy Deep Actor-Critic Methods?".
+    # Clipped values and the Huber loss are not better, neither in our experiments
+    # (docs/log/2026-11-ppo-options.md) nor in Andrychowicz et al. 2021, "What Matters for On-Policy
+    # Deep Actor-Critic Methods?".
     value_loss = mean(0.5 * jnp.square(value - batch.target))
     mean_entropy = mean(policy.head.entropy(distribution))
     loss = policy_loss + ppo.value_coefficient * value_loss - entropy_coefficient * mean_entropy
@@ -227,7 +216,7 @@ def loss_of_choices(
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": mean_entropy,
-        # Its expectation is that of -log_ratio, but no sample of it is negative.
+        # It has the same expectation as -log_ratio, but its samples are never negative.
         "approx_kl": mean(ratio - 1 - log_ratio),
         "clip_fraction": mean((jnp.abs(ratio - 1) > ppo.clip_epsilon).astype(jnp.float32)),
     }
@@ -239,9 +228,9 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
     """Proximal policy optimisation with a clipped ratio (Schulman et al. 2017).
 
     Settings of type float may be arrays. `init_train_state` and `train` convert them to arrays, so
-    other values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers
-    and booleans determine shapes and branches, so they are static. The floats in a Module that is
-    the `loss` or the `advantage`, and floats that `functools.partial` binds, are settings, too.
+    new values do not recompile; vectors of values are a sweep under `eqx.filter_vmap`. Integers and
+    booleans determine shapes and branches, so they are static. If `loss` or `advantage` is a Module
+    or a `functools.partial`, its floats are settings, too.
 
     ```python
     import jax
@@ -267,9 +256,9 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
     """Learning rate of Adam."""
     anneal_learning_rate: bool = eqx.field(default=True, static=True)
     """Lower the learning rate linearly, to 0 at the last gradient step."""
-    gamma: Hyperparameter = _number(0.99, _SHARE)
+    gamma: Hyperparameter = _number(0.99, _ZERO_TO_ONE)
     """Discount factor."""
-    gae_lambda: Hyperparameter = _number(0.95, _SHARE)
+    gae_lambda: Hyperparameter = _number(0.95, _ZERO_TO_ONE)
     """GAE lambda: decay of the trace per step."""
     clip_epsilon: Hyperparameter = _number(0.2, _POSITIVE)
     """Clip range of the policy ratio, around 1."""
@@ -299,10 +288,10 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
 
         **Raises:** `ValueError` when a setting is out of its range.
         """
-        for name, limits in _ranges().items():
+        for name, (limits, contains) in _ranges().items():
             number = getattr(self, name)
-            if not isinstance(number, Tracer) and not np.all(limits.contains(np.asarray(number))):
-                raise ValueError(f"{name} must be {limits.words}, but it is {number}.")
+            if not isinstance(number, Tracer) and not np.all(contains(np.asarray(number))):
+                raise ValueError(f"{name} must be {limits}, but it is {number}.")
 
     def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
         """Initialises a run.
@@ -321,20 +310,17 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         self.check(env, policy)
         key, init_key = jax.random.split(key)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
-        # The check returns the parameters, since XLA removes what nothing depends on.
+        # XLA removes a check if nothing depends on it, so it passes the parameters through.
         parameters = _check_traced(self, parameters)
-        # The state of Adam does not depend on the schedule, so that any length of the run will do.
-        opt_state = self.optimiser(1).init(parameters)
         policy = eqx.combine(parameters, rest)
-        runner = init_runner(policy, env, init_key)
-        updates = jnp.zeros((), dtype=jnp.int32)
         return TrainState(
             policy=policy,
-            opt_state=opt_state,
-            value_moments=RunningMoments.empty(()),
-            runner=runner,
+            # The state of Adam does not depend on the schedule, so any number of updates will do.
+            opt_state=self.optimiser(1).init(parameters),
+            runner=init_runner(policy, env, init_key),
             key=key,
-            updates=updates,
+            updates=jnp.zeros((), dtype=jnp.int32),
+            value_moments=RunningMoments.empty(()),
         )
 
     def update(
@@ -359,8 +345,8 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
     def collect(
         self, env: AbstractVectorEnv, state: TrainState
     ) -> tuple[TrainState, Rollout, PRNGKeyArray]:
-        """Collects the rollout of one update. An algorithm around `PPO` may change it, such as its
-        rewards, before `learn`.
+        """Collects the rollout of one update. An algorithm around `PPO` may change the rollout,
+        such as its rewards, before `learn`.
 
         **Arguments:**
 
@@ -389,15 +375,17 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
     ) -> tuple[TrainState, Metrics]:
         """Updates the policy on one rollout, from `collect`.
 
-        The scalars of the metrics are means over the gradient steps of `grad_norm` (the global norm
-        of the gradient before clipping) and of what the loss reports. For `ppo_loss` these are
-        `policy_loss`, `value_loss` and `entropy` (in nats), the parts of the loss; `approx_kl`, the
-        approximate KL divergence from the policy that collected the rollout, in nats (the third
-        estimator of Schulman 2020, "Approximating KL divergence"); and `clip_fraction`, the
-        fraction of the minibatch with a policy ratio outside of the clip range. Further scalars are
-        `explained_variance`, the fraction of the variance of the critic's targets that its values
-        explain before the update, which is at most 1; and `learning_rate`, the rate of the last
-        gradient step.
+        The returned metrics have these scalars, of which the first six are means over the gradient
+        steps. A loss other than `ppo_loss` reports its own numbers in place of the first five.
+
+        - `policy_loss`, `value_loss`, `entropy`: the parts of the loss; the entropy is in nats.
+        - `approx_kl`: the approximate KL divergence from the policy that collected the rollout, in
+            nats (the third estimator of Schulman 2020, "Approximating KL divergence").
+        - `clip_fraction`: the fraction of steps with a policy ratio outside of the clip range.
+        - `grad_norm`: the global norm of the gradient before clipping.
+        - `explained_variance`: the fraction of the variance of the critic's targets that its values
+            explain before the update; at most 1.
+        - `learning_rate`: the learning rate of the last gradient step.
 
         **Arguments:**
 
@@ -406,13 +394,13 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         - `key`: the source of randomness of the minibatches.
         - `num_updates`: the number of updates of the whole run, over which settings are annealed.
 
-        **Returns:** the state with the next parameters, after one more update, and the metrics.
+        **Returns:** the state after the update, and the metrics.
         """
         policy, updates = state.policy, state.updates
         batch, value_moments = self.batch(policy, rollout, state.value_moments)
         # The minibatches of all epochs are one axis, for one scan over all gradient steps.
         rows = shuffle(key, batch.target.shape[1], self.num_epochs, self.num_minibatches)
-        # A scan carries arrays only, and gradients are those of floating-point arrays.
+        # Gradients are computed for floating-point arrays, which are the carry of the scan.
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
         optimiser = self.optimiser(num_updates)
         entropy_coefficient = self.entropy_coefficient_at(updates, num_updates)
@@ -420,15 +408,11 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         (parameters, opt_state), losses = jax.lax.scan(step, (parameters, state.opt_state), rows)
         steps_per_update = self.num_epochs * self.num_minibatches
         last_step = (updates + 1) * steps_per_update - 1  # counted from 0
-        # An index for each gradient step. The first one that is not -1 is reported, and no mean.
-        bad_leaf = losses.pop("bad_leaf")
-        scalars = {
-            **{name: jnp.mean(x) for name, x in losses.items()},
-            "explained_variance": self._explained_variance(
-                batch, state.value_moments, value_moments
-            ),
-            "learning_rate": self.learning_rate_at(num_updates * steps_per_update, last_step),
-        }
+        bad_leaf = losses.pop("bad_leaf")  # an index for each gradient step; -1 if all is finite
+        scalars = {name: jnp.mean(x) for name, x in losses.items()}
+        explained = self._explained_variance(batch, state.value_moments, value_moments)
+        learning_rate = self.learning_rate_at(num_updates * steps_per_update, last_step)
+        scalars |= {"explained_variance": explained, "learning_rate": learning_rate}
         state = dataclasses.replace(
             state,
             policy=eqx.combine(parameters, rest),
@@ -436,25 +420,26 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
             value_moments=value_moments,
             updates=updates + 1,
         )
-        return state, Metrics.of(scalars, rollout.info, bad_leaf[jnp.argmax(bad_leaf >= 0)])
+        first_bad_leaf = bad_leaf[jnp.argmax(bad_leaf >= 0)]
+        return state, Metrics.of(scalars, rollout.info, first_bad_leaf)
 
     def batch(
         self, policy: ActorCritic, rollout: Rollout, value_moments: RunningMoments
     ) -> tuple[Minibatch, RunningMoments]:
-        """Estimates advantages and targets (with `gamma` and `gae_lambda`), and builds the training
-        batch of a rollout: sequences of single steps, or of chunks of steps for a recurrent policy,
-        or with `chunk_length`.
+        """Estimates advantages and targets, and cuts the rollout into training sequences. They have
+        `chunk_length` steps; if it is 0, they are single steps, or whole rollouts if the policy is
+        recurrent.
 
         **Arguments:**
 
         - `policy`: the policy that collected the rollout.
         - `rollout`: the rollout.
         - `value_moments`: the moments of all targets of the critic so far. If values are
-            normalised, the rollout's values are standardised with these moments, and the targets of
-            the batch with the returned ones.
+            normalised, the rollout's values were standardised with these moments, and the targets
+            of the batch are standardised with the returned moments.
 
-        **Returns:** all sequences, in which every step is once, and the moments after the new
-        targets.
+        **Returns:** all sequences, which together contain every step once; and the moments, which
+        include the new targets.
         """
         value, next_value = rollout.value, rollout.next_value
         # The critic may predict standardised returns, but advantages are in units of the reward.
@@ -469,9 +454,9 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
             gamma=self.gamma,
             gae_lambda=self.gae_lambda,
         )
-        target = advantage + value  # that of TD(lambda), in rewards
+        target = advantage + value  # the target of TD(lambda), in rewards
         if self.normalize_values:
-            # Moments first: they include the new targets, so that none of these is an outlier.
+            # The moments are updated first: they include the new targets, so none is an outlier.
             value_moments = value_moments.update(target.reshape(-1), rollout.active.reshape(-1))
             target = (target - value_moments.mean) / _deviation(value_moments)
         chunk = self._chunk(len(rollout.value), policy.recurrent)
@@ -481,7 +466,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         """Adam (Kingma & Ba 2015) with the run's learning-rate schedule, after clipping the global
         norm of the gradient.
         """
-        # The count of Adam is that of gradient steps, and so is the length of its schedule.
+        # Adam counts gradient steps, so its schedule has a length in gradient steps.
         num_steps = num_updates * self.num_epochs * self.num_minibatches
         schedule = functools.partial(self.learning_rate_at, num_steps)
         return optax.chain(
@@ -501,20 +486,20 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         learning_rate = jnp.asarray(self.learning_rate, dtype=jnp.float32)
         if not self.anneal_learning_rate:
             return learning_rate
-        return learning_rate * (1 - _share_done(step, num_steps))
+        return learning_rate * (1 - _fraction_done(step, num_steps))
 
     def entropy_coefficient_at(
         self, update: Int[Array, ""], num_updates: int | Int[Array, ""]
     ) -> Float[Array, ""]:
         """The weight of the entropy bonus in one update of the run; updates are counted from 0."""
         start = jnp.asarray(self.entropy_coefficient, dtype=jnp.float32)
-        return start + _share_done(update, num_updates) * (self.entropy_coefficient_end - start)
+        return start + _fraction_done(update, num_updates) * (self.entropy_coefficient_end - start)
 
     def _explained_variance(
         self, batch: Minibatch, before: RunningMoments, after: RunningMoments
     ) -> Float[Array, ""]:
-        """The explained variance of the targets by the values, both converted to units of the
-        reward, since normalised ones were standardised with different moments.
+        """The fraction of the variance of the targets that the values explain. Both are converted
+        to units of the reward, since they were standardised with different moments.
         """
         value, target, active = batch.rollout.value, batch.target, batch.rollout.active
         if self.normalize_values:
@@ -565,22 +550,23 @@ def _gradient_step(
     learner: tuple[PyTree[Float[Array, "..."]], PyTree],
     rows: Int[Array, " picked"],
 ) -> tuple[tuple[PyTree[Float[Array, "..."]], PyTree], dict[str, Float[Array, ""]]]:
-    """One step of the optimiser, from the parameters and its state. The parameters are the
-    floating-point arrays of a policy, and `rest` is the same policy without them.
+    """One step of the optimiser on the minibatch `rows`. The parameters in `learner` are the
+    floating-point arrays of the policy, and `rest` is the policy without them.
     """
     parameters, opt_state = learner
-    # Only the parameters are differentiated: `rest` has the sizes and integers of the policy.
     gradient, parts = eqx.filter_grad(ppo.loss, has_aux=True)(
         eqx.combine(parameters, rest), minibatch(batch, rows), ppo, entropy_coefficient
     )
     taken = {"grad_norm", "bad_leaf", "explained_variance", "learning_rate"} & parts.keys()
     if taken:
-        raise ValueError(f"PPO has a metric {min(taken)!r} already: name that of the loss anew.")
+        raise ValueError(
+            f"PPO has a metric {min(taken)!r} already: give the metric of the loss another name."
+        )
     grad_norm = optax.tree.norm(gradient)
     # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
     with jax.numpy_dtype_promotion("standard"):
         change, opt_state = optimiser.update(gradient, opt_state, parameters)
-    # Only a gradient that is not finite is read once more, to find out whose it is.
+    # The leaves are searched only if the gradient is not finite, since this reads all of them.
     no_leaf = jnp.asarray(-1, dtype=jnp.int32)
     finite = jnp.isfinite(grad_norm)
     bad_leaf = jax.lax.cond(finite, lambda _: no_leaf, _first_bad_leaf, gradient)
@@ -605,23 +591,27 @@ def _variance(x: Float[Array, "..."], active: Bool[Array, "..."]) -> Float[Array
     return mean_over(jnp.square(x - mean_over(x, active)), active)
 
 
-def _share_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""]:
-    """The progress of a run: 0 in its first update or gradient step, 1 in the last; 0 if there is
-    only one.
+def _fraction_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array, ""]:
+    """The progress of a run, from 0 in its first update or gradient step to 1 in the last one; 0 if
+    there is only one.
     """
     last = jnp.asarray(total, dtype=jnp.int32) - 1
-    share = jnp.asarray(made).astype(jnp.float32) / jnp.maximum(last, 1).astype(jnp.float32)
-    return jnp.where(last > 0, jnp.minimum(share, 1.0), 0.0)
+    fraction = jnp.asarray(made).astype(jnp.float32) / jnp.maximum(last, 1).astype(jnp.float32)
+    return jnp.where(last > 0, jnp.minimum(fraction, 1.0), 0.0)
 
 
 def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
-    """The parameters, with a check at run time that all traced settings are in their ranges."""
-    traced = {x: y for x, y in _ranges().items() if isinstance(getattr(ppo, x), Tracer)}
-    if not traced:
+    """Returns the parameters, and checks at run time that all traced settings are in range."""
+    wrong, messages = [], []
+    for name, (limits, contains) in _ranges().items():
+        number = getattr(ppo, name)
+        if isinstance(number, Tracer):
+            wrong.append(~jnp.all(contains(number)))
+            messages.append(f"{name} must be {limits}.")
+    if not wrong:
         return parameters
-    wrong = jnp.stack([~jnp.all(y.contains(getattr(ppo, x))) for x, y in traced.items()])
-    sentences = [f"{name} must be {limits.words}." for name, limits in traced.items()]
-    return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), sentences)
+    wrong = jnp.stack(wrong)
+    return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), messages)
 
 
 def _ranges() -> dict[str, _Range]:

@@ -24,13 +24,14 @@ class Rollout(eqx.Module):
     - `observation`: the observations before each step, as the policy received them.
     - `carry`: the carry before each step, after any reset.
     - `start`: whether the observation was the first one of an episode.
-    - `active`: whether the step is used for learning: the agent's task was not over before it, and
-        `WithPartner` did not replace its action.
+    - `active`: whether the policy learns from the step: the agent's task was not over before it,
+        and `WithPartner` did not replace the agent's action.
     - `taken`: the actions that were taken, including a partner's; `None` without `WithPartner`.
     - `raw_action`, `log_prob`, `value`: the sampled raw actions (`AbstractActionHead`),
         their log-probabilities, and the critic's values of the observations.
-    - `next_value`: the critic's values after the step. Where the episode ended, it is the value of
-        the final observation, before the reset; it has no meaning where the agent's task was over.
+    - `next_value`: the critic's values of the observations after the step. Where the episode ended,
+        this is the final observation, and not the first one of the next episode. The value has no
+        meaning where the agent's task was over.
     - `reward`, `terminated`: each agent's reward, and whether its task was over after the step.
     - `done`: whether the episode was over after the step.
     - `info`: the entries `episode_...` of `LogEpisodes`; empty without this wrapper.
@@ -52,11 +53,7 @@ class Rollout(eqx.Module):
 
 
 def collect_rollout(
-    policy: ActorCritic,
-    env: AbstractVectorEnv,
-    runner: RunnerState,
-    key: PRNGKeyArray,
-    length: int,
+    policy: ActorCritic, env: AbstractVectorEnv, runner: RunnerState, key: PRNGKeyArray, length: int
 ) -> tuple[Rollout, RunnerState]:
     """Collects a rollout: a number of steps in every environment.
 
@@ -85,44 +82,33 @@ def collect_rollout(
     """
     noise_key, env_key = jax.random.split(key)
     shape = (length, env.num_envs, env.num_agents)
-    # One draw for the whole rollout: drawing in every step of the scan costs more.
+    # Sampling all random numbers at once is faster than sampling in every step of the scan.
     noise = policy.head.noise(noise_key, env.action_space, shape)
     env_keys = jax.random.split(env_key, length)
-    interact = functools.partial(_interact, policy, env)
-    runner, steps = jax.lax.scan(interact, runner, (noise, env_keys))
-    # A critic without memory needs no order, so that its values are computed after the scan.
+    step = functools.partial(_step, policy, env)
+    runner, steps = jax.lax.scan(step, runner, (noise, env_keys))
     if not policy.has_recurrent_critic:
-        steps["value"] = _values(policy, env.num_envs, steps["observation"], steps["carry"])
-    # The last step needs the value of the state after the rollout. If an episode starts there, the
-    # value needs the initial carry, as in the first step of the next rollout.
+        # The values do not depend on the order of the steps, so several steps are computed in one
+        # large matrix product. XLA removes the small products from the scan, since nothing uses
+        # them. Networks convert their inputs to 4 bytes per number, so memory limits the batch: at
+        # most 8,192 observations, or one step of all environments.
+        batch_size = max(1, min(16, 2**13 // env.num_envs))
+        inputs = (steps["observation"], steps["carry"])
+        value = jax.lax.map(lambda x: jax.vmap(policy.value)(*x), inputs, batch_size=batch_size)
+        steps["value"] = value
+    # The last step needs the value of the observation after the rollout. If an episode starts
+    # there, this value needs the initial carry, as in the first step of the next rollout.
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     last_value = jax.vmap(policy.value)(runner.observation, carry)
-    # The value after a step is that before the next one, except where the episode ended: the next
-    # observation there is the first one of another episode.
+    # The value after a step is the value before the next step. Where the episode ended, the next
+    # step belongs to another episode, and the final observation is used instead.
     later_value = jnp.concatenate([steps["value"][1:], last_value[None]])
     final_value = steps.pop("final_value")
     next_value = jnp.where(steps["done"][:, :, None], final_value, later_value)
     return Rollout(next_value=next_value, **steps), runner
 
 
-def _values(
-    policy: ActorCritic,
-    num_envs: int,
-    observation: PyTree[Shaped[Array, "time envs ..."]],
-    carry: PyTree[Shaped[Array, "time envs agents ..."]],
-) -> Float[Array, "time envs agents"]:
-    """The values of all steps, of which several are computed at once in one large matrix product.
-    XLA removes the small products inside the scan, which are then unused.
-    """
-    # At most 8,192 steps of single environments at once, or one step of all: networks convert their
-    # inputs to 4 bytes per number, which limits how many fit into memory.
-    batch_size = max(1, min(16, 2**13 // num_envs))
-    return jax.lax.map(
-        lambda step: jax.vmap(policy.value)(*step), (observation, carry), batch_size=batch_size
-    )
-
-
-def _interact(
+def _step(
     policy: ActorCritic,
     env: AbstractVectorEnv,
     runner: RunnerState,
@@ -131,17 +117,24 @@ def _interact(
     """One step of the scan in `collect_rollout`.
 
     **Returns:** the next state of the runner, and the step as a dict of the fields of `Rollout`.
-    In place of `next_value` it has `final_value`: the value of the final observation where an
-    episode was truncated, which has no meaning elsewhere.
+    In place of `next_value`, it has `final_value`: the value of the final observation where an
+    episode was truncated, and a number without meaning elsewhere.
     """
     noise, env_key = step_inputs
     decision, timestep, next_runner = step_runner(policy, env, runner, noise, env_key)
     final_value = _final_value(policy, env, env_key, runner, decision, timestep)
+    # A terminated agent has actions and values until the episode ends, but they have no effect.
+    # Learning from them would add noise to the advantages of the agents that still act.
+    replaced = timestep.info.get(REPLACED)
+    active = runner.active if replaced is None else runner.active & ~replaced
+    # Only the entries of `LogEpisodes` are stored.
+    is_logged = {"episode_done", "episode_return", "episode_length"} <= set(timestep.info)
+    info = {k: v for k, v in timestep.info.items() if is_logged and k.startswith("episode_")}
     step = {
         "observation": runner.observation,
         "carry": decision.carry,
         "start": runner.start,
-        "active": _learned_from(runner, timestep),
+        "active": active,
         "taken": timestep.info.get(TAKEN),
         "raw_action": decision.raw_action,
         "log_prob": decision.log_prob,
@@ -150,24 +143,9 @@ def _interact(
         "reward": timestep.reward,
         "terminated": timestep.terminated,
         "done": timestep.done,
-        "info": _logged(timestep.info),
+        "info": info,
     }
     return next_runner, step
-
-
-def _learned_from(runner: RunnerState, timestep: TimeStep) -> Bool[Array, "envs agents"]:
-    """Whether the agent's task was not over, and `WithPartner` did not replace its action."""
-    replaced = timestep.info.get(REPLACED)
-    # A terminated agent has actions and values until the episode ends, but they change nothing.
-    # Learning from them would add noise to the advantages of the agents that still act.
-    return runner.active if replaced is None else runner.active & ~replaced
-
-
-def _logged(info: dict[str, Shaped[Array, "envs ..."]]) -> dict[str, Shaped[Array, "envs ..."]]:
-    """The entries of `LogEpisodes` on ended episodes. Other entries of `info` are not stored."""
-    if not {"episode_done", "episode_return", "episode_length"} <= set(info):
-        return {}
-    return {name: value for name, value in info.items() if name.startswith("episode_")}
 
 
 def _final_value(
@@ -178,36 +156,29 @@ def _final_value(
     decision: Decision,
     timestep: TimeStep,
 ) -> Float[Array, "envs agents"]:
-    """The values of final observations, which are needed only where an episode was truncated.
+    """The values of the final observations if an episode was truncated in this step, else zeros.
 
-    If there is such an episode, the step is repeated to get its final observation; other steps cost
-    nothing. The values are targets, so no gradient flows through them, and `batched_cond` supports
-    no reverse-mode differentiation.
+    A time limit ends an episode whose agents could have continued, so they bootstrap from the final
+    observation (Pardo et al. 2018). Storing this observation in every step would double the size of
+    a rollout, and few of them are needed. So the step is repeated if an episode was truncated.
     """
+
+    def repeat_step(
+        policy: ActorCritic,
+        env: AbstractVectorEnv,
+        key: PRNGKeyArray,
+        env_state: PyTree,
+        action: Shaped[Array, "envs agents ..."],
+        carry: EnvArrays,
+    ) -> Float[Array, "envs agents"]:
+        timestep, _ = env.step(key, env_state, action)
+        return jax.vmap(policy.value)(timestep.final_observation, carry)
+
     # The repeated step must have the same random numbers.
     key = jax.random.clone(key)
-    again = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
-    # A time limit ends an episode whose agents could have continued, so they bootstrap from the
-    # final observation (Pardo et al. 2018). Storing this observation in every step would double the
-    # observations of a rollout, and nearly all of it would be thrown away.
-    cut = jnp.any(timestep.done[:, None] & ~timestep.terminated)
+    inputs = (policy, env, key, runner.env_state, decision.action, decision.next_carry)
+    # `batched_cond` supports no reverse-mode differentiation, and targets need none.
+    inputs = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, inputs)
+    truncated = jnp.any(timestep.done[:, None] & ~timestep.terminated)
     shape, dtype = decision.value.shape, decision.value.dtype
-    return batched_cond(
-        cut, _step_again, lambda *_: jnp.zeros(shape, dtype), *_without_gradient(again)
-    )
-
-
-def _step_again(
-    policy: ActorCritic,
-    env: AbstractVectorEnv,
-    key: PRNGKeyArray,
-    env_state: PyTree,
-    action: Shaped[Array, "envs agents ..."],
-    carry: EnvArrays,
-) -> Float[Array, "envs agents"]:
-    timestep, _ = env.step(key, env_state, action)
-    return jax.vmap(policy.value)(timestep.final_observation, carry)
-
-
-def _without_gradient(tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, tree)
+    return batched_cond(truncated, repeat_step, lambda *_: jnp.zeros(shape, dtype), *inputs)

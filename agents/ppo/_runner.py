@@ -18,14 +18,7 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ..policies import (
-    AbstractActor,
-    ActionDistribution,
-    ActorCritic,
-    EnvArrays,
-    PartnerTeam,
-    reset_carry,
-)
+from ..policies import ActionDistribution, ActorCritic, EnvArrays, Players, reset_carry
 
 
 @final
@@ -63,14 +56,14 @@ class RunnerState(eqx.Module):
 
 @final
 class Decision(eqx.Module):
-    """The actions of the agents in one step, with what the policy computed for them.
+    """The actions of the agents in one step, with the outputs of the policy.
 
     **Arguments:**
 
     - `carry`: the carry before the step: the initial carry where an episode started.
     - `distribution`: the distribution of the choices.
     - `raw_action`, `log_prob`: the sampled raw actions and their log-probabilities.
-    - `action`: the choices, converted to actions of the environments.
+    - `action`: the raw actions, converted to actions of the environments.
     - `value`: the values of the observations.
     - `next_carry`: the carry after the step.
     """
@@ -84,9 +77,7 @@ class Decision(eqx.Module):
     next_carry: EnvArrays
 
 
-def init_runner(
-    policy: ActorCritic | AbstractActor | PartnerTeam, env: AbstractVectorEnv, key: PRNGKeyArray
-) -> RunnerState:
+def init_runner(policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
     """Starts an episode in every environment.
 
     ```python
@@ -121,8 +112,9 @@ def init_runner(
     carry = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
     )
-    everybody = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
-    return RunnerState(env_state, observation, carry, jnp.ones(env.num_envs, dtype=bool), everybody)
+    start = jnp.ones(env.num_envs, dtype=bool)
+    active = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
+    return RunnerState(env_state, observation, carry, start, active)
 
 
 def act(
@@ -145,9 +137,10 @@ def act(
         `policy.head.noise(key, action_space, (num_envs, num_agents))`.
     - `greedy`: take the most probable choices instead of sampling them.
 
-    **Returns:** the actions, with what the policy computed for them.
+    **Returns:** the actions, with the outputs of the policy.
     """
-    # Reset before the step and not after it, so that a decision holds the carry that was used.
+    # The carry is reset before the step and not after it: then the decision stores the carry that
+    # the policy received.
     carry = reset_carry(policy.initial_carry(), runner.carry, runner.start)
     distribution, value, next_carry = jax.vmap(policy)(runner.observation, carry)
     head = policy.head
@@ -184,8 +177,8 @@ def step_runner(
     """
     decision = act(policy, env.action_space, runner, noise, greedy=greedy)
     timestep, env_state = env.step(key, runner.env_state, decision.action)
-    # `acts_next` is true for all agents after a reset: a terminated agent returns with the episode.
-    # The carry is not reset here, so that final observations are valued with the carry before it.
+    # `acts_next` is true for all agents after a reset, since terminated agents act again then. The
+    # carry is reset by `act`, not here, because the values of final observations need the old one.
     runner = RunnerState(
         env_state, timestep.observation, decision.next_carry, timestep.done, timestep.acts_next
     )

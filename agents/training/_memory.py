@@ -1,4 +1,4 @@
-"""Checks that a compiled program fits into memory before it runs."""
+"""A check that a compiled program fits into memory, before the program runs."""
 
 from typing import Any, final
 
@@ -8,7 +8,7 @@ import psutil
 
 @final
 class OutOfMemory(Exception):
-    """Raised when a program needs more memory than is free, before it runs.
+    """Raised before a program runs that needs more memory than is free.
 
     **Arguments:**
 
@@ -25,8 +25,8 @@ class OutOfMemory(Exception):
 def check_memory(program: Any) -> None:
     """Checks that a compiled program fits into the free memory of the device.
 
-    On a CPU, allocating more memory than there is does not fail; the system kills the process
-    later, without an error message. So the check comes before the program runs.
+    On a CPU, allocating too much memory does not fail. The system kills the process later, without
+    an error message, so the check comes before the program runs.
 
     **Arguments:**
 
@@ -48,5 +48,5 @@ def _free_memory() -> int:
     statistics = jax.local_devices()[0].memory_stats()
     if statistics and "bytes_limit" in statistics:
         return statistics["bytes_limit"] - statistics["bytes_in_use"]
-    # The statistics of a CPU are empty, but its memory is that of the machine.
+    # JAX has no statistics of a CPU, which uses the memory of the machine.
     return psutil.virtual_memory().available

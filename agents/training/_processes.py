@@ -1,8 +1,8 @@
 """Communication of several processes that train one run together.
 
-All of them run the same program, and wait for each other in the calls of this module. Values that
-depend on a clock, a signal or a file are sent by one process to all. With a single process, nothing
-is sent.
+All processes run the same program, and wait for each other in the calls of this module. If a value
+depends on a clock, a signal or a file, one process sends it to all processes. With a single
+process, nothing is sent.
 """
 
 import json
@@ -19,8 +19,8 @@ from ..files import pack, unpack
 from ._sharding import replicate
 
 _T = TypeVar("_T")
-_PIECE = 4096
-"""Messages are padded to multiples of this many bytes, since each length must be compiled."""
+_PADDING = 4096
+"""Messages are padded to a multiple of this number of bytes, since every length is compiled."""
 
 
 @final
@@ -29,8 +29,8 @@ class ProcessFailed(Exception):
 
     **Arguments:**
 
-    - `number`: the index of that process.
-    - `about`: the value that it passed to `fail`.
+    - `number`: the index of this process.
+    - `about`: the value that the process passed to `fail`.
     """
 
     def __init__(self, number: int, about: Any):
@@ -39,14 +39,14 @@ class ProcessFailed(Exception):
 
 
 def is_first() -> bool:
-    """Whether this is process 0, which writes and reports for all."""
+    """Whether this is process 0, which writes files and reports for all processes."""
     return jax.process_index() == 0
 
 
 def gather(value: Any) -> list[Any]:
-    """Sends a value of each process to all of them.
+    """Sends a value of each process to all processes.
 
-    All processes must call it, and wait for each other in it.
+    All processes must call this function, and they wait for each other in it.
 
     **Arguments:**
 
@@ -54,7 +54,7 @@ def gather(value: Any) -> list[Any]:
 
     **Returns:** the values of all processes, in the order of their indices.
 
-    **Raises:** `ProcessFailed` when one of them called `fail` instead.
+    **Raises:** `ProcessFailed` when a process called `fail` instead.
     """
     return _exchange({"value": value})
 
@@ -66,30 +66,31 @@ def fail(about: Any) -> NoReturn:
 
     - `about`: a description of the failure: any value that JSON can represent.
 
-    **Raises:** `ProcessFailed`, in this process, and in the next `gather` of all others.
+    **Raises:** `ProcessFailed` in this process, and in the next `gather` of all other processes.
     """
     _exchange({"failed": about})
     raise AssertionError("an exchange with a failure raises")
 
 
 def from_first(tree: _T) -> _T:
-    """Sends arrays from process 0 to all others, bit for bit.
+    """Sends arrays from process 0 to all other processes, bit for bit.
 
     **Arguments:**
 
-    - `tree`: arrays, including typed random keys, with equal shapes in all processes. The others
-        may pass shapes alone, as `eqx.filter_eval_shape` returns them. Leaves that are not arrays
-        are kept.
+    - `tree`: arrays, including typed random keys, with equal shapes in all processes. Other
+        processes may pass shapes instead, as `eqx.filter_eval_shape` returns them. Leaves that are
+        not arrays are kept.
 
     **Returns:** `tree` with the arrays of process 0.
 
-    **Raises:** `ProcessFailed` when one of the processes called `fail` instead.
+    **Raises:** `ProcessFailed` when a process called `fail` instead.
     """
     if jax.process_count() == 1:
         return tree
     content = pack(tree) if jax.process_index() == 0 else b""
-    sent = _filled(content, gather(len(content))[0])  # the others need the length of the first
-    return unpack(multihost_utils.broadcast_one_to_all(sent).tobytes(), tree)
+    length = gather(len(content))[0]  # all processes must broadcast the same number of bytes
+    received = multihost_utils.broadcast_one_to_all(_padded(content, length))
+    return unpack(received.tobytes(), tree)
 
 
 def whole(tree: _T, mesh: Mesh) -> _T:
@@ -102,10 +103,10 @@ def whole(tree: _T, mesh: Mesh) -> _T:
 
     **Returns:** `tree` with complete arrays.
     """
-    # Replicated by a compiled program, whose communication is that of the devices; a process cannot
-    # read the shards of another one.
-    everywhere = _replicate(tree, mesh)
-    return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, everywhere)
+    # A process cannot read the shards of another process, but the devices can exchange them in a
+    # compiled program.
+    replicated = _replicate(tree, mesh)
+    return jax.tree.map(lambda x: x.addressable_data(0) if isinstance(x, Array) else x, replicated)
 
 
 def spans_processes(mesh: Mesh | None) -> bool:
@@ -117,26 +118,21 @@ _replicate = eqx.filter_jit(replicate)
 
 
 def _exchange(message: dict[str, Any]) -> list[Any]:
-    messages = [message] if jax.process_count() == 1 else _send(json.dumps(message, default=float))
-    for number, each in enumerate(messages):
-        if "failed" in each:
-            raise ProcessFailed(number, each["failed"])
-    return [each["value"] for each in messages]
+    """Sends a message to all processes, and returns the values in the messages of all processes."""
+    messages = [message]
+    if jax.process_count() > 1:
+        content = json.dumps(message, default=float).encode()
+        # Arrays that are gathered must have equal lengths: the first round gathers the lengths, and
+        # the second round gathers contents that are padded to the longest one.
+        lengths = multihost_utils.process_allgather(np.int32(len(content)))
+        size = _PADDING * -(-int(lengths.max()) // _PADDING)
+        rows = multihost_utils.process_allgather(_padded(content, size))
+        messages = [json.loads(x[:n].tobytes()) for x, n in zip(rows, lengths, strict=True)]
+    for number, received in enumerate(messages):
+        if "failed" in received:
+            raise ProcessFailed(number, received["failed"])
+    return [received["value"] for received in messages]
 
 
-def _send(text: str) -> list[dict[str, Any]]:
-    """Sends a JSON text to all processes.
-
-    **Returns:** the messages of all processes, in the order of their indices.
-    """
-    content = text.encode()
-    # Two rounds, since arrays that are gathered must have one length: first the lengths, then texts
-    # that are filled to the longest.
-    lengths = multihost_utils.process_allgather(np.int32(len(content)))
-    size = _PIECE * -(-int(lengths.max()) // _PIECE)
-    rows = multihost_utils.process_allgather(_filled(content, size))
-    return [json.loads(row[:length].tobytes()) for row, length in zip(rows, lengths, strict=True)]
-
-
-def _filled(content: bytes, size: int) -> np.ndarray:
+def _padded(content: bytes, size: int) -> np.ndarray:
     return np.frombuffer(content.ljust(size, b"\0"), np.uint8)

@@ -1,9 +1,8 @@
 """Many runs in one program, and several devices.
 
-In a state of many runs, every array has a leading axis of the runs. On several devices, the
-environments of a single run are sharded over the devices, and its parameters are replicated; of
-many runs, each device trains its share. The devices may belong to several processes, all of which
-then pass the complete arrays.
+In a state of many runs, every array has a leading axis of the runs. A single run shards its
+environments over the devices, and replicates its parameters. Of many runs, each device trains an
+equal number. If the devices belong to several processes, all processes pass the complete arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,11 +36,11 @@ def num_runs(state: AbstractTrainState[Any]) -> int | None:
 
 
 def stack_runs(trees: Sequence[T]) -> T:
-    """Stacks what belongs to single runs, such as networks, along a leading axis of the runs.
+    """Stacks the arrays of single runs, such as their networks, along a leading axis of the runs.
 
     **Arguments:**
 
-    - `trees`: PyTrees that are equal except for their arrays; other leaves are from the first.
+    - `trees`: PyTrees that are equal except for their arrays; other leaves are from the first one.
     """
     return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *trees)
 
@@ -61,8 +60,8 @@ def pick_run(state: S, run: int) -> S:
     number = num_runs(state) or 0
     if not 0 <= run < number:
         raise ValueError(f"There is no run {run} in a state of {number} runs.")
-    # The index is an array, so that all runs are picked by one compiled program.
-    return _pick(state, jax.numpy.asarray(np.int32(run)))
+    # The index is an array, so that one compiled program picks any run.
+    return _pick(state, jnp.asarray(np.int32(run)))
 
 
 @eqx.filter_jit
@@ -85,14 +84,14 @@ def device_mesh(num_devices: int | None = None) -> Mesh:
     devices = jax.devices()
     number = len(devices) if num_devices is None else num_devices
     if not 1 <= number <= len(devices):
-        raise ValueError(f"{number} devices are asked for, but jax sees {len(devices)}.")
+        raise ValueError(f"{number} devices are needed, but jax has {len(devices)}.")
     return Mesh(np.array(devices[:number]), (_AXIS,))
 
 
 def check_even(number: int, mesh: Mesh, what: str = "environments") -> None:
     """Checks that environments or runs can be distributed evenly over the devices.
 
-    **Raises:** `ValueError` that names the nearest numbers of devices, when they cannot.
+    **Raises:** `ValueError` that names the nearest possible numbers of devices.
     """
     if number % mesh.size:
         raise ValueError(
@@ -113,13 +112,13 @@ def replicate(tree: T, mesh: Mesh | None) -> T:
     """
     if mesh is None:
         return tree
-    whole = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.map(lambda x: _place(x, whole), tree)
+    replicated = NamedSharding(mesh, PartitionSpec())
+    return jax.tree.map(lambda x: _place(x, replicated), tree)
 
 
 def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
-    """Shards arrays over the devices along the axis of the environments, and replicates all others.
-    Results do not depend on it, except for the order of sums.
+    """Shards arrays over the devices along the axis of the environments, and replicates all other
+    arrays. Results do not depend on the sharding, except for the order of sums.
 
     **Arguments:**
 
@@ -133,11 +132,12 @@ def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
         return tree
     # XLA carries these shardings through the whole update, and adds sums over the devices where a
     # mean, a moment or a gradient needs all environments.
-    whole, shared = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), (_AXIS,)))
+    replicated = NamedSharding(mesh, PartitionSpec())
+    sharded = NamedSharding(mesh, PartitionSpec(_AXIS))
 
     def place(x: PyTree) -> PyTree:
-        of_envs = isinstance(x, Array) and x.shape[:1] == (num_envs,)
-        return _place(x, shared if of_envs else whole)
+        has_envs = isinstance(x, Array) and x.shape[:1] == (num_envs,)
+        return _place(x, sharded if has_envs else replicated)
 
     return jax.tree.map(place, tree)
 
@@ -145,30 +145,31 @@ def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
 def on_each_device(
     function: Callable[..., Any], arrays: PyTree, *others: Array, axes: PyTree, mesh: Mesh
 ) -> Any:
-    """Calls a function on each device with its share of runs. Devices never wait for each other:
-    the compiled program has no communication.
+    """Calls a function on each device with the runs of this device. Devices never wait for each
+    other: the compiled program has no communication.
 
     **Arguments:**
 
-    - `function`: takes a PyTree of arrays and further arrays. Its two results have a first and a
-        second axis of runs.
-    - `arrays`, `others`: the arguments; `others` are the same on every device.
+    - `function`: takes `arrays` and `others`, and returns a pair. The axis of the runs is the first
+        axis of its first result, and the second axis of its second result.
+    - `arrays`: a PyTree of arrays, with the runs of all devices.
+    - `others`: further arrays, which are the same on every device.
     - `axes`, `mesh`: as in `place_runs`.
     """
-    # Not `jit` with shardings: XLA would then be free to add communication between runs, and slow
-    # devices would hold up all others.
+    # With `jit` and shardings instead, XLA could add communication between runs, and slow devices
+    # would delay all others.
     return jax.shard_map(
         function,
         mesh=mesh,
         in_specs=(_specs(arrays, axes), *(PartitionSpec() for _ in others)),
         out_specs=(PartitionSpec(_AXIS), PartitionSpec(None, _AXIS)),
-        check_vma=False,  # loops begin with zeros, which are the same on every device
+        check_vma=False,  # loops begin with zeros, which are not marked as different on each device
     )(arrays, *others)
 
 
 def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
     """Shards arrays of many runs over the devices along the axis of the runs, and replicates all
-    others.
+    other arrays.
 
     **Arguments:**
 
@@ -194,15 +195,9 @@ def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
         return jax.lax.with_sharding_constraint(x, sharding)
     if sharding.is_fully_addressable:  # all devices belong to this process
         return jax.device_put(x, sharding)
-    return _place_here(x, sharding)
-
-
-def _place_here(x: Array, sharding: NamedSharding) -> Array:
-    """Places the shards of an array that belong to devices of this process. Other processes do the
-    same with theirs.
-    """
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):  # NumPy knows no typed keys
-        numbers = _place_here(jax.random.key_data(x), sharding)
-        return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
+    # Each process places the shards of its own devices, from NumPy arrays, which cannot be keys.
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        key_data = _place(jax.random.key_data(x), sharding)
+        return jax.random.wrap_key_data(key_data, impl=jax.random.key_impl(x))
     numbers = np.asarray(x)
     return jax.make_array_from_callback(numbers.shape, sharding, lambda index: numbers[index])

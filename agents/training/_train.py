@@ -37,18 +37,19 @@ class TrainProgress(Generic[S]):
 
     **Arguments:**
 
-    - `state`: the current state. With the `donate` of `train`, the next block overwrites its
-        arrays, so a hook must save or copy what it keeps.
+    - `state`: the current state. With `donate`, the next block overwrites its arrays, so a hook
+        must save or copy the arrays that it keeps.
     - `metrics`: the metrics of every update of the last block (NumPy arrays, one entry per update),
         or `None` before the first block. For many runs, the second axis is the axis of runs.
     - `updates`, `num_updates`: the number of updates made so far, and of the whole run.
-    - `env_steps`, `num_env_steps`: the same in steps, summed over the environments of a run.
+    - `env_steps`, `num_env_steps`: the number of steps made so far, and of the whole run, summed
+        over the environments of a run.
     - `env_steps_before`: the number of steps made before `train` was called.
     - `wall_seconds`: the time since `train` was called.
-    - `compile_seconds`, `train_seconds`: the parts of it for compiling and for running blocks. All
-        three include the times of `before`, if given.
-    - `measured`: the result of the `measure` of `train` after the last block, by name.
-    - `stopped`: the reason for which `should_stop` or a hook ended the run early, or `None`.
+    - `compile_seconds`, `train_seconds`: the parts of `wall_seconds` for compiling and for running
+        blocks. If `before` is given, its times are added to all three.
+    - `measured`: the numbers that `measure` returned after the last block, by name.
+    - `stopped`: the reason why `should_stop` or a hook ended the run early, or `None`.
     """
 
     state: S
@@ -66,7 +67,7 @@ class TrainProgress(Generic[S]):
 
 
 Hook: TypeAlias = Callable[[TrainProgress[Any]], None]
-"""A callback that `train` calls after every block. It may raise `StopTraining`."""
+"""A callback that `train` calls after every block. It can end the run with `StopTraining`."""
 
 
 @final
@@ -80,20 +81,16 @@ class NonFiniteLoss(ArithmeticError):
 
     **Arguments:**
 
-    - `update`: the first such update, counted from 1.
-    - `where`: what was not finite first: the gradient of a parameter, or a part of the loss.
+    - `update`: the first update that was not finite, counted from 1.
+    - `where`: the number that was not finite: the gradient of a parameter, or a part of the loss.
     - `run`: the index of the run, from 0, if many runs are trained together.
     """
 
-    update: int
-    where: str
-    run: int | None
-
     def __init__(self, update: int, where: str, run: int | None = None):
         self.update, self.where, self.run = update, where, run
-        whose = f"update {update}" if run is None else f"update {update} of run {run}"
+        which = f"update {update}" if run is None else f"update {update} of run {run}"
         super().__init__(
-            f"The loss of {whose} is not a finite number (first {where}), so the run stops. "
+            f"The loss of {which} is not a finite number (first {where}), so the run stops. "
             "Try a smaller learning rate."
         )
 
@@ -115,16 +112,16 @@ def train(
 ) -> TrainProgress[S]:
     """Trains a run until it has made `num_updates` updates, or is stopped.
 
-    A block of updates is compiled once, and reused by later runs with other settings of type float
-    or another length. The last block is shorter if the blocks do not divide the run.
+    A block of updates is compiled once. Later runs reuse it if they differ only in settings of type
+    float, or in their length. The last block is shorter if the blocks do not divide the run.
 
     Signals are not handled: a Ctrl-C raises `KeyboardInterrupt`, as in any Python program. A
-    program that must not lose an update installs a handler that stores the signal, and returns the
-    reason from `should_stop`.
+    program that must not lose an update can install a handler that stores the signal, and return
+    the reason from `should_stop`.
 
     Many runs are trained together, in one compiled program, if `state` was made by
-    `eqx.filter_vmap` of `init_train_state`: every array then has a leading `runs` axis. The
-    result of each run is as in training it alone, except for rounding. `pick_run` extracts one.
+    `eqx.filter_vmap` of `init_train_state`: every array then has a leading `runs` axis. Each run
+    has the result of training it alone, except for rounding. `pick_run` extracts one run.
 
     ```python
     import jax
@@ -150,37 +147,36 @@ def train(
     - `mesh`: the devices to train on, from `device_mesh`; the default device unless given. The
         environments of a run are sharded evenly over the devices, and many runs are divided evenly
         among them. The result is as on one device, except for rounding.
-    - `measure`: called after every block, before the hooks, which find its result in
-        `progress.measured`; meant for evaluations.
-    - `hooks`: all of them are called in order after every block, also when one stops the run.
-    - `should_stop`: called again and again while the first block is compiled, and then after the
-        hooks of every block; a text ends the run, and is stored as the reason. XLA cannot be
-        interrupted: the compilation continues in a thread, and Python waits for this thread when it
-        exits.
+    - `measure`: returns numbers by name, such as the results of an evaluation. It is called after
+        every block, before the hooks, which read its result from `progress.measured`.
+    - `hooks`: called in order after every block. All of them are called, even if one stops the run.
+    - `should_stop`: called repeatedly while the first block is compiled, and then after the hooks
+        of every block. If it returns a text, the run ends, with this text as the reason. XLA cannot
+        be interrupted: the compilation continues in a thread, and Python waits for this thread when
+        it exits.
     - `before`: the result of an earlier call, to continue its times after a change of environments
         (see `transfer`).
     - `env_axes`: for many runs, which arrays of `env` have a `runs` axis, as the `in_axes` of
         `eqx.filter_vmap`; none of them unless given.
-    - `donate`: let every block overwrite the arrays of the state before it, including `state`. This
-        saves the memory of one state; the older state can no longer be read.
+    - `donate`: let every block overwrite the arrays of its input, which saves the memory of one
+        state. The arrays of `state` can then no longer be read.
 
     **Several processes.** If the devices of `mesh` belong to several processes, each process calls
-    `train` with the same single run. The state and `measure` of process 0 are used; the others may
-    pass the shapes of a state. A hook or `should_stop` of any process stops all of them. Hooks get
-    complete arrays.
+    `train` with the same single run. The state and `measure` of process 0 are used; others may
+    pass the shapes of a state. A hook or `should_stop` of any process stops all processes. Hooks
+    get complete arrays.
 
     **Returns:** the progress of the run at its end, with the last state.
 
     **Raises:** `NonFiniteLoss`; `OutOfMemory` when a block needs more memory than is free; and
     `ValueError` when the numbers of updates, environments, devices and runs do not fit together.
     """
-    if spans_processes(mesh):  # so that all of them begin with the same bits
+    if spans_processes(mesh):  # all processes must begin with the same bits
         state = from_first(state)
-    progress = _begin(algorithm, env, state, num_updates, before)
-    start = time.perf_counter()
-    begin = start - progress.wall_seconds
-    left = num_updates - progress.updates
-    if left < 0:
+    progress = _initial_progress(algorithm, env, state, num_updates, before)
+    call_start = time.perf_counter()
+    run_start = call_start - progress.wall_seconds  # as if `before` had ended just now
+    if progress.updates > num_updates:
         raise ValueError(
             f"`num_updates` is {num_updates}, but the state has {progress.updates} updates already."
         )
@@ -194,31 +190,25 @@ def train(
             check_even(env.num_envs, mesh)
         else:
             check_even(runs, mesh, "runs")
-    if left == 0:
+    if progress.updates == num_updates:
         return progress
-    settings = _Settings(
-        algorithm.with_arrays(),
-        env,
-        _count(num_updates),
-        length=min(updates_per_block, num_updates),
-        mesh=mesh,
-        env_axes=env_axes,
-    )
-    # From here on, values that may change between calls are arrays: the block is compiled once.
+    # Numbers become arrays, so that the same block serves other numbers.
+    length = min(updates_per_block, num_updates)
+    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
-    block, asked = _compile(settings, state, donate, should_stop)
-    compiled = progress.compile_seconds + time.perf_counter() - start
+    block, reason = _compile(settings, state, donate, should_stop)
+    compiled = progress.compile_seconds + time.perf_counter() - call_start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
-    # Asked before the first block, too: a signal may have come while it was compiled.
-    progress = _agree(progress, asked or should_stop(), mesh)
+    # A signal may have come while the block was compiled, so the first block may not run at all.
+    progress = _agree(progress, reason or should_stop(), mesh)
     while progress.updates < num_updates and not progress.stopped:
-        state, progress = _advance(block, settings, state, progress, begin)
+        state, progress = _advance(block, settings, state, progress, run_start)
         if measure is not None:
             progress = dataclasses.replace(progress, measured=measure(progress))
         progress = dataclasses.replace(progress, stopped=call_hooks(hooks, progress))
         progress = _agree(progress, should_stop(), mesh)
-    return dataclasses.replace(progress, wall_seconds=time.perf_counter() - begin)
+    return dataclasses.replace(progress, wall_seconds=time.perf_counter() - run_start)
 
 
 def init_train_state(
@@ -231,8 +221,8 @@ def init_train_state(
     head: Callable[[Any], AbstractActionHead] = head_for,
     shared: bool = True,
 ) -> S:
-    """Initialises the policy and the environments of a run, in one compiled program. Other values
-    of the learning rate, or of other settings of type float, do not recompile it.
+    """Initialises the policy and the environments of a run, in one compiled program. New values of
+    the learning rate, or of other settings of type float, do not recompile it.
 
     ```python
     import jax
@@ -247,7 +237,8 @@ def init_train_state(
 
     **Arguments:**
 
-    - `algorithm`: the algorithm, whose policy is an `ActorCritic`; call the `init` of others.
+    - `algorithm`: the algorithm. Its policy must be an `ActorCritic`; for another policy, call
+        `algorithm.init`.
     - `env`: the environments.
     - `key`: the source of all randomness of the run.
     - `network`, `critic_input`, `head`, `shared`: as in `actor_critic`.
@@ -287,8 +278,8 @@ def scan_updates(
 ) -> tuple[S, Metrics]:
     """Makes a number of updates of a run in one `jax.lax.scan`.
 
-    Under `eqx.filter_vmap` it trains many seeds at once, from states that `init_train_state`
-    made under `eqx.filter_vmap`.
+    Under `eqx.filter_vmap`, it trains many seeds at once. Their states are from `init_train_state`
+    under `eqx.filter_vmap`.
 
     **Arguments:**
 
@@ -299,7 +290,7 @@ def scan_updates(
 
     **Returns:** the next state, and the metrics of every update.
     """
-    # A scan carries arrays only; the rest of the state is the same in every update.
+    # The carry of a scan consists of arrays; the rest of the state is the same in every update.
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     def step(arrays: PyTree, _: None) -> tuple[PyTree, Metrics]:
@@ -310,159 +301,7 @@ def scan_updates(
     return eqx.combine(arrays, rest), metrics
 
 
-class _Settings(NamedTuple):
-    """The arguments of a compiled block of updates. Other values of arrays do not recompile it;
-    another `length`, `mesh` or static setting does.
-    """
-
-    algorithm: AbstractAlgorithm[Any]
-    env: AbstractVectorEnv
-    num_updates: Int[Array, ""]
-    length: int
-    mesh: Mesh | None
-    env_axes: PyTree[int | None]
-
-
-def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
-    """Makes `count` updates, on the devices of the mesh."""
-    mesh = settings.mesh
-    if mesh is None or num_runs(state) is None:
-        state, metrics = _make_updates(settings, state, count)
-        # The result has the shardings of the input. Otherwise XLA could choose others, which the
-        # same compiled block would reject.
-        return _spread(state, settings.env.num_envs, mesh), replicate(metrics, mesh)
-    arrays, rest = eqx.partition((settings, state), eqx.is_array)
-
-    def block(arrays: PyTree, count: Int[Array, ""]) -> tuple[PyTree, Metrics]:
-        settings, state = eqx.combine(arrays, rest)
-        state, metrics = _make_updates(settings, state, count)
-        return eqx.filter(state, eqx.is_array), metrics
-
-    axes = _axes(settings, state)
-    arrays, metrics = on_each_device(block, arrays, count, axes=axes, mesh=mesh)
-    return eqx.combine(arrays, rest[1]), metrics
-
-
-def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
-    """Makes `count` updates. The count is an input, so that one compiled program also serves the
-    shorter last block; the metrics have as many rows as the longest block has updates.
-    """
-    arrays, rest = eqx.partition(state, eqx.is_array)
-
-    # With `jit`, one trace serves both `eval_shape` and the loop.
-    @jax.jit
-    def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
-        state, metrics = _update(settings, eqx.combine(arrays, rest))
-        return eqx.filter(state, eqx.is_array), metrics
-
-    def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:
-        arrays, new = update(loop[0])
-        return arrays, jax.tree.map(lambda all, one: all.at[i].set(one), loop[1], new)
-
-    # A loop with a traced count cannot stack its results, so it writes into rows of zeros.
-    _, one = jax.eval_shape(update, arrays)
-    metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), one)
-    arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
-    return eqx.combine(arrays, rest), metrics
-
-
-def _update(settings: _Settings, state: S) -> tuple[S, Metrics]:
-    """One update of a run, or of each of many runs."""
-
-    def update(
-        algorithm: AbstractAlgorithm[S], env: AbstractVectorEnv, state: S
-    ) -> tuple[S, Metrics]:
-        return algorithm.update(env, state, num_updates=settings.num_updates)
-
-    if num_runs(state) is None:
-        return update(settings.algorithm, settings.env, state)
-    # Settings may differ between runs, environments have the axes that the caller names, and states
-    # always have an axis of the runs.
-    in_axes = (_if_vector, settings.env_axes, eqx.if_array(0))
-    return eqx.filter_vmap(update, in_axes=in_axes)(settings.algorithm, settings.env, state)
-
-
-def _axes(settings: _Settings, state: PyTree) -> PyTree[int | None]:
-    """The axis of the runs in each array of the arguments of a block: 0, or `None`."""
-    shared = jax.tree.map(lambda _: None, settings)
-    env = settings.env_axes if settings.env_axes is not None else shared.env
-    own = shared._replace(algorithm=jax.tree.map(_if_vector, settings.algorithm), env=env)
-    return own, jax.tree.map(eqx.if_array(0), state)
-
-
-def _place(settings: _Settings, state: S) -> tuple[_Settings, S]:
-    """Places the arguments of a block on the devices of its mesh, if it has one."""
-    mesh = settings.mesh
-    if mesh is not None and num_runs(state) is not None:
-        return place_runs((settings, state), _axes(settings, state), mesh)
-    return replicate(settings, mesh), _spread(state, settings.env.num_envs, mesh)
-
-
-def _if_vector(x: PyTree) -> int | None:
-    """The `vmap` axis of a setting: 0 for a vector with an entry for each run, else `None`."""
-    return 0 if eqx.is_array(x) and x.ndim else None
-
-
-def _compile(
-    settings: _Settings,
-    state: AbstractTrainState[Any],
-    donate: bool,
-    should_stop: Callable[[], str | None],
-) -> tuple[Any, str | None]:
-    """Compiles a block, or finds one that was compiled before for a run with equal shapes.
-
-    **Returns:** the block, and `None`; or `None`, and the reason that `should_stop` returned before
-    the block was compiled.
-
-    **Raises:** `OutOfMemory` when it needs more memory than there is.
-    """
-    inputs = (settings, state, replicate(_count(1), settings.mesh))
-    # The key is what the program depends on: static parts, and shapes of arrays. It is compiled
-    # ahead of time, so that its memory can be checked before it runs.
-    leaves, structure = jax.tree.flatten(inputs)
-    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
-    key = (donate, structure, *shapes)
-    if key not in _compiled_blocks:
-        while len(_compiled_blocks) >= _MOST_BLOCKS:
-            del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
-        # The settings are an input of every block, so only the state is donated.
-        run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
-        lowered = cast(Any, run_block).lower(*inputs)
-        if spans_processes(settings.mesh):  # all processes have to stop together
-            block, asked = lowered.compile(), None
-        else:
-            block, asked = _call_in_thread(lowered.compile, should_stop)
-        if asked:
-            return None, asked
-        _compiled_blocks[key] = block
-    check_memory(_compiled_blocks[key])
-    return _compiled_blocks[key], None
-
-
-def _call_in_thread(
-    function: Callable[[], Any], should_stop: Callable[[], str | None]
-) -> tuple[Any, str | None]:
-    """Calls a function in a thread, so that signal handlers run in the meantime: Python runs them
-    in the main thread, and not during a call into XLA.
-
-    **Returns:** the result, and `None`; or `None`, and the reason, if `should_stop` returns one
-    before.
-    """
-    pool = concurrent.futures.ThreadPoolExecutor(1, "compiler")
-    call = pool.submit(function)
-    pool.shutdown(wait=False)
-    while not call.done():
-        if asked := should_stop():
-            return None, asked
-        concurrent.futures.wait([call], timeout=0.1)
-    return call.result(), None
-
-
-_MOST_BLOCKS = 8
-_compiled_blocks: dict[Any, Any] = {}
-
-
-def _begin(
+def _initial_progress(
     algorithm: AbstractAlgorithm[S],
     env: AbstractVectorEnv,
     state: S,
@@ -482,39 +321,24 @@ def _begin(
     )
     if before is None:
         return progress
-    counted_on = ("env_steps_before", "wall_seconds", "compile_seconds", "train_seconds")
-    return dataclasses.replace(progress, **{name: getattr(before, name) for name in counted_on})
+    continued = ("env_steps_before", "wall_seconds", "compile_seconds", "train_seconds")
+    return dataclasses.replace(progress, **{name: getattr(before, name) for name in continued})
 
 
-def _advance(
-    block: Callable,
-    settings: _Settings,
-    state: S,
-    old: TrainProgress[S],
-    begin: float,
-) -> tuple[S, TrainProgress[S]]:
-    """Runs one block of updates.
+class _Settings(NamedTuple):
+    """The inputs of a compiled block that are the same for all blocks of a run. Other values of its
+    arrays do not recompile the block; another `length`, `mesh` or static field does.
 
-    **Returns:** the next state, on the devices of the mesh, and the progress of the run.
+    - `num_updates`: the number of updates of the whole run.
+    - `length`: the largest number of updates in a block.
     """
-    block_start = time.perf_counter()
-    count = min(settings.length, old.num_updates - old.updates)
-    state, metrics = block(settings, state, replicate(_count(count), settings.mesh))
-    # The copy to the host waits for the block, so that the time below includes its computation.
-    metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
-    end = time.perf_counter()
-    _check_finite(metrics, old.updates, state)  # before any hook could save the state
-    updates = old.updates + count
-    mesh = settings.mesh
-    return state, dataclasses.replace(
-        old,
-        state=whole(state, mesh) if mesh is not None and spans_processes(mesh) else state,
-        metrics=metrics,
-        updates=updates,
-        env_steps=updates * (old.num_env_steps // old.num_updates),
-        wall_seconds=end - begin,
-        train_seconds=old.train_seconds + end - block_start,
-    )
+
+    algorithm: AbstractAlgorithm[Any]
+    env: AbstractVectorEnv
+    num_updates: Int[Array, ""]
+    length: int
+    mesh: Mesh | None
+    env_axes: PyTree[int | None]
 
 
 def _without_repeats(state: S) -> S:
@@ -532,7 +356,15 @@ def _without_repeats(state: S) -> S:
     return jax.tree.map(copy, state)
 
 
-def _spread(state: S, num_envs: int, mesh: Mesh | None) -> S:
+def _place(settings: _Settings, state: S) -> tuple[_Settings, S]:
+    """Places the inputs of a block on the devices of its mesh, if it has one."""
+    mesh = settings.mesh
+    if mesh is not None and num_runs(state) is not None:
+        return place_runs((settings, state), _run_axes(settings, state), mesh)
+    return replicate(settings, mesh), _spread_envs(state, settings.env.num_envs, mesh)
+
+
+def _spread_envs(state: S, num_envs: int, mesh: Mesh | None) -> S:
     """Shards the environments of a run over the devices, and replicates everything else."""
     if mesh is None:
         return state
@@ -540,47 +372,175 @@ def _spread(state: S, num_envs: int, mesh: Mesh | None) -> S:
     return eqx.tree_at(lambda s: s.runner, replicate(state, mesh), runner)
 
 
-def _count(number: int) -> Int[Array, ""]:
-    return jnp.asarray(np.int32(number))  # from NumPy, since an `int` compiles a conversion
+def _run_axes(settings: _Settings, state: PyTree) -> PyTree[int | None]:
+    """The axis of the runs in each array of the inputs of a block: 0, or `None`."""
+    axes = jax.tree.map(lambda _: None, settings)
+    axes = axes._replace(algorithm=jax.tree.map(_axis_of_setting, settings.algorithm))
+    if settings.env_axes is not None:
+        axes = axes._replace(env=settings.env_axes)
+    return axes, jax.tree.map(eqx.if_array(0), state)
 
 
-def call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | None:
-    """Calls every hook, also when one stops the run, and returns the first reason to stop."""
-    reasons = []
-    for hook in hooks:
-        try:
-            hook(progress)
-        except StopTraining as stop:
-            reasons.append(str(stop))
-    return next(iter(reasons), None)
+def _axis_of_setting(x: PyTree) -> int | None:
+    """The `vmap` axis of a setting: 0 for a vector with an entry for each run, else `None`."""
+    return 0 if eqx.is_array(x) and x.ndim else None
 
 
-def _agree(progress: TrainProgress[S], asked: str | None, mesh: Mesh | None) -> TrainProgress[S]:
-    """Sets the reason to stop from `should_stop` or from a hook. With several processes, all get
-    the first reason that any of them has, and the measurements of process 0.
+_MOST_BLOCKS = 8
+_compiled_blocks: dict[Any, Any] = {}
 
-    **Arguments:**
 
-    - `asked`: the result of `should_stop` in this process.
+def _compile(
+    settings: _Settings,
+    state: AbstractTrainState[Any],
+    donate: bool,
+    should_stop: Callable[[], str | None],
+) -> tuple[Any, str | None]:
+    """Compiles a block, or finds one that was compiled before for inputs of the same shapes.
+
+    **Returns:** the block and `None`, or, if `should_stop` returned a reason before the block was
+    compiled, `None` and this reason.
+
+    **Raises:** `OutOfMemory` when the block needs more memory than is free.
     """
-    own = {"asked": asked, "stopped": progress.stopped, "measured": progress.measured}
-    # All processes must stop after the same block: one that trained alone would wait forever for
-    # the gradients of the others.
-    reports = gather(own) if spans_processes(mesh) else [own]
-    # In the same order everywhere, so that all processes find the same first reason.
-    reasons = [each[kind] for kind in ("asked", "stopped") for each in reports]
-    stopped = next((reason for reason in reasons if reason), None)
-    return dataclasses.replace(progress, measured=reports[0]["measured"], stopped=stopped)
+    inputs = (settings, state, replicate(_int32(1), settings.mesh))
+    # A program depends on static fields and on the shapes of arrays, not on their values.
+    leaves, structure = jax.tree.flatten(inputs)
+    shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
+    key = (donate, structure, *shapes)
+    if key not in _compiled_blocks:
+        while len(_compiled_blocks) >= _MOST_BLOCKS:
+            del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
+        # The settings are an input of every block, so only the state is donated.
+        run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
+        # Compiled ahead of time, so that its memory can be checked before it runs.
+        lowered = cast(Any, run_block).lower(*inputs)
+        if spans_processes(settings.mesh):  # all processes have to stop together
+            block, reason = lowered.compile(), None
+        else:
+            block, reason = _call_in_thread(lowered.compile, should_stop)
+        if reason:
+            return None, reason
+        _compiled_blocks[key] = block
+    check_memory(_compiled_blocks[key])
+    return _compiled_blocks[key], None
+
+
+def _call_in_thread(
+    function: Callable[[], Any], should_stop: Callable[[], str | None]
+) -> tuple[Any, str | None]:
+    """Calls a function in a thread. Signal handlers can run in the meantime: Python runs them in
+    the main thread, but not during a call into XLA.
+
+    **Returns:** the result and `None`, or, if `should_stop` returned a reason before the function
+    returned, `None` and this reason.
+    """
+    pool = concurrent.futures.ThreadPoolExecutor(1, "compiler")
+    call = pool.submit(function)
+    pool.shutdown(wait=False)
+    while not call.done():
+        if reason := should_stop():
+            return None, reason
+        concurrent.futures.wait([call], timeout=0.1)
+    return call.result(), None
+
+
+def _run_block(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
+    """Makes `count` updates, on the devices of the mesh."""
+    mesh = settings.mesh
+    if mesh is None or num_runs(state) is None:
+        state, metrics = _make_updates(settings, state, count)
+        # The result has the shardings of the input. Otherwise XLA could choose others, which the
+        # same compiled block would reject.
+        return _spread_envs(state, settings.env.num_envs, mesh), replicate(metrics, mesh)
+    arrays, rest = eqx.partition((settings, state), eqx.is_array)
+
+    def block(arrays: PyTree, count: Int[Array, ""]) -> tuple[PyTree, Metrics]:
+        settings, state = eqx.combine(arrays, rest)
+        state, metrics = _make_updates(settings, state, count)
+        return eqx.filter(state, eqx.is_array), metrics
+
+    axes = _run_axes(settings, state)
+    arrays, metrics = on_each_device(block, arrays, count, axes=axes, mesh=mesh)
+    return eqx.combine(arrays, rest[1]), metrics
+
+
+def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple[S, Metrics]:
+    """Makes `count` updates of a run, or of each of many runs. The count is an input of the
+    program, so that the shorter last block needs no program of its own. Rows of the metrics after
+    the first `count` are zeros.
+    """
+
+    def update_run(
+        algorithm: AbstractAlgorithm[S], env: AbstractVectorEnv, state: S
+    ) -> tuple[S, Metrics]:
+        return algorithm.update(env, state, num_updates=settings.num_updates)
+
+    update_runs = update_run
+    if num_runs(state) is not None:
+        # Settings may have an axis of the runs, environments have the axes that the caller names,
+        # and states always have an axis of the runs.
+        in_axes = (_axis_of_setting, settings.env_axes, eqx.if_array(0))
+        update_runs = eqx.filter_vmap(update_run, in_axes=in_axes)
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    # With `jit`, one trace serves both `eval_shape` and the loop.
+    @jax.jit
+    def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
+        state = eqx.combine(arrays, rest)
+        state, metrics = update_runs(settings.algorithm, settings.env, state)
+        return eqx.filter(state, eqx.is_array), metrics
+
+    def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:
+        arrays, metrics = loop
+        arrays, new = update(arrays)
+        return arrays, jax.tree.map(lambda rows, row: rows.at[i].set(row), metrics, new)
+
+    # A loop with a traced count cannot stack its results, so it writes into rows of zeros.
+    _, shapes = jax.eval_shape(update, arrays)
+    metrics = jax.tree.map(lambda x: jnp.zeros((settings.length, *x.shape), x.dtype), shapes)
+    arrays, metrics = jax.lax.fori_loop(0, count, step, (arrays, metrics))
+    return eqx.combine(arrays, rest), metrics
+
+
+def _advance(
+    block: Callable, settings: _Settings, state: S, before: TrainProgress[S], run_start: float
+) -> tuple[S, TrainProgress[S]]:
+    """Runs one block of updates.
+
+    **Returns:** the next state, on the devices of the mesh, and the progress of the run.
+    """
+    block_start = time.perf_counter()
+    count = min(settings.length, before.num_updates - before.updates)
+    state, metrics = block(settings, state, replicate(_int32(count), settings.mesh))
+    # The copy to the host waits for the block, so that the time below includes its computation.
+    metrics = jax.tree.map(lambda x: np.asarray(x)[:count], metrics)
+    end = time.perf_counter()
+    _check_finite(metrics, before.updates, state)  # before any hook could save the state
+    updates = before.updates + count
+    steps_per_update = before.num_env_steps // before.num_updates
+    mesh = settings.mesh
+    return state, dataclasses.replace(
+        before,
+        state=whole(state, mesh) if mesh is not None and spans_processes(mesh) else state,
+        metrics=metrics,
+        updates=updates,
+        env_steps=updates * steps_per_update,
+        wall_seconds=end - run_start,
+        train_seconds=before.train_seconds + end - block_start,
+    )
 
 
 def _check_finite(metrics: Metrics, updates: int, state: AbstractTrainState[Any]):
+    """Raises `NonFiniteLoss` if a metric of the block after `updates` updates is not finite."""
     names = list(metrics.scalars)
     if not names:
         return
     finite = np.isfinite(np.stack([metrics.scalars[name] for name in names]))
     if finite.all():
         return
-    # The first update in time, and in it the first run: later ones are consequences.
+    # The first update is the cause, and all later numbers are consequences. If there are many runs,
+    # the first run in this update is reported.
     update, *run = np.argwhere(~finite.all(axis=0))[0].tolist()
     leaf = int(np.asarray(metrics.bad_leaf)[update, *run])
     if leaf < 0:
@@ -590,3 +550,33 @@ def _check_finite(metrics: Metrics, updates: int, state: AbstractTrainState[Any]
         path = jax.tree_util.tree_leaves_with_path(trained)[leaf][0]
         where = f"the gradient of {jax.tree_util.keystr(path).removeprefix('.')}"
     raise NonFiniteLoss(updates + update + 1, where, *run)
+
+
+def call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | None:
+    """Calls all hooks, even if one of them stops the run, and returns the first reason to stop."""
+    reasons = []
+    for hook in hooks:
+        try:
+            hook(progress)
+        except StopTraining as stop:
+            reasons.append(str(stop))
+    return next(iter(reasons), None)
+
+
+def _agree(progress: TrainProgress[S], reason: str | None, mesh: Mesh | None) -> TrainProgress[S]:
+    """Sets the reason to stop, which is `reason` from `should_stop`, or the reason of a hook. With
+    several processes, all of them get the first reason of any process, and the measurements of
+    process 0.
+    """
+    own = {"asked": reason, "stopped": progress.stopped, "measured": progress.measured}
+    # All processes must stop after the same block: one that trained alone would wait forever for
+    # the gradients of the others.
+    reports = gather(own) if spans_processes(mesh) else [own]
+    # The order is the same in all processes, so that they find the same first reason.
+    reasons = [report[kind] for kind in ("asked", "stopped") for report in reports]
+    stopped = next((reason for reason in reasons if reason), None)
+    return dataclasses.replace(progress, measured=reports[0]["measured"], stopped=stopped)
+
+
+def _int32(number: int) -> Int[Array, ""]:
+    return jnp.asarray(np.int32(number))  # from NumPy, since JAX compiles a conversion of an `int`

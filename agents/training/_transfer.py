@@ -29,16 +29,10 @@ _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
     NormalizeRewardState: ("moments", "moments"),
     ShapedRewardState: ("shaping", "count"),
 }
-"""For each state of a wrapper that can be kept: its part, and the field to copy."""
+"""For each state of a wrapper with a part that can be kept: the part, and its field."""
 
 
-def transfer(
-    state: S,
-    fresh: S,
-    env: AbstractVectorEnv,
-    *,
-    keep: Collection[Part] = PARTS,
-) -> S:
+def transfer(state: S, fresh: S, env: AbstractVectorEnv, *, keep: Collection[Part] = PARTS) -> S:
     """Transfers the learned state of a run to other environments.
 
     ```python
@@ -50,7 +44,7 @@ def transfer(
 
     - `state`: the state of the run so far.
     - `fresh`: a new state in the other environments, with equal shapes of parameters.
-    - `env`: the other environments. Their number and their wrappers must be the same.
+    - `env`: the other environments; they must have the same number and the same wrappers.
     - `keep`: the parts to keep; all other parts are from `fresh`.
         - `"parameters"`: the policy, the moments of the critic's targets, and the fields that the
             class of the state lists in `kept`.
@@ -67,13 +61,12 @@ def transfer(
             "A policy cannot be transferred to environments with other observations or actions."
         )
     env_state = _with_parts(state.runner.env_state, fresh.runner.env_state, keep)
-    # The first observations are normalised with the moments that were kept.
-    runner = dataclasses.replace(
-        fresh.runner, env_state=env_state, observation=_observe(env, env_state)
-    )
+    # The first observations are normalised with the moments that are kept.
+    observation = _observe(env, env_state)
     # The runner comes from `fresh`: its episodes belong to the other environments.
-    names = ["updates", *(name for part in keep for name in state.kept.get(part, ()))]
+    runner = dataclasses.replace(fresh.runner, env_state=env_state, observation=observation)
     fresh = eqx.tree_at(lambda s: s.runner, fresh, runner)
+    names = ["updates", *(name for part in keep for name in state.kept.get(part, ()))]
     return eqx.tree_at(
         lambda s: [getattr(s, name) for name in names],
         fresh,
@@ -92,7 +85,7 @@ def _observe(env: AbstractVectorEnv, env_state: PyTree) -> PyTree[Shaped[Array, 
 
 
 def _with_parts(old: PyTree, new: PyTree, keep: Collection[Part]) -> PyTree:
-    """The state `new` of a stack of wrappers, with the parts of `old` that are kept."""
+    """Copies the kept parts of `old` into `new`, the state of a stack of wrappers."""
     if not (isinstance(old, AbstractWrapperState) and isinstance(new, AbstractWrapperState)):
         return new
     # `dataclasses.replace` would call `__init__`, which rejects batched shapes. `tree_at` does not.

@@ -367,7 +367,7 @@ BAD = {
     "missing": (("nowhere",), "There is no checkpoint 'nowhere'"),
     "empty folder": (("empty",), "There is no policy in the folder 'empty'"),
     "damaged": (("damaged",), "'damaged' is damaged"),
-    "no checkpoint": (("text",), "'text' is damaged, or no checkpoint"),
+    "no checkpoint": (("text",), "'text' is damaged, or not a checkpoint"),
     "without a run": (("alone",), "does not contain its world"),
     "three": (("goals", "goals", "goals"), "name one policy, which plays with itself, or 2"),
     "two worlds": (("goals", "kitchen"), "'goals' was trained in goals, but 'kitchen' in overcook"),

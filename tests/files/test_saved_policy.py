@@ -431,7 +431,7 @@ WRONG = {
     "actions": (lambda: clocks(1), r"actions 0 to 5, but those of the environment are 0 to 2"),
     "observation": (
         lambda: foraging(observation="grid"),
-        r"reads observations float32\[2, 9\], but the environment shows \w+\[2, \d+, \d+, \d+\]",
+        r"reads observations float32\[2, 9\], but the environment returns \w+\[2, \d+, \d+, \d+\]",
     ),
     "twice": (lambda: NormalizeObservation(foraging()), "without NormalizeObservation"),
 }
@@ -453,7 +453,7 @@ def test_what_does_not_fit_is_refused(key, env, says):
         (np.zeros(4), r"but got float32\[4\]"),
         (np.zeros((2, 4), int), r"but got int32\[2, 4\]"),
         ({"vector": np.zeros((2, 4))}, r"but got \['vector'\] float32\[2, 4\]"),
-        ([0.0], r"float32\[2, 4\], .* something that is no array: \[0.0\]"),
+        ([0.0], r"float32\[2, 4\], .* something that is not an array: \[0.0\]"),
     ],
 )
 def test_an_observation_that_does_not_fit_is_refused(key, observation, says):
@@ -462,7 +462,7 @@ def test_an_observation_that_does_not_fit_is_refused(key, observation, says):
 
 
 def test_a_key_is_needed_to_draw(key):
-    with pytest.raises(ValueError, match="act draws actions with a key"):
+    with pytest.raises(ValueError, match="act needs a key to sample actions"):
         plain().act(np.zeros((2, 4)), None, None)
 
 
@@ -673,9 +673,12 @@ STRANGE = {
     "no numbers": (array(shape=[0], dtype="float32"), "cannot be used"),
     "no observation": (
         {"observation": {"dict": {}}},
-        "its observation has a part that is no array",
+        "its observation has a part that is not an array",
     ),
-    "no array": ({"observation": {"dict": {"x": 3}}}, "its observation has a part that is no arra"),
+    "no array": (
+        {"observation": {"dict": {"x": 3}}},
+        "its observation has a part that is not an arr",
+    ),
     "half an array": (array(shape=[4]), "missing required field `dtype`"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": (
@@ -750,7 +753,7 @@ def test_forged_arrays_are_refused(key, tmp_path):
     with pytest.raises(CheckpointError, match=r"bias it holds float32\[2\], not float32\[3\]"):
         load_policy(tmp_path / "b")
     forge(tmp_path / "c", about, {other: x for other, x in data.items() if other != name})
-    with pytest.raises(CheckpointError, match="its metadata name other arrays than it has"):
+    with pytest.raises(CheckpointError, match="its description does not match its arrays"):
         load_policy(tmp_path / "c")
     forge(tmp_path / "d", {**about, "metadata": []}, data)
     for read in (load_policy, read_metadata, lambda path: restore(path, {})):

@@ -114,7 +114,9 @@ def test_a_damaged_table_is_one_sentence(tmp_path, suffix, damage):
 
 
 def test_files_that_do_not_fit_are_one_sentence(file, goals, tmp_path):
-    with pytest.raises(ValueError, match=r"'state.bodies.position' is int8\(5, 2, 2\), but here"):
+    with pytest.raises(
+        ValueError, match=r"'state.bodies.position' is int8\(5, 2, 2\), but this world needs"
+    ):
         load_trajectories(file, make("goals", num_agents=3))
     with pytest.raises(ValueError, match=r"another world: its 'state\.cells\.object' is"):
         load_trajectories(file, make("overcooked"))

@@ -266,7 +266,7 @@ def damage(folder: Path, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "more", "words"),
     [
-        ("flipped", [], "last.safetensors' is damaged, or no checkpoint of this version"),
+        ("flipped", [], "last.safetensors' is damaged, or not a checkpoint of this version"),
         ("missing", [], "There is no checkpoint"),
         ("width", [], "than its config.toml now contains: --width (was 64, is 32). Restore"),
         (
@@ -310,7 +310,7 @@ def test_what_cannot_be_resumed_is_one_sentence(call, finished, tmp_path, how, m
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert after == before, "the folder is untouched"
     if how in ("flipped", "missing"):
-        assert "Beside it there is best.safetensors." in said
+        assert "The same folder contains best.safetensors." in said
 
 
 KITCHEN = "XXPXX\nO 12O\nX   X\nXDXSX\n"

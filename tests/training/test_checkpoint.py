@@ -134,7 +134,7 @@ def test_what_was_written_is_read_before_it_counts(tmp_path, monkeypatch):
         "_write",
         lambda path, content: path.write_bytes(flip(content, 8 * len(content) - 1)),
     )
-    with pytest.raises(CheckpointError, match="what is read back is not what was written"):
+    with pytest.raises(CheckpointError, match="the file has other content than was written"):
         save(tmp_path / "a", notes(1.0), {"number": 2})
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
@@ -187,7 +187,7 @@ def test_a_missing_one_is_named_and_others_are_offered(tmp_path):
         with pytest.raises(CheckpointError, match=r"There is no checkpoint .*nowhere'\.$"):
             read(tmp_path / "nowhere")
     save(tmp_path / "best.safetensors", notes())
-    with pytest.raises(CheckpointError, match=r"Beside it there is best\.safetensors\.$"):
+    with pytest.raises(CheckpointError, match=r"The same folder contains best\.safetensors\.$"):
         read_metadata(tmp_path / "nowhere")
 
 
@@ -235,7 +235,7 @@ def test_what_is_cut_or_longer_is_noticed(tmp_path, length, junk):
     if damaged == whole:
         assert eqx.tree_equal(restore(path, notes(7.0)), notes())
     else:
-        with pytest.raises(CheckpointError, match="damaged, or no checkpoint"):
+        with pytest.raises(CheckpointError, match="damaged, or not a checkpoint"):
             restore(path, notes())
 
 

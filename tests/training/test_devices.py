@@ -120,8 +120,8 @@ def test_a_command_line_in_eight_devices(tmp_path, capsys):
 
 
 def test_uneven_numbers_are_refused(key):
-    with pytest.raises(ValueError, match="devices are asked for, but jax sees"):
+    with pytest.raises(ValueError, match="devices are needed, but jax has"):
         device_mesh(10_000)
-    with pytest.raises(ValueError, match="devices are asked for"):
+    with pytest.raises(ValueError, match="devices are needed"):
         device_mesh(0)
     check_even(5, device_mesh(1))
