@@ -197,7 +197,10 @@ def _build_network(
             "The observation has several arrays, which this network does not read: observe one "
             "array, or name a network of your own that reads them all."
         ) from error
-    team = SharedParameters(networks[0], num_agents) if shared else IndependentParameters(networks)
+    if shared:
+        team = SharedParameters(network=networks[0], num_agents=num_agents)
+    else:
+        team = IndependentParameters(networks)
     # A network of a user may return something that does not fit.
     name = type(networks[0]).__name__
     carry = eqx.filter_eval_shape(team.initial_carry)
