@@ -1,6 +1,5 @@
 """The training loop: compiled blocks of updates, hooks, devices and processes."""
 
-from ._memory import OutOfMemory as OutOfMemory, check_memory as check_memory
 from ._processes import (
     ProcessFailed as ProcessFailed,
     fail as fail,
@@ -9,7 +8,9 @@ from ._processes import (
     is_first as is_first,
 )
 from ._sharding import (
+    OutOfMemory as OutOfMemory,
     check_even as check_even,
+    check_memory as check_memory,
     device_mesh as device_mesh,
     num_runs as num_runs,
     pick_run as pick_run,

@@ -25,9 +25,16 @@ from ..policies import (
     head_for,
 )
 from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S
-from ._memory import check_memory
 from ._processes import from_first, gather, spans_processes, whole
-from ._sharding import check_even, num_runs, on_each_device, place_runs, replicate, spread
+from ._sharding import (
+    check_even,
+    check_memory,
+    num_runs,
+    on_each_device,
+    place_runs,
+    replicate,
+    spread,
+)
 
 
 @final

@@ -1,6 +1,5 @@
 """Games between people and policies: seats, clocks, journals and recordings."""
 
-from ._conduct import Conduct as Conduct, KeyPress as KeyPress
 from ._hall import Hall as Hall
 from ._journal import (
     SUFFIX as SUFFIX,
@@ -13,7 +12,13 @@ from ._journal import (
     replay as replay,
     write_recording as write_recording,
 )
-from ._live_game import Hands as Hands, LiveGame as LiveGame, Program as Program
+from ._live_game import (
+    Conduct as Conduct,
+    Hands as Hands,
+    KeyPress as KeyPress,
+    LiveGame as LiveGame,
+    Program as Program,
+)
 from ._menu import (
     PERSON as PERSON,
     Menu as Menu,

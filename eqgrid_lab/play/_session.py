@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import NamedTuple, final
 
 from ..worlds import kitchen_layout
-from ._conduct import Conduct, KeyPress
 from ._journal import EventLine
-from ._live_game import LiveGame
+from ._live_game import Conduct, KeyPress, LiveGame
 from ._menu import Place
 from ._messages import (
     Frame,

@@ -154,7 +154,7 @@ def imported(path: Path) -> set[str]:
 
 PRIVATE = {
     "agents.files": {"_checkpoint", "_files", "_description", "_trajectory_files"},
-    "agents.training": {"_memory", "_processes", "_train"},
+    "agents.training": {"_processes", "_sharding", "_train"},
     "eqgrid.envs.overcooked": {"_ways"},
     "eqgrid.envs.overcooked.layouts": {"_layouts"},
     "eqgrid.envs.overcooked.people": {"_files"},

@@ -31,16 +31,14 @@ from ._state import (
     peace as peace,
     sustainability as sustainability,
 )
-from ._views import (
-    ORCHARD_PLANES as ORCHARD_PLANES,
-    RIVER_PLANES as RIVER_PLANES,
-    orchard_view as orchard_view,
-    river_view as river_view,
-)
 from ._worlds import (
     CLEANUP_ACTIONS as CLEANUP_ACTIONS,
     HARVEST_ACTIONS as HARVEST_ACTIONS,
+    ORCHARD_PLANES as ORCHARD_PLANES,
     REGROWTH as REGROWTH,
+    RIVER_PLANES as RIVER_PLANES,
     Cleanup as Cleanup,
     Harvest as Harvest,
+    orchard_view as orchard_view,
+    river_view as river_view,
 )

@@ -20,10 +20,10 @@ from ._rules import (
     WarehouseEvents as WarehouseEvents,
     YieldToShelves as YieldToShelves,
 )
-from ._sensors import Sensors as Sensors
 from ._warehouse import (
     ACTIONS as ACTIONS,
     DIFFICULTIES as DIFFICULTIES,
     REWARDS as REWARDS,
+    Sensors as Sensors,
     Warehouse as Warehouse,
 )

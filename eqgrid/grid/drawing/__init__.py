@@ -1,14 +1,15 @@
 """Pictures and videos of grid worlds."""
 
-from ._codes import LookCodes as LookCodes, look_codes as look_codes
 from ._looks import (
     AgentLook as AgentLook,
     Colour as Colour,
     Look as Look,
+    LookCodes as LookCodes,
     Number as Number,
     Pen as Pen,
     Point as Point,
     agent_colours as agent_colours,
+    look_codes as look_codes,
     top_of as top_of,
 )
 from ._render import (

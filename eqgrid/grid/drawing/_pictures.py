@@ -18,8 +18,17 @@ from PIL import Image, ImageDraw, ImageFont
 from .._kinds import NOTHING, Kinds
 from .._layout import Layout
 from .._world import IDLE, World
-from ._codes import LookCodes, look_codes
-from ._looks import AgentLook, Look, Number, Pen, draw_cell, draw_over_tile, top_of
+from ._looks import (
+    AgentLook,
+    Look,
+    LookCodes,
+    Number,
+    Pen,
+    draw_cell,
+    draw_over_tile,
+    look_codes,
+    top_of,
+)
 
 _SUPERSAMPLING = 4
 _CACHED_TILES = 4096
