@@ -197,10 +197,8 @@ def _build_network(
             "The observation has several arrays, which this network does not read: observe one "
             "array, or name a network of your own that reads them all."
         ) from error
-    if shared:
-        team = SharedParameters(network=networks[0], num_agents=num_agents)
-    else:
-        team = IndependentParameters(networks)
+    shared_team = SharedParameters(network=networks[0], num_agents=num_agents)
+    team = shared_team if shared else IndependentParameters(networks)
     # A network of a user may return something that does not fit.
     name = type(networks[0]).__name__
     carry = eqx.filter_eval_shape(team.initial_carry)
