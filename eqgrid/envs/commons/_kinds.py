@@ -1,6 +1,10 @@
 """The kinds of tiles and objects of the orchard and the river, and the numbers of the beams."""
 
-from ...grid import Kind, Kinds, Look, Number, Overlay, Pen
+import jax
+import numpy as np
+from jaxtyping import UInt8
+
+from ...grid import Kind, Kinds, Layout, Look, Number, Overlay, Pen, World
 
 _SAND = ("#E7DCC0", "#E0D4B5")
 _GRASS, _BLADE = ("#A9C66B", "#A2C063"), "#86A84B"
@@ -72,6 +76,10 @@ def draw_beam(pen: Pen, number: int) -> None:
     pen.box(0.06, 0.06, 0.94, 0.94, fill=_BEAM_COLOURS[number], round_by=0.18)
 
 
+def _beams(layout: Layout, world: World) -> UInt8[np.ndarray | jax.Array, "height width"]:
+    return world.cells.extra
+
+
 KINDS = Kinds(
     tiles=(
         Kind("start", "P", aliases="Q", sprite=draw_ground),
@@ -85,7 +93,7 @@ KINDS = Kinds(
         Kind("apple", "*", sprite=draw_apple),
         Kind("pollution", "%", sprite=draw_pollution),
     ),
-    overlay=Overlay(lambda layout, world: world.cells.extra, draw_beam),
+    overlay=Overlay(_beams, draw_beam),
 )
 """Agents start and come back on `start` cells. Apples grow in the `orchard`, and pollution appears
 in the `river`; `water` stays clean. The characters are those of Melting Pot's maps.

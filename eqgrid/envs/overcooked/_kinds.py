@@ -20,7 +20,7 @@ from ...grid import (
     Point,
     top_of,
 )
-from ._contents import RADIX, contents_of
+from ._contents import RADIX, Recipes, contents_of
 
 _DIGIT_HEIGHT = 0.3  # of the countdown, in cells
 
@@ -344,6 +344,10 @@ def _arms(pen: Pen, x: Number, y: Number, hold: Point, dx: int, colour: str, dar
         pen.disc(*hand, 0.055, fill=_SKIN, edge=_SKIN_EDGE, width=0.018)
 
 
+def _cook_time(recipes: Recipes, code: int) -> int:
+    return int(recipes.cook_time[contents_of(code)])
+
+
 KINDS = Kinds(
     tiles=(
         Kind("floor", " ", sprite=draw_floor),
@@ -353,7 +357,7 @@ KINDS = Kinds(
             "P",
             solid=True,
             draws_object=True,
-            duration=lambda recipes, code: int(recipes.cook_time[contents_of(code)]),
+            duration=_cook_time,
             sprite=draw_pot,
         ),
         Kind("onion_dispenser", "O", solid=True, sprite=draw_onions),

@@ -237,9 +237,17 @@ def _elsewhere(ingredient: Column, views: Views) -> np.ndarray:
     return np.where(_is_idle_pot(views), 0, ingredient(views))
 
 
+def _time_left(views: Views) -> np.ndarray:
+    return np.maximum(views.timer, 0)
+
+
 def _is_ready(views: Views) -> np.ndarray:
     soup = views.variant("soup", views.there) > 0
     return soup & (~views.is_tile("pot") | (views.timer == 0))
+
+
+def _last_steps(views: Views) -> np.ndarray:
+    return views.last_steps
 
 
 _DISPENSERS = ("onion_dispenser", "tomato_dispenser", "dish_dispenser")
@@ -255,10 +263,10 @@ LOSSLESS_COLUMNS: tuple[Column, ...] = (
     Partial(_in_idle_pots, _tomatoes),
     Partial(_elsewhere, _onions),
     Partial(_elsewhere, _tomatoes),
-    lambda views: np.maximum(views.timer, 0),
+    _time_left,
     _is_ready,
     *(Partial(_has_object, name) for name in ("dish", "onion", "tomato")),
-    lambda views: views.last_steps,
+    _last_steps,
 )
 """The columns of the 26 planes; see `lossless_planes`. Games that extend Overcooked may add
 columns: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`.

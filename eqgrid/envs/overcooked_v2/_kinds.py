@@ -11,6 +11,7 @@ from ..._functions import Partial
 from ...grid import IDLE, Colour, Kind, Kinds, Look, Number, Pen, top_of
 from ..overcooked import KINDS as OVERCOOKED
 from ._contents import INGREDIENTS, contents
+from ._rules import Menu
 
 Draw = Callable[[Pen, Number, Number, Number], None]
 
@@ -190,6 +191,14 @@ def draw_button(pen: Pen, look: Look) -> None:
     pen.disc(0.5, look.middle - 0.02, 0.23, 0.2, fill="#E2402F", edge="#7E150C", width=0.03)
 
 
+def _cook_time(menu: Menu, code: int) -> int:
+    return int(menu.cook_time)
+
+
+def _button_time(menu: Menu, code: int) -> int:
+    return int(menu.button_time)
+
+
 @functools.cache
 def kitchen_kinds(num_ingredients: int) -> Kinds:
     """The kinds of kitchens with the first `num_ingredients` of `INGREDIENTS`.
@@ -211,7 +220,7 @@ def kitchen_kinds(num_ingredients: int) -> Kinds:
                 "P",
                 solid=True,
                 draws_object=True,
-                duration=lambda menu, code: int(menu.cook_time),
+                duration=_cook_time,
                 sprite=POTS[num_ingredients],
             ),
             Kind("indicator", "R", solid=True, holds=True, sprite=draw_indicator),
@@ -220,7 +229,7 @@ def kitchen_kinds(num_ingredients: int) -> Kinds:
                 "L",
                 solid=True,
                 holds=True,
-                duration=lambda menu, code: int(menu.button_time),
+                duration=_button_time,
                 sprite=draw_button,
             ),
             Kind("wall", "#", solid=True, sprite=draw_wall),
