@@ -9,18 +9,11 @@ from pathlib import Path
 _BEGINNING = '"""Agents that learn:'
 """The beginning of eqgrid's `agents/__init__.py`."""
 
-
-def _check() -> None:
-    """**Raises:** `SystemExit` with one sentence when the package `agents` is not eqgrid's."""
-    spec = importlib.util.find_spec("agents")
-    if spec is None or spec.origin is None:
-        raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
-    if not Path(spec.origin).read_text(encoding="utf-8").startswith(_BEGINNING):
-        raise SystemExit(
-            f"{spec.origin} does not belong to eqgrid: openai-agents also installs a package "
-            "'agents'. Install eqgrid in a separate environment, or eqgrid-core in this "
-            "environment."
-        )
-
-
-_check()
+_spec = importlib.util.find_spec("agents")
+if _spec is None or _spec.origin is None:
+    raise SystemExit("The package 'agents' of eqgrid is not installed: pip install eqgrid.")
+if not Path(_spec.origin).read_text(encoding="utf-8").startswith(_BEGINNING):
+    raise SystemExit(
+        f"{_spec.origin} does not belong to eqgrid: openai-agents also installs a package "
+        "'agents'. Install eqgrid in a separate environment, or eqgrid-core in this environment."
+    )

@@ -37,7 +37,10 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
-        _write(partial, content)
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         if partial.read_bytes() != content:
             raise OSError(errno.EIO, "the file has other content than was written")
         os.replace(partial, path)
@@ -54,10 +57,3 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

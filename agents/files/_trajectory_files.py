@@ -82,7 +82,12 @@ def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
     steps, episodes = len(arrays["action"]), len(arrays["length"])
     observed = any(name.startswith("observation") for name in arrays)
     like = eqx.filter_eval_shape(_placeholder, env, steps, episodes, observed=observed)
-    expected = _named(eqx.filter_eval_shape(_with_key_data, like))
+    # The file has the key data of random keys.
+    expected = _named(
+        eqx.filter_eval_shape(
+            jax.tree.map, lambda x: jax.random.key_data(x) if is_key(x) else x, like
+        )
+    )
     for name in [*expected, *arrays]:
         found, needed = arrays.get(name), expected.get(name)
         if found is None or needed is None:
@@ -187,11 +192,6 @@ def _from_npz(path: str | Path) -> dict[str, np.ndarray]:
 def _named(tree: PyTree) -> dict[str, Any]:
     """The arrays of a tree by their names, in the order of its leaves."""
     return {name.lstrip("."): leaf for name, leaf in named_leaves(tree).items()}
-
-
-def _with_key_data(tree: PyTree) -> PyTree:
-    """The tree with random keys replaced by their key data."""
-    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, tree)
 
 
 def _placeholder(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:

@@ -156,6 +156,7 @@ from .observations import (
     choose_observation as choose_observation,
     faces as faces,
     in_cells as in_cells,
+    lying_cell as lying_cell,
     one_hot as one_hot,
     other_cell as other_cell,
     own_cell as own_cell,

@@ -49,7 +49,7 @@ def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
     for half in dict.fromkeys(walk.half for walk in walks):
         own = [x for x in walks if x.half == half]
         done = [x for x in own if x.end["outcome"] == "finished"]
-        minutes = [_minutes(x, games, hall.ticks_per_second) for x in done]
+        minutes = [x.minutes(games, hall.ticks_per_second) for x in done]
         spread = f"{min(minutes):.1f} to {max(minutes):.1f}" if minutes else ""
         lines.append([half, str(len(own)), str(len(done)), spread])
     print_table(console, ("bots", "began", "finished", "minutes"), lines)
@@ -92,11 +92,11 @@ class _Walk(NamedTuple):
     words: int
     end: dict[str, object]
 
-
-def _minutes(walk: _Walk, games: list[Row], ticks_per_second: float) -> float:
-    own = [x for x in games if x["person"] == walk.person]
-    seconds = sum((x["steps"] or 0) / ticks_per_second + (x["waited_s"] or 0) for x in own)
-    return seconds / 60 + walk.words / _WORDS_PER_MINUTE
+    def minutes(self, games: list[Row], ticks_per_second: float) -> float:
+        """How long a person would need for the games, the waits and the words."""
+        own = [x for x in games if x["person"] == self.person]
+        seconds = sum((x["steps"] or 0) / ticks_per_second + (x["waited_s"] or 0) for x in own)
+        return seconds / 60 + self.words / _WORDS_PER_MINUTE
 
 
 @final

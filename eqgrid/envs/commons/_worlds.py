@@ -31,6 +31,7 @@ from ...grid import (
     WeightedEventReward,
     choose_observation,
     faces,
+    lying_cell,
     other_cell,
     tile_cell,
 )
@@ -311,10 +312,6 @@ def _wall(views: Views) -> np.ndarray:
     return views.is_tile("wall") | (views.tile < 0)
 
 
-def _lying(name: str, views: Views) -> np.ndarray:
-    return views.variant(name, views.lying)
-
-
 def _beam(number: int, sight: Sight) -> Bool[Array, "height width"]:
     return sight.cells.extra == number
 
@@ -327,9 +324,9 @@ def _can_fire(wait: str, sight: Sight) -> Bool[Array, ""]:
 _ORCHARD = (
     _wall,
     Partial(tile_cell, "orchard"),
-    Partial(_lying, "apple"),
+    Partial(lying_cell, "apple"),
     *(Partial(faces, other_cell, direction) for direction in Direction),
 )
-_RIVER = (Partial(tile_cell, "river"), Partial(_lying, "pollution"))
+_RIVER = (Partial(tile_cell, "river"), Partial(lying_cell, "pollution"))
 _ZAP = (Partial(_beam, ZAP_BEAM), Partial(_can_fire, "zap_wait"))
 _CLEAN = (Partial(_beam, CLEANING_BEAM), Partial(_can_fire, "clean_wait"))

@@ -32,6 +32,7 @@ from ...grid import (
     Views,
     World,
     faces,
+    lying_cell,
     one_hot,
     other_cell,
     own_cell,
@@ -98,10 +99,6 @@ _HELD_BY_ENGINEER = Kind("held_by_engineer", variants=_CODES)
 _KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _HELD_BY_ENGINEER))
 
 
-def _lying(name: str, views: Views) -> np.ndarray:
-    return views.variant(name, views.lying)
-
-
 def _held(name: str, views: Views) -> np.ndarray:
     return views.variant(name, views.held % _CODES)
 
@@ -116,7 +113,7 @@ _COLUMNS: tuple[Column, ...] = (
     other_cell,
     *(Partial(faces, other_cell, direction) for direction in Direction),
     *(Partial(tile_cell, kind.name) for kind in KINDS.tiles[1:]),
-    *(Partial(_lying, kind.name) for kind in KINDS.objects),
+    *(Partial(lying_cell, kind.name) for kind in KINDS.objects),
     *(Partial(_held, kind.name) for kind in KINDS.objects if kind.carryable),
     *(Partial(_role, role) for role in Role),
 )

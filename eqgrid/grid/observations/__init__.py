@@ -30,6 +30,7 @@ from ._planes import (
     Planes as Planes,
     Views as Views,
     faces as faces,
+    lying_cell as lying_cell,
     other_cell as other_cell,
     own_cell as own_cell,
     plane_names as plane_names,

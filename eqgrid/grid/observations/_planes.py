@@ -102,6 +102,13 @@ def tile_cell(name: str, views: Views) -> np.ndarray:
     return views.is_tile(name)
 
 
+def lying_cell(name: str, views: Views) -> np.ndarray:
+    """The variant of the kind of object with this name that lies in the cell, counted from 1; 0
+    without such an object. `Partial(lying_cell, "apple")` is a `Column`.
+    """
+    return views.variant(name, views.lying)
+
+
 @final
 class Planes(AbstractObservation):
     """Image-like observations for every agent: `agents rows cols planes`, as uint8.
