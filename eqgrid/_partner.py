@@ -70,7 +70,7 @@ def act_as_team(
     carries: Sequence[PyTree[Shaped[Array, "..."]]],
     keys: Sequence[PRNGKeyArray],
 ) -> tuple[Shaped[Array, "agents ..."], tuple[PyTree[Shaped[Array, "..."]], ...]]:
-    """Lets one partner act for each agent.
+    """Computes the actions of all agents, each with its own partner.
 
     **Arguments:**
 

@@ -144,8 +144,8 @@ class AbstractInteraction(eqx.Module):
 
 @final
 class Interact(AbstractPhase):
-    """The phase in which agents with a `Use` action act on the cells that they face. The agents act
-    in order, from agent 0 on, each on the result of the agents before it.
+    """The phase in which agents with a `Use` action act on the cells that they face. Agents act in
+    the order of their indices. Each agent acts on the world that earlier agents have changed.
 
     ```python
     from typing import final

@@ -1,4 +1,4 @@
-"""Schedules, and wrappers that follow them: a scheduled number, and a shaped reward."""
+"""A linear schedule, and two wrappers that apply schedules: `Scheduled` and `ShapedReward`."""
 
 import dataclasses
 from collections.abc import Callable
@@ -81,8 +81,8 @@ class Scheduled(AbstractWrapper):
     `schedule(count)`.
 
     `count` is the number of steps of one environment over all its episodes, including the current
-    step. A batch of `n` environments takes `n` steps while `count` rises by 1. It must not restart
-    with an episode, so this wrapper goes outside `AutoReset`.
+    step. A batch of `n` environments takes `n` steps while `count` rises by 1. `count` must not
+    restart with an episode, so place this wrapper outside `AutoReset`.
 
     ```python
     from eqgrid import AutoReset, LinearSchedule, RandomPartner, OneOf, Scheduled, WithPartner, make
@@ -159,9 +159,9 @@ class ShapedReward(AbstractWrapper):
     """Adds a weighted shaping reward: `reward + schedule(count) * info[key]`.
 
     `count` is the number of earlier steps of one environment over all its episodes. A batch of `n`
-    environments takes `n` steps while `count` rises by 1. It must not restart with an episode, so
-    this wrapper goes outside `AutoReset`. It also goes outside `LogEpisodes`, which logs the raw
-    reward.
+    environments takes `n` steps while `count` rises by 1. `count` must not restart with an episode,
+    so place this wrapper outside `AutoReset`. It also goes outside `LogEpisodes`, which logs the
+    raw reward.
 
     ```python
     from eqgrid import AutoReset, LinearSchedule, LogEpisodes, ShapedReward, make

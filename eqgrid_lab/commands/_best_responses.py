@@ -54,7 +54,8 @@ class BestResponses:
         """
         self.path = file.with_suffix(".best-responses.json")
         self._file, self._layout = file, short_name(config.env.title)
-        # The key of the world in the file. A hash of all its settings is part of the key.
+        # The key of the world in the file. It contains a hash of all settings, so results of other
+        # settings are never used.
         env = config.env.as_judged()
         rules = f" ({env.rules})" if env.rules else ""
         details = _digest(", ".join(map(str, (repr(env), *config.appended.values()))))
@@ -79,7 +80,7 @@ class BestResponses:
 
     def returns(self, partner: HeldOut) -> list[float] | None:
         """The returns of the best response to a partner, in each seat of the best response. `None`
-        if they are unknown, or the partner's description or policy has changed since then.
+        if the file has no entry, or if the partner has changed since the entry was written.
         """
         entry = self._stored(partner)
         return None if entry is None else entry["returns"]
@@ -164,7 +165,7 @@ def train_best_response(
         half of them.
     - `seed`: the seed of all randomness.
 
-    **Returns:** the mean return, by the seat of the best response.
+    **Returns:** the mean return for each seat of the best response.
     """
     config = training_settings(config, steps)
     config = dataclasses.replace(config, partners=GivenPartners(given=OneOf([partner])))

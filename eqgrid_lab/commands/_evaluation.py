@@ -184,7 +184,7 @@ def _check(config: Config) -> None:
 
 
 def _evaluate_team(team: Team, place: Place, seed: int) -> Table:
-    """Plays the episodes of one team, with the same layouts and random numbers for all teams.
+    """Evaluates one team. All teams use the same random key, so they play the same layouts.
 
     **Returns:** an entry of `results` in `evaluation.json`.
     """
@@ -239,8 +239,8 @@ def _print_scores(console: Console, results: Sequence[Table]) -> None:
 
 
 def _print_events(console: Console, results: Sequence[Table]) -> None:
-    """Prints how often each event happened in an episode: a column for every team, with one number
-    for each seat. Events that never happened are left out.
+    """Prints the mean number of each event per episode, with a column for each team. A cell
+    contains one number for each seat. Events that never happened are left out.
     """
     counts = {name: [x["events"][name] for x in results] for name in results[0]["events"]}
     rows = [
@@ -269,13 +269,13 @@ def check_file(path: Path) -> None:
         raise UsageError(f"There is no folder {str(path.parent)!r} for {_FLAG}: make it first.")
     if path.suffix == ".parquet":
         try:
-            _ = interop.to_parquet  # imported lazily, which fails without its extra
+            _ = interop.to_parquet  # imports pyarrow, and fails if it is not installed
         except ImportError as error:
             raise UsageError(f"{error} Or name a .npz file.") from error
 
 
 def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) -> Layout | None:
-    """The kitchen of Overcooked, if its episodes can be written as a table.
+    """The Overcooked kitchen of a world, if its episodes can be stored in a table.
 
     **Arguments:**
 

@@ -18,7 +18,7 @@ from ..settings import Experiment, check, fill, read_toml
 @final
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """The condition that ends a stage: a bound on a metric of evaluations.
+    """Ends a stage when a metric of an evaluation meets a bound.
 
     **Arguments:**
 
@@ -121,7 +121,8 @@ class StageCount:
     def __call__(self, row: Mapping[str, float]) -> dict[str, float]:
         """Returns the stage and its progress, to add to the row of an evaluation.
 
-        A passed gate stays passed, because one of several seeds may wait for the other seeds.
+        A gate that was passed once stays passed: a seed may have to wait for the other seeds in its
+        program.
 
         **Arguments:**
 
@@ -232,7 +233,8 @@ def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> St
 
 
 def summary(stages: Sequence[Stage], rows: Sequence[Mapping[str, float | int]]) -> list[Table]:
-    """The result of each stage that has begun, for `result.json`; empty without a curriculum.
+    """The results of the stages that have begun, for `result.json`. The list is empty without a
+    curriculum.
 
     **Arguments:**
 

@@ -58,7 +58,7 @@ def _experiment_in(path: Path) -> type[PolicySettings]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look up the module of a class
+    sys.modules[name] = module  # dataclasses resolve annotations through `sys.modules`
     spec.loader.exec_module(module)
     found = [
         kind

@@ -1,4 +1,4 @@
-"""What a run shows: progress, tables, plots, videos, loggers, and statistics of returns."""
+"""The output of runs: progress, tables, plots, videos, loggers, and statistics of returns."""
 
 from ._loggers import (
     Csv as Csv,

@@ -62,8 +62,8 @@ def run(args: Sequence[str]) -> None:
     """Runs the command with these arguments.
 
     **Raises:** `UsageError` when a flag is wrong, a library is missing, or the world or the policy
-    cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the models
-    differ from Python; `OSError` when the page cannot be written.
+    cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the exported
+    models and the Python models differ; `OSError` when the page cannot be written.
     """
     config = read_flags(Config(env=first_world(args)), args, "experiments/export_page.py")
     if config.policy is None:
@@ -85,7 +85,7 @@ def run(args: Sequence[str]) -> None:
     if isinstance(unwrap(place.world), RandomLayouts):
         raise UsageError("A page without a server has one layout: choose one with --env.layout.")
     if config.seat >= place.env.num_agents:
-        raise UsageError(f"--seat must be below {place.env.num_agents}, the number of places.")
+        raise UsageError(f"--seat must be below {place.env.num_agents}, the number of seats.")
     offer = next(iter(menu.offers(menu.layouts[0]).values()))
     files = tools.page_files(
         place, offer, saved.policy, menu, ticks_per_second=config.ticks_per_second, seat=config.seat

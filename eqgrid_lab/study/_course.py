@@ -98,7 +98,7 @@ class WaitingRoom:
         return [other for _, other in sorted(found)]
 
     async def wait(self, person: int, seconds: float) -> None:
-        """Returns when a person leaves the room, or after some seconds. Returns immediately if the
+        """Waits until a person leaves the room, for at most `seconds`. Returns immediately if the
         person is not in the room.
         """
         own = self._waiting.get(person)
@@ -111,12 +111,12 @@ class WaitingRoom:
 
 
 FULL = "All places are taken. Please come back in a few minutes."
-NO_ID = "The address of this page lacks your id. Please open the address that was given to you."
+NO_ID = "This link does not contain your id. Please use the link that you received."
 STOPPED = "The study has been stopped. Thank you for your interest."
 _ENDINGS = {
     "finished": "You have reached the end. Thank you for taking part!",
-    "declined": "You do not take part. Nothing more is to be done.",
-    "failed": "The study ends here for you, since the first game was not passed.",
+    "declined": "You chose not to take part. You can close this page.",
+    "failed": "The study ends here for you, because you did not pass the tutorial.",
     "left": "You have stopped taking part. Thank you for your time.",
     "expired": "The time for this study is over. Thank you for your time.",
     "stopped": STOPPED,
@@ -183,7 +183,8 @@ class Course:
         parameters: Mapping[str, str] = MappingProxyType({}),
         client: str = "",
     ) -> Person:
-        """Returns the person with this token, or adds a new person.
+        """Returns the person with this token. If the plan has `id_once`, returns an earlier person
+        with this id. Otherwise, adds a new person.
 
         **Arguments:**
 
@@ -213,7 +214,9 @@ class Course:
             raise UsageError(FULL)
         clients = [self._clients.get(x) for x in present]
         if client and clients.count(client) >= self.hall.most_per_client:
-            raise UsageError("Too many people of your network take part. Please come back later.")
+            raise UsageError(
+                "Too many people on your network are taking part. Please come back later."
+            )
         with self.people.together():
             kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
             person = self.people.join(id, token, kept)
@@ -264,8 +267,8 @@ class Course:
         return {**at, **await self._current_game(person, stage)}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
-        """Stores the answers of a person, or the confirmation that a text was read, and moves the
-        person on.
+        """Stores the answers of a person, and moves the person to the next page. A text has no
+        answers.
 
         **Returns:** a sentence that explains why the answers are not valid; `None` if they are
         valid.
@@ -318,26 +321,26 @@ class Course:
     def order(self, person: int, stage: int) -> list[int]:
         """The order in which a person plays the games of a stage.
 
-        An order is assigned when a person reaches the stage, and the order of a person who leaves
-        is assigned again, so the people who play are spread over all orders. In a stage with games
-        of several people, people who arrive together have the same order. A person may still play
-        a later game first if another person waits for this game.
+        A person gets an order on reaching the stage. If the person leaves, another person gets this
+        order, so all orders remain equally frequent. In a stage with games of several people,
+        people who arrive together have the same order. A person may still play a later game first
+        if another person waits for this game.
         """
         games = self.plan.stage[stage]
         if isinstance(games, Tutorial):
             return [0]
         assert isinstance(games, Games)
-        numbers = list(range(len(games.game)))
+        indices = list(range(len(games.game)))
         people = max((x.people for x in games.game if x.partner == PERSON), default=1)
         present = self.people.present(_ABSENT) | self._playing.keys()
         if games.order == "counterbalanced":
-            turn = self.people.turn(person, stage, present, len(numbers), people)
-            first = turn % len(numbers)
-            return numbers[first:] + numbers[:first]
+            turn = self.people.turn(person, stage, present, len(indices), people)
+            first = turn % len(indices)
+            return indices[first:] + indices[:first]
         if games.order == "drawn":
             drawn = self.people.turn(person, stage, present, 1, people) if people > 1 else person
-            random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(numbers)
-        return numbers
+            random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(indices)
+        return indices
 
     def players(self, file: str) -> list[int]:
         """The numbers of the people in a running game."""
@@ -359,7 +362,9 @@ class Course:
         """
         me = person.person
         opening = me in self._opening  # by another window, or by a partner who arrived later
-        if opening or not (me in self._playing or await self._start_game(person)):
+        if not opening and me not in self._playing:
+            await self._start_game(person)
+        if me not in self._playing:
             return {"kind": "waiting", "text": self.plan.waiting}
         file, token = self._playing[me]
         tutorial = isinstance(stage, Tutorial)
@@ -367,39 +372,36 @@ class Course:
         again = tutorial and self.people.num_played(me, person.stage, 0) > 0
         return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
 
-    async def _start_game(self, person: Person) -> bool:
+    async def _start_game(self, person: Person) -> None:
         """Opens the next game of a person, if possible.
 
         A game for which enough other people wait comes first. If the person's next game needs other
         people, the person waits. After `Plan.patience` seconds, the game begins with the people who
         are present, or with the fallback partner.
-
-        **Returns:** whether a game was opened.
         """
-        me, number = person.person, self._games_left(person)[0]
-        planned = self._planned(person.stage, number)
+        me, index = person.person, self._games_left(person)[0]
+        planned = self._planned(person.stage, index)
         with_people = planned.partner == PERSON
         if with_people and self._room.enter(me, person.stage):
             self.people.note(me, "waits")
         for shared, people in self._groups(person):
             if len(people) == self._planned(person.stage, shared).people:
                 await self._open(people, shared, PERSON)
-                return True
+                return
         if not with_people:
-            await self._open([person], number, planned.partner)
-            return True
+            await self._open([person], index, planned.partner)
+            return
         if self._room.waited(me) < self.plan.patience:
-            return False
-        people = dict(self._groups(person))[number]
-        await self._open(people, number, PERSON if len(people) > 1 else planned.fallback)
+            return
+        people = dict(self._groups(person))[index]
+        await self._open(people, index, PERSON if len(people) > 1 else planned.fallback)
         self.people.note(me, "too few came" if len(people) > 1 else "nobody came")
-        return True
 
-    def _planned(self, stage: int, number: int) -> PlannedGame:
-        """A game of a stage, by its number in the plan."""
+    def _planned(self, stage: int, index: int) -> PlannedGame:
+        """A game of a stage, by its index in the plan."""
         games = self.plan.stage[stage]
         assert isinstance(games, Games | Tutorial)
-        return games.game[number] if isinstance(games, Games) else games.game
+        return games.game[index] if isinstance(games, Games) else games.game
 
     def _games_left(self, person: Person) -> list[int]:
         """The games of a stage that a person has not yet played, in order. A tutorial stays in the
@@ -410,51 +412,52 @@ class Course:
         if isinstance(stage, Tutorial):
             return order
         played = self.people.played(person.person, person.stage)
-        return [number for number in order if number not in played]
+        return [index for index in order if index not in played]
 
     def _groups(self, person: Person) -> Iterator[tuple[int, list[Person]]]:
-        """Possible games with other people: the number of a game that this person has left and that
-        is next for this person or a waiting person, and a group for it.
+        """Yields the games that a person could play now with people who wait: the index of each
+        game, and a group for it. A game qualifies if the person has not played it, and if it is the
+        next game of at least one of these people.
 
         The group is this person and the people with the longest waits who also have the game left.
         It may be too small. Browsers with the same id are one person.
         """
         busy = {person.person, *self._playing, *self._opening}
         found = (self.people.get(who) for who in self._room.others(person.stage, busy))
-        everybody = [*(x for x in found if x is not None), person]
+        candidates = [*(x for x in found if x is not None), person]
         stage = self.plan.stage[person.stage]
         # In a fixed order, only the next game of each person is possible.
         most = 1 if isinstance(stage, Games) and stage.order == "fixed" else None
-        left = {x.person: self._games_left(x)[:most] for x in everybody}
-        for number in dict.fromkeys(games[0] for games in left.values()):
-            planned = self._planned(person.stage, number)
-            if planned.partner != PERSON or number not in left[person.person]:
+        left = {x.person: self._games_left(x)[:most] for x in candidates}
+        for index in dict.fromkeys(games[0] for games in left.values()):
+            planned = self._planned(person.stage, index)
+            if planned.partner != PERSON or index not in left[person.person]:
                 continue
             others: dict[str | int, Person] = {}
-            for x in everybody:
-                if number in left[x.person] and (x.id is None or x.id != person.id):
+            for x in candidates:
+                if index in left[x.person] and (x.id is None or x.id != person.id):
                     others.setdefault(x.id or x.person, x)
             others.pop(person.person, None)
-            yield number, [*list(others.values())[: planned.people - 1], person]
+            yield index, [*list(others.values())[: planned.people - 1], person]
 
-    async def _open(self, people: Sequence[Person], number: int, partner: str) -> None:
+    async def _open(self, people: Sequence[Person], index: int, partner: str) -> None:
         """Opens a game for one or several people, and records the seat of each person."""
-        at, numbers = people[0].stage, [x.person for x in people]
-        stage, planned = self.plan.stage[at], self._planned(at, number)
-        own_seats, seats = self._seats(people, planned, number, partner)
-        names = [f"person {who}" for _, who in sorted(zip(own_seats, numbers, strict=True))]
-        waited = [round(self._room.waited(who), 3) for who in numbers]
+        at, ids = people[0].stage, [x.person for x in people]
+        stage, planned = self.plan.stage[at], self._planned(at, index)
+        own_seats, seats = self._seats(people, planned, index, partner)
+        names = [f"person {who}" for _, who in sorted(zip(own_seats, ids, strict=True))]
+        waited = [round(self._room.waited(who), 3) for who in ids]
         keys = any(isinstance(x, Consent) and x.keys for x in self.plan.stage[:at])
         goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
         patience = _ALONE if len(people) == 1 else _TOGETHER
         terms = Terms(free=False, patience=patience, goal=goal, keys=keys)
-        self._opening |= {*numbers}
+        self._opening |= {*ids}
         try:
             file = await self.hall.open(planned.layout, seats, names, terms)
         finally:
-            self._opening -= {*numbers}
+            self._opening -= {*ids}
         session = self.hall.sessions[file]
-        now = [self.people.get(x) for x in numbers]
+        now = [self.people.get(x) for x in ids]
         if any(x is None or x.outcome is not None for x in now):
             session.leave()  # a person stopped taking part while the game was being opened
             return
@@ -465,8 +468,8 @@ class Course:
                         "person": person.person,
                         "stage": at,
                         "game": person.game,
-                        "number": number,
-                        "attempt": self.people.num_played(person.person, at, number),
+                        "number": index,
+                        "attempt": self.people.num_played(person.person, at, index),
                         "name": planned.name or planned.partner,
                         "layout": planned.layout,
                         "partner": partner,
@@ -479,18 +482,18 @@ class Course:
         except sqlite3.Error:
             session.leave()  # the game has no row, so its result could not be stored
             raise
-        for seat, who in zip(own_seats, numbers, strict=True):
+        for seat, who in zip(own_seats, ids, strict=True):
             token = session.tokens[seat]
             assert token is not None
             self._playing[who] = (file, token)
             self._room.leave(who)
-        ending = self._await_end(file, session, dict(zip(numbers, own_seats, strict=True)))
+        ending = self._await_end(file, session, dict(zip(ids, own_seats, strict=True)))
         task = asyncio.create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _seats(
-        self, people: Sequence[Person], planned: PlannedGame, number: int, partner: str
+        self, people: Sequence[Person], planned: PlannedGame, index: int, partner: str
     ) -> tuple[list[int], list[str]]:
         """The seat of each person, and the player in each seat as `Hall.open` expects it."""
         offers = self.hall.menu.offers(planned.layout)
@@ -499,7 +502,7 @@ class Course:
         seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
         if planned.seat == "drawn":
             # The same people in the same game always get the same seats.
-            parts = (self.plan.seed, *(x.person for x in people), people[0].stage, number)
+            parts = (self.plan.seed, *(x.person for x in people), people[0].stage, index)
             seed = "/".join(map(str, parts))
             own = random.Random(seed).sample(range(agents), len(people))
         else:
@@ -509,8 +512,8 @@ class Course:
         return own, seats
 
     async def _await_end(self, file: str, session: Session, seats: Mapping[int, int]) -> None:
-        """Waits for the end of a game and records it. A game without steps, or a game that the end
-        of the server cut off, does not count, and its people play it again.
+        """Waits for the end of a game and records it. A game without steps, or a game that was
+        interrupted because the server closed, does not count, and its people play it again.
         """
         await session.over.wait()
         if session.finished and not session.broken:
@@ -525,8 +528,8 @@ class Course:
                 break
             await asyncio.sleep(_NOTE_AGAIN)
             waited += _NOTE_AGAIN
-        for number in seats:
-            self._playing.pop(number, None)
+        for who in seats:
+            self._playing.pop(who, None)
 
     def _record_end(
         self, file: str, session: Session, seats: Mapping[int, int], outcome: str, *, again: bool
@@ -549,8 +552,8 @@ class Course:
         try:
             with self.people.together():
                 self.people.end_game(file, scores, steps, outcome, rows, keys)
-                for number, seat in seats.items():
-                    person = self.people.get(number)
+                for who, seat in seats.items():
+                    person = self.people.get(who)
                     if person is None or person.outcome is not None:
                         continue
                     if outcome in ("finished", "left"):

@@ -1,4 +1,4 @@
-"""A trial of a study: bots walk through its plan before people do."""
+"""Tests a study: bots complete its plan before people take part."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ _WORDS_PER_MINUTE = 200
 _MOST_WALKS = 6
 """The maximum number of walks through a plan in each half of a trial."""
 _POLL = 0.01
-"""The seconds between two looks of a waiting bot for its game."""
+"""The interval of polling, in seconds."""
 
 
 def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:

@@ -12,7 +12,9 @@ _RIVER, _WAVE = ("#6FB2DA", "#69ACD5"), "#9CD0EC"
 _WATER, _RIPPLE = ("#8CCBE8", "#86C6E4"), "#B9E2F3"
 
 ZAP_BEAM = 1
-"""The number in `Cell.extra` of cells that a zapping beam crosses in this step; 0 means no beam."""
+"""The value of `Cell.extra` in cells that a zapping beam crosses in this step. It is 0 in cells
+without a beam.
+"""
 
 CLEANING_BEAM = 2
 """The number in `Cell.extra` of cells that only a cleaning beam crosses in this step."""

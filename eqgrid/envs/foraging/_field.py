@@ -53,7 +53,7 @@ KINDS = Kinds(
 """
 
 _NUM_WEAKEST = 3
-"""By default, the level of food is at most the sum of the levels of this number of weakest agents.
+"""By default, the maximum level of food is the sum of the levels of this number of weakest agents.
 """
 
 _MIN_DISTANCE = 3
@@ -84,8 +84,8 @@ class Levels(eqx.Module):
 class Spawn(AbstractStart):
     """Places agents with random levels anywhere in the field, and then food with random levels.
 
-    There is no food in the outermost cells of the field or in the cell of an agent. Two foods are
-    at least three steps apart, so that no agent is ever next to two foods. Each food is placed
+    There is no food in the outermost cells of the field or in the cell of an agent. Two items of
+    food are at least three steps apart, so an agent is never next to both. Each food is placed
     uniformly at random in one of the remaining cells, or left out if no cell remains.
 
     Source: `spawn_players` and `spawn_food` of lbforaging, which try random cells up to 1000 times.
@@ -128,7 +128,7 @@ class Spawn(AbstractStart):
         floor: Bool[Array, "height width"],
         position: Int32[Array, "agents 2"],
     ) -> UInt8[Array, "height width"]:
-        """The grid of objects, in which food is placed item by item in the remaining cells."""
+        """Places the items of food one after the other, and returns the grid of objects."""
         neighbours = [jnp.roll(floor, shift, axis) for shift in (-1, 1) for axis in (0, 1)]
         inner = floor & neighbours[0] & neighbours[1] & neighbours[2] & neighbours[3]
         # `free` leaves out the border of the grid, in which no food is placed.
