@@ -30,7 +30,7 @@ Shapes: TypeAlias = PyTree[jax.ShapeDtypeStruct]
 
 class AbstractActor(eqx.Module):
     """Acts for all agents of one environment: a `TrainedPolicy`, or an actor of your own, such as a
-    network of action values with a rule for exploring.
+    Q-network with epsilon-greedy exploration.
 
     `evaluate` and `record_episodes` accept any actor, and map `act` over the environments.
     """

@@ -120,7 +120,8 @@ def train(
     """Trains a run until it has made `num_updates` updates, or is stopped.
 
     A block of updates is compiled once. Later runs reuse it if they differ only in settings of type
-    float, or in their length. The last block is shorter if the blocks do not divide the run.
+    float, or in their length. The last block is shorter if `num_updates` is not a multiple of
+    `updates_per_block`.
 
     Signals are not handled: a Ctrl-C raises `KeyboardInterrupt`, as in any Python program. A
     program that must not lose an update can install a handler that stores the signal, and return
@@ -158,9 +159,9 @@ def train(
         every block, before the hooks, which read its result from `progress.measured`.
     - `hooks`: called in order after every block. All of them are called, even if one stops the run.
     - `should_stop`: called repeatedly while the first block is compiled, and then after the hooks
-        of every block. If it returns a text, the run ends, with this text as the reason. XLA cannot
-        be interrupted: the compilation continues in a thread, and Python waits for this thread when
-        it exits.
+        of every block. If it returns a string, the run ends with this reason. XLA cannot be
+        interrupted: the compilation continues in a thread, and Python waits for this thread when it
+        exits.
     - `before`: the result of an earlier call, to continue its times after a change of environments
         (see `transfer`).
     - `env_axes`: for many runs, which arrays of `env` have a `runs` axis, as the `in_axes` of
@@ -199,7 +200,7 @@ def train(
             check_even(runs, mesh, "runs")
     if progress.updates == num_updates:
         return progress
-    # Numbers become arrays, so that the same block serves other numbers.
+    # Settings become arrays, so that the compiled block can be used with other values.
     length = min(updates_per_block, num_updates)
     settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     state = _without_repeats(state) if donate else state
@@ -418,7 +419,7 @@ def _compile(
     if key not in _compiled_blocks:
         while len(_compiled_blocks) >= _MOST_BLOCKS:
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
-        # The settings are an input of every block, so only the state is donated.
+        # The settings are an input of every block, so everything but the settings is donated.
         run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
         # Compiled ahead of time, so that its memory can be checked before it runs.
         lowered = cast(Any, run_block).lower(*inputs)

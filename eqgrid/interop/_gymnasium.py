@@ -70,7 +70,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         """Advances by one action.
 
         **Returns:** observation, reward, terminated, truncated and info. Entries of `TimeStep.info`
-        with a row for each agent lose this axis.
+        with a row for each agent have no axis of agents here.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action outside the action space.
@@ -210,8 +210,8 @@ def to_gymnasium(
 
     **Returns:** the Gymnasium environment.
 
-    **Raises:** `ValueError` when there are several agents, when Gymnasium does not support the
-    environment's spaces or nesting, or `render_mode`, or for a wrong name in `by_agent`;
+    **Raises:** `ValueError` when the environment has several agents, when its spaces or wrappers
+    are not supported, when `render_mode` is invalid, or when `by_agent` contains an unknown name;
     `TypeError` when `env` is not an environment.
     """
     world = _check_one_agent(prepare(env, "to_gymnasium(env)", max_cycles))

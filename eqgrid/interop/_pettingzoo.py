@@ -33,7 +33,8 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
     """An environment as a PettingZoo `ParallelEnv`, made by `to_pettingzoo`.
 
     - `world`: the wrapped environment of eqgrid.
-    - `possible_agents`: the agents `agent_0`, `agent_1`, and so on. All dicts are in this order.
+    - `possible_agents`: the agents `agent_0`, `agent_1`, and so on. All returned dicts have this
+        order.
     - `agents`: the agents that have not terminated. The list is empty before the first reset and
         after an episode.
     """

@@ -30,9 +30,9 @@ _MAX_CACHE_BYTES = 2**30
 def keep_compiled_programs() -> str:
     """Turns on JAX's persistent compilation cache, in a user cache folder of at most 1 GiB.
 
-    JAX's own settings take precedence: a folder that they name is used unchanged, and a cache
-    that they disable stays disabled. When the folder is full, the least recently used programs
-    are removed first.
+    JAX's own settings take precedence: eqgrid uses the folder that they name, and leaves a cache
+    that they disable disabled. When the folder is full, the least recently used programs are
+    removed first.
 
     **Returns:** a message with the folder of the cache, or the reason why there is no cache.
     """

@@ -1,4 +1,4 @@
-"""The table of worlds of the command lines.
+"""The worlds of the command lines, and facts about them.
 
 Command lines offer every world of `eqgrid.make`. The parameters of its constructor become flags,
 with types and defaults from the signature and help from the docstring. The table contains facts
@@ -120,8 +120,8 @@ _FACTS: dict[str, World] = {
         rules=lambda settings: (
             "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
             "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
-            "The right soup scores 20; another soup scores nothing"
-            + (", and costs the same amount." if settings.negative_rewards else "."),
+            "The right soup scores 20, any other soup scores "
+            + ("-20." if settings.negative_rewards else "nothing."),
             "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
         ),
         threshold=20,

@@ -131,8 +131,7 @@ def behaviour(
 ) -> Behaviour:
     """Counts the actions of cooks in games of people, policies or scripts.
 
-    The function repeats every recorded step by the rules of the kitchen, from the state before the
-    step.
+    The function simulates every recorded step again, from its recorded state.
 
     **Arguments:**
 

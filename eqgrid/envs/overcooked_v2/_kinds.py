@@ -161,7 +161,7 @@ def _pot(num_ingredients: int, pen: Pen, look: Look) -> None:
 
 
 SOUPS = {number: Partial(_soup, number) for number in range(1, len(INGREDIENTS) + 1)}
-"""The sprite of soups, by the number of ingredients of the kitchen."""
+"""The sprites of soups, by the number of ingredients in the kitchen."""
 
 POTS = {number: Partial(_pot, number) for number in range(1, len(INGREDIENTS) + 1)}
 """The sprite of pots, by the number of ingredients of the kitchen."""
@@ -182,7 +182,7 @@ def draw_indicator(pen: Pen, look: Look) -> None:
 
 
 def draw_button(pen: Pen, look: Look) -> None:
-    """Draws a dark box with a red button, or a bright board if it is lit."""
+    """Draws a red button on a dark box, or a bright board while the button is active."""
     if look.timer > 0:
         _board(pen, look, "#FFE9A8", "#C98F12")
         return

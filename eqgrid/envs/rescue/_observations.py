@@ -92,8 +92,8 @@ PLANE_NAMES = (*plane_names(KINDS), *_ROLES)
 """The names of the planes of `RolePlanes`, in order."""
 
 # A column of `Planes` depends on the held object of an agent, but not on its role. `RolePlanes`
-# therefore encodes the role in the held object, as `held + role * _CODES`. An additional kind of
-# object makes these codes valid.
+# therefore encodes the role in the held object, as `held + role * _CODES`. `Kinds` must contain all
+# these codes, so `_KINDS_AND_ROLES` has one more kind, for what an engineer holds.
 _CODES = KINDS.num_codes
 _HELD_BY_ENGINEER = Kind("held_by_engineer", variants=_CODES)
 _KINDS_AND_ROLES = dataclasses.replace(KINDS, objects=(*KINDS.objects, _HELD_BY_ENGINEER))

@@ -40,7 +40,7 @@ _FEWEST_COLS = 5  # two rooms that are one cell wide, and the three walls around
 class GeneratedKitchens(AbstractGenerator):
     """Generates kitchens in a grid of fixed size.
 
-    Every inner cell is at random floor or a counter. In each room, one random floor cell is chosen,
+    Each inner cell is randomly floor or a counter. In each room, one random floor cell is chosen,
     and all floor that is not connected to it becomes counters, too. Stations then replace random
     counters that can be reached from the floor. The generator rejects kitchens for which
     `can_deliver` finds no plan, and kitchens with two rooms in which a cook could deliver a soup
@@ -97,7 +97,7 @@ class GeneratedKitchens(AbstractGenerator):
         - `two_rooms`: the probability, before rejection, of a kitchen with two rooms, whose cooks
             must hand items over on counters.
         - `walls`: the probability that an inner cell is a counter.
-        - `onions`, `tomatoes`, `dishes`, `pots`, `servings`: the smallest and the largest number of
+        - `onions`, `tomatoes`, `dishes`, `pots`, `servings`: the minimum and maximum number of
             these stations.
         - `recipes`: as in `parse_kitchen`.
 

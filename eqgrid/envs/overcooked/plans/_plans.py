@@ -23,12 +23,12 @@ from ._best_plan import StepsNeeded, solve, solve_discounted
 from ._joint_model import JointModel
 
 _ACTIONS = INTERACT + 1
-_TOLERANCE = 1e-4  # values that differ by less are equal
+_TOLERANCE = 1e-4  # scores that differ by less are ties
 
 
 @final
 class PlanTable:
-    """The joint action of an optimal plan in every joint state, with any number of steps to go.
+    """Optimal joint actions for every joint state and every number of remaining steps.
 
     If there is time to spare, several joint actions are optimal. The table then chooses the first
     optimal action with the largest discounted return, so that cooks do not waste time. The choice
@@ -39,7 +39,7 @@ class PlanTable:
     - `model`: the joint states.
     - `horizon`: the largest number of steps to go.
     - `discount`: the discount of a step in the choice among optimal actions.
-    - `report`: a callback that is called with the number of passes after each pass over all states.
+    - `report`: called after each pass over all states, with the number of passes so far.
 
     **Raises:** `ValueError` as `solve`.
     """

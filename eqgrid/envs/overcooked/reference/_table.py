@@ -16,7 +16,7 @@ from .._kinds import KINDS
 from ._state import Json, read_worlds, worlds_to_reference
 
 ACTIONS: tuple[list[int] | str, ...] = ([0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "interact")
-"""The actions in the form of the tables, in the order of their numbers."""
+"""Each action as it is written in the tables, in the order of the action indices."""
 
 _ACTION_NUMBERS = {json.dumps(action): number for number, action in enumerate(ACTIONS)}
 _REQUIRED = ("state", "joint_action", "reward", "cur_gameloop", "layout")
@@ -102,7 +102,7 @@ def trajectories_from_reference(
     """Converts a table in the format of Overcooked-AI's human games to episodes; the inverse of
     `trajectories_to_reference`.
 
-    The rows with one `trial_id` are an episode, which counts as truncated after its last row.
+    Rows with the same `trial_id` form an episode, which is truncated at its last row.
     `world_from_reference` converts the states. Tables of 2019 are accepted, too: they have no
     `trial_id`, so the rows with one `layout_name`, `run` and `workerid_num` are an episode, and
     their states and actions may be printed by Python instead of JSON.
@@ -125,8 +125,7 @@ def trajectories_from_reference(
     if not rows:
         where = "" if layout_name is None else f" with the layout_name {layout_name!r}"
         raise ValueError(f"The table has no rows{where}: there is nothing to read.")
-    # Check each distinct grid once, at the first row that has it.
-    for text, row in {columns["layout"][row]: row for row in reversed(rows)}.items():
+    for text, row in _first_rows(columns["layout"], rows, "layout").items():
         if not is_of_kitchen(text, row, layout):
             raise ValueError(
                 f"The table has rows of another kitchen, {text!r:.60}...: give the layout of the "
@@ -147,7 +146,8 @@ def trajectories_from_reference(
 def _check_kitchen(layout: Layout) -> None:
     if layout.kinds != KINDS:
         raise ValueError(
-            "Overcooked-AI has no such world: only kitchens of `Overcooked` are in its tables."
+            "Tables of Overcooked-AI support only kitchens of `Overcooked`: pass the layout of such a "
+            "kitchen."
         )
 
 
@@ -211,8 +211,8 @@ def read_steps(columns: Columns, rows: Sequence[int], layout: Layout) -> Steps:
     if not state.time.any():  # the tables of 2019 do not count steps in their states
         state.time[:] = count_steps(length) - 1
     action = _read_actions(columns["joint_action"], order, layout)
-    paid = [read_number(columns["reward"][row], row, "reward") for row in order]
-    return Steps(np.asarray(order), length, state, action, np.asarray(paid, np.float32))
+    reward = [read_number(columns["reward"][row], row, "reward") for row in order]
+    return Steps(np.asarray(order), length, state, action, np.asarray(reward, np.float32))
 
 
 def read_states(texts: Sequence[Json], rows: Sequence[int], layout: Layout) -> World:
@@ -226,18 +226,24 @@ def read_states(texts: Sequence[Json], rows: Sequence[int], layout: Layout) -> W
 
     **Raises:** `ValueError` with the number of the row when a state is invalid.
     """
-    first_row: dict[str, int] = {}
-    for row in rows:
-        first_row.setdefault(_check_text(texts[row], row, "state"), row)
+    first_row = _first_rows(texts, rows, "state")
     named = ((f"Row {row}", parse(text, row, "state")) for text, row in first_row.items())
     worlds = read_worlds(named, layout)
-    number_of = {text: number for number, text in enumerate(first_row)}
-    index = [number_of[texts[row]] for row in rows]
-    return jax.tree.map(lambda x: np.asarray(x)[index], worlds)
+    world_index = {text: index for index, text in enumerate(first_row)}
+    indices = [world_index[texts[row]] for row in rows]
+    return jax.tree.map(lambda x: np.asarray(x)[indices], worlds)
+
+
+def _first_rows(texts: Sequence[Json], rows: Sequence[int], what: str) -> dict[str, int]:
+    """The distinct texts in some rows of a column, with the first row of each text."""
+    found: dict[str, int] = {}
+    for row in rows:
+        found.setdefault(_check_text(texts[row], row, what), row)
+    return found
 
 
 def parse(text: Json, row: int, what: str) -> Json:
-    """Reads JSON, or the text that Python prints for the same value, as in the tables of 2019.
+    """Reads JSON, or the Python literal of the same value, as in the tables of 2019.
 
     **Arguments:**
 
@@ -285,7 +291,7 @@ def read_grid(text: Json, row: int) -> list[str]:
     """The rows of a grid, which may have marks of cooks; `row` is the number of its row in the
     table.
 
-    **Raises:** `ValueError` as `parse`.
+    **Raises:** `ValueError` as in `parse`.
     """
     grid = parse(text, row, "layout")
     return ["".join(map(str, cells)) for cells in grid] if isinstance(grid, list) else []
