@@ -119,6 +119,7 @@ BAD = {
         lambda t: t | {"layout": [json.dumps(["XPX", "OXX"])] * STEPS},
         "rows of another kitchen",
     ),
+    "a list": (lambda t: t | {"layout": [[["X"]]] * STEPS}, "Row 0: the layout is not a text"),
     "no kitchen": (lambda t: t | {"layout": ["7"] * STEPS}, "rows of another kitchen"),
 }
 
@@ -132,7 +133,7 @@ def test_what_does_not_fit_is_one_sentence(table, change, words):
 
 def test_what_the_reference_does_not_know_is_refused(table):
     whole = episodes()
-    with pytest.raises(ValueError, match="Overcooked-AI has no such world"):
+    with pytest.raises(ValueError, match="Tables of Overcooked-AI support only kitchens"):
         trajectories_to_reference(whole, make("goals").layout)
     with pytest.raises(ValueError, match="no rows with the layout_name 'ring'"):
         trajectories_from_reference(table, LAYOUT, layout_name="ring")

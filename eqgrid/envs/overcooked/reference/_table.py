@@ -146,8 +146,8 @@ def trajectories_from_reference(
 def _check_kitchen(layout: Layout) -> None:
     if layout.kinds != KINDS:
         raise ValueError(
-            "Tables of Overcooked-AI support only kitchens of `Overcooked`: pass the layout of such a "
-            "kitchen."
+            "Tables of Overcooked-AI support only kitchens of `Overcooked`: pass the layout of one "
+            "of them."
         )
 
 
