@@ -4,7 +4,6 @@
 Overcooked-AI, with one column of `Planes` for each plane.
 """
 
-import operator
 from typing import final
 
 import jax.numpy as jnp
@@ -247,6 +246,10 @@ def _is_ready(views: Views) -> np.ndarray:
     return soup & (~views.is_tile("pot") | (views.timer == 0))
 
 
+def _last_steps(views: Views) -> np.ndarray:
+    return views.last_steps
+
+
 _DISPENSERS = ("onion_dispenser", "tomato_dispenser", "dish_dispenser")
 
 
@@ -263,7 +266,7 @@ LOSSLESS_COLUMNS: tuple[Column, ...] = (
     _time_left,
     _is_ready,
     *(Partial(_has_object, name) for name in ("dish", "onion", "tomato")),
-    operator.attrgetter("last_steps"),
+    _last_steps,
 )
 """The columns of the 26 planes; see `lossless_planes`. Games that extend Overcooked may add
 columns: `Planes((*LOSSLESS_COLUMNS, ...), last_steps=LAST_STEPS)`.
