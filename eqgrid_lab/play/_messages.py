@@ -269,7 +269,7 @@ class Status(ToPage, frozen=True, tag="status"):
     """How a game stands: `preparing`, `waiting` for somebody, `playing`, `paused` or `over`.
 
     - `text`: a sentence for people.
-    - `missing`: whether a person has not come yet.
+    - `missing`: whether a person is not there before the game.
     - `ends_in`: the seconds after which a game ends that waits for a person who has left.
     """
 
