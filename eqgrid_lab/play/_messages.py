@@ -277,7 +277,7 @@ class Status(ToPage, frozen=True, tag="status"):
     page whose seat was opened in another window gets `replaced`.
 
     - `text`: a sentence for people.
-    - `missing`: whether a person has never connected.
+    - `missing`: whether a person is not connected before the first step.
     - `ends_in`: the number of seconds after which the game ends if a person who lost the connection
         does not return.
     """

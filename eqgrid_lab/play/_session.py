@@ -228,7 +228,7 @@ class Session:
         hands = None if page.seat == WATCHER else self.game.hands[page.seat]
         if hands is not None:
             hands.release()
-            if not self.over.is_set():
+            if not self._ended():
                 hands.conduct.disconnect(why, self._now())
         self._ready.discard(page.seat)
         self._changed.set()
@@ -282,7 +282,7 @@ class Session:
     def latencies(self) -> dict[int, float | None]:
         """The median latency of the person in each seat, in milliseconds."""
         return {
-            seat: statistics.median(own) if (own := self._latencies.get(seat)) else None
+            seat: round(statistics.median(own), 3) if (own := self._latencies.get(seat)) else None
             for seat in sorted(self._people())
         }
 
@@ -489,7 +489,7 @@ class Session:
         if not why:
             return Status("playing", "")
         began, lost = self._started is not None, self._lost()
-        missing = not self._people() <= self._joined
+        missing = not began and not self._people() <= {page.seat for page in self._pages}
         if seat not in why:
             left = self._patience_left() if began and lost else None
             return Status("waiting", self._waiting_text(), missing, left)

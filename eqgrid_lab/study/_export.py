@@ -194,8 +194,9 @@ def _print_waits(console: Console, played: Sequence[Row]) -> None:
     alone = [x for x in played if x["partner"] != PERSON and x["waited_s"]]
     waits = [x["waited_s"] or 0.0 for x in (*met, *alone)]
     if waits:
+        games = len({x["file"] for x in met})
         console.print(
-            f"{len(met)} games with another person, {len(alone)} for whom nobody came; waiting: "
+            f"{games} games with another person, {len(alone)} for which nobody came; waiting: "
             f"median {np.median(waits):.0f} s, at most {max(waits):.0f} s"
         )
 

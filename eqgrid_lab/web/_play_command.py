@@ -183,7 +183,7 @@ def run(args: Sequence[str], process: Process) -> None:
         host = f"[{host}]" if ":" in host else host
         address = f"http://{host}:{listening.getsockname()[1]}/"
         overview = f"{address}admin#{admin}"
-        _print_header(console, config, policies, address, folder)
+        _print_header(console, plan, policies, address, folder)
         if course is not None:
             console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
         if config.browser:
@@ -366,13 +366,16 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _print_header(
     console: Console,
-    config: Config,
+    plan: Plan | None,
     policies: Sequence[SavedPolicy],
     address: str,
     folder: Path,
 ) -> None:
     offered = ", ".join(saved.name for saved in policies) or "bundled policies"
-    console.print(f"Play at [bold]{address}[/]", highlight=False)
+    begin = f"Play at {address}"
+    if plan is not None:
+        begin = f"Take part at {address}?{plan.id_parameter}=ID"
+    console.print(begin, highlight=False, markup=False, soft_wrap=True)
     console.print(f"partners: {offered}", highlight=False, markup=False)
     console.print(f"games are written into {folder}", highlight=False, markup=False)
     console.print("Ctrl-C ends the server.")

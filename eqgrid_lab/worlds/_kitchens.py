@@ -150,8 +150,8 @@ class Kitchen(WorldSettings):
         grid = unwrap(world)
         start = "start cooking with empty hands, " if self.dynamics == "interactive" else ""
         task = (
-            f"Put ingredients into a pot, {start}wait until the soup is done, fill it into a dish, "
-            "and bring it to the serving hatch."
+            f"Face a place and interact with it: put ingredients into a pot, {start}wait until the "
+            "soup is done, fill it into a dish, and bring it to the hatch with the bell."
         )
         if not isinstance(grid, AbstractGridWorld):  # several layouts, with different prices
             return (task,)

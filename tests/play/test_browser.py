@@ -127,6 +127,7 @@ def test_two_people_play_in_two_browsers(visit):
     one.keyboard.press("ArrowLeft")
     one.wait_for_selector("text=Waiting for the other person.")
     one.wait_for_selector("#invite:not([hidden])")
+    assert "--host" in one.inner_text("#local")
     screenshot(one, "invitation")
     two = visit(address=one.input_value("#links input"))
     two.wait_for_selector("text=Press any of your keys")
@@ -146,6 +147,15 @@ def test_two_people_play_in_two_browsers(visit):
         opened.wait_for_selector("text=Press any of your keys")
         opened.keyboard.press("ArrowLeft")
     until(one, lambda: not one.inner_text("#status"))
+    two.close()
+    one.click("#leave")
+    one.click("#again")
+    one.wait_for_selector("#invite:not([hidden])")
+    three = visit(address=one.input_value("#links input"))
+    one.wait_for_selector("text=The other person is here.")
+    assert not one.is_visible("#invite")
+    three.close()
+    one.wait_for_selector("#invite:not([hidden])")
 
 
 def test_a_reload_comes_back_into_the_game(visit, tmp_path):
@@ -752,6 +762,8 @@ def test_axe_reports_nothing_serious(visit, axe, scheme, tmp_path):
     opened.goto(opened.url.split("#")[0])
     start(opened)
     check(opened, "begin")
+    opened.click("#close-help")
+    assert not opened.is_visible("#help-text")
     opened.keyboard.press("ArrowLeft")
     until(opened, lambda: not opened.inner_text("#status"))
     for button in opened.query_selector_all("#buttons button"):

@@ -203,20 +203,21 @@ def test_bots_try_a_plan(tmp_path, capsys):
     assert re.search(r"alone +3 +2 +1\.2 to 1\.2\n", said)  # a minute of waiting, and 24 steps
     assert re.search(r"groups of 2 +5 +4 +0\.2 to 0\.2\n", said)
     assert re.search(r"1 +alone, together +3 *\n1 +together, alone +3 *\n", said)
-    assert "4 games with another person, 2 for whom nobody came; waiting: median 0 s, " in said
+    assert "2 games with another person, 2 for which nobody came; waiting: median 0 s, " in said
     assert "finished: code -, link https://example.org/?session=bot" in said
     games = read_table(tmp_path / "out" / "games.parquet")
     assert games["steps"] == games["actions"] == [12] * 12
     assert 59 < max(games["waited_s"]) < 70
 
 
-def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch):
+def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch, capsys):
     opened = []
     monkeypatch.setattr(_play, "_server", lambda: lambda *_: time.sleep(1))
     monkeypatch.setattr(_play.webbrowser, "open", opened.append)
     (tmp_path / "plan.toml").write_text(PLAN)
     run(["--study", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--port", "0"])
     assert re.fullmatch(r"http://127.0.0.1:\d+/admin#[\w-]+", opened[0])
+    assert re.search(r"Take part at http://127.0.0.1:\d+/\?id=ID\n", capsys.readouterr().out)
 
 
 def test_the_server_runs_until_it_is_interrupted(tmp_path, own_caches):

@@ -451,6 +451,16 @@ async def two_people(folder, terms=FREE):
         await hall.close()
 
 
+def test_a_page_that_is_closed_after_leaving_has_not_lost_its_connection(tmp_path):
+    async def leave():
+        async with two_people(tmp_path) as (session, _, two):
+            session.leave([1], "left")
+            session.disconnect(two)  # before the clock has ended the game
+            return session.conduct(1).disconnections
+
+    assert asyncio.run(leave()) == 0
+
+
 @pytest.mark.parametrize("again", ["message", "connection"])
 def test_a_connection_that_is_dead_pauses_the_game(tmp_path, monkeypatch, again):
     """Nobody has closed it, so no disconnection comes; both people are told."""

@@ -86,11 +86,11 @@ def test_the_example_can_be_run(menu, tmp_path):
     assert [course.order(join(course).person, 3) for _ in range(2)] == [[0, 1], [1, 0]]
 
 
-def test_the_plan_of_the_docs_can_be_read(tmp_path):
+def test_the_plan_of_the_docs_can_be_played(menu, tmp_path):
     text = (EXAMPLE.parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
-    (tmp_path / "plan.toml").write_text(re.findall(r"```toml\n(.*?)```", text, re.S)[0])
-    plan = read_plan(tmp_path / "plan.toml")
+    plan = course_of(menu, tmp_path, re.findall(r"```toml\n(.*?)```", text, re.S)[0]).plan
     assert [game.layout for game in plan.games()] == ["cramped", "ring", "ring"]
+    assert next(plan.games()).seat == 0  # an agent that never moves there would block the dishes
 
 
 def test_a_person_goes_through_a_whole_study(menu, tmp_path):

@@ -35,8 +35,9 @@ $("table").outerHTML = `
   <p id="status" role="status"></p>
   <p id="aside"></p>
   <div id="stage">
-    <canvas id="world" role="img" aria-label="The game"></canvas>
+    <div id="view"><canvas id="world" role="img" aria-label="The game"></canvas></div>
     <section id="help-text" hidden>
+      <button id="close-help" type="button" aria-label="Close the rules">✕</button>
       <ul id="rules"></ul>
       <p id="hint"></p>
     </section>
@@ -193,6 +194,7 @@ function open(message) {
   board.images = new Map();
   floors = new Set();
   pending = [];
+  $("said").textContent = "";
   const seats = message.seats.map((name, i) => {
     const entry = element("li");
     const colour = element("span", undefined, i === message.seat ? { class: "own" } : {});
@@ -237,7 +239,7 @@ function showFrame(next) {
   $("score-name").textContent = mean === null || opening.seat < 0 ? "Score" : "Your score";
   const left = opening.horizon === null ? null : Math.max(0, Math.ceil((opening.horizon - frame.step) / opening.ticks_per_second));
   const time = left === null ? String(frame.step) : `${left} s`;
-  if (time !== $("time").textContent && ANNOUNCED.includes(left) && status === "playing") says.push(`${left} seconds left.`);
+  if (time !== $("time").textContent && ANNOUNCED.includes(left) && status === "playing") says.push(`${left} second${left === 1 ? "" : "s"} left.`);
   if (says.length) $("said").textContent = says.join(" "); // for people who do not see the board
   $("time").textContent = time;
   $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
@@ -406,6 +408,6 @@ $("sound").onclick = (event) => {
   $("sound").setAttribute("aria-pressed", setting("sound", setting("sound") === "on" ? "off" : "on") === "on");
   beep("hands");
 };
-$("help").onclick = (event) => { event.target.blur(); showHelp($("help-text").hidden); };
+for (const id of ["help", "close-help"]) $(id).onclick = (event) => { event.target.blur(); showHelp($("help-text").hidden); };
 $("leave").onclick = () => send({ type: "leave" });
 $("pause").onclick = (event) => { event.target.blur(); send({ type: "pause", on: status !== "paused" }); };

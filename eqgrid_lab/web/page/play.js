@@ -102,9 +102,7 @@ async function start() {
   try {
     const made = await ask("api/games", { layout: chosen.layout, seats });
     const token = chosen.seat >= 0 ? made.tokens[chosen.seat] : made.watch;
-    const others = made.tokens.filter((x, i) => x && i !== chosen.seat);
-    const links = others.map((other) => address(made.game, other));
-    sessionStorage.setItem(`invite-${made.game}`, JSON.stringify(links));
+    invite(made.game, made.tokens.filter((x, i) => x && i !== chosen.seat));
     location.hash = `/${made.game}/${token}`;
   } catch (error) {
     show("menu");
@@ -113,14 +111,20 @@ async function start() {
 }
 
 async function again({ game, token }) {
+  const next = (own) => ask(`api/games/${encodeURIComponent(game)}/again?token=${encodeURIComponent(own)}`, {});
   try {
-    const next = await ask(`api/games/${encodeURIComponent(game)}/again?token=${encodeURIComponent(token)}`, {});
-    location.hash = `/${next.game}/${next.token}`;
+    const made = await next(token);
+    const others = await Promise.all(invited(game).map(next));
+    invite(made.game, others.map((other) => other.token));
+    location.hash = `/${made.game}/${made.token}`;
   } catch (error) {
     $("status").textContent = error.message;
   }
 }
 
+// The tokens of the other people of a game, which only the page that opened the first game has.
+const invited = (game) => JSON.parse(sessionStorage.getItem(`invite-${game}`) || "[]");
+const invite = (game, tokens) => sessionStorage.setItem(`invite-${game}`, JSON.stringify(tokens));
 const address = (game, token) => `${location.origin}${location.pathname}#/${game}/${token}`;
 
 // ---- Recorded games -------------------------------------------------------------------------
@@ -307,7 +311,8 @@ function play(game, token) {
   stop();
   show("game");
   $("over").hidden = true;
-  const links = JSON.parse(sessionStorage.getItem(`invite-${game}`) || "[]");
+  const links = invited(game).map((other) => address(game, other));
+  $("local").hidden = !["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
   $("links").replaceChildren(...links.map(invitation));
   enter(game, token, {
     onStatus: (message) => { $("invite").hidden = !(message.missing && links.length); },
