@@ -38,6 +38,14 @@ from ._named import (
     settings_of as settings_of,
     without_none as without_none,
 )
+from ._remote import (
+    address_of as address_of,
+    check_local as check_local,
+    is_address as is_address,
+    local_path as local_path,
+    mirrored as mirrored,
+    working_path as working_path,
+)
 from ._run_files import (
     ABANDONED as ABANDONED,
     IDENTITY as IDENTITY,

@@ -27,7 +27,7 @@ from msgspec import Meta
 
 from agents import write_whole
 
-from ..base import SETTINGS_FILE, RunError, UsageError, run_command
+from ..base import SETTINGS_FILE, RunError, UsageError, check_local, run_command
 from ..folders import locked, made_folder, names_in, results_console, writing_into
 from ..settings import read_flags
 from ._status import (
@@ -123,6 +123,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     """
     if config.out is None:
         raise UsageError("Name the folder of the study with --out.")
+    check_local(config.out, "eqgrid-submit")
     if not command or shutil.which(command[0]) is None:
         what = f"There is no program {command[0]!r}" if command else "There is no command"
         raise UsageError(f"{what}: add it after --, such as -- eqgrid-ippo --env.layout cramped.")

@@ -24,6 +24,7 @@ from ..base import (
     UsageError,
     has_learned,
     links,
+    mirrored,
     own_files,
     reason,
     seed_folders,
@@ -111,7 +112,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
     **Raises:** `UsageError` when the folder is in use or may not be replaced, and `RunError` when
     it cannot be written.
     """
-    with made_folder(name, out) as folder, locked(folder):
+    with made_folder(name, out, overwrite) as folder, locked(folder):
         with writing_into(folder):
             if names_in(folder) and not overwrite:
                 raise UsageError(
@@ -141,18 +142,21 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
 
 
 @contextlib.contextmanager
-def made_folder(name: str, out: Path | None) -> Iterator[Path]:
+def made_folder(name: str, out: Path | None, overwrite: bool = False) -> Iterator[Path]:
     """Context manager that makes a folder, and removes it at the end if it is new and empty.
+
+    The files in the local folder of an address are copied there.
 
     **Arguments:**
 
     - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
     - `out`: the folder to use instead, if any.
+    - `overwrite`: whether to replace the run at an address.
 
     **Returns:** the folder, inside the context.
 
     **Raises:** `UsageError` when `out` is not a folder, `RunError` when the folder cannot be
-    written.
+    written, and as `mirrored`.
     """
     runs = Path("runs")
     with writing_into(out or runs):
@@ -169,7 +173,8 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
             folder = next(path for path in map(runs.joinpath, names) if _make_new(path))
             new = [folder]
     try:
-        yield folder
+        with mirrored(folder, overwrite):
+            yield folder
     finally:
         with contextlib.suppress(OSError):
             for path in new:

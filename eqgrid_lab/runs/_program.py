@@ -17,8 +17,10 @@ from ..base import (
     Process,
     RunError,
     UsageError,
+    address_of,
     exit_code_of,
     keep_compiled_programs,
+    mirrored,
     print_error,
     read_metadata,
     run_process,
@@ -113,7 +115,7 @@ def _run(
         members.train(Console(quiet=True), Failures(), position)
         return 0  # the exit code of the first process is used
     if config.resume is not None:
-        with locked(config.resume):
+        with mirrored(config.resume), locked(config.resume):
             return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
     with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
@@ -203,7 +205,7 @@ def _print_header(members: Members) -> Console:
         seeds, each = f"seeds {config.seed} to {members.runs[-1].config.seed} at once", " each"
     console.print(
         f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "
-        f"environments{each}: writing to {escape(str(whole.folder))}",
+        f"environments{each}: writing to {escape(address_of(whole.folder))}",
         highlight=False,
     )
     members.open_folders(console, _of_each(members))

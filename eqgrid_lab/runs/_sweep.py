@@ -41,6 +41,7 @@ from ..base import (
     Stopped,
     Table,
     UsageError,
+    check_local,
     keep_compiled_programs,
     read_metadata,
 )
@@ -146,6 +147,7 @@ def run_sweep(config: Experiment, process: Process) -> int:
     assert config.sweep is not None
     sweep = read_sweep(config.sweep)
     folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
+    check_local(folder, "--sweep")
     config = dataclasses.replace(config, sweep=None, out=None)
     points = checked_points(config, sweep)
     # A plan for each compiled program of a grid. The points of other samplers are not known yet.

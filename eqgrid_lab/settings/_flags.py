@@ -20,7 +20,7 @@ from msgspec import Meta
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import DIFFERENT, Hint, UsageError
+from ..base import DIFFERENT, Hint, UsageError, is_address, local_path, working_path
 
 T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
@@ -35,8 +35,23 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 
 def at_home(args: Sequence[str]) -> list[str]:
-    """Applies `expand_home` to every value on a command line, as in `--out=~/run`."""
-    return ["=".join(map(expand_home, arg.split("=", 1))) for arg in args]
+    """A command line with `expand_home` for every value, as in `--out=~/run`, and with local paths
+    for addresses such as `s3://bucket/run`.
+
+    Addresses of partners stay, since settings files store them.
+
+    **Raises:** as `local_path`.
+    """
+    flag, found = "", list[str]()
+    for arg in args:
+        name, equals, value = arg.partition("=") if _FLAG.match(arg) else ("", "", arg)
+        flag = name or flag
+        if is_address(value) and not flag.startswith("--partners."):
+            local = working_path if flag == "--out" else local_path
+            found.append(f"{name}{equals}{local(value)}")
+        else:
+            found.append("=".join(map(expand_home, arg.split("=", 1))))
+    return found
 
 
 def value_after(flag: str, args: Sequence[str]) -> str | None:

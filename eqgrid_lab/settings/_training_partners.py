@@ -24,9 +24,11 @@ from ..base import (
     Named,
     Table,
     UsageError,
+    address_of,
     as_usage_error,
     check_named,
     is_own,
+    local_path,
     read_metadata,
     seed_folders,
 )
@@ -138,7 +140,7 @@ class PartnerSettings:
         found: list[str] = []
         for name in self.policies:
             bundled = _is_model_of_people(name) or name.startswith(BUNDLED)
-            found += [name] if bundled else [str(x.resolve()) for x in _files_of(Path(name))]
+            found += [name] if bundled else [address_of(x.resolve()) for x in _files_of(name)]
         return dataclasses.replace(self, policies=tuple(found))
 
     def files(self, layout: str) -> list[Path]:
@@ -154,7 +156,7 @@ class PartnerSettings:
         found: list[Path] = []
         for name in self.policies:
             is_model = _is_model_of_people(name)
-            found += models_of_people(name, layout) if is_model else _files_of(Path(name))
+            found += models_of_people(name, layout) if is_model else _files_of(name)
         return found
 
 
@@ -250,13 +252,13 @@ def default_model_of_people(name: str, layout: str) -> Path:
     return files[0].parent / models[layout][_PEOPLE[name]]["default"]
 
 
-def _files_of(path: Path) -> list[Path]:
-    """The policy files at a path: the file itself, or all checkpoints of a run or of its seeds.
+def _files_of(name: str) -> list[Path]:
+    """The policy files at a path or an address: the file, or all checkpoints of a run or its seeds.
 
     Of several checkpoints with the same number of steps, such as the best and the last, only one is
     used.
     """
-    if not path.is_dir():
+    if not (path := local_path(name)).is_dir():
         return [find_policy(path)]
     found: list[Path] = []
     for run in seed_folders(path) or [path]:

@@ -21,7 +21,7 @@ from rich.markup import escape
 
 from agents import write_whole
 
-from ..base import PictureError, Table
+from ..base import PictureError, Table, address_of
 from ._returns import return_text, with_deviation
 from ._table import files_in, print_facts
 
@@ -233,7 +233,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
     - `command`: the command of the run's script.
     - `folder`: the folder of the run.
     """
-    command = f"{command} --resume {shlex.quote(str(folder))}"
+    command = f"{command} --resume {shlex.quote(address_of(folder))}"
     console.print(f"to continue: {escape(command)}", highlight=False, soft_wrap=True)
 
 

@@ -162,7 +162,7 @@ PRIVATE = {
     "eqgrid.interop": {"_episode", "_foreign", "_window"},
     "eqgrid.interop.mjx": {"_env", "_state"},
     "eqgrid_lab": {"_pages"},
-    "eqgrid_lab.base": {"_command", "_distributed", "_run_files"},
+    "eqgrid_lab.base": {"_command", "_distributed", "_remote", "_run_files"},
     "eqgrid_lab.commands": {
         "_best_responses",
         "_card",
@@ -306,6 +306,7 @@ LATE = {
     "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
     "agents/policies/_heads.py": ("_distrax", "'distrax'"),
     "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
+    "eqgrid_lab/base/_remote.py": ("__init__", "'fsspec'"),
     "eqgrid_lab/show/_report.py": ("_matplotlib", "f'matplotlib.{name}'"),
     "eqgrid_lab/worlds/_foreign.py": ("load", "self.module"),
     "eqgrid_lab/commands/_card.py": ("_client", "'huggingface_hub'"),

@@ -1,0 +1,414 @@
+"""Remote folders: addresses such as `s3://bucket/run`, which fsspec reads and writes.
+
+A program works in a local folder, and a thread copies this folder to the address in snapshots. Each
+file becomes an object whose name contains a checksum. The manifest, which names all files, is
+written last, so a reader finds a complete snapshot or none. The manifest also names the run that
+writes it. A run stops if it finds another run in the manifest.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import importlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, final
+
+import msgspec
+
+from agents import CheckpointError
+
+from ._errors import RunError, UsageError, print_error, warn
+from ._run_files import SETTINGS_FILE
+
+SNAPSHOT_SECONDS = 10.0
+"""The time between two snapshots, in seconds."""
+_LONGEST = 60.0
+"""The longest time between two attempts to write a snapshot, in seconds."""
+_LAST_TRIES, _LAST_SECONDS = 5, 300.0
+"""The number of attempts to write the last snapshot, and their time limit in seconds."""
+_MANIFEST = "eqgrid-manifest.json"
+_ADDRESS = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]+://")
+_OBJECT = re.compile(r"@[0-9a-f]{12}$")
+_READ_FIRST = ("last.safetensors", "seeds.safetensors")
+"""Checkpoints from which runs resume. Logs may be newer, because a resumed run cuts later rows."""
+
+
+@final
+class _File(msgspec.Struct, frozen=True):
+    size: int
+    sha256: str
+
+    def object_of(self, path: str) -> str:
+        """The name of the object with the content of the file at a path."""
+        return f"{path}@{self.sha256[:12]}"
+
+
+@final
+class _Manifest(msgspec.Struct, frozen=True):
+    """The files of a snapshot by their paths, and the id of the run that wrote it.
+
+    `count` is the number of snapshots of this run, so it changes as long as the run lives.
+    """
+
+    run: str
+    count: int
+    ended: bool
+    files: dict[str, _File]
+
+    def objects(self) -> set[str]:
+        """The names of the objects of all files."""
+        return {file.object_of(path) for path, file in self.files.items()}
+
+
+_OPTIONS = {
+    "file": {"auto_mkdir": True},
+    # s3fs itself tries each request five times.
+    "s3": {"config_kwargs": {"retries": {"total_max_attempts": 1}}},
+}
+"""Options of file systems, by the schemes of addresses."""
+
+_LOCAL: dict[str, Path] = {}
+"""The local folder, or file, of each address that this process uses."""
+_TEMPORARY: set[Path] = set()
+"""The folders of these local folders, which are removed when the process ends."""
+_RESUMED: dict[Path, _Manifest] = {}
+"""The manifests of the runs that were copied to local folders."""
+
+
+def is_address(name: str) -> bool:
+    """Whether a name is an address such as `s3://bucket/run`. Web pages are not addresses."""
+    return _ADDRESS.match(name) is not None
+
+
+def address_of(path: Path) -> str:
+    """The address of a local copy, or of a file in it; the path itself if it is not a copy."""
+    for address, local in _LOCAL.items():
+        if path == local or local in path.parents:
+            return f"{address}/{path.relative_to(local).as_posix()}".removesuffix("/.")
+    return str(path)
+
+
+def check_local(path: Path, flag: str) -> None:
+    """**Raises:** `UsageError` when a path is the local copy of an address, for flags that do not
+    support addresses.
+    """
+    if is_address(address_of(path)):
+        raise UsageError(f"{flag} does not support {address_of(path)!r}: choose a local folder.")
+
+
+def working_path(address: str) -> Path:
+    """The path of the local folder whose files `mirrored` copies to an address."""
+    address = address.rstrip("/")
+    if address not in _LOCAL:
+        root = Path(tempfile.mkdtemp(prefix="eqgrid-")).resolve()
+        _TEMPORARY.add(root)
+        # Tables show the last names of paths.
+        _LOCAL[address] = root.joinpath(*PurePosixPath(address.partition("://")[2]).parts[-2:])
+    return _LOCAL[address]
+
+
+@atexit.register
+def _remove_local() -> None:
+    for root in _TEMPORARY:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def local_path(name: str) -> Path:
+    """The path of a file or a run. If the name is an address, its files are copied once.
+
+    **Raises:** `UsageError` when there is no file at the address, `RunError` when it cannot be
+    read, and `CheckpointError` when a file is damaged.
+    """
+    if not is_address(name):
+        return Path(name)
+    local, remote = working_path(name), _Remote(name)
+    for is_last in (False, False, True):
+        if local.exists():
+            break
+        try:
+            with remote.errors("read", FileNotFoundError):
+                remote.copy_to(local)
+        except FileNotFoundError as error:  # a run may replace objects while they are read
+            if is_last:
+                raise RunError(f"An object of {name!r} is missing: {error}.") from error
+    return local
+
+
+@contextlib.contextmanager
+def mirrored(folder: Path, overwrite: bool = False) -> Iterator[None]:
+    """Context manager that copies a folder to an address, if it is the local copy of one.
+
+    A thread writes snapshots of the folder, and retries if the connection fails. At the end, the
+    last snapshot is written and the local folder is removed.
+
+    **Arguments:**
+
+    - `folder`: a folder from `working_path` or `local_path`; nothing happens for other folders.
+    - `overwrite`: whether to replace the run at the address.
+
+    **Raises:** `UsageError` when another run writes to the address or may not be replaced, and
+    `RunError` when it cannot be written at the start or at the end.
+    """
+    address = next((address for address, local in _LOCAL.items() if local == folder), None)
+    if address is None:
+        yield
+        return
+    mirror = _Mirror(_Remote(address), folder, overwrite)
+    try:
+        yield
+    except BaseException:
+        if sentence := mirror.close():
+            print_error(sentence, 1)
+        raise
+    if sentence := mirror.close():
+        raise RunError(sentence)
+
+
+@final
+class _Remote:
+    """The file system of an address, and the path in it."""
+
+    def __init__(self, address: str):
+        """**Raises:** `UsageError` when no installed library supports the address."""
+        self.address = address.rstrip("/")
+        scheme = address.partition("://")[0]
+        try:
+            fsspec: Any = importlib.import_module("fsspec")
+            options = _OPTIONS.get(scheme, {})
+            self.fs, self.root = fsspec.core.url_to_fs(self.address, **options)
+        except (ImportError, ValueError) as error:
+            is_s3 = isinstance(error, ImportError) and scheme == "s3"
+            hint = "pip install 'eqgrid[remote]'" if is_s3 else str(error)
+            raise UsageError(f"The address {address!r} is not supported: {hint}.") from error
+
+    @contextlib.contextmanager
+    def errors(self, verb: str, *passing: type[Exception]) -> Iterator[None]:
+        """**Raises:** `RunError` for the errors of a file system, which may be of any class."""
+        try:
+            yield
+        except (RunError, UsageError, CheckpointError, *passing):
+            raise
+        except Exception as error:
+            why = str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
+            hint = " Check the credentials." if isinstance(error, PermissionError) else ""
+            raise RunError(f"{self.address!r} cannot be {verb}: {why}.{hint}") from error
+
+    def manifest(self, root: str) -> _Manifest | None:
+        """The manifest in a folder of the file system; `None` if there is none.
+
+        **Raises:** `CheckpointError` when it is damaged.
+        """
+        try:
+            manifest = msgspec.json.decode(self.fs.cat_file(f"{root}/{_MANIFEST}"), type=_Manifest)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise CheckpointError(f"The manifest of {self.address!r} is damaged.") from error
+        for path in map(PurePosixPath, manifest.files):
+            if path.is_absolute() or ".." in path.parts or "\\" in str(path):
+                raise CheckpointError(f"The manifest of {self.address!r} has a path outside of it.")
+        return manifest
+
+    def copy_to(self, local: Path) -> None:
+        """Copies a run, a file of a run, or any other file. If this fails, nothing is copied."""
+        copy = local.parent / f"{local.name}.partial"
+        shutil.rmtree(copy, ignore_errors=True)
+        for root in (self.root, *(str(x) for x in PurePosixPath(self.root).parents if x.name)):
+            if (manifest := self.manifest(root)) is None:
+                continue
+            inside = self.root.removeprefix(root).strip("/")
+            for path, file in manifest.files.items():
+                if PurePosixPath(path).is_relative_to(inside):
+                    name = file.object_of(path)
+                    target = copy / PurePosixPath(path).relative_to(inside)
+                    self._copy(f"{root}/{name}", target)
+                    if _described(target) != file:
+                        raise CheckpointError(
+                            f"The object {name!r} of {self.address!r} is damaged."
+                        )
+            if not inside:
+                _RESUMED[local] = manifest
+            break
+        else:
+            if self.fs.isfile(self.root):
+                self._copy(self.root, copy)
+        if not copy.exists():
+            raise UsageError(f"{self.address!r} does not contain a run or a policy.")
+        copy.rename(local)
+
+    def _copy(self, name: str, target: Path) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.fs.get_file(name, str(target))
+
+
+def _described(path: Path) -> _File:
+    with path.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    return _File(path.stat().st_size, digest)
+
+
+@final
+class _Mirror:
+    """Copies a local folder to an address, in a thread."""
+
+    def __init__(self, remote: _Remote, folder: Path, overwrite: bool):
+        """Writes a manifest with the id of this run, and starts the thread.
+
+        **Raises:** as `mirrored`.
+        """
+        self.remote, self.folder, self.run = remote, folder, secrets.token_hex(8)
+        with remote.errors("written"):
+            self.manifest = self._check_free(overwrite)
+            names = {x.removeprefix(remote.root).strip("/") for x in remote.fs.find(remote.root)}
+            # Objects of snapshots that were never finished.
+            self.unnamed = {name for name in names if _OBJECT.search(name)}
+            self.stored = self.manifest.objects() if self.manifest else set[str]()
+            self._write(self.manifest.files if self.manifest else {}, ended=False)
+        self.known: dict[str, tuple[object, _File]] = {}
+        self.root = next(root for root in _TEMPORARY if root in folder.parents)
+        self.error: str | None = None
+        self.ending = threading.Event()
+        self.thread = threading.Thread(target=self._write_snapshots, daemon=True)
+        self.thread.start()
+
+    def _check_free(self, overwrite: bool) -> _Manifest | None:
+        """Checks that no other run writes to the address. **Returns:** the manifest there."""
+        remote, address = self.remote, self.remote.address
+        found = remote.manifest(remote.root)
+        resumed = _RESUMED.pop(self.folder, None)
+        is_used = found.files if found else remote.fs.find(remote.root)
+        if is_used and resumed is None and not overwrite:
+            raise UsageError(
+                f"The folder {address!r} exists and is not empty: choose another --out, or add "
+                "--overwrite to replace the run in it."
+            )
+        before = resumed or found
+        if before is not None and not before.ended:
+            seconds = 3 * SNAPSHOT_SECONDS
+            print(f"waiting {seconds:g} s: another run may still write to {address}", flush=True)
+            time.sleep(seconds)
+            found = remote.manifest(remote.root)
+        if found != before:
+            raise UsageError(f"Another run is writing to {address!r}: choose another folder.")
+        return before
+
+    def close(self) -> str | None:
+        """Writes the last snapshot, and removes the local folder.
+
+        **Returns:** a sentence if the snapshot could not be written; the local folder then stays.
+        """
+        self.ending.set()
+        self.thread.join(_LAST_SECONDS)
+        if self.error is None and self.manifest is not None and not self.manifest.ended:
+            self.error = f"{self.remote.address!r} was not written in {_LAST_SECONDS:g} seconds."
+        if self.error is not None:
+            _TEMPORARY.remove(self.root)
+            return (
+                f"{self.error} All files are in {str(self.folder)!r}: copy this folder, or resume "
+                "the run there with --resume."
+            )
+        shutil.rmtree(self.root, ignore_errors=True)
+        if self.manifest is not None:
+            print(f"all files are in {self.remote.address}", flush=True)
+        return None
+
+    def _write_snapshots(self) -> None:
+        failures = 0
+        try:
+            while not self.ending.wait(min(SNAPSHOT_SECONDS * 2 ** min(failures, 6), _LONGEST)):
+                failures = 0 if self._is_written() else failures + 1
+                if failures == 1:
+                    warn(f"{self.error} The run continues and will retry.")
+            for attempt in range(_LAST_TRIES):
+                time.sleep(2**attempt - 1)
+                if self._is_written(is_last=True):
+                    break
+        except UsageError as error:  # another run writes to the address
+            self.error = str(error)
+            if callable(signal.getsignal(signal.SIGTERM)):
+                signal.raise_signal(signal.SIGTERM)
+
+    def _is_written(self, is_last: bool = False) -> bool:
+        """Tries to write a snapshot."""
+        try:
+            with self.remote.errors("written"):
+                self._write_snapshot(is_last)
+        except (RunError, CheckpointError) as error:
+            self.error = str(error)
+            return False
+        if self.error is not None:
+            print(f"{self.remote.address} is written again", file=sys.stderr, flush=True)
+        self.error = None
+        return True
+
+    def _write_snapshot(self, is_last: bool) -> None:
+        """Writes the files that have changed, and then the manifest."""
+        files = {}
+        for path in self._paths():
+            name = path.relative_to(self.folder).as_posix()
+            if (file := self._write_file(path, name)) is not None:
+                files[name] = file
+        # The files of an older run are replaced once there is a result.
+        if not files.keys() - {SETTINGS_FILE} and self.manifest is not None:
+            files = self.manifest.files
+        named = self._write(files, is_last).objects()
+        for name in (self.stored | self.unnamed) - named:
+            with contextlib.suppress(FileNotFoundError):
+                self.remote.fs.rm_file(f"{self.remote.root}/{name}")
+            self.stored.discard(name)
+            self.unnamed.discard(name)
+
+    def _paths(self) -> list[Path]:
+        """The files of the folder, in the order in which they are read."""
+        found = [Path(folder, name) for folder, _, names in os.walk(self.folder) for name in names]
+        own = (x for x in found if x.suffix not in (".partial", ".lock") and not x.is_symlink())
+        return sorted(own, key=lambda path: (path.name not in _READ_FIRST, path))
+
+    def _write_file(self, path: Path, name: str) -> _File | None:
+        """Writes a file if it has changed. **Returns:** `None` if the file no longer exists."""
+        copy = self.root / "copy"  # a run may change the file while it is written
+        try:
+            status = path.stat()
+            mark = (status.st_mtime_ns, status.st_size, status.st_ino)
+            before, file = self.known.get(name, (None, None))
+            if file is not None and before == mark and file.object_of(name) in self.stored:
+                return file
+            shutil.copyfile(path, copy)
+        except FileNotFoundError:
+            return None
+        file = _described(copy)
+        if (target := file.object_of(name)) not in self.stored:
+            self.remote.fs.put_file(str(copy), f"{self.remote.root}/{target}")
+            self.stored.add(target)
+        self.known[name] = mark, file
+        return file
+
+    def _write(self, files: Mapping[str, _File], ended: bool) -> _Manifest:
+        """Writes the manifest, unless another run has written it."""
+        remote, path = self.remote, f"{self.remote.root}/{_MANIFEST}"
+        found, before = remote.manifest(remote.root), self.manifest
+        if found is None and before is not None:
+            self.manifest, self.known = None, {}
+            self.stored.clear()
+            raise RunError(f"The files in {remote.address!r} were removed.")
+        if found is not None and (before is None or found.run != before.run):
+            raise UsageError(f"Another run is writing to {remote.address!r}, so this run stops.")
+        count = before.count + 1 if before else 0
+        manifest = _Manifest(self.run, count, ended, dict(files))
+        with remote.fs.transaction:  # local file systems then replace the file at once
+            remote.fs.pipe_file(path, msgspec.json.encode(manifest))
+        self.manifest = manifest
+        if ended and not files:
+            remote.fs.rm_file(path)
+            self.manifest = None
+        return manifest
