@@ -134,11 +134,11 @@ def _resume(members: Members) -> int:
     if updates > num_updates or (complete and updates == num_updates):
         steps = updates * whole.plan.steps_per_update
         raise UsageError(
-            f"The run {str(folder)!r} is complete, with {steps:,} steps{_of_each(members)}: add a "
-            "larger --total-steps to continue."
+            f"The run {address_of(folder)!r} is complete, with {steps:,} steps{_of_each(members)}: "
+            "add a larger --total-steps to continue."
         )
     if complete and whole.is_last_stage and members.ended(position):
-        raise UsageError(f"The run {str(folder)!r} is complete: its last stage has ended.")
+        raise UsageError(f"The run {address_of(folder)!r} is complete: its last stage has ended.")
     if complete:  # the run ended early, and the user resumes it
         position.pop("ended", None)
     if not members.alone:  # writes the common files; the folders of the seeds are written later

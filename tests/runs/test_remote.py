@@ -17,7 +17,15 @@ from run_files import SMALL, check_equal
 from s3_server import serving
 
 from agents import CheckpointError
-from eqgrid_lab.base import RunError, UsageError, _remote, local_path, mirrored, working_path
+from eqgrid_lab.base import (
+    RunError,
+    UsageError,
+    _remote,
+    check_local,
+    local_path,
+    mirrored,
+    working_path,
+)
 from eqgrid_lab.commands import evaluate_command
 
 
@@ -65,6 +73,13 @@ def write(folder: Path, text: str) -> None:
     (folder / "metrics.csv").write_text(text)
 
 
+def run_once(address: str, text: str, overwrite: bool = False) -> None:
+    folder = working_path(address)
+    write(folder, text)
+    with mirrored(folder, overwrite):
+        pass
+
+
 def wait_until(holds) -> None:
     end = time.monotonic() + 30
     while not holds():
@@ -96,10 +111,7 @@ def test_files_are_copied_there_and_back(address):
 
 
 def test_a_snapshot_without_its_manifest_does_not_exist(address):
-    folder = working_path(address)
-    write(folder, "one")
-    with mirrored(folder):
-        pass
+    run_once(address, "one")
     fs, root = fsspec.core.url_to_fs(address)
     fs.pipe_file(f"{root}/metrics.csv@0123456789ab", b"half of an obj")
     copy = elsewhere(address)
@@ -110,10 +122,7 @@ def test_a_snapshot_without_its_manifest_does_not_exist(address):
 
 
 def test_damaged_objects_and_manifests(address):
-    folder = working_path(address)
-    write(folder, "one")
-    with mirrored(folder):
-        pass
+    run_once(address, "one")
     fs, root = fsspec.core.url_to_fs(address)
     (name,) = [x for x in objects(address) if "@" in x]
     fs.pipe_file(f"{root}/{name}", b"two")
@@ -129,7 +138,7 @@ def test_damaged_objects_and_manifests(address):
             elsewhere(address)
 
 
-def test_two_runs_do_not_mix_their_files(address, capfd):
+def test_two_runs_do_not_mix_their_files(address):
     folder = working_path(address)
     write(folder, "first")
     heard, before = [], signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
@@ -153,16 +162,15 @@ def test_two_runs_do_not_mix_their_files(address, capfd):
 
 def test_an_older_run_is_replaced_by_a_result_only(address):
     for text, overwrite in (("one", False), ("two", True)):
-        folder = working_path(address)
-        write(folder, text)
-        with mirrored(folder, overwrite):
-            pass
+        run_once(address, text, overwrite)
         assert (elsewhere(address) / "metrics.csv").read_text() == text
     _remote._LOCAL.clear()
     folder = working_path(address)
     folder.mkdir(parents=True)
     with pytest.raises(UsageError, match="add --overwrite"), mirrored(folder):
         pass
+    with pytest.raises(UsageError, match="--sweep does not support"):
+        check_local(folder, "--sweep")
     with mirrored(folder, overwrite=True):
         (folder / "config.toml").touch()
     assert (elsewhere(address) / "metrics.csv").read_text() == "two"
@@ -206,11 +214,8 @@ def test_a_fault_at_the_end_keeps_the_local_files(s3):
 
 @pytest.mark.slow
 def test_torn_objects_are_not_read(s3):
-    folder = working_path("s3://lab/run")
-    write(folder, "one")
     s3.fault, s3.methods = "torn", ("PUT",)
-    with mirrored(folder):
-        pass
+    run_once("s3://lab/run", "one")
     with pytest.raises(CheckpointError, match="damaged"):
         elsewhere("s3://lab/run")
 
