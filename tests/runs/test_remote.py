@@ -157,7 +157,7 @@ def test_two_runs_do_not_mix_their_files(address):
         signal.signal(signal.SIGTERM, before)
     assert fs.cat_file(f"{root}/eqgrid-manifest.json") == other
     assert (folder / "metrics.csv").read_text() == "first", "nothing is lost"
-    shutil.rmtree(folder.parent)
+    shutil.rmtree(folder.parents[1])
 
 
 def test_an_older_run_is_replaced_by_a_result_only(address):
