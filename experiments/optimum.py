@@ -141,7 +141,7 @@ def describe(plan: Plan) -> str:
 
 def store(plan: Plan) -> bool:
     """Stores a plan in the package, unless the stored plan for the same task has at least the same
-    return and upper bound.
+    return, and an upper bound that is at least as low.
 
     **Returns:** whether it was stored.
     """

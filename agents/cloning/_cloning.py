@@ -86,7 +86,7 @@ def demonstrations(
 _STEPS_WITH_MEMORY = 100
 """The default length of a training sequence for a network with memory."""
 _FEWEST_SEQUENCES = 4
-"""The smallest number of sequences in a batch."""
+"""The smallest number of sequences in a batch, unless there are fewer demonstrations."""
 
 
 @final
@@ -277,8 +277,7 @@ def clone(
     - `networks`: the untrained networks, with a leading axis of the runs.
     - `keys`: a key for each run, for the order of the demonstrations.
     - `shown`: the demonstrations to learn from.
-    - `held_out`: demonstrations of other people, with which the networks are scored after every
-        epoch.
+    - `held_out`: demonstrations of other people, which score the networks after every epoch.
     - `on_epoch`: called after each epoch.
 
     **Returns:** the networks after the last and after the best epoch.

@@ -181,7 +181,7 @@ def pack(state: PyTree) -> bytes:
 
 
 def unpack(content: bytes, like: _T) -> _T:
-    """Reads the result of `pack`: returns `like` with the arrays of the packed state."""
+    """Reads the result of `pack` of the same version: returns `like` with the packed arrays."""
     return _fill(*_parse(content), like)
 
 

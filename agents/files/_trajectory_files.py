@@ -122,7 +122,7 @@ def write_table(
         replaced once everything is written.
     - `table`: a sequence of strings, numbers or booleans for each column.
     - `types`: for Parquet, the types of columns by PyArrow's names, such as `"int64"`. By default,
-        they follow from the values, so that an empty column needs a type here.
+        they follow from the values; an empty column then has the type null.
 
     **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
     the file cannot be written.

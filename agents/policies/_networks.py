@@ -233,8 +233,7 @@ class CNN(AbstractNetwork):
     - `width`: the size of the hidden dense layer.
     - `activation`: applied after every convolution and after the hidden dense layer, as in `MLP`.
     - `final_scale`: the gain of the last layer's weights; 0.01 makes a new actor almost uniform.
-    - `precision`: the dtype in which all layers but the last compute; the parameters always use 32
-        bits.
+    - `precision`: the dtype in which all layers but the last compute; parameters have 32 bits.
     - `key`: the source of randomness.
 
     **Raises:** `ValueError` when the input is not an image, or `features`, `depth` or `width` is

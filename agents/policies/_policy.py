@@ -41,8 +41,7 @@ class ActorCritic(eqx.Module):
 
     **Arguments:**
 
-    - `actor`: the network that computes the outputs of every agent, from which `head` builds a
-        distribution.
+    - `actor`: computes the output of every agent, from which `head` builds a distribution.
     - `critic`: the network that predicts one value for every agent.
     - `critic_input`: selects the inputs of the critic and of the actor from the observations.
     - `head`: turns the actor's outputs into actions; a `CategoricalHead` unless given.
@@ -197,8 +196,10 @@ def _build_network(
             "The observation has several arrays, which this network does not read: observe one "
             "array, or name a network of your own that reads them all."
         ) from error
-    shared_team = SharedParameters(network=networks[0], num_agents=num_agents)
-    team = shared_team if shared else IndependentParameters(networks)
+    if shared:
+        team = SharedParameters(network=networks[0], num_agents=num_agents)
+    else:
+        team = IndependentParameters(networks)
     # A network of a user may return something that does not fit.
     name = type(networks[0]).__name__
     carry = eqx.filter_eval_shape(team.initial_carry)

@@ -60,17 +60,6 @@ def gae(
 
     **Returns:** the advantage of every step. The critic's target is this advantage plus `value`.
     """
-
-    def accumulate(
-        later: Float[Array, "envs agents"],
-        step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
-    ) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
-        # Equation 16 as a recursion, backwards in time: the advantage of a step is its error, plus
-        # the decayed advantage of the step after it.
-        error, decay = step
-        advantage = error + decay * later
-        return advantage, advantage
-
     # An agent whose task is over gets no later reward, so its bootstrap is 0. An agent at a time
     # limit would have continued, so its bootstrap stays.
     ended = terminated | done[:, :, None]
@@ -79,6 +68,17 @@ def gae(
     decay = jnp.where(ended, 0.0, gamma * gae_lambda)
     # The body is too small to hide the cost of the loop, so an iteration has several steps.
     _, advantage = jax.lax.scan(
-        accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=8
+        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=8
     )
     return advantage
+
+
+def _accumulate(
+    later: Float[Array, "envs agents"],
+    step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
+) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
+    # Equation 16 as a recursion, backwards in time: the advantage of a step is its error, plus the
+    # decayed advantage of the step after it.
+    error, decay = step
+    advantage = error + decay * later
+    return advantage, advantage

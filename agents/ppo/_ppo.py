@@ -566,7 +566,7 @@ def _gradient_step(
     # Optax raises a Python float to an int32 power, which strict dtype promotion rejects.
     with jax.numpy_dtype_promotion("standard"):
         change, opt_state = optimiser.update(gradient, opt_state, parameters)
-    # The leaves are searched only if the gradient is not finite, since this reads all of them.
+    # A single run searches the leaves, which reads all of them, only if the gradient is not finite.
     no_leaf = jnp.asarray(-1, dtype=jnp.int32)
     finite = jnp.isfinite(grad_norm)
     bad_leaf = jax.lax.cond(finite, lambda _: no_leaf, _first_bad_leaf, gradient)

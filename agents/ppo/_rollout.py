@@ -159,8 +159,8 @@ def _final_value(
     """The values of the final observations if an episode was truncated in this step, else zeros.
 
     A time limit ends an episode whose agents could have continued, so they bootstrap from the final
-    observation (Pardo et al. 2018). Storing this observation in every step would double the size of
-    a rollout, and few of them are needed. So the step is repeated if an episode was truncated.
+    observation (Pardo et al. 2018). Storing it in every step would double the observations of a
+    rollout, and few are needed. So the step is repeated if an episode was truncated.
     """
 
     def repeat_step(

@@ -120,8 +120,8 @@ def train(
     """Trains a run until it has made `num_updates` updates, or is stopped.
 
     A block of updates is compiled once. Later runs reuse it if they differ only in settings of type
-    float, or in their length. The last block is shorter if `num_updates` is not a multiple of
-    `updates_per_block`.
+    float, or in their length. The last block is shorter if the remaining updates are not a
+    multiple of `updates_per_block`.
 
     Signals are not handled: a Ctrl-C raises `KeyboardInterrupt`, as in any Python program. A
     program that must not lose an update can install a handler that stores the signal, and return
