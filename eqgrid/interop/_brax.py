@@ -71,7 +71,7 @@ class FromBrax(AbstractEnv):
         """Steps the environment. Brax's `EpisodeWrapper` reports truncation in
         `info["truncation"]`.
 
-        The key is not used, because Brax keeps its own key in the state.
+        The key is not used: the randomness of a step comes from Brax's state.
         """
         copy = jax.tree.map(lambda x: x, state)  # wrappers of Brax write into the dicts of a state
         with implicit_promotion():

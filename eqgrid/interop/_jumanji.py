@@ -107,7 +107,7 @@ class FromJumanji(AbstractEnv):
         """Steps the environment. An agent terminates when its discount is 0. An episode that ends
         before all agents have terminated is truncated.
 
-        The key is not used, because jumanji keeps its own key in the state.
+        The key is not used: the randomness of a step comes from jumanji's state.
         """
         with implicit_promotion():
             world, after = self.env.step(state.world, self._their_action(action))

@@ -55,7 +55,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         }
         # Agents that have terminated get an arbitrary valid action, the lowest one.
         low = actions.low if isinstance(actions, gymnasium.spaces.Box) else 0
-        self._placeholder = np.asarray(low, actions.dtype)
+        self._placeholder = np.full(actions.shape or (), low, actions.dtype)
         self._random: np.random.Generator | None = None
 
     def action_space(self, agent: str) -> Space:

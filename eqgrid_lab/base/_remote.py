@@ -25,7 +25,7 @@ from typing import Any, final
 
 import msgspec
 
-from agents import CheckpointError
+from agents import CheckpointError, write_whole
 
 from ._errors import RunError, UsageError, print_error, warn
 from ._run_files import SETTINGS_FILE
@@ -34,6 +34,8 @@ SNAPSHOT_SECONDS = 10.0
 """The time between two snapshots, in seconds."""
 _LONGEST = 60.0
 """The longest time between two attempts to write a snapshot, in seconds."""
+_KEPT_SNAPSHOTS = 6
+"""For how many snapshots an object is kept that the manifest no longer names: it may be read."""
 _LAST_TRIES, _LAST_SECONDS = 5, 300.0
 """The number of attempts to write the last snapshot, and their time limit in seconds."""
 _MANIFEST = "eqgrid-manifest.json"
@@ -80,7 +82,7 @@ _OPTIONS = {
 _LOCAL: dict[str, Path] = {}
 """The local folder, or file, of each address that this process uses."""
 _TEMPORARY: set[Path] = set()
-"""The folders of these local folders, which are removed when the process ends."""
+"""The folders of these local folders, which are removed when the process ends normally."""
 _RESUMED: dict[Path, _Manifest] = {}
 """The manifests of the runs that were copied to local folders."""
 
@@ -113,7 +115,9 @@ def working_path(address: str) -> Path:
         root = Path(tempfile.mkdtemp(prefix="eqgrid-")).resolve()
         _TEMPORARY.add(root)
         # Tables show the last names of paths.
-        _LOCAL[address] = root.joinpath(*PurePosixPath(address.partition("://")[2]).parts[-2:])
+        parts = PurePosixPath(address.partition("://")[2]).parts
+        names = [name for name in parts if name not in ("/", "..")]
+        _LOCAL[address] = root.joinpath("files", *names[-2:])
     return _LOCAL[address]
 
 
@@ -157,7 +161,8 @@ def mirrored(folder: Path, overwrite: bool = False) -> Iterator[None]:
     - `overwrite`: whether to replace the run at the address.
 
     **Raises:** `UsageError` when another run writes to the address or may not be replaced, and
-    `RunError` when it cannot be written at the start or at the end.
+    `RunError` when it cannot be written at the start or at the end, or when another run begins to
+    write to it.
     """
     address = next((address for address, local in _LOCAL.items() if local == folder), None)
     if address is None:
@@ -190,6 +195,8 @@ class _Remote:
             is_s3 = isinstance(error, ImportError) and scheme == "s3"
             hint = "pip install 'eqgrid[remote]'" if is_s3 else str(error)
             raise UsageError(f"The address {address!r} is not supported: {hint}.") from error
+        except Exception as error:  # some file systems connect here, with errors of any class
+            raise RunError(f"{address!r} cannot be reached: {error}.") from error
 
     @contextlib.contextmanager
     def errors(self, verb: str, *passing: type[Exception]) -> Iterator[None]:
@@ -257,6 +264,11 @@ def _described(path: Path) -> _File:
     return _File(path.stat().st_size, digest)
 
 
+def _is_result(path: PurePosixPath) -> bool:
+    """Whether a file of a run is more than its settings and the logs that begin with it."""
+    return path.name != SETTINGS_FILE and not {"tensorboard", "wandb"} & {*path.parts}
+
+
 @final
 class _Mirror:
     """Copies a local folder to an address, in a thread."""
@@ -270,10 +282,14 @@ class _Mirror:
         with remote.errors("written"):
             self.manifest = self._check_free(overwrite)
             names = {x.removeprefix(remote.root).strip("/") for x in remote.fs.find(remote.root)}
-            # Objects of snapshots that were never finished.
-            self.unnamed = {name for name in names if _OBJECT.search(name)}
-            self.stored = self.manifest.objects() if self.manifest else set[str]()
-            self._write(self.manifest.files if self.manifest else {}, ended=False)
+            # Folders of other runs below this address.
+            others = tuple(x.removesuffix(_MANIFEST) for x in names if x.endswith(f"/{_MANIFEST}"))
+            objects = {x for x in names if _OBJECT.search(x) and not x.startswith(others)}
+            self.stored = objects if self.manifest else set[str]()
+            self.older = self.manifest.files if self.manifest else {}
+            self._write(self.older, ended=False)
+        self.has_result = False
+        self.unnamed_at: dict[str, int] = {}
         self.known: dict[str, tuple[object, _File]] = {}
         self.root = next(root for root in _TEMPORARY if root in folder.parents)
         self.error: str | None = None
@@ -289,8 +305,8 @@ class _Mirror:
         is_used = found.files if found else remote.fs.find(remote.root)
         if is_used and resumed is None and not overwrite:
             raise UsageError(
-                f"The folder {address!r} exists and is not empty: choose another --out, or add "
-                "--overwrite to replace the run in it."
+                f"The folder {address!r} exists and is not empty: choose another --out. A training "
+                "replaces an older run with --overwrite."
             )
         before = resumed or found
         if before is not None and not before.ended:
@@ -299,7 +315,9 @@ class _Mirror:
             time.sleep(seconds)
             found = remote.manifest(remote.root)
         if found != before:
-            raise UsageError(f"Another run is writing to {address!r}: choose another folder.")
+            raise UsageError(
+                f"Another run is writing to {address!r}, or has changed it: choose another folder."
+            )
         return before
 
     def close(self) -> str | None:
@@ -313,12 +331,13 @@ class _Mirror:
             self.error = f"{self.remote.address!r} was not written in {_LAST_SECONDS:g} seconds."
         if self.error is not None:
             _TEMPORARY.remove(self.root)
+            _LOCAL.pop(self.remote.address, None)
             return (
                 f"{self.error} All files are in {str(self.folder)!r}: copy this folder, or resume "
                 "the run there with --resume."
             )
         shutil.rmtree(self.root, ignore_errors=True)
-        if self.manifest is not None:
+        if self.has_result:
             print(f"all files are in {self.remote.address}", flush=True)
         return None
 
@@ -353,20 +372,23 @@ class _Mirror:
 
     def _write_snapshot(self, is_last: bool) -> None:
         """Writes the files that have changed, and then the manifest."""
-        files = {}
-        for path in self._paths():
-            name = path.relative_to(self.folder).as_posix()
+        paths = {path.relative_to(self.folder).as_posix(): path for path in self._paths()}
+        # The files of an older run are replaced once there is a result.
+        self.has_result |= any(_is_result(PurePosixPath(name)) for name in paths)
+        files = {} if self.has_result else self.older
+        for name, path in paths.items() if self.has_result else ():
             if (file := self._write_file(path, name)) is not None:
                 files[name] = file
-        # The files of an older run are replaced once there is a result.
-        if not files.keys() - {SETTINGS_FILE} and self.manifest is not None:
-            files = self.manifest.files
-        named = self._write(files, is_last).objects()
-        for name in (self.stored | self.unnamed) - named:
-            with contextlib.suppress(FileNotFoundError):
-                self.remote.fs.rm_file(f"{self.remote.root}/{name}")
-            self.stored.discard(name)
-            self.unnamed.discard(name)
+        manifest = self._write(files, is_last)
+        unnamed = self.stored - manifest.objects()
+        since = {name: self.unnamed_at.get(name, manifest.count) for name in unnamed}
+        self.unnamed_at = since
+        for name, count in since.items():
+            if is_last or manifest.count - count >= _KEPT_SNAPSHOTS:
+                # An object that cannot be removed stays: everything is stored.
+                with contextlib.suppress(Exception):
+                    self.remote.fs.rm_file(f"{self.remote.root}/{name}")
+                self.stored.discard(name)
 
     def _paths(self) -> list[Path]:
         """The files of the folder, in the order in which they are read."""
@@ -401,12 +423,18 @@ class _Mirror:
             self.manifest, self.known = None, {}
             self.stored.clear()
             raise RunError(f"The files in {remote.address!r} were removed.")
-        if found is not None and (before is None or found.run != before.run):
+        is_first = before is not None and before.run != self.run
+        changed = found is not None and (before is None or found.run != before.run)
+        if changed or (is_first and found != before):
             raise UsageError(f"Another run is writing to {remote.address!r}, so this run stops.")
         count = before.count + 1 if before else 0
         manifest = _Manifest(self.run, count, ended, dict(files))
-        with remote.fs.transaction:  # local file systems then replace the file at once
-            remote.fs.pipe_file(path, msgspec.json.encode(manifest))
+        content = msgspec.json.encode(manifest)
+        if "file" in remote.fs.protocol:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(Path(path), content)  # in contrast to `pipe_file`, completely or not at all
+        else:
+            remote.fs.pipe_file(path, content)
         self.manifest = manifest
         if ended and not files:
             remote.fs.rm_file(path)

@@ -228,7 +228,7 @@ class Session:
         hands = None if page.seat == WATCHER else self.game.hands[page.seat]
         if hands is not None:
             hands.release()
-            if not self._ended():
+            if not (self.over.is_set() or self._ended()):
                 hands.conduct.disconnect(why, self._now())
         self._ready.discard(page.seat)
         self._changed.set()

@@ -34,6 +34,10 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 """The bounds of a range, by the names of functions in `operator`, in messages."""
 
 
+_LOCAL_FLAGS = ("--config", "--env.layout", "--export", "--finish", "--partners", "--study")
+"""Flags of files that eqgrid changes, or whose path is part of a run."""
+
+
 def at_home(args: Sequence[str]) -> list[str]:
     """A command line with `expand_home` for every value, as in `--out=~/run`, and with local paths
     for addresses such as `s3://bucket/run`.
@@ -46,6 +50,8 @@ def at_home(args: Sequence[str]) -> list[str]:
     for arg in args:
         name, equals, value = arg.partition("=") if _FLAG.match(arg) else ("", "", arg)
         flag = name or flag
+        if is_address(value) and flag in _LOCAL_FLAGS:
+            raise UsageError(f"{flag} does not support addresses such as {value!r:.100}.")
         if is_address(value) and not flag.startswith("--partners."):
             local = working_path if flag == "--out" else local_path
             found.append(f"{name}{equals}{local(value)}")

@@ -240,7 +240,7 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
 def what_is_kept(folder: Path) -> str:
     """A sentence about the checkpoints of a run whose loss became non-finite."""
     if any((folder / "checkpoints").glob("*.safetensors")):
-        return f"The checkpoints in {str(folder)!r} are from before this update."
+        return f"The checkpoints in {address_of(folder)!r} are from before this update."
     return "There was no checkpoint yet, so nothing is kept."
 
 

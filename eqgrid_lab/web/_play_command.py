@@ -26,6 +26,7 @@ from ..base import (
     RunError,
     UsageError,
     as_usage_error,
+    check_local,
     keep_compiled_programs,
     run_process,
 )
@@ -134,11 +135,12 @@ def run(args: Sequence[str], process: Process) -> None:
 
     **Raises:** the errors that `exit_code_of` prints as one sentence.
     """
+    # Before anything uses the CPU: a step takes 0.1 ms, and handing it to another thread would cost
+    # as much again.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     config = read_flags(Config(env=first_world(args)), args, "experiments/play.py")
     if _process_data(config):
         return
-    # A step takes 0.1 ms: handing it to another thread would cost as much again.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
     _check_hosts(config.hosts)
     serve = _server()
     plan = None if config.study is None else read_plan(config.study)
@@ -260,6 +262,8 @@ def _open_folder(
     """
     if config.study is None:
         return open_results(f"play-{short_name(config.env.title)}", config.out)
+    if config.out is not None:
+        check_local(config.out, "--study")  # its database changes all the time
     settings = {
         "world": to_table(settings_to_play(config.env))["env"],
         "layout files": {path: digest(Path(path)) for path in config.env.layout_files},

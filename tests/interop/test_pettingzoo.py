@@ -1,6 +1,7 @@
 """The adapter to PettingZoo: its own tests, and equality with the environment itself."""
 
 import copy
+import dataclasses
 import itertools
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from pettingzoo.test import (
 )
 from pettingzoo.utils import parallel_to_aec
 from race import Race
+from signals import Signals
 
 from eqgrid import AbstractSpace, AutoReset, LogEpisodes, Vectorize, make
 from eqgrid.envs.overcooked import Overcooked, random_starts
@@ -121,6 +123,24 @@ def test_an_episode_is_that_of_the_environment(world):
             break
     if world is WALKERS:
         assert gone
+
+
+class LeaveInTurn(Signals):
+    """Agents with two choices, whose tasks end one after the other."""
+
+    def step(self, key, state, action):
+        timestep, state = super().step(key, state, action)
+        over = jnp.arange(self.num_agents) < state[0]
+        return dataclasses.replace(timestep, terminated=over), state
+
+
+def test_agents_with_several_choices_leave_one_after_the_other():
+    env = to_pettingzoo(LeaveInTurn(masked=False))
+    env.reset(seed=0)
+    for left in ([*env.possible_agents], ["agent_1"]):
+        assert env.agents == left
+        env.step({name: env.action_space(name).sample() for name in env.agents})
+    assert not env.agents
 
 
 def play(env, seed, count=6):

@@ -157,7 +157,7 @@ def test_two_runs_do_not_mix_their_files(address):
         signal.signal(signal.SIGTERM, before)
     assert fs.cat_file(f"{root}/eqgrid-manifest.json") == other
     assert (folder / "metrics.csv").read_text() == "first", "nothing is lost"
-    shutil.rmtree(folder.parents[1])
+    shutil.rmtree(folder.parents[2])
 
 
 def test_an_older_run_is_replaced_by_a_result_only(address):
@@ -167,13 +167,31 @@ def test_an_older_run_is_replaced_by_a_result_only(address):
     _remote._LOCAL.clear()
     folder = working_path(address)
     folder.mkdir(parents=True)
-    with pytest.raises(UsageError, match="add --overwrite"), mirrored(folder):
+    with pytest.raises(UsageError, match="--overwrite"), mirrored(folder):
         pass
     with pytest.raises(UsageError, match="--sweep does not support"):
         check_local(folder, "--sweep")
     with mirrored(folder, overwrite=True):
         (folder / "config.toml").touch()
     assert (elsewhere(address) / "metrics.csv").read_text() == "two"
+
+
+def test_a_run_leaves_the_runs_below_its_address_alone(address):
+    run_once(f"{address}/evaluation", "below")
+    with pytest.raises(UsageError, match="is not empty"):
+        run_once(address, "one")
+    run_once(address, "one", overwrite=True)
+    assert (elsewhere(f"{address}/evaluation") / "metrics.csv").read_text() == "below"
+    copy = elsewhere(address)
+    with mirrored(copy):
+        write(copy, "two")
+    assert (elsewhere(f"{address}/evaluation") / "metrics.csv").read_text() == "below"
+
+
+def test_flags_of_local_files_reject_addresses(capsys):
+    for flags in (("--env.layout", "s3://lab/x.layout"), ("--config", "s3://lab/config.toml")):
+        code, said = call_and_hear(capsys, *flags)
+        assert (code, f"{flags[0]} does not support addresses" in said) == (2, True), said
 
 
 FULL = ("507 Insufficient Storage", "XMinioStorageFull", "Storage backend is full.")
@@ -209,7 +227,7 @@ def test_a_fault_at_the_end_keeps_the_local_files(s3):
         write(folder, "one")
         s3.fault = FULL
     assert (folder / "metrics.csv").read_text() == "one"
-    shutil.rmtree(folder.parents[1])
+    shutil.rmtree(folder.parents[2])
 
 
 @pytest.mark.slow

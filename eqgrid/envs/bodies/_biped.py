@@ -47,7 +47,8 @@ class Biped(AbstractMjxEnv):
     def __init__(self, task: str = "balance"):
         """**Arguments:**
 
-        - `task`: `"balance"`, `"walk"` or `"reach"`. Only `"reach"` uses the flag.
+        - `task`: `"balance"`, `"walk"` or `"reach"`. Only the reward of `"reach"` depends on
+            the flag.
 
         **Raises:** `ValueError` when there is no such task.
         """

@@ -10,6 +10,7 @@ const LAST_PICTURE = 500; // for how many milliseconds a video shows the end of 
 let [game, world, pictures] = [null, null, []];
 let recorder = null; // of a video
 let loaded = 0; // bytes of this page's files
+let failed = false; // whether one of them cannot be loaded
 
 class MissingFile extends Error {}
 
@@ -30,7 +31,7 @@ async function download(address) {
     for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
       parts.push(value);
       loaded += value.length;
-      $("loading").textContent = `Loading the game (${(loaded / MEGABYTE).toFixed(1)} MB).`;
+      if (!failed) $("loading").textContent = `Loading the game (${(loaded / MEGABYTE).toFixed(1)} MB).`;
     }
     return new Uint8Array(await new Blob(parts).arrayBuffer());
   } catch {
@@ -102,13 +103,15 @@ function makeVideo() {
   // Records the canvas, while the game is shown once more.
   watch("Making a video, which takes as long as the game.", (text) => {
     over(text);
-    setTimeout(() => recorder?.stop(), LAST_PICTURE);
+    setTimeout(() => recorder === mine && mine.stop(), LAST_PICTURE);
   });
   const parts = [];
-  recorder = new MediaRecorder($("world").captureStream());
+  const mimeType = ["video/webm", "video/mp4"].find((type) => MediaRecorder.isTypeSupported(type));
+  const mine = new MediaRecorder($("world").captureStream(), { mimeType });
+  recorder = mine;
   recorder.ondataavailable = (event) => parts.push(event.data);
   recorder.onstop = () => {
-    const type = recorder.mimeType.split(";")[0];
+    const type = mine.mimeType.split(";")[0];
     recorder = null;
     offer($("video"), new Blob(parts, { type }), type.split("/")[1]);
     $("video").hidden = false;
@@ -140,6 +143,8 @@ async function load() {
     $("loading").hidden = true;
     await game.enter(world);
   } catch (error) {
+    failed = true;
+    $("loading").hidden = false;
     const isMissing = error instanceof MissingFile;
     $("loading").textContent = isMissing ? error.message : `The game cannot be played in this browser: ${error.message}`;
   }

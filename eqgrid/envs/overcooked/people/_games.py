@@ -20,6 +20,7 @@ from ..reference import (
     Columns,
     Json,
     count_steps,
+    first_rows,
     is_of_kitchen,
     parse,
     read_columns,
@@ -305,8 +306,7 @@ def _layout_of(
             f"The table has games in the unknown kitchen {name!r:.60}: give its layout as "
             f"layouts={{{name!r:.60}: ...}}, or choose another kitchen with kitchen."
         )
-    # Check each distinct grid once, at the first row that has it.
-    for text, row in {columns["layout"][row]: row for row in reversed(rows)}.items():
+    for text, row in first_rows(columns["layout"], rows, "layout").items():
         if not is_of_kitchen(text, row, layout):
             raise ValueError(
                 f"Row {row} has another grid than the kitchen {name!r:.60}: give its layout as "

@@ -11,6 +11,7 @@ from ._state import (
 from ._table import (
     Columns as Columns,
     count_steps as count_steps,
+    first_rows as first_rows,
     is_of_kitchen as is_of_kitchen,
     parse as parse,
     read_columns as read_columns,

@@ -125,7 +125,7 @@ def trajectories_from_reference(
     if not rows:
         where = "" if layout_name is None else f" with the layout_name {layout_name!r}"
         raise ValueError(f"The table has no rows{where}: there is nothing to read.")
-    for text, row in _first_rows(columns["layout"], rows, "layout").items():
+    for text, row in first_rows(columns["layout"], rows, "layout").items():
         if not is_of_kitchen(text, row, layout):
             raise ValueError(
                 f"The table has rows of another kitchen, {text!r:.60}...: give the layout of the "
@@ -226,7 +226,7 @@ def read_states(texts: Sequence[Json], rows: Sequence[int], layout: Layout) -> W
 
     **Raises:** `ValueError` with the number of the row when a state is invalid.
     """
-    first_row = _first_rows(texts, rows, "state")
+    first_row = first_rows(texts, rows, "state")
     named = ((f"Row {row}", parse(text, row, "state")) for text, row in first_row.items())
     worlds = read_worlds(named, layout)
     world_index = {text: index for index, text in enumerate(first_row)}
@@ -234,7 +234,7 @@ def read_states(texts: Sequence[Json], rows: Sequence[int], layout: Layout) -> W
     return jax.tree.map(lambda x: np.asarray(x)[indices], worlds)
 
 
-def _first_rows(texts: Sequence[Json], rows: Sequence[int], what: str) -> dict[str, int]:
+def first_rows(texts: Sequence[Json], rows: Sequence[int], what: str) -> dict[str, int]:
     """The distinct texts in some rows of a column, with the first row of each text."""
     found: dict[str, int] = {}
     for row in rows:
