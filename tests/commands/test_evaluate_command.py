@@ -33,7 +33,7 @@ from agents import (
     read_table,
     save_policy,
 )
-from agents.files import _checkpoint, _files, shipped
+from agents.files import _checkpoint, shipped
 from eqgrid import Trajectories, make, unwrap_state
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid.envs.overcooked.layouts import _layouts
@@ -232,7 +232,7 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     write_policy(tmp_path / "a", *GOALS)
-    monkeypatch.setattr(_files, "_write", full)
+    monkeypatch.setattr(os, "fsync", full)
     monkeypatch.setattr("sys.argv", ["prog", "a", "--episodes", "2", "--no-video", "--out", "out"])
     monkeypatch.chdir(tmp_path)
     assert exit_code(_evaluation) == 1

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import os
 
 import equinox as eqx
 import jax
@@ -12,7 +13,6 @@ from kitchen_checks import unchecked
 from pendulum import Pendulum
 
 from agents import load_trajectories, read_table, save_trajectories, write_table
-from agents.files import _files
 from eqgrid import ObservationAndState, TimeLimit, Trajectories, make
 from eqgrid.grid import WithState
 
@@ -136,10 +136,10 @@ def test_without_room_the_older_file_stays(tmp_path, suffix, monkeypatch):
     path = tmp_path / f"table.{suffix}"
     write_table(path, TABLE)
 
-    def full(path, content):
+    def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_files, "_write", full)
+    monkeypatch.setattr(os, "fsync", full)
     with unchecked(), pytest.raises(OSError, match="No space left"):
         write_table(path, {"text": ["new"]})
     assert read_table(path) == TABLE
