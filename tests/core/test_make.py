@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from kitchen_checks import Blind, assert_equal, unchecked
 
-from eqgrid.envs import make
+from eqgrid.envs import ENVIRONMENTS, make
 from eqgrid.envs.overcooked import KITCHENS, Overcooked
 from eqgrid.envs.overcooked_v2 import KITCHENS as V2_KITCHENS
 from eqgrid.grid import Features, LayoutError, Planes
@@ -16,6 +16,16 @@ def test_makes_what_the_constructor_makes():
     env = make("overcooked", **options)
     assert isinstance(env, Overcooked)
     assert_equal(env, Overcooked(**options))
+
+
+HORIZONS = {
+    **{"overcooked": 400, "overcooked_v2": 400, "foraging": 50, "warehouse": 500, "rescue": 250},
+    **{"minigrid": 640, "goals": 50, "harvest": 1000, "cleanup": 1000},
+}
+
+
+def test_the_default_horizons_are_those_of_the_references():
+    assert {name: int(make(name).horizon) for name in ENVIRONMENTS} == HORIZONS
 
 
 def test_observations_go_by_name_or_are_modules():
