@@ -153,7 +153,7 @@ def imported(path: Path) -> set[str]:
 
 
 PRIVATE = {
-    "agents.files": {"_checkpoint", "_files", "_description", "_trajectory_files"},
+    "agents.files": {"_checkpoint", "_description", "_trajectory_files"},
     "agents.training": {"_processes", "_sharding", "_train"},
     "eqgrid.envs.overcooked": {"_ways"},
     "eqgrid.envs.overcooked.layouts": {"_layouts"},
