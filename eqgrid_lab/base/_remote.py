@@ -264,11 +264,6 @@ def _described(path: Path) -> _File:
     return _File(path.stat().st_size, digest)
 
 
-def _is_result(path: PurePosixPath) -> bool:
-    """Whether a file of a run is more than its settings and the logs that begin with it."""
-    return path.name != SETTINGS_FILE and not {"tensorboard", "wandb"} & {*path.parts}
-
-
 @final
 class _Mirror:
     """Copies a local folder to an address, in a thread."""
@@ -373,8 +368,10 @@ class _Mirror:
     def _write_snapshot(self, is_last: bool) -> None:
         """Writes the files that have changed, and then the manifest."""
         paths = {path.relative_to(self.folder).as_posix(): path for path in self._paths()}
-        # The files of an older run are replaced once there is a result.
-        self.has_result |= any(_is_result(PurePosixPath(name)) for name in paths)
+        # The files of an older run are replaced once there is a result: more than settings, and the
+        # logs that begin with the run.
+        results = (x for x in paths.values() if not {"tensorboard", "wandb"} & {*x.parts})
+        self.has_result |= any(path.name != SETTINGS_FILE for path in results)
         files = {} if self.has_result else self.older
         for name, path in paths.items() if self.has_result else ():
             if (file := self._write_file(path, name)) is not None:

@@ -167,7 +167,10 @@ def test_an_id_takes_part_once_from_any_browser(menu, tmp_path):
         assert again.until("game")["game"] == first.until("game")["game"]
         client.post("/api/study/leave", content="{}", headers=first.headers)
         assert Participant(client, "abc").now()["outcome"] == again.now()["outcome"] == "left"
-        assert "lacks your id" in client.post("/api/study/join", content=JOIN).json()["text"]
+        assert (
+            "does not contain your id"
+            in client.post("/api/study/join", content=JOIN).json()["text"]
+        )
     assert [x["id"] for x in rows_of(course, "people")] == ["abc"]
 
 
