@@ -370,8 +370,8 @@ class _Mirror:
         paths = {path.relative_to(self.folder).as_posix(): path for path in self._paths()}
         # The files of an older run are replaced once there is a result: more than settings, and the
         # logs that begin with the run.
-        results = (x for x in paths.values() if not {"tensorboard", "wandb"} & {*x.parts})
-        self.has_result |= any(path.name != SETTINGS_FILE for path in results)
+        results = (x for x in map(PurePosixPath, paths) if x.name != SETTINGS_FILE)
+        self.has_result |= any(not {"tensorboard", "wandb"} & {*x.parts} for x in results)
         files = {} if self.has_result else self.older
         for name, path in paths.items() if self.has_result else ():
             if (file := self._write_file(path, name)) is not None:
