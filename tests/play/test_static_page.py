@@ -117,7 +117,7 @@ def check_watching_again(opened, tmp_path):
     score = opened.inner_text("#score")
     opened.click("#look")
     opened.wait_for_selector("text=You watch the game.")
-    assert opened.inner_text("#score") == "0"
+    opened.wait_for_function("document.getElementById('score').textContent === '0'")
     opened.wait_for_function("document.getElementById('time').textContent === '15 s'")
     opened.click("#make-video")
     opened.wait_for_selector("text=Making a video")

@@ -233,6 +233,7 @@ export class Replay {
     const { opening, frames } = this.game;
     const waiting = [...frames];
     this.post({ ...opening, seat: -1, controls: [] });
+    this.post(waiting.shift());
     this.post({ type: "status", status: "playing", text: this.text });
     this.timer = setInterval(() => {
       if (waiting.length) return this.post(waiting.shift());
