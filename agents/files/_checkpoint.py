@@ -181,8 +181,8 @@ def pack(state: PyTree) -> bytes:
 
 
 def unpack(content: bytes, like: _T) -> _T:
-    """Reads the result of `pack` of the same version: returns `like` with the packed arrays."""
-    return _fill(*_parse(content), like)
+    """Reads the result of `pack`: returns `like` with the arrays of the packed state."""
+    return _fill(*_parse(content, "of another process"), like)
 
 
 def _fill(about: _Description, data: dict[str, np.ndarray], like: _T) -> _T:
@@ -258,11 +258,7 @@ def read(path: Path) -> tuple[_Description, dict[str, np.ndarray]]:
             f"The checkpoint {str(path)!r} cannot be read: {error.strerror}.{_others(path)}"
         ) from error
     try:
-        about, data = _parse(content)
-        if is_newer(about["format"], _FORMAT):
-            raise CheckpointError(f"The checkpoint {str(path)!r} {NEWER}.")
-        if about["format"] != _FORMAT:
-            raise ValueError("another format")
+        about, data = _parse(content, repr(str(path)))
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"The checkpoint {str(path)!r} is damaged, or not a checkpoint of this version: its "
@@ -277,11 +273,15 @@ def read(path: Path) -> tuple[_Description, dict[str, np.ndarray]]:
     return about, data
 
 
-def _parse(content: bytes) -> tuple[_Description, dict[str, np.ndarray]]:
+def _parse(content: bytes, name: str) -> tuple[_Description, dict[str, np.ndarray]]:
     metadata = _split(content)[0]["__metadata__"]
     about, data = json.loads(metadata["about"]), load(content)
     if _digest(metadata["about"], data) != metadata["sha256"]:
         raise ValueError("another checksum")
+    if is_newer(about["format"], _FORMAT):
+        raise CheckpointError(f"The checkpoint {name} {NEWER}.")
+    if about["format"] != _FORMAT:
+        raise ValueError("another format")
     return about, data
 
 

@@ -20,10 +20,7 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
             "format": FORMAT,
             "observation": _observation(old["observation"]),
             "action_space": {_SPACES[space["kind"]]: _without(space, "kind", "dtype")},
-            **{
-                name: {f"agents.{old[name]['team']}": {"network": _network(old[name])}}
-                for name in ("actor", "critic")
-            },
+            **{name: _team(old[name]) for name in ("actor", "critic")},
             **{name: _part(old[name], may_be_own=True) for name in ("critic_input", "head")},
             "moments": normalization.pop("moments"),
             "normalization": normalization or None,
@@ -53,8 +50,11 @@ def _observation(table: dict[str, Any]) -> Any:
     return {_CONTAINERS.get(kind, kind): {name: _observation(x) for name, x in parts.items()}}
 
 
+def _team(table: dict[str, Any]) -> dict[str, Any]:
+    return {f"agents.{table['team']}": {"network": _network(_without(table, "team"))}}
+
+
 def _network(table: dict[str, Any]) -> dict[str, Any]:
-    table = _without(table, "team")
     if table["network"] == "custom":
         return _part(table, may_be_own=False)
     encoder = {"encoder": _network(table["encoder"])} if "encoder" in table else {}
