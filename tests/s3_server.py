@@ -40,7 +40,8 @@ class Server:
         if isinstance(self.fault, tuple):
             status, code, message = self.fault
             start_response(status, [("Content-Type", "application/xml")])
-            return [ERROR.format(code, message).encode()]
+            is_head = environ["REQUEST_METHOD"] == "HEAD"  # an answer to HEAD has no body
+            return [] if is_head else [ERROR.format(code, message).encode()]
         if self.fault == "slow":
             time.sleep(0.5)
         if self.fault == "torn" and "@" in environ["PATH_INFO"]:
