@@ -321,7 +321,14 @@ def _read_rows(
                         f"The layout has an unknown character {character!r} in row {row + 1}, "
                         f"column {col + 1}; known are {' '.join(known)}, blank, 1 to 9 and a to z."
                     )
-    _check_border(tiles, kinds)
+    border = np.ones_like(tiles, bool)
+    border[1:-1, 1:-1] = False
+    if (gaps := np.argwhere(border & np.isin(tiles, kinds.walkable))).size:
+        row, col = gaps[0] + 1
+        raise LayoutError(
+            f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
+            "floor."
+        )
     return tiles, objects, marks
 
 
@@ -359,17 +366,6 @@ def _check_legend(
                     f"The legend says that {character!r} stands for {parts!r}, but a cell has room "
                     f"for one {what}."
                 )
-
-
-def _check_border(tiles: np.ndarray, kinds: Kinds) -> None:
-    border = np.ones_like(tiles, bool)
-    border[1:-1, 1:-1] = False
-    if (gaps := np.argwhere(border & np.isin(tiles, kinds.walkable))).size:
-        row, col = gaps[0] + 1
-        raise LayoutError(
-            f"The layout has no border at row {row}, column {col}: its outermost cells must not be "
-            "floor."
-        )
 
 
 def _marked_positions(marks: _Marks) -> np.ndarray:

@@ -40,22 +40,18 @@ def upload(folder: Path, repo: str, client: Hub | None = None) -> str:
     **Raises:** `UsageError` when the extra `[hub]` is not installed; `RunError` when the upload
     fails.
     """
-    client = _client() if client is None else client
+    if client is None and importlib.util.find_spec("huggingface_hub") is None:
+        raise UsageError("--upload needs huggingface_hub: pip install 'eqgrid[hub]'.")
+    # Imported late, since the library is an optional extra.
+    hub: Hub = client or importlib.import_module("huggingface_hub").HfApi()
     try:
-        client.create_repo(repo_id=repo, repo_type="model", exist_ok=True)
-        return str(client.upload_folder(folder_path=str(folder), repo_id=repo, repo_type="model"))
+        hub.create_repo(repo_id=repo, repo_type="model", exist_ok=True)
+        return str(hub.upload_folder(folder_path=str(folder), repo_id=repo, repo_type="model"))
     except (OSError, ValueError) as error:  # the base classes of huggingface_hub's errors
         why = str(error).strip().partition("\n")[0]
         raise RunError(
             f"The folder {str(folder)!r} cannot be uploaded to {repo!r}: {why:.300}"
         ) from error
-
-
-def _client() -> Hub:
-    if importlib.util.find_spec("huggingface_hub") is None:
-        raise UsageError("--upload needs huggingface_hub: pip install 'eqgrid[hub]'.")
-    # Imported late, since the library is an optional extra.
-    return importlib.import_module("huggingface_hub").HfApi()
 
 
 _PICTURES = {

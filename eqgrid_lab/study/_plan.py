@@ -237,7 +237,15 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"{where} cannot be used: {error}.") from error
     for questions in plan.questions():
         _check_questions(where, questions)
-    _check_names(where, plan)
+    for stage in plan.stage:
+        games = stage.game if isinstance(stage, Games) else ()
+        names = [(game.name or game.partner, game.layout) for game in games]
+        for name, layout in names:  # the data tell games apart by them
+            if names.count((name, layout)) > 1:
+                raise UsageError(
+                    f"{where} has two games {name!r} in {layout!r} at a stage: give each a `name` "
+                    "of its own."
+                )
     for game in plan.games():
         if game.partner == PERSON and game.fallback in ("", PERSON):
             raise UsageError(
@@ -323,19 +331,6 @@ def _check_game(game: PlannedGame, menu: Menu) -> None:
     if game.seat != "drawn" and game.seat >= agents:
         seats = f"{game.layout!r} has {agents} seats, from 0"
         raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")
-
-
-def _check_names(where: str, plan: Plan) -> None:
-    """Checks that the games of a stage have different names in the data."""
-    for stage in plan.stage:
-        games = stage.game if isinstance(stage, Games) else ()
-        names = [(game.name or game.partner, game.layout) for game in games]
-        for name, layout in names:
-            if names.count((name, layout)) > 1:
-                raise UsageError(
-                    f"{where} has two games {name!r} in {layout!r} at a stage: give each a `name` "
-                    "of its own."
-                )
 
 
 def _check_questions(where: str, questions: Sequence[Question]) -> None:

@@ -25,10 +25,13 @@ from ._observation import (
     choose_observation as choose_observation,
 )
 from ._planes import (
+    STEPS_UNIT as STEPS_UNIT,
     Column as Column,
     Layer as Layer,
     Planes as Planes,
+    StatePlanes as StatePlanes,
     Views as Views,
+    WithState as WithState,
     faces as faces,
     lying_cell as lying_cell,
     other_cell as other_cell,
@@ -37,8 +40,3 @@ from ._planes import (
     tile_cell as tile_cell,
 )
 from ._sight import DISTANCE_UNIT as DISTANCE_UNIT, Sight as Sight, in_cells as in_cells
-from ._state_planes import (
-    STEPS_UNIT as STEPS_UNIT,
-    StatePlanes as StatePlanes,
-    WithState as WithState,
-)

@@ -15,8 +15,8 @@ from .._layout import Layout
 from .._starts import is_free
 from .._world import Direction, World, direction_delta
 from ._observation import AbstractObservation
+from ._planes import STEPS_UNIT
 from ._sight import Sight, check_radius, for_each_agent, in_cells
-from ._state_planes import STEPS_UNIT
 
 _DIRECTIONS = tuple(direction.name.lower() for direction in Direction)
 

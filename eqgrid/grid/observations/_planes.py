@@ -1,4 +1,4 @@
-"""Planes: image-like observations, which every game has by default.
+"""Planes: image-like observations, which every game has by default, and its full state as planes.
 
 The planes of every possible appearance of a cell are the rows of a table. A step computes the row
 number of each cell for each agent (`table_rows`), and then looks the planes up (`look_up`).
@@ -12,14 +12,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int8, Int32, Integer, UInt8
+from jaxtyping import Array, Bool, Float32, Int8, Int32, Integer, Shaped, UInt8
 
 from ..._checks import check_whole
+from ..._spaces import ObservationAndState
+from ...typing import PyTree
 from .._kinds import NOTHING, Kinds
 from .._layout import Layout
 from .._world import IDLE, Bodies, Cell, Direction, World, get_cell
 from ._observation import AbstractObservation
 from ._sight import Sight, check_radius, for_each_agent
+
+STEPS_UNIT = 100
+"""Steps per unit in the plane of the remaining steps."""
 
 _TIMES = 256  # values of a timer that a plane of uint8 can show
 _BODIES = 2 * len(Direction)  # the agent itself or another one, in each direction
@@ -304,6 +309,72 @@ def plane_names(kinds: Kinds) -> tuple[str, ...]:
     )
 
 
+@final
+class StatePlanes(AbstractObservation):
+    """The full state of a world as planes: `agents height width planes`, as float32.
+
+    The planes of an agent are, in this order:
+
+    - the default planes; see `plane_names`.
+    - for each other agent, in cyclic order, a plane that marks its position.
+    - the game's further numbers of each cell, from `Cell.extra`.
+    - constant planes with the further numbers of each agent, the agent itself first: `Bodies.extra`
+        and, in games that have them, `Bodies.away` and `Bodies.said`.
+    - constant planes with the game's further numbers of the world, from `World.extra`, and with
+        the number of remaining steps, in units of `STEPS_UNIT`.
+    """
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> Float32[Array, "agents height width planes"]:
+        planes = Planes()(layout, world, steps_left).astype(jnp.float32)
+        agents, shape = world.num_agents, layout.tiles.shape
+        # For each observer, the agents in cyclic order, itself first.
+        order = (np.arange(agents)[:, None] + np.arange(agents)[None, :]) % agents
+        bodies = world.bodies
+        row, col = bodies.position[:, 0], bodies.position[:, 1]
+        places = jnp.zeros((agents, *shape), jnp.float32)
+        places = places.at[jnp.arange(agents), row, col].set(1.0)
+        if bodies.active is not None:
+            places *= bodies.active.astype(jnp.float32)[:, None, None]
+        others = jnp.moveaxis(places[order[:, 1:]], 1, -1)
+        of_cells = _numbers(world.cells.extra, shape)[None]
+        of_agents = _numbers((bodies.extra, bodies.away, bodies.said), (agents,))
+        of_agents = of_agents[order].reshape(agents, -1)
+        of_world = _numbers((world.extra, steps_left.astype(jnp.float32) / STEPS_UNIT), ())
+        constant = jnp.concatenate(
+            [of_agents, jnp.broadcast_to(of_world, (agents, of_world.size))], axis=-1
+        )
+        parts = [
+            planes,
+            others,
+            jnp.broadcast_to(of_cells, (agents, *of_cells.shape[1:])),
+            jnp.broadcast_to(constant[:, None, None], (agents, *shape, constant.shape[-1])),
+        ]
+        return jnp.concatenate(parts, axis=-1)
+
+
+@final
+class WithState(AbstractObservation):
+    """The agents' observations, together with the state for their critics.
+
+    **Arguments:**
+
+    - `local`: the observation of each agent.
+    - `state`: the input of its critic; `StatePlanes()` by default.
+    """
+
+    local: AbstractObservation
+    state: AbstractObservation = StatePlanes()
+
+    def __call__(
+        self, layout: Layout, world: World, steps_left: Int32[Array, ""]
+    ) -> ObservationAndState:
+        return ObservationAndState(
+            self.local(layout, world, steps_left), self.state(layout, world, steps_left)
+        )
+
+
 def _default_planes(views: Views) -> list[np.ndarray]:
     """The default planes, in the order of `plane_names`."""
     kinds = views.kinds
@@ -471,3 +542,15 @@ def _window(
     padded = jax.lax.pad(grid, outside.astype(grid.dtype), edges)
     start: Any = tuple(body.position.astype(jnp.int32))
     return jax.lax.dynamic_slice(padded, start, (2 * radius + 1,) * 2)
+
+
+def _numbers(extra: PyTree, leading: tuple[int, ...]) -> Float32[Array, "*leading numbers"]:
+    """All numbers of the arrays in `extra`, which have the leading axes. PRNG keys are left out."""
+    leaves: list[Shaped[Array, "..."]] = [
+        leaf
+        for leaf in jax.tree.leaves(extra)
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    ]
+    flat = [leaf.reshape(*leading, -1).astype(jnp.float32) for leaf in leaves]
+    # The array without numbers is for games without `extra`: `concatenate` needs an array.
+    return jnp.concatenate([jnp.zeros((*leading, 0), jnp.float32), *flat], axis=-1)
