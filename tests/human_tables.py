@@ -2,10 +2,12 @@
 
 import json
 import pickle
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
 
 from eqgrid import Trajectories
 from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
@@ -23,7 +25,12 @@ def episodes(layout: Layout, length: tuple[int, ...] = (60, 45)) -> Trajectories
     every episode begins where the one before ended.
     """
     actions = stored_plans()["cramped", "classic", 400].joint_actions()[: sum(length)]
-    states, rewards = replay(Overcooked(layout), actions)
+    return play_episodes(Overcooked(layout), actions, length)
+
+
+def play_episodes(env: Overcooked, actions: Int[Array, "steps 2"], length: Sequence[int]):
+    """Trajectories of these lengths, in which two cooks do this."""
+    states, rewards = replay(env, actions)
     ends = np.cumsum(length) - 1
     return Trajectories(
         state=states,

@@ -12,20 +12,11 @@ further ones (`pollute`), and one for each cell by whose size places are taken (
 import copy
 
 import numpy as np
+from naive_motion import COMPASS, settle, shifted, turned
 
 STAY, FORWARD, BACK, LEFT, RIGHT, TURN_LEFT, TURN_RIGHT, ZAP, CLEAN = range(9)
-COMPASS = ("north", "east", "south", "west")
-VECTORS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 WAYS = {FORWARD: 0, RIGHT: 1, BACK: 2, LEFT: 3}
 """Quarters to the right of where an agent faces."""
-
-
-def turned(facing, quarters):
-    return COMPASS[(COMPASS.index(facing) + quarters) % 4]
-
-
-def shifted(place, facing, by=1):
-    return tuple(a + by * b for a, b in zip(place, VECTORS[facing], strict=True))
 
 
 def there(world):
@@ -47,24 +38,8 @@ def go(site, world, actions):
             if site[target] != "wall":
                 wishes[i] = target
     places = {i: agents[i]["place"] for i in numbers}
-    stays = {
-        i
-        for i in numbers
-        for j in numbers
-        if i != j and wishes[i] == places[j] and wishes[j] == places[i]
-    }
-    while True:
-        ends = {i: places[i] if i in stays else wishes[i] for i in numbers}
-        blocked = {
-            i
-            for i in numbers
-            if ends[i] != places[i] and any(ends[i] == ends[j] for j in numbers if j != i)
-        }
-        if not blocked - stays:
-            break
-        stays |= blocked
-    for i in numbers:
-        agents[i]["place"] = ends[i]
+    for i, end in settle(places, wishes).items():
+        agents[i]["place"] = end
 
 
 def near(place, places, radius):

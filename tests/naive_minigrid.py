@@ -7,16 +7,15 @@ of the cells of obstacles; `time` counts the steps. Colours and states are MiniG
 
 import copy
 
+from naive_motion import COMPASS, STEPS, settle, shifted, turned
+
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-COMPASS = ("east", "south", "west", "north")
-STEPS = {"east": (0, 1), "south": (1, 0), "west": (0, -1), "north": (-1, 0)}
 NUMBERS = {"wall": 2, "door": 4, "key": 5, "ball": 6, "box": 7, "goal": 8, "lava": 9}
 OPEN, CLOSED, LOCKED = range(3)
 
 
 def ahead(agent):
-    row, col = STEPS[agent["facing"]]
-    return agent["place"][0] + row, agent["place"][1] + col
+    return shifted(agent["place"], agent["facing"])
 
 
 def stands_in(room, place):
@@ -50,37 +49,18 @@ def may_enter(room, place):
 
 
 def go(room, actions):
-    """All turn and move at once. Whoever would meet another, or swap with one, stays, and so does
-    whoever would walk into one who stays.
-    """
+    """All turn and move at once."""
     agents = room["agents"]
     active = [i for i, agent in enumerate(agents) if agent["active"]]
     wishes = {}
     for i in active:
         turn = {LEFT: -1, RIGHT: 1}.get(actions[i], 0)
-        facing = COMPASS[(COMPASS.index(agents[i]["facing"]) + turn) % 4]
-        agents[i]["facing"] = facing
+        agents[i]["facing"] = turned(agents[i]["facing"], turn)
         walks = actions[i] == FORWARD and may_enter(room, ahead(agents[i]))
         wishes[i] = ahead(agents[i]) if walks else agents[i]["place"]
     places = {i: agents[i]["place"] for i in active}
-    stays = {
-        i
-        for i in active
-        for j in active
-        if i != j and wishes[i] == places[j] and wishes[j] == places[i]
-    }
-    while True:
-        ends = {i: places[i] if i in stays else wishes[i] for i in active}
-        met = {
-            i
-            for i in active
-            if ends[i] != places[i] and any(ends[i] == ends[j] for j in active if j != i)
-        }
-        if not met - stays:
-            break
-        stays |= met
-    for i in active:
-        agents[i]["place"] = ends[i]
+    for i, end in settle(places, wishes).items():
+        agents[i]["place"] = end
 
 
 def move_balls(room, balls):
@@ -146,7 +126,7 @@ def look(room, viewer, shape, *, see_through, side=7):
     """The image that an agent sees: `image[column][row]` is `(object, colour, state)`."""
     me = room["agents"][viewer]
     forwards = STEPS[me["facing"]]
-    rightwards = STEPS[COMPASS[(COMPASS.index(me["facing"]) + 1) % 4]]
+    rightwards = STEPS[turned(me["facing"], 1)]
     middle = side // 2
 
     def cell(col, row):

@@ -7,9 +7,9 @@ done. `site` has what is built into each cell: `"floor"`, `"wall"` or `"exit"`.
 
 import copy
 
+from naive_motion import settle, shifted, turned
+
 LEFT, RIGHT, FORWARD, STAY, PICKUP, TOGGLE = range(6)
-COMPASS = ("north", "east", "south", "west")
-STEPS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 VICTIMS = ("green_victim", "yellow_victim", "red_victim")
 COLOURS = ("purple", "blue", "orange")
 PORTABLE = ("green_victim", *(f"{colour}_key" for colour in COLOURS))
@@ -28,7 +28,7 @@ PAID = {
 
 def ahead(rescuer):
     """The cell that a rescuer faces."""
-    return tuple(a + b for a, b in zip(rescuer["place"], STEPS[rescuer["facing"]], strict=True))
+    return shifted(rescuer["place"], rescuer["facing"])
 
 
 def count_victims(world):
@@ -103,34 +103,15 @@ def lift(world, actions, happened):
 
 def go(site, world, actions):
     """Turns, and steps of those who are in nobody's way."""
-    rescuers = world["rescuers"]
-    wishes = []
-    for rescuer, action in zip(rescuers, actions, strict=True):
-        turn = {LEFT: -1, RIGHT: 1}.get(action, 0)
-        rescuer["facing"] = COMPASS[(COMPASS.index(rescuer["facing"]) + turn) % 4]
+    rescuers, wishes = world["rescuers"], {}
+    for number, (rescuer, action) in enumerate(zip(rescuers, actions, strict=True)):
+        rescuer["facing"] = turned(rescuer["facing"], {LEFT: -1, RIGHT: 1}.get(action, 0))
         there = ahead(rescuer)
         free = site[there] == "floor" and world["things"].get(there) in (None, "open_door")
-        wishes.append(there if action == FORWARD and free else rescuer["place"])
-    places = [rescuer["place"] for rescuer in rescuers]
-    numbers = range(len(rescuers))
-    stopped = {
-        i
-        for i in numbers
-        for j in numbers
-        if i != j and wishes[i] == places[j] and wishes[j] == places[i]
-    }
-    while True:
-        ends = [places[i] if i in stopped else wishes[i] for i in numbers]
-        more = {
-            i
-            for i in numbers
-            if i not in stopped and ends[i] != places[i] and ends.count(ends[i]) > 1
-        }
-        if not more:
-            break
-        stopped |= more
-    for rescuer, end in zip(rescuers, ends, strict=True):
-        rescuer["place"] = end
+        wishes[number] = there if action == FORWARD and free else rescuer["place"]
+    places = {number: rescuer["place"] for number, rescuer in enumerate(rescuers)}
+    for number, end in settle(places, wishes).items():
+        rescuers[number]["place"] = end
 
 
 def step(site, world, actions):

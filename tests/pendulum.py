@@ -1,6 +1,4 @@
-"""The torque-limited pendulum with the constants of Gymnasium's Pendulum-v1, and how well it can be
-swung up.
-"""
+"""The torque-limited pendulum with the constants of Gymnasium's Pendulum-v1."""
 
 import equinox as eqx
 import jax

@@ -2,7 +2,9 @@
 
 import importlib.util
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +16,6 @@ pandas = pytest.importorskip("pandas", reason="needs the [parity] extra")
 # The package itself is not imported: only its data is read.
 package = importlib.util.find_spec("overcooked_ai_py")
 
-FILES = ("clean_train_trials.pickle", "clean_test_trials.pickle")
 MOVES = {(0, -1): 0, (0, 1): 1, (1, 0): 2, (-1, 0): 3, (0, 0): 4, "INTERACT": 5}
 TEXTS = {
     "cramped_room": KITCHENS["cramped"],
@@ -31,8 +32,16 @@ def kitchen(name: str) -> Layout:
     return parse_kitchen(TEXTS[name], Recipes(orders=[("onion",) * 3], values=5.0))
 
 
-def read_games() -> list[tuple[str, list[dict], np.ndarray, np.ndarray]]:
-    """The name, states, actions and rewards of each game."""
+class RawGame(NamedTuple):
+    name: str
+    states: list[dict]
+    actions: np.ndarray
+    rewards: np.ndarray
+    times: np.ndarray
+    trial: str
+
+
+def read_games(splits: Iterable[str] = ("train", "test")) -> list[RawGame]:
     folder = Path(package.origin).parent / "data" / "human_data"
     parsed: dict[str, dict] = {}
 
@@ -43,9 +52,9 @@ def read_games() -> list[tuple[str, list[dict], np.ndarray, np.ndarray]]:
         return parsed[text]
 
     games = []
-    for file in FILES:
-        table = pandas.read_pickle(folder / file)
-        for (name, *_), rows in table.groupby(["layout_name", "workerid_num", "run"]):
+    for split in splits:
+        table = pandas.read_pickle(folder / f"clean_{split}_trials.pickle")
+        for (name, pair, run), rows in table.groupby(["layout_name", "workerid_num", "run"]):
             rows = rows.sort_values("cur_gameloop")
             assert (rows.cur_gameloop.to_numpy() == np.arange(len(rows))).all()
             states = [parse(text) for text in (*rows.state, rows.next_state.iloc[-1])]
@@ -54,5 +63,9 @@ def read_games() -> list[tuple[str, list[dict], np.ndarray, np.ndarray]]:
                 [MOVES[a if isinstance(a, str) else tuple(a)] for a in parse(text)]
                 for text in rows.joint_action
             ]
-            games.append((name, states, np.asarray(moves), rows.reward.to_numpy(np.float32)))
+            rewards, times = (
+                rows[column].to_numpy(np.float32) for column in ("reward", "time_elapsed")
+            )
+            trial = f"{name}/{run}/{pair}"
+            games.append(RawGame(name, states, np.asarray(moves), rewards, times, trial))
     return games

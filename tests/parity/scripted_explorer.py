@@ -48,10 +48,9 @@ class Explorer:
     def wishes(self, env: Any) -> dict[tuple[int, int], int]:
         """Cells that are worth a visit, and what to do when one faces them."""
         cells = {
-            (x, y): thing
-            for x in range(env.width)
-            for y in range(env.height)
-            if (thing := env.grid.get(x, y)) is not None
+            (i % env.width, i // env.width): thing
+            for i, thing in enumerate(env.grid.grid)
+            if thing is not None
         }
         carried = env.carrying.type if env.carrying is not None else None
         locked = {p for p, x in cells.items() if x.type == "door" and x.is_locked}

@@ -7,9 +7,11 @@ import pytest
 from command_lines import call
 
 from eqgrid import TimeLimit
+from eqgrid.interop._foreign import implicit_promotion
 from eqgrid_lab.worlds import LIBRARIES, world_settings
 
 WORLDS = {
+    "jaxmarl": "jaxmarl:MPE_simple_speaker_listener_v4",
     "gymnax": "gymnax:CartPole-v1",
     "jaxnasium": "jaxnasium:CartPole-v1",
     "jumanji": "jumanji:LevelBasedForaging-v0",
@@ -21,6 +23,7 @@ SMALL += ("--eval-episodes", "2", "--final-episodes", "2", "--env.horizon", "20"
 
 pytestmark = [
     pytest.mark.parity,
+    pytest.mark.filterwarnings("ignore:OvercookedV2 is now released:DeprecationWarning"),
     # Of gymnax before 1.0.
     pytest.mark.filterwarnings("ignore:scatter inputs have incompatible types:FutureWarning"),
 ]
@@ -29,8 +32,10 @@ pytestmark = [
 @pytest.mark.slow
 @pytest.mark.parametrize("library", WORLDS)
 def test_the_command_line_trains_in_its_world(library, tmp_path):
-    pytest.importorskip(LIBRARIES[library].module, reason="needs the [parity] extra")
-    assert call("--env.name", WORLDS[library], *SMALL, "--out", tmp_path / "run") == 0
+    with implicit_promotion():
+        pytest.importorskip(LIBRARIES[library].module, reason="needs the [parity] extra")
+    args = ("--env.name", WORLDS[library], *SMALL, "--out", tmp_path / "run")
+    assert call(*args) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["world"], result["env_steps"]) == (WORLDS[library], 128)
     assert np.isfinite(result["eval_return_mean"])

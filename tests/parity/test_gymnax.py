@@ -9,8 +9,7 @@ from cart_pole import CartPole
 from pages import text_blocks
 from rooms import WithRooms
 
-from agents import PPO, evaluate, init_train_state, train
-from eqgrid import AutoReset, LogEpisodes, TimeLimit, Vectorize, check_env, interop, make
+from eqgrid import AutoReset, TimeLimit, check_env, interop, make
 
 gymnax = pytest.importorskip(
     "gymnax", reason="needs the [parity] extra: pip install -e '.[test,parity]'"
@@ -131,15 +130,6 @@ def test_its_own_wrappers_reset_it_with_keys_of_plain_numbers():
     assert any(ends)
     assert info["returned_episode_lengths"] == 3
     assert seen.shape == size
-
-
-@pytest.mark.slow
-def test_our_ppo_learns_its_cart_pole(key):
-    one = AutoReset(LogEpisodes(from_gymnax(*gymnax.make("CartPole-v1"))))
-    env, ppo = Vectorize(one, 16), PPO(rollout_length=64, num_epochs=6, learning_rate=1.5e-3)
-    done = train(ppo, env, init_train_state(ppo, env, key), num_updates=40)
-    result = evaluate(done.state.policy, Vectorize(one, 32), key)
-    assert np.mean(result.episode_return) > 100, "it falls after 20 steps without learning"
 
 
 def test_the_page_tells_the_truth():

@@ -1,28 +1,21 @@
 """Recorded human games: each is replayed from its first state by its actions alone."""
 
-import ast
-import importlib.util
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, pad_to, replay, stack
-from kitchen_checks import unchecked
+from comparing import at, blank_record, differences, pad_to, replay
+from kitchen_checks import stack, unchecked
+from raw_games import package, read_games
 
 from eqgrid.envs.overcooked import Overcooked
 from eqgrid.envs.overcooked.people import HumanGame, human_games
 from eqgrid.grid import Layout, World
 
-reason = "needs the [parity] extra: pip install -e '.[test,parity]'"
-pandas = pytest.importorskip("pandas", reason=reason)
-# The package itself is not imported: only its data is read.
-package = importlib.util.find_spec("overcooked_ai_py")
 pytestmark = [
     pytest.mark.parity,
-    pytest.mark.skipif(package is None, reason=reason),
+    pytest.mark.skipif(package is None, reason="needs the [parity] extra"),
 ]
 
 GAMES, TRANSITIONS, DELIVERIES = 76, 91_102, 1_363
@@ -35,10 +28,9 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module")
-def games() -> tuple[HumanGame, ...]:
+def read(split: str | None) -> tuple[HumanGame, ...]:
     with unchecked():  # which is much faster; the tests of made-up tables check types
-        return human_games()
+        return human_games(split)
 
 
 def record_of(games: tuple[HumanGame, ...], layout: Layout, steps: int) -> World:
@@ -57,7 +49,8 @@ def record_of(games: tuple[HumanGame, ...], layout: Layout, steps: int) -> World
 
 
 @pytest.mark.slow
-def test_replays_every_recorded_transition(games):
+def test_replays_every_recorded_transition():
+    games = read(None)
     layouts = pad_to([game.layout for game in games])
     steps = max(len(game.action) for game in games)
     record = record_of(games, layouts[0], steps)
@@ -80,45 +73,25 @@ def test_replays_every_recorded_transition(games):
     assert differences((worlds, told["reward"]), (theirs, rewards), played) == {}
 
 
-def test_every_game_begins_as_its_layout_does(games):
-    for game in games:
+@pytest.mark.parametrize("split", ["test", pytest.param("train", marks=pytest.mark.slow)])
+def test_the_games_are_those_that_pandas_reads(split):
+    """They begin as their layouts do."""
+    own = {game.trial: game for game in read(split)}
+    recorded = read_games([split])
+    assert {raw.trial for raw in recorded} == own.keys()
+    for game in own.values():
         assert eqx.tree_equal(jax.tree.map(lambda x: x[0], game.state), game.layout.start)
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_the_games_are_those_that_pandas_reads(games, split):
-    """Rewards, times, moves, and what is where, read without anything of eqgrid."""
-    path = Path(package.origin).parent / "data" / "human_data" / f"clean_{split}_trials.pickle"
-    table = pandas.read_pickle(path)
-    own = {game.trial: game for game in games if game.split == split}
-    groups = table.groupby(["layout_name", "run", "workerid_num"])
-    assert len(groups) == len(own)
-    for (name, run, pair), rows in groups:
-        rows = rows.sort_values("cur_gameloop")
-        game = own[f"{name}/{run}/{pair}"]
-        assert game.kitchen == NAMES[name]
-        assert np.array_equal(game.reward, rows.reward.to_numpy(np.float32)[:, None].repeat(2, 1))
-        assert np.array_equal(game.time, rows.time_elapsed.to_numpy(np.float32))
-        interacts = np.asarray([x.count("INTERACT") for x in rows.joint_action])
-        assert np.array_equal((game.action == 5).sum(axis=1), interacts)
-        # Of every tenth state, read as Python.
-        for step in range(0, len(rows), 10):
-            state = ast.literal_eval(rows.state.iloc[step])
+    for raw in recorded:
+        game = own[raw.trial]
+        assert game.kitchen == NAMES[raw.name]
+        np.testing.assert_array_equal(game.reward, raw.rewards[:, None].repeat(2, 1))
+        np.testing.assert_array_equal(game.time, raw.times)
+        np.testing.assert_array_equal(game.action, raw.actions)
+        for step in range(0, len(raw.rewards), 10):
+            state = raw.states[step]
             world = jax.tree.map(lambda x, i=step: np.asarray(x[i]), game.state)
             places = {tuple(thing["position"][::-1]) for thing in state["objects"].values()}
             assert {*map(tuple, np.argwhere(world.cells.object).tolist())} == places
             for seat, player in enumerate(state["players"]):
                 assert world.bodies.position[seat].tolist() == player["position"][::-1]
                 assert bool(world.bodies.held[seat]) == bool(player.get("held_object"))
-
-
-def test_the_halves_and_the_kitchens_are_parts_of_the_whole(games):
-    trials = [(game.split, game.trial) for game in games]
-    with unchecked():
-        halves = [(x.split, x.trial) for split in ("train", "test") for x in human_games(split)]
-    assert trials == halves
-    assert len(set(trials)) == GAMES
-    ring = human_games("test", kitchen="ring")
-    assert [x.trial for x in ring] == [
-        x.trial for x in games if (x.kitchen, x.split) == ("ring", "test")
-    ]

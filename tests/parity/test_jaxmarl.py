@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, number, pad_to, replay, stack
+from comparing import at, blank_record, differences, number, pad_to, replay
+from kitchen_checks import stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
 from eqgrid.envs.overcooked import KITCHENS, Item, Overcooked, parse_kitchen

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from kitchen_checks import stack
 
 from eqgrid.envs.overcooked_v2 import (
     FIRST_INGREDIENT,
@@ -266,10 +267,6 @@ def build(names: list[str], num_ingredients: int | None) -> list[Layout]:
         parse_kitchen(widen(text, height, width), RECIPES.get(name), num_ingredients)
         for name, text in zip(names, texts, strict=True)
     ]
-
-
-def stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *xs: jnp.stack(xs), *trees)
 
 
 def num_ingredients_of(layout: Layout) -> int:

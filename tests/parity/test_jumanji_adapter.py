@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from pages import text_blocks
 
-from agents import PPO, init_train_state, train
-from eqgrid import AutoReset, LogEpisodes, Masked, Vectorize, check_env, interop
+from eqgrid import Masked, check_env, interop
 from eqgrid.interop._foreign import implicit_promotion
 
 with implicit_promotion():
@@ -100,15 +99,6 @@ def test_they_are_environments_of_ours(theirs, name):
     seen, state = eqx.filter_jit(plain.reset)(jax.random.key(0))
     assert not isinstance(seen, Masked)
     assert not isinstance(state.observation, Masked)
-
-
-@pytest.mark.slow
-def test_an_agent_learns_with_our_wrappers(theirs, key):
-    env = Vectorize(AutoReset(LogEpisodes(from_jumanji(theirs["snake"]))), 4)
-    ppo = PPO(rollout_length=16, num_minibatches=2, num_epochs=1)
-    result = train(ppo, env, init_train_state(ppo, env, key), num_updates=2)
-    assert result.env_steps == 2 * 16 * 4
-    assert np.isfinite(result.metrics.scalars["policy_loss"]).all()
 
 
 def test_what_does_not_fit_is_one_sentence(theirs):

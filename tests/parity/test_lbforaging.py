@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import differences
+from comparing import Games, differences, replay_games
 
+from eqgrid import TimeStep
 from eqgrid.envs.foraging import GridView, VectorView, from_id
 from eqgrid.grid import AbstractGridWorld, World
 
@@ -108,50 +109,30 @@ def put_into(game: Any, world: World) -> None:
     game._gen_valid_moves()
 
 
-class Played:
-    """What they said about some games: arrays that lead with `[games, steps]`.
+def tell(timestep: TimeStep) -> tuple[jax.Array, ...]:
+    seen = timestep.observation.astype(jnp.float32)
+    return seen, timestep.reward, timestep.done, timestep.info["events"]
 
-    - `worlds`: their states, as ours.
-    - `told`: what agents saw, were paid, whether it was over, and the events.
-    - `played`: which steps there were.
-    """
 
-    def __init__(self, env: AbstractGridWorld, views: np.ndarray):
-        shape = GAMES, int(env.horizon)
-        agents = env.num_agents
-        self.worlds = jax.tree.map(
-            lambda x: np.zeros((*shape, *x.shape), x.dtype), env.layout.start
-        )
-        cells, bodies = self.worlds.cells, self.worlds.bodies
-        self.field = cells.object[..., 1:-1, 1:-1]
-        self.position, self.level, self.active = bodies.position, bodies.extra, bodies.active
-        self.time, self.spawned = self.worlds.time, self.worlds.extra
-        self.actions = np.zeros((*shape, agents), np.int32)
-        self.told = (
-            np.zeros((*shape, *views.shape[1:]), np.float32),
-            np.zeros((*shape, agents), np.float32),
-            np.zeros(shape, bool),
-            np.zeros((*shape, agents, 2), np.int32),
-        )
-        self.played = np.zeros(shape, bool)
-
-    def step(self, game: Any, index: tuple[int, int], actions: list[int]) -> bool:
-        """Plays and writes down one step; says whether the game is over."""
-        loads = [
-            action == LOAD and theirs.Action.LOAD in game._valid_actions[player]
-            for action, player in zip(actions, game.players, strict=True)
-        ]
-        observations, rewards, done, _, _ = game.step(actions)
-        self.actions[index], self.played[index] = actions, True
-        self.field[index] = game.field
-        self.position[index] = [(row + 1, col + 1) for row, col in positions(game)]
-        self.level[index] = [player.level for player in game.players]
-        self.active[index] = game.field.any()
-        self.time[index], self.spawned[index] = game.current_step, game._food_spawned
-        view, reward, over, events = self.told
-        view[index], reward[index], over[index] = seen(game, observations), rewards, done
-        events[index] = [(x > 0, y and x <= 0) for x, y in zip(rewards, loads, strict=True)]
-        return done
+def step(games: Games, number: int, time: int, game: Any, actions: list[int]) -> bool:
+    """Plays and writes down one step; says whether the game is over."""
+    loads = [
+        action == LOAD and theirs.Action.LOAD in game._valid_actions[player]
+        for action, player in zip(actions, game.players, strict=True)
+    ]
+    observations, rewards, done, _, _ = game.step(actions)
+    before, after = (number, time), (number, time + 1)
+    games.actions[before], games.steps[before] = actions, True
+    cells, bodies = games.worlds.cells, games.worlds.bodies
+    cells.object[after][1:-1, 1:-1] = game.field
+    bodies.position[after] = [(row + 1, col + 1) for row, col in positions(game)]
+    bodies.extra[after] = [player.level for player in game.players]
+    bodies.active[after] = game.field.any()
+    games.worlds.time[after], games.worlds.extra[after] = game.current_step, game._food_spawned
+    view, reward, over, events = games.told
+    view[before], reward[before], over[before] = seen(game, observations), rewards, done
+    events[before] = [(x > 0, y and x <= 0) for x, y in zip(rewards, loads, strict=True)]
+    return done
 
 
 def positions(game: Any) -> list[tuple[int, int]]:
@@ -189,17 +170,6 @@ def reset(env: AbstractGridWorld, keys: jax.Array) -> Any:
     return jax.vmap(env.reset)(keys)
 
 
-@eqx.filter_jit
-def replay(env: AbstractGridWorld, worlds: World, actions: jax.Array) -> Any:
-    """Our states, and what was told, for actions `[games, steps, agents]`."""
-
-    def step(world: World, action: jax.Array) -> Any:
-        told, world = env.step(jax.random.key(0), world, action)
-        return world, (world, (told.observation, told.reward, told.done, told.info["events"]))
-
-    return jax.vmap(lambda world, joint: jax.lax.scan(step, world, joint)[1])(worlds, actions)
-
-
 def without_faces(world: World) -> World:
     """lbforaging does not know where agents face."""
     return eqx.tree_at(lambda w: w.bodies.direction, world, replace_fn=jnp.zeros_like)
@@ -207,16 +177,16 @@ def without_faces(world: World) -> World:
 
 def play(
     env: AbstractGridWorld, game: Any, rng: np.random.Generator, seed: int
-) -> tuple[World, Played]:
+) -> tuple[World, Games]:
     """Plays games of theirs from starts of ours, and compares what is seen at first."""
     views, starts = reset(env, jax.random.split(jax.random.key(seed), GAMES))
     views, starts = jax.tree.map(np.asarray, (views, starts))
-    games = Played(env, views)
+    games = Games.blank(env, tell, GAMES, int(env.horizon))
     for i in range(GAMES):
         put_into(game, jax.tree.map(lambda x, i=i: x[i], starts))
         np.testing.assert_array_equal(views[i], seen(game, game._make_gym_obs()))
         for time in range(int(env.horizon)):
-            if games.step(game, (i, time), choose(game, rng)):
+            if step(games, i, time, game, choose(game, rng)):
                 break
     return starts, games
 
@@ -231,16 +201,15 @@ def test_follows_lbforaging_in(name: str):
     steps = loads = failures = shared = batch = 0
     while steps < STEPS:
         starts, games = play(env, game, rng, seed=batch)
-        starts = jax.tree.map(jnp.asarray, starts)
-        worlds, ours = replay(env, starts, jnp.asarray(games.actions))
-        ours = (ours[0].astype(jnp.float32), *ours[1:])
-        theirs = (games.worlds, games.told)
-        assert differences((without_faces(worlds), ours), theirs, games.played) == {}
-        steps += int(games.played.sum())
+        _, (worlds, told) = replay_games(env, starts, games.actions, games.draws, tell)
+        later = games.world(slice(None), slice(1, None))
+        assert differences((without_faces(worlds), told), (later, games.told), games.steps) == {}
+        steps += int(games.steps.sum())
         events = games.told[-1].sum(axis=(0, 1, 2))
         loads, failures = loads + events[0], failures + events[1]
-        same = (games.position[:, :, :, None] == games.position[:, :, None]).all(axis=-1)
-        shared += int(((same.sum(axis=(2, 3)) > env.num_agents) & games.played).sum())
+        places = later.bodies.position
+        same = (places[:, :, :, None] == places[:, :, None]).all(axis=-1)
+        shared += int(((same.sum(axis=(2, 3)) > env.num_agents) & games.steps).sum())
         batch += 1
     assert loads > 0
     assert failures > 0

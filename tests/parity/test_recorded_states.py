@@ -5,21 +5,19 @@ import json
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
 from comparing import blank_record, differences
-from kitchen_checks import unchecked
+from kitchen_checks import assert_equal, unchecked
 from raw_games import TEXTS, kitchen, read_games
 from scripted_cooks import Cooks, Kitchen
 from test_reference import (
     FOLDER,
     STEPS,
-    actions_module,
     build,
     mdp_module,
     orders,
-    scene,
     start_state,
+    states_of,
     write,
 )
 
@@ -30,7 +28,6 @@ from eqgrid.envs.overcooked.reference import (
     worlds_from_reference,
     worlds_to_reference,
 )
-from eqgrid.grid import World
 
 pytestmark = pytest.mark.parity
 
@@ -59,12 +56,6 @@ def normal(state: Any) -> dict:
     return written
 
 
-def check_equal(ours: World, theirs: World) -> None:
-    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
-    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_array_equal(one, other, strict=True)
-
-
 @pytest.mark.slow
 def test_every_recorded_state_there_and_back():
     """The recorded states name no recipes, so they are given those of their games."""
@@ -81,7 +72,7 @@ def test_every_recorded_state_there_and_back():
             worlds = worlds_from_reference(states, layout)
             ours = worlds_to_reference(worlds, layout)
             again = worlds_from_reference(ours, layout)
-        check_equal(again, worlds)
+        assert_equal(again, worlds)
         for state, written in zip(states, ours, strict=True):
             listed = state | {"objects": [*state["objects"].values()]} | more
             theirs = normal(mdp_module.OvercookedState.from_dict(listed))
@@ -93,19 +84,16 @@ def test_every_recorded_state_there_and_back():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_games_in_the_reference(name: str):
-    mdp, steps = build(name), STEPS // (5 * GAMES)
+    mdp, steps = build(name), STEPS // (10 * GAMES)
     layout = parse_reference((FOLDER / f"{name}.layout").read_text())
     walks = Kitchen(["".join(row) for row in mdp.terrain_mtx], orders(mdp))
     pots = {(y, x) for x, y in mdp.get_pot_locations()}
     for seed in range(GAMES):
         state, act = start_state(mdp, seed), Cooks(walks, seed, by_hand=True).act
         record, states = blank_record(layout, 1, steps), []
-        for time in range(steps):
-            now = scene(state)
-            write(record, (0, time), state, now, pots)
-            states.append(state)
-            joint = tuple(actions_module.Action.INDEX_TO_ACTION[move] for move in act(now))
-            state, _ = mdp.get_state_transition(state, joint)
+        for time, (now, cooks) in enumerate(states_of(mdp, state, act, steps)):
+            write(record, (0, time), now, cooks, pots)
+            states.append(now)
         with unchecked():
             worlds = worlds_from_reference([state.to_dict() for state in states], layout)
             written = worlds_to_reference(worlds, layout)
@@ -114,7 +102,7 @@ def test_games_in_the_reference(name: str):
         for ours, state in zip(written, states, strict=True):
             assert ours == normal(state)
             assert ours == normal(mdp_module.OvercookedState.from_dict(ours))
-        check_equal(again, worlds)
+        assert_equal(again, worlds)
         mdp._check_valid_state(mdp_module.OvercookedState.from_dict(written[-1]))
 
 
@@ -122,5 +110,5 @@ def test_the_reference_starts_where_we_do():
     for name in NAMES:
         mdp, layout = build(name), load_layout(name)
         start = mdp.get_standard_start_state()
-        check_equal(world_from_reference(start.to_dict(), layout), layout.start)
+        assert_equal(world_from_reference(start.to_dict(), layout), layout.start)
         assert world_to_reference(layout.start, layout) == normal(start)

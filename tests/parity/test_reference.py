@@ -9,7 +9,7 @@ recipes are checked to be its own when they have been.
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, number, replay, stack
+from comparing import at, blank_record, differences, number, replay
+from kitchen_checks import stack
 from scripted_cooks import Cooks, Kitchen, Scene
 
 from eqgrid.envs.overcooked import EVENT_NAMES, Item, Overcooked, load_layout, parse_reference
@@ -139,6 +140,15 @@ def start_state(mdp: Any, seed: int) -> Any:
         return mdp.get_standard_start_state()
     np.random.seed(seed)  # noqa: NPY002 (what the reference draws from)
     return mdp.get_random_start_state_fn(rnd_obj_prob_thresh=0.4)()
+
+
+def states_of(mdp: Any, state: Any, act: Team, steps: int) -> Iterator[tuple[Any, Scene]]:
+    """The states of a game in the reference, also as cooks see them."""
+    for _ in range(steps):
+        now = scene(state)
+        yield state, now
+        joint = tuple(actions_module.Action.INDEX_TO_ACTION[move] for move in act(now))
+        state, _ = mdp.get_state_transition(state, joint)
 
 
 def play(mdp: Any, layout: Layout, starts: list, teams: list[Team], steps: int) -> Played:

@@ -11,20 +11,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, blank_record, differences, pad_to, stack
-from kitchen_checks import random_world, unchecked
+from comparing import at, blank_record, differences, pad_to
+from kitchen_checks import random_world, stack, unchecked
 from raw_games import TEXTS, kitchen, read_games
 from scripted_cooks import Cooks, Kitchen
 from test_reference import (
     FOLDER,
     LARGEST,
     STEPS,
-    actions_module,
     build,
     mdp_module,
     orders,
-    scene,
     start_state,
+    states_of,
     write,
 )
 
@@ -91,12 +90,9 @@ def play(mdp: Any, layout: Layout, states: list[Any], teams: list[Any], steps: i
     pots = {(y, x) for x, y in mdp.get_pot_locations()}
     planner = planner_of(mdp)
     for game, (state, act) in enumerate(zip(states, teams, strict=True)):
-        for time in range(steps):
-            now = scene(state)
-            write(record, (game, time), state, now, pots)
-            seen[game, time] = mdp.featurize_state(state, planner)
-            joint = tuple(actions_module.Action.INDEX_TO_ACTION[move] for move in act(now))
-            state, _ = mdp.get_state_transition(state, joint)
+        for time, (now, cooks) in enumerate(states_of(mdp, state, act, steps)):
+            write(record, (game, time), now, cooks, pots)
+            seen[game, time] = mdp.featurize_state(now, planner)
     return record, seen
 
 

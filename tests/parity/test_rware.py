@@ -8,7 +8,6 @@ observations here.
 """
 
 import os
-from dataclasses import dataclass
 from typing import Any, final
 
 import equinox as eqx
@@ -16,10 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from comparing import at, differences
+from comparing import Games, differences, replay_games
 from jaxtyping import Array, Int32
 from scripted_robots import FORWARD, STEPS as DELTAS, Crowd, Robots
 
+from eqgrid import TimeStep
 from eqgrid.envs.warehouse import AbstractRequestDraw, Load, Warehouse
 from eqgrid.grid import AbstractGridWorld, Direction, World
 
@@ -105,18 +105,6 @@ class Draws:
         return 0, shelf.y, shelf.x
 
 
-@dataclass
-class Played:
-    """What the reference said about some games: `[games, steps, ...]`."""
-
-    actions: np.ndarray
-    ranks: np.ndarray
-    worlds: World
-    told: dict[str, np.ndarray]
-    first_seen: np.ndarray
-    steps: np.ndarray
-
-
 def write(record: World, index: tuple[int, int], env: Any) -> None:
     """Fills one state of the reference into a record. A wall is around our warehouses."""
     cells, bodies = record.cells.object[index], record.bodies
@@ -144,7 +132,7 @@ def build(
     """One warehouse in both."""
     rows, columns = SIZES.get(size, (1, 1))
     text = None if size in SIZES else size
-    told = Told(jnp.zeros(sum(map((text or "gg").count, "g")), jnp.int32))
+    told = Told(jnp.zeros((text or "gg").count("g"), jnp.int32))
     ours = Warehouse(
         size,
         num_agents=num_agents,
@@ -161,24 +149,18 @@ def build(
     return theirs, ours
 
 
-def play(env: Any, ours: AbstractGridWorld, teams: list) -> Played:
+def tell(timestep: TimeStep) -> dict[str, Array]:
+    return {name: getattr(timestep, name) for name in ("reward", "done", "observation")}
+
+
+def ranks_of(env: AbstractGridWorld) -> Array:
+    return env.phases[3].draw.ranks
+
+
+def play(env: Any, ours: AbstractGridWorld, teams: list) -> Games:
     """Plays one game per team in the reference."""
-    layout, agents, games = ours.layout, ours.num_agents, len(teams)
-    record = jax.tree.map(lambda x: np.zeros((games, HORIZON + 1, *x.shape), x.dtype), layout.start)
-    shape = (games, HORIZON)
-    width = ours.observation.names()
-    played = Played(
-        np.zeros((*shape, agents), np.int32),
-        np.full((*shape, len(env.goals)), -1, np.int32),
-        record,
-        {
-            "reward": np.zeros((*shape, agents), np.float32),
-            "done": np.zeros(shape, bool),
-            "observation": np.zeros((*shape, agents, len(width)), np.float32),
-        },
-        np.zeros((games, agents, len(width)), np.float32),
-        np.zeros(shape, bool),
-    )
+    played = Games.blank(ours, tell, len(teams), HORIZON, draws=len(env.goals))
+    record = played.worlds
     for game, team in enumerate(teams):
         played.first_seen[game] = env.reset(seed=int(team.rng.integers(2**31)))[0]
         rng = env.np_random
@@ -187,17 +169,18 @@ def play(env: Any, ours: AbstractGridWorld, teams: list) -> Played:
             record.bodies.active[game, 0] = True
         for time in range(HORIZON):
             now = game, time
-            played.actions[now] = team.act(at_numpy(record, *now))
+            played.actions[now] = team.act(played.world(*now))
             env._np_random = rng  # what `Draws` reads
             env._np_random = draws = Draws(env)
             seen, reward, done, _, _ = env.step(played.actions[now].tolist())
-            played.ranks[now] = draws.ranks
+            played.draws[now] = draws.ranks
             write(record, (game, time + 1), env)
             if record.bodies.active is not None:
                 # Where the time is over, no robot's task is.
                 quiet = env._cur_inactive_steps >= env.max_inactivity_steps
                 record.bodies.active[game, time + 1] = not quiet
-            for name, value in (("reward", reward), ("done", done), ("observation", seen)):
+            told = {"reward": reward, "done": done, "observation": seen}
+            for name, value in told.items():
                 played.told[name][now] = value
             played.steps[now] = True
             if done:
@@ -206,48 +189,23 @@ def play(env: Any, ours: AbstractGridWorld, teams: list) -> Played:
     return played
 
 
-def at_numpy(record: World, *index: int) -> World:
-    return jax.tree.map(lambda x: x[index], record)
-
-
-@eqx.filter_jit
-def replay(ours: AbstractGridWorld, start: World, actions: jax.Array, ranks: jax.Array) -> Any:
-    """Plays every game by its actions and draws alone."""
-
-    def step(world: World, told: Any) -> Any:
-        action, rank = told
-        env = eqx.tree_at(lambda env: env.phases[3].draw.ranks, ours, rank)
-        timestep, world = env.step(jax.random.key(0), world, action)
-        told = {
-            "reward": timestep.reward,
-            "done": timestep.done,
-            "observation": timestep.observation,
-        }
-        return world, (world, told)
-
-    first = jax.vmap(ours.observe)(start)
-    return first, jax.vmap(lambda *x: jax.lax.scan(step, x[0], x[1:])[1])(start, actions, ranks)
-
-
-def wishes(played: Played) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def wishes(played: Games) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where robots are, where they want to be (`[games, steps, agents, 2]`), and who moved."""
-    position, direction = (
-        x[:, :-1].astype(int)
-        for x in (played.worlds.bodies.position, played.worlds.bodies.direction)
-    )
+    bodies, objects = played.worlds.bodies, played.worlds.cells.object
+    position, direction = bodies.position[:, :-1].astype(int), bodies.direction[:, :-1]
     target = position + np.asarray(DELTAS)[direction]
     games, steps = np.indices(position.shape[:2])[:, :, :, None]
-    object_there = played.worlds.cells.object[games, steps, target[..., 0], target[..., 1]]
-    loaded = played.worlds.bodies.held[:, :-1] != Load.NOTHING
+    object_there = objects[games, steps, target[..., 0], target[..., 1]]
+    loaded = bodies.held[:, :-1] != Load.NOTHING
     wants = (played.actions == FORWARD) & ~(loaded & (object_there != Load.NOTHING))
-    side = np.asarray(played.worlds.cells.object.shape[2:]) - 1
+    side = np.asarray(objects.shape[2:]) - 1
     wants &= ((target > 0) & (target < side)).all(axis=-1)
-    moved = (played.worlds.bodies.position[:, 1:] != position).any(axis=-1)
+    moved = (bodies.position[:, 1:] != position).any(axis=-1)
     wants, moved = (x & played.steps[..., None] for x in (wants, moved))
     return position, np.where(wants[..., None], target, position), moved
 
 
-def count(played: Played) -> dict[str, int]:
+def count(played: Games) -> dict[str, int]:
     """What happened in the games."""
     held = played.worlds.bodies.held
     before, after = held[:, :-1] != Load.NOTHING, held[:, 1:] != Load.NOTHING
@@ -259,7 +217,7 @@ def count(played: Played) -> dict[str, int]:
         "steps": int(played.steps.sum()),
         "loads": int((~before & after)[played.steps].sum()),
         "unloads": int((before & ~after)[played.steps].sum()),
-        "deliveries": int((played.ranks >= 0).sum()),
+        "deliveries": int((played.draws >= 0).sum()),
         "jams": int((drove & ~moved).sum()),
         "contests": int(meet.any(axis=(-1, -2)).sum()),
         "ends": int(played.told["done"].sum()),
@@ -301,12 +259,11 @@ def test_follows_the_reference_on(name: str, monkeypatch: pytest.MonkeyPatch):
     if ours.num_agents > 3:
         monkeypatch.setattr(networkx, "DiGraph", OrderedGraph)  # see `ChainCollision`
     played = play(theirs, ours, teams_for(name, ours))
-    start = at(played.worlds, slice(None), 0)
-    first, (worlds, told) = replay(ours, start, played.actions, played.ranks)
+    start, later = played.world(slice(None), 0), played.world(slice(None), slice(1, None))
+    first, (worlds, told) = replay_games(ours, start, played.actions, played.draws, tell, ranks_of)
     if CLASSES[name][3] != "two_stage":  # only then the reference marks who has delivered
         worlds = eqx.tree_at(lambda world: world.bodies.extra, worlds, replace_fn=jnp.zeros_like)
     np.testing.assert_array_equal(first, played.first_seen)
-    later = at_numpy(played.worlds, slice(None), slice(1, None))
     assert differences((worlds, told), (later, played.told), played.steps) == {}
     totals = count(played)
     print(name, totals)
@@ -344,16 +301,15 @@ def crash(num_agents: int, cases: int) -> tuple[World, World, World]:
     theirs, ours = build(FLOOR, num_agents, 1, "individual", 1, None)
     theirs.reset(seed=0)
     rng = np.random.default_rng(num_agents)
-    record = jax.tree.map(lambda x: np.zeros((cases, 2, *x.shape), x.dtype), ours.layout.start)
+    played = Games.blank(ours, tell, cases, 1, draws=1)
+    played.actions[:] = FORWARD
     for case in range(cases):
         shuffle(theirs, rng)
-        write(record, (case, 0), theirs)
+        write(played.worlds, (case, 0), theirs)
         theirs.step([FORWARD] * num_agents)
-        write(record, (case, 1), theirs)
-    before, after = (at_numpy(record, slice(None), time) for time in (0, 1))
-    actions = np.full((cases, 1, num_agents), FORWARD)
-    start = jax.tree.map(jnp.asarray, before)
-    _, (worlds, _) = replay(ours, start, actions, np.full((cases, 1, 1), -1, np.int32))
+        write(played.worlds, (case, 1), theirs)
+    before, after = (played.world(slice(None), time) for time in (0, 1))
+    _, (worlds, _) = replay_games(ours, before, played.actions, played.draws, tell, ranks_of)
     return before, after, jax.tree.map(lambda x: np.asarray(x[:, 0]), worlds)
 
 

@@ -1,46 +1,28 @@
-"""Tables of episodes, read by the reference, and its human games, read by us."""
+"""Tables of episodes, read by the reference."""
 
-import copy
 import json
 from unittest import mock
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from human_tables import play_episodes
 from kitchen_checks import unchecked
-from raw_games import TEXTS, kitchen, read_games
 from test_recorded_states import normal
 from test_reference import actions_module, build, mdp_module
 
 from agents import read_table, write_table
-from eqgrid import Trajectories
 from eqgrid.envs.overcooked import Overcooked
-from eqgrid.envs.overcooked.plans import replay, stored_plans
+from eqgrid.envs.overcooked.plans import stored_plans
 from eqgrid.envs.overcooked.reference import (
     trajectories_from_reference,
     trajectories_to_reference,
-    worlds_to_reference,
 )
 
 pandas = pytest.importorskip("pandas", reason="needs the [parity] extra")
 with mock.patch.object(np, "Inf", np.inf, create=True):  # the reference was written for NumPy 1
     benchmarking = pytest.importorskip("overcooked_ai_py.agents.benchmarking")
 pytestmark = pytest.mark.parity
-STEPS = 300
-"""Of each human game."""
-
-
-def as_trajectories(states, actions, rewards, lengths):
-    ends = np.cumsum(lengths) - 1
-    return Trajectories(
-        state=states,
-        action=jnp.asarray(actions, jnp.int32),
-        reward=jnp.stack([jnp.asarray(rewards)] * 2, axis=1),
-        terminated=jnp.zeros((len(rewards), 2), bool),
-        truncated=jnp.zeros(len(rewards), bool).at[ends].set(True),
-        length=jnp.asarray(lengths, jnp.int32),
-    )
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "npz"])
@@ -49,8 +31,7 @@ def test_the_reference_plays_what_is_written(tmp_path, suffix):
     own check of trajectories passes."""
     env = Overcooked("ring", dynamics="interactive")
     plan = stored_plans()["ring", "interactive", 400]
-    states, rewards = replay(env, plan.joint_actions())
-    episodes = as_trajectories(states, plan.joint_actions(), rewards, [400])
+    episodes = play_episodes(env, plan.joint_actions(), [400])
     path = tmp_path / f"ring.{suffix}"
     with unchecked():
         table = trajectories_to_reference(episodes, env.layout, layout_name="coordination_ring")
@@ -98,49 +79,3 @@ def playable(state):
         if thing.get("cook_time") == -1:
             del thing["cook_time"]
     return mdp_module.OvercookedState.from_dict(state)
-
-
-@pytest.mark.slow
-def test_human_games_there_and_back(tmp_path):
-    """The beginning of one of each kitchen, in the columns in which their newer games are kept."""
-    games = {
-        name: (states[: STEPS + 1], actions[:STEPS], rewards[:STEPS])
-        for name, states, actions, rewards in read_games()
-    }
-    assert set(games) == set(TEXTS)
-    tables = []
-    for name, (states, actions, rewards) in games.items():
-        moves = [[0, -1], [0, 1], [1, 0], [-1, 0], [0, 0], "INTERACT"]
-        count = len(rewards)
-        tables.append(
-            {
-                "state": [json.dumps(state) for state in states[:-1]],
-                "joint_action": [json.dumps([moves[i] for i in joint]) for joint in actions],
-                "reward": rewards.tolist(),
-                "cur_gameloop": list(range(1, count + 1)),
-                "layout": [json.dumps(kitchen_rows(name))] * count,
-                "layout_name": [name] * count,
-                "trial_id": [f"{name} 1"] * count,
-            }
-        )
-    frame = pandas.concat([pandas.DataFrame(table) for table in tables])
-    for name, (states, actions, rewards) in games.items():
-        layout = kitchen(name)
-        with unchecked():
-            read = trajectories_from_reference(frame, layout, layout_name=name)
-            write_table(tmp_path / f"{name}.parquet", trajectories_to_reference(read, layout))
-            again = trajectories_from_reference(read_table(tmp_path / f"{name}.parquet"), layout)
-            written = worlds_to_reference(again.state, layout)
-        assert eqx.tree_equal(again, read)
-        np.testing.assert_array_equal(read.action, actions)
-        np.testing.assert_array_equal(read.reward[:, 0], rewards)
-        for step, (state, ours) in enumerate(zip(states[:-1], written, strict=True)):
-            # The states of 2019 have no time: their steps are counted.
-            listed = copy.copy(state) | {"objects": [*state["objects"].values()], "timestep": step}
-            listed |= {"all_orders": [{"ingredients": ["onion"] * 3}]}
-            assert ours == normal(mdp_module.OvercookedState.from_dict(listed))
-
-
-def kitchen_rows(name):
-    """Rows as the games of 2019 have them, with the marks of the cooks."""
-    return [row.strip() for row in TEXTS[name].strip().splitlines()]

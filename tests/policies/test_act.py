@@ -1,13 +1,11 @@
 """Acting is one function, for rollouts, evaluations and videos alike."""
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import GRU, build, clocks, loud_mlp
+from learners import clocks
 
 from agents import (
     AbstractNetwork,
@@ -68,25 +66,3 @@ def test_a_step_is_a_decision_and_its_consequences(counting, key, greedy):
         np.testing.assert_array_equal(runner.start, timestep.done)
         np.testing.assert_array_equal(runner.active, timestep.acts_next)
         assert eqx.tree_equal(runner.carry, decision.next_carry)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("network", [loud_mlp, GRU])
-def test_what_was_remembered_counts_only_within_an_episode(key, network):
-    env = clocks(4)
-    policy = build(env, key, network=network)
-    runner = init_runner(policy, env, key)
-    other = jax.tree.map(lambda x: x + 1.0, runner.carry)
-    start = jnp.array([True, False, True, False])
-    uniform = jax.random.uniform(key, (4, 2))
-    before, after = (
-        act(
-            policy,
-            env.action_space,
-            dataclasses.replace(runner, start=start, carry=carry),
-            uniform,
-        )
-        for carry in (runner.carry, other)
-    )
-    changed = np.any(np.asarray(before.value != after.value), axis=1)
-    np.testing.assert_array_equal(changed, ~np.asarray(start) & (network is GRU))

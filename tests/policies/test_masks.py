@@ -11,9 +11,9 @@ from hypothesis import given, settings, strategies as st
 from kitchen_checks import unchecked
 from learners import build, loud_mlp, roll
 from masked_world import ACTIONS, Trapdoors
+from signals import Signals
 
 from agents import (
-    GRU,
     PPO,
     CategoricalHead,
     JointObservation,
@@ -23,7 +23,6 @@ from agents import (
     load_policy,
     mask_logits,
     mixed_team,
-    replay,
     save_policy,
     train,
     trained_policy,
@@ -38,7 +37,6 @@ from eqgrid import (
     NoisyPartner,
     NormalizeObservation,
     RandomPartner,
-    RunningMoments,
     StayPartner,
     Vectorize,
     WithPartner,
@@ -116,30 +114,6 @@ def test_agents_never_do_what_is_forbidden(run, greedy, key):
     assert not played.totals["fallen"].any()
 
 
-@eqx.filter_jit
-def replayed(policy, part):
-    distribution, value = replay(policy, part)
-    return jnp.exp(distribution.log_prob(part.rollout.raw_action) - part.rollout.log_prob), value
-
-
-@pytest.mark.parametrize(
-    ("network", "shared"),
-    [(loud_mlp, True), pytest.param(GRU, False, marks=pytest.mark.slow)],
-)
-def test_the_first_ratio_is_one(network, shared, key):
-    view = JointObservation() if shared else None
-    env = many(num_envs=2)
-    policy = build(env, key, network=network, shared=shared, critic_input=view)
-    rollout, _ = roll(policy, env, key, 8)
-    assert (rollout.reward >= 0).all()
-    assert not rollout.observation.action_mask.all()
-    ppo = PPO(rollout_length=8, num_minibatches=1)
-    part, _ = ppo.batch(policy, rollout, RunningMoments.empty(()))
-    ratio, value = replayed(policy, part)
-    np.testing.assert_allclose(ratio, 1.0, atol=1e-5)
-    np.testing.assert_allclose(value, part.rollout.value, atol=1e-5, rtol=1e-5)
-
-
 def test_critics_of_all_observations_are_shown_no_masks(key):
     policy = build(many(), key, critic_input=JointObservation())
     assert policy.critic.network.layers[0].weight.shape[1] == 2 * 2
@@ -190,40 +164,45 @@ def test_random_partners_do_what_is_allowed(key):
     assert (rollout.reward >= 0).all()
 
 
-class Wrong(Trapdoors):
-    """Trapdoors with one fault."""
+def changed(world, change):
+    """The world with other masks."""
 
-    fault: str = eqx.field(static=True, default="")
+    class Wrong(world):
+        def observe(self, state):
+            shown = super().observe(state)
+            return Masked(shown.observation, change(shown.action_mask, time=state[0]))
 
-    def observe(self, state):
-        shown = Trapdoors.observe(self, state)
-        match self.fault:
-            case "nothing":
-                return Masked(shown.observation, shown.action_mask & (state[0] < 2))
-            case "numbers":
-                return Masked(shown.observation, shown.action_mask.astype(int))
-            case "too few":
-                return Masked(shown.observation, shown.action_mask[:, 1:])
-        return shown
+    return Wrong()
 
 
+NOTHING = "must allow at least one action to each agent that has not terminated."
+SHAPE = "action_mask must be bool[2, {}], a truth value for each"
+NO_BOX = "Only Discrete and MultiDiscrete actions can be masked, not actions of a Box."
 FAULTS = {
-    "nothing": "must allow at least one action to each agent that has not terminated.",
-    "numbers": "action_mask must be bool[2, 5], a truth value for each",
-    "too few": "action_mask must be bool[2, 5], a truth value for each",
-    "box": "Only Discrete and MultiDiscrete actions can be masked, not actions of a Box.",
+    "nothing later": (Trapdoors, lambda mask, time: mask & (time < 2), NOTHING),
+    "numbers": (Trapdoors, lambda mask, time: mask.astype(int), SHAPE.format(ACTIONS)),
+    "too few": (Trapdoors, lambda mask, time: mask[:, 1:], SHAPE.format(ACTIONS)),
+    "no move": (Signals, lambda mask, time: mask.at[:, :3].set(False), NOTHING),
+    "too few words": (Signals, lambda mask, time: mask[:, :-1], SHAPE.format(8)),
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_mask_that_does_not_fit_is_one_sentence(fault, key):
-    space = {"action_space": Box(0.0, 1.0, (3,))} if fault == "box" else {}
-    env = Wrong(fault=fault, **space)
-    with unchecked(), pytest.raises(ValueError, match=re.escape(FAULTS[fault])):
+@pytest.mark.parametrize(("world", "change", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_mask_that_does_not_fit_is_one_sentence(world, change, message, key):
+    env = changed(world, change)
+    with unchecked(), pytest.raises(ValueError, match=re.escape(message)):
         check_env(env, steps=6)
-    if fault != "nothing":
+    if message != NOTHING:
         with unchecked(), pytest.raises(ValueError, match=r"^A mask (of|must have)"):
             init_train_state(PPO(), Vectorize(AutoReset(env), 2), key)
+
+
+def test_numbers_cannot_be_masked(key):
+    env = Trapdoors(action_space=Box(0.0, 1.0, (3,)))
+    with unchecked(), pytest.raises(ValueError, match=NO_BOX):
+        check_env(env, steps=6)
+    with unchecked(), pytest.raises(ValueError, match=r"^A mask (of|must have)"):
+        init_train_state(PPO(), Vectorize(AutoReset(env), 2), key)
 
 
 def test_sound_masks_pass():

@@ -13,6 +13,7 @@ from learners import build
 
 from agents import (
     AbstractActionHead,
+    ClippedNormalHead,
     DiagonalNormal,
     MultiCategoricalHead,
     evaluate,
@@ -115,16 +116,4 @@ def test_a_team_acts_by_both_heads(key):
 
 def test_heads_that_do_not_fit_are_one_sentence():
     with pytest.raises(ValueError, match="heads of one team need equal numbers of outputs"):
-        MixedHead([Narrow(jnp.ones(())), _two_outputs()], SPACE)
-
-
-def _two_outputs():
-    @final
-    class Twice(Narrow):
-        def out_size(self, space):
-            return 6
-
-        def distribution(self, output):
-            return DiagonalNormal(output[:, :3], jnp.ones_like(output[:, :3]))
-
-    return Twice(jnp.ones(()))
+        MixedHead([Narrow(jnp.ones(())), ClippedNormalHead(SPACE)], SPACE)

@@ -61,13 +61,6 @@ def test_separate_agents_each_have_their_own(key, network):
         alone, alone_carry = one(x[i], one.initial_carry())
         assert_close(out[i], alone)
         assert_close(jax.tree.map(lambda c, i=i: c[i], next_carry), alone_carry)
-    assert (
-        np.unique(
-            np.asarray(SharedParameters(networks[0], 5)(x[:1].repeat(5, 0), carry)[0]), axis=0
-        ).shape[0]
-        == 1
-    )
-    assert np.unique(np.asarray(team(x[:1].repeat(5, 0), carry)[0]), axis=0).shape[0] == 5
 
 
 def test_a_team_needs_an_agent(key):
@@ -116,20 +109,6 @@ def test_only_the_view_tells_mappo_from_ippo(key):
         np.testing.assert_array_equal(np.flatnonzero(np.any(before.logits != after.logits, 1)), [2])
         np.testing.assert_array_equal(np.flatnonzero(value != other_value), seen)
         assert_close(policy.value(x, None), value)
-
-
-@pytest.mark.slow
-def test_the_carry_is_none_unless_something_remembers(key):
-    env = clocks(1)
-    feed_forward, recurrent = (build(env, key, network=n) for n in (MLP, GRU))
-    assert feed_forward.initial_carry() is None
-    assert not feed_forward.recurrent
-    assert recurrent.recurrent
-    mixed = ActorCritic(feed_forward.actor, recurrent.critic, LocalObservation())
-    assert mixed.recurrent
-    _, _, carry = mixed(jnp.ones((2, 4)), mixed.initial_carry())
-    assert carry[0] is None
-    assert carry[1].shape == (2, 8)
 
 
 NETWORKS = [
@@ -196,12 +175,6 @@ def test_the_network_is_the_callers_choice(key):
     policy = build(clocks(1), key, network=functools.partial(MLP, width=7, depth=3))
     assert [layer.weight.shape[0] for layer in policy.actor.network.layers] == [7, 7, 7, 3]
     assert [layer.weight.shape[0] for layer in policy.critic.network.layers] == [7, 7, 7, 1]
-
-
-def test_the_entropy_is_that_of_distrax(key):
-    logits = jax.random.normal(key, (50, 6)) * jnp.geomspace(0.01, 100, 50)[:, None]
-    distribution = distrax.Categorical(logits=logits)
-    np.testing.assert_allclose(entropy(distribution), distribution.entropy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("never", [-1e9, -jnp.inf])

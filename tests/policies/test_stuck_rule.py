@@ -134,17 +134,12 @@ def test_a_cook_at_a_counter_tries_something_else():
         state, carry = now
         action, carry = rule(Seen(logits, state, jnp.asarray(1)), carry, key)
         _, after = kitchen.step(key, state, jnp.stack([4, action]))
-        return (after, carry), (state, action)
+        return (after, carry), action
 
     start = kitchen.reset(KEY)[1], rule.initial_carry()
-    _, (states, did) = jax.jit(lambda: jax.lax.scan(step, start, jax.random.split(KEY, LENGTH)))()
-    bodies, history = states.bodies, []
-    for now, action in enumerate(did):
-        pose = (*bodies.position[now, 1].tolist(), int(bodies.direction[now, 1]))
-        expected = probabilities(np.asarray(logits[1]), pose, history, 3).argmax()
-        assert action == expected, now
-        history.append((pose, expected))
-    assert len(set(did.tolist())) > 1
+    _, did = jax.jit(lambda: jax.lax.scan(step, start, jax.random.split(KEY, LENGTH)))()
+    # It faces the counter at first. Each step south leads away from it, and the next one back.
+    assert did.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
 
 
 def test_what_cannot_be_is_refused():

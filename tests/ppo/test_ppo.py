@@ -9,7 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from learners import GRU, assert_close, build, clocks, loud_mlp, roll
+from learners import GRU, Clock, assert_close, build, clocks, loud_mlp, roll
+from masked_world import Trapdoors
+from reach import Reach
+from signals import Signals
 
 from agents import (
     PPO,
@@ -22,17 +25,17 @@ from agents import (
     replay,
 )
 from agents.ppo import minibatch, shuffle
-from eqgrid import RunningMoments
+from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, RunningMoments, Vectorize
 
 LENGTH, NUM_ENVS = 24, 4
 NO_MOMENTS = RunningMoments.empty(())
 
 
 @functools.cache
-def experience(network=loud_mlp, view=None, shared=True, normalize=False):
+def experience(network=loud_mlp, view=None, shared=True):
     """A policy, and a rollout of it in which episodes end."""
     key = jax.random.key(0)
-    env = clocks(NUM_ENVS, normalize=normalize)
+    env = clocks(NUM_ENVS)
     policy = build(env, key, network=network, critic_input=view, shared=shared)
     rollout, _ = roll(policy, env, key, LENGTH)
     assert rollout.done[:-1].sum() > NUM_ENVS
@@ -59,42 +62,51 @@ def some_minibatches(ppo, policy, rollout, key, count):
 
 @eqx.filter_jit
 def replayed(policy, batch):
-    """The policy's logits and values, and the ratios to what the rollout says."""
+    """The policy's values, and the ratios of its probabilities to those of the rollout."""
     distribution, value = replay(policy, batch)
     ratio = jnp.exp(distribution.log_prob(batch.rollout.raw_action) - batch.rollout.log_prob)
-    return jax.nn.log_softmax(distribution.logits), value, ratio
+    return value, ratio
 
 
 @eqx.filter_jit
-def learn(ppo, policy, rollout, key, *, opt_state=None, update=None, num_updates=2):
+def learn(ppo, policy, rollout, key):
     state = ppo.init(policy, clocks(NUM_ENVS), key)
-    if opt_state is not None:
-        state = dataclasses.replace(state, opt_state=opt_state, updates=update)
-    state, metrics = ppo.learn(state, rollout, key, num_updates=num_updates)
-    return state.policy, state.opt_state, metrics
+    state, metrics = ppo.learn(state, rollout, key, num_updates=2)
+    return state.policy, metrics
+
+
+WORLDS = {
+    "choices": Clock(),
+    "masked choices": Trapdoors(),
+    "several choices": Signals(),
+    "numbers": Reach(),
+}
+RATIOS = [
+    ("choices", GRU, 8, True, LocalObservation()),
+    ("masked choices", loud_mlp, 0, True, JointObservation()),
+    ("several choices", loud_mlp, 0, False, LocalObservation()),
+    ("numbers", loud_mlp, 1, False, JointObservation()),
+]
+SLOW_RATIOS = [
+    ("choices", GRU, 0, False, JointObservation()),
+    ("choices", loud_mlp, 0, True, LocalObservation()),
+    ("masked choices", GRU, 0, False, LocalObservation()),
+    ("numbers", GRU, 4, True, JointObservation()),
+]
 
 
 @pytest.mark.parametrize(
-    ("network", "chunk", "normalize", "shared", "view"),
-    [
-        (GRU, 8, False, True, LocalObservation()),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (loud_mlp, 0, False, False, JointObservation()),
-                (loud_mlp, 0, True, True, LocalObservation()),
-                (GRU, 8, True, False, JointObservation()),
-                (GRU, 0, True, False, JointObservation()),
-            )
-        ),
-    ],
+    ("world", "network", "chunk", "shared", "view"),
+    [*RATIOS, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_RATIOS)],
 )
-def test_the_first_ratio_is_one(key, network, chunk, normalize, shared, view):
-    policy, rollout = experience(network, view, shared, normalize)
+def test_the_first_ratio_is_one(key, world, network, chunk, shared, view):
+    env = NormalizeObservation(Vectorize(AutoReset(LogEpisodes(WORLDS[world])), NUM_ENVS))
+    policy = build(env, key, network=network, critic_input=view, shared=shared)
+    rollout, _ = roll(policy, env, key, LENGTH)
     _, parts = some_minibatches(settings(chunk_length=chunk), policy, rollout, key, 2)
-    _, value, ratio = eqx.filter_vmap(replayed, in_axes=(None, 0))(policy, parts)
-    np.testing.assert_allclose(ratio, 1.0, atol=1e-5)
-    np.testing.assert_allclose(value, parts.rollout.value, atol=1e-5, rtol=1e-5)
+    value, ratio = eqx.filter_vmap(replayed, in_axes=(None, 0))(policy, parts)
+    np.testing.assert_allclose(ratio, 1.0, atol=1e-3 if world == "numbers" else 1e-5)
+    np.testing.assert_allclose(value, parts.rollout.value, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("shift", [1, -1])
@@ -102,7 +114,7 @@ def test_a_carry_reset_too_early_or_too_late_would_show(shift):
     policy, rollout = experience(GRU)
     start = jnp.asarray(np.roll(rollout.start, shift, axis=0))
     wrong = eqx.tree_at(lambda r: r.start, rollout, start)
-    _, _, ratio = replayed(policy, whole_batch(settings(), policy, wrong))
+    _, ratio = replayed(policy, whole_batch(settings(), policy, wrong))
     assert jnp.abs(ratio - 1).max() > 1e-3
 
 
@@ -117,7 +129,8 @@ def test_the_loss_equals_a_naive_one(normalize_advantages):
     ).with_arrays()  # so that other numbers compile nothing anew
     batch = whole_batch(ppo, policy, rollout)
     moved = jax.tree.map(lambda x: jnp.asarray(0.8 * np.asarray(x)), policy)
-    log_probs, values, _ = replayed(moved, batch)
+    values, _ = replayed(moved, batch)
+    log_probs = jax.nn.log_softmax(replay(moved, batch)[0].logits)
     total, parts = eqx.filter_jit(ppo_loss)(moved, batch, ppo, jnp.asarray(3.0))
 
     active = np.asarray(batch.rollout.active).reshape(-1)
@@ -224,6 +237,7 @@ def test_the_ratio_is_clipped_where_that_makes_the_objective_smaller():
 def test_every_epoch_uses_every_row_once_in_new_minibatches(key, count):
     steps = np.asarray(eqx.filter_jit(shuffle)(key, count, 3, 4))
     assert steps.shape == (12, count // 4)
+    assert abs((np.diff(steps, axis=1) > 0).mean() - 0.5) < 0.1, "rows do not keep their order"
     epochs = steps.reshape(3, count)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), [np.arange(count)] * 3)
     orders = [np.arange(count), *epochs]
@@ -232,13 +246,6 @@ def test_every_epoch_uses_every_row_once_in_new_minibatches(key, count):
     for i, j in itertools.combinations(range(4), 2):
         assert (orders[i] == orders[j]).mean() < 0.1
         assert abs((members[i] == members[j]).mean() - 0.25) < 0.15
-
-
-def test_shuffles_of_many_rows_do_not_keep_their_order(key):
-    rows = np.asarray(jax.jit(lambda key: shuffle(key, 2**20, 1, 2**16))(key))
-    np.testing.assert_array_equal(np.sort(rows, axis=None), np.arange(2**20))
-    rising = (np.diff(rows, axis=1) > 0).mean()
-    assert abs(rising - 0.5) < 0.01
 
 
 def test_minibatches_are_even_samples(key):
@@ -278,59 +285,6 @@ def test_minibatches_never_mix_what_belongs_together(key, network, chunk):
         np.testing.assert_array_equal(carry[..., 0], mark[:, 0])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("network", [loud_mlp, GRU])
-@pytest.mark.parametrize(
-    ("shared", "view"), [(True, LocalObservation()), (False, JointObservation())]
-)
-def test_permuting_environments_and_agents_permutes_the_result(key, network, view, shared):
-    policy, rollout = experience(network, view, shared)
-    ppo = settings(num_epochs=1, num_minibatches=1)
-    envs, agents = [2, 0, 3, 1], [1, 0]
-
-    def permute_leaf(x):
-        x = np.asarray(x)[:, envs]
-        return jnp.asarray(x if x.ndim == 2 else x[:, :, agents])
-
-    def permute_policy(p):
-        return p if shared else jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[agents]), p)
-
-    # `info` has leaves of other shapes, and is only counted.
-    rollout = eqx.tree_at(lambda r: r.info, rollout, {})
-    permuted = jax.tree.map(permute_leaf, rollout)
-    results = []
-    for start, data in ((policy, rollout), (permute_policy(policy), permuted)):
-        learned, _, metrics = learn(ppo, start, data, key)
-        results.append((learned, metrics))
-    (learned, metrics), (permuted_learned, permuted_metrics) = results
-    assert_close(permute_policy(learned), permuted_learned)
-    assert_close(metrics, permuted_metrics, 1e-4)
-    change = jax.tree.map(lambda a, b: np.abs(np.asarray(a) - b).max(), learned, policy)
-    assert all(leaf > 1e-5 for leaf in jax.tree.leaves(change))
-
-
-@pytest.mark.slow
-def test_the_learning_rate_is_zero_at_the_last_gradient_step_and_not_before(key):
-    policy, rollout = experience()
-    ppo = settings(learning_rate=0.1, num_epochs=2, num_minibatches=3)
-    rates = [float(ppo.learning_rate_at(12, step)) for step in range(12)]
-    np.testing.assert_allclose(rates, 0.1 * np.arange(11, -1, -1) / 11, rtol=1e-5)
-    assert rates[-1] == 0 < rates[-2]
-    opt_state = None
-    for update in range(2):
-        policy, opt_state, metrics = learn(
-            ppo, policy, rollout, key, opt_state=opt_state, update=jnp.asarray(update)
-        )
-        np.testing.assert_allclose(
-            metrics.scalars["learning_rate"], rates[6 * update + 5], rtol=1e-5
-        )
-    counts = [x for x in jax.tree.leaves(opt_state) if x.dtype == jnp.int32]
-    assert counts
-    assert all(count == 12 for count in counts)
-    constant = PPO(learning_rate=0.1, anneal_learning_rate=False)
-    assert constant.learning_rate_at(12, 11) == jnp.float32(0.1)
-
-
 def test_the_optimiser_follows_the_schedule(key):
     # The first step of Adam has the length of the learning rate, whatever the gradient.
     ppo = PPO(learning_rate=0.1, num_epochs=1, num_minibatches=1, max_grad_norm=1e3)
@@ -343,6 +297,10 @@ def test_the_optimiser_follows_the_schedule(key):
             change, state = optimiser.update(jnp.ones(()), state, parameter)
             lengths.append(-float(change))
     np.testing.assert_allclose(lengths, np.linspace(0.1, 0, 11), atol=1e-5)
+    rates = [ppo.learning_rate_at(11, step) for step in range(11)]
+    np.testing.assert_allclose(rates, np.linspace(0.1, 0, 11), atol=1e-5)
+    constant = PPO(learning_rate=0.1, anneal_learning_rate=False)
+    assert constant.learning_rate_at(11, 10) == jnp.float32(0.1)
 
 
 def test_long_gradients_are_cut():
@@ -366,22 +324,15 @@ def test_the_entropy_coefficient_moves_to_its_end():
 def test_the_metrics_say_what_happened(key):
     policy, rollout = experience()
     ppo = settings(num_epochs=1, num_minibatches=1)
-    _, _, metrics = learn(ppo, policy, rollout, key)
+    _, metrics = learn(ppo, policy, rollout, key)
     assert jnp.abs(metrics.scalars["approx_kl"]) < 1e-6
     assert metrics.scalars["clip_fraction"] == 0
     done = np.asarray(rollout.done)
     length = np.asarray(rollout.observation[:, :, 0, 2])[done]
     assert metrics.episodes == done.sum()
     np.testing.assert_allclose(metrics.episode_length, length.mean(), rtol=1e-5)
-    returns = []
-    for e in range(NUM_ENVS):
-        total = np.zeros(2)
-        for t in range(LENGTH):
-            total += np.where(rollout.active[t, e], rollout.reward[t, e], 0.0)
-            if done[t, e]:
-                returns.append(total.mean())
-                total = np.zeros(2)
-    np.testing.assert_allclose(metrics.episode_return, np.mean(returns), rtol=1e-5)
+    returns = np.asarray(rollout.info["episode_return"])[done]
+    np.testing.assert_allclose(metrics.episode_return, returns.mean(), rtol=1e-5)
     batch, _ = ppo.batch(policy, rollout, NO_MOMENTS)
     target, value = (
         np.asarray(x)[batch.rollout.active] for x in (batch.target, batch.rollout.value)
@@ -435,21 +386,6 @@ def test_what_does_not_divide_is_refused_with_the_nearest_that_does(key):
         PPO(rollout_length=24, num_minibatches=3).check(env, remembers)
     with pytest.raises(ValueError, match="num_minibatches=5"):
         PPO(rollout_length=24, num_minibatches=5).init(build(env, key), env, key)
-
-
-@pytest.mark.slow
-def test_what_is_learned_does_not_depend_on_the_unit_of_rewards():
-    policy, rollout = experience()
-
-    def actor_gradient(scale):
-        units = {x: scale * getattr(rollout, x) for x in ("reward", "value", "next_value")}
-        batch = whole_batch(settings(), policy, dataclasses.replace(rollout, **units))
-        loss = lambda policy: ppo_loss(policy, batch, settings(value_coefficient=0.0), 0.0)[0]  # noqa: E731
-        return optax.tree.norm(eqx.filter_grad(loss)(policy).actor)
-
-    norms = [actor_gradient(scale) for scale in (1.0, 0.1, 0.01, 0.001)]
-    assert norms[0] > 0.01
-    np.testing.assert_allclose(norms, norms[0], rtol=1e-3)
 
 
 def test_whole_numbers_and_switches_are_static():

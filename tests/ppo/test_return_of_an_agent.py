@@ -1,13 +1,12 @@
 """What an agent is paid after its task is over counts nowhere: everybody's sums agree."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import Clock, build, loud_mlp
+from learners import Clock, build, loud_mlp, roll
 
-from agents import collect_rollout, evaluate, init_runner, record_episodes
+from agents import evaluate, record_episodes
 from eqgrid import (
     AbstractEnv,
     AutoReset,
@@ -62,9 +61,7 @@ def first_logged(rollout):
 def test_the_log_has_what_the_learner_sees(key):
     """In episodes of several lengths, which end and are cut."""
     env = Vectorize(AutoReset(LogEpisodes(Clock())), 32)
-    policy = build(env, key, network=loud_mlp)
-    runner = init_runner(policy, env, key)
-    rollout, _ = eqx.filter_jit(collect_rollout)(policy, env, runner, key, 16)
+    rollout, _ = roll(build(env, key, network=loud_mlp), env, key, 16)
     assert rollout.done.any(axis=0).all()
     assert not rollout.active.all()
     np.testing.assert_allclose(first_logged(rollout), learned_from(rollout), rtol=1e-6)
@@ -72,14 +69,12 @@ def test_the_log_has_what_the_learner_sees(key):
 
 def test_a_shaped_reward_is_added_up_alike(key):
     env = Vectorize(ShapedReward(AutoReset(LogEpisodes(Pensions())), 0.5), 2)
-    policy = build(env, key, network=loud_mlp)
-    runner = init_runner(policy, env, key)
-    rollout, _ = eqx.filter_jit(collect_rollout)(policy, env, runner, key, 8)
+    rollout, _ = roll(build(env, key, network=loud_mlp), env, key, 8)
     assert learned_from(rollout).tolist() == [[6 * x for x in RETURNS]] * 2
     assert first_logged(rollout).tolist() == [RETURNS] * 2
 
 
-def test_evaluations_recordings_and_videos_agree(key):
+def test_evaluations_recordings_videos_and_play_agree(key):
     env = Vectorize(AutoReset(LogEpisodes(Pensions())), 1)
     policy = build(env, key, network=loud_mlp)
     assert evaluate(policy, env, key).episode_return.tolist() == [RETURNS]
@@ -87,16 +82,12 @@ def test_evaluations_recordings_and_videos_agree(key):
     assert recorded.reward.sum(axis=0).tolist() == RETURNS
     _, rewards, _ = record(policy, env, key, 6)
     assert rewards.sum() == np.mean(RETURNS)
-
-
-def test_play_agrees(key):
     game = play(Pensions(), (StayPartner(0), StayPartner(0)), key)
     assert game.episode_return.tolist() == RETURNS
 
 
-@pytest.mark.parametrize("env", [Pensions(), AutoReset(LogEpisodes(Pensions()))])
+@pytest.mark.parametrize("env", [LogEpisodes(Pensions()), AutoReset(LogEpisodes(Pensions()))])
 def test_logs_agree_on_both_sides_of_a_reset(env, key):
-    env = LogEpisodes(env) if isinstance(env, Pensions) else env
     _, state = env.reset(key)
     for _ in range(6):
         timestep, state = env.step(key, state, jnp.zeros(2, int))

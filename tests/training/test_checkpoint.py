@@ -1,7 +1,6 @@
 import errno
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +44,13 @@ def shapes(tree):
     return eqx.filter_eval_shape(lambda: tree)
 
 
+def check_only(folder, expected, number):
+    """The folder has this checkpoint and no other file."""
+    assert [path.name for path in folder.iterdir()] == ["a"]
+    assert eqx.tree_equal(restore(folder / "a", notes(7.0)), expected)
+    assert read_metadata(folder / "a") == {"number": number}
+
+
 def test_what_was_saved_is_restored(tmp_path):
     save(tmp_path / "a", notes(), {"steps": 3, "name": "x"})
     for like in (notes(7.0), shapes(notes())):
@@ -57,32 +63,11 @@ def test_what_was_saved_is_restored(tmp_path):
     assert read_metadata(tmp_path / "a") == {"steps": 3, "name": "x"}
 
 
-def test_a_checkpoint_stands_on_its_own_and_is_small(tmp_path):
-    save(tmp_path / "a", notes())
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    assert (tmp_path / "a").stat().st_size < 10_000
-    shutil.move(tmp_path / "a", tmp_path / "elsewhere")
-    assert eqx.tree_equal(restore(tmp_path / "elsewhere", notes(7.0)), notes())
+SYMBOLS = ["o[1]", "[proj]", "a*b?", "{x}", "a[/b]", " ", "-", "~", "$HOME", "%s"]
+LETTERS = ["日本語", "new\nline", "a" * 200, os.fsdecode(b"\xff\xfe")]
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "o[1]",
-        "[proj]",
-        "a*b?",
-        "{x}",
-        "a[/b]",
-        " ",
-        "-",
-        "~",
-        "$HOME",
-        "日本語",
-        "new\nline",
-        "%s",
-        "a" * 200,
-    ],
-)
+@pytest.mark.parametrize("folder", [*SYMBOLS, *LETTERS])
 def test_any_name_of_a_folder_will_do(tmp_path, folder):
     path = tmp_path / folder / "deeper" / "last.safetensors"
     save(path, notes(), {"number": 1})
@@ -90,24 +75,17 @@ def test_any_name_of_a_folder_will_do(tmp_path, folder):
     assert read_metadata(path) == {"number": 1}
 
 
-def test_a_name_that_is_no_utf8_will_do(tmp_path):
-    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")) / "a"
-    save(path, notes())
-    assert eqx.tree_equal(restore(path, notes(7.0)), notes())
-
-
 def test_other_programs_can_read_it(tmp_path):
     save(tmp_path / "a.safetensors", notes())
+    assert (tmp_path / "a.safetensors").stat().st_size < 10_000
     arrays = load_file(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(arrays[".numbers"], notes().numbers)
 
 
 def test_a_newer_one_takes_the_place_of_the_older(tmp_path):
-    for offset in (0.0, 1.0, 2.0):
-        save(tmp_path / "a", notes(offset), {"offset": offset})
-    assert eqx.tree_equal(restore(tmp_path / "a", notes()), notes(2.0))
-    assert read_metadata(tmp_path / "a") == {"offset": 2.0}
-    assert [path.name for path in tmp_path.iterdir()] == ["a"], "older ones must go"
+    for number in range(3):
+        save(tmp_path / "a", notes(number), {"number": number})
+    check_only(tmp_path, notes(2), 2)
 
 
 def test_a_failed_write_leaves_the_former_one(tmp_path):
@@ -134,49 +112,47 @@ def test_what_was_written_is_read_before_it_counts(tmp_path, monkeypatch):
     with pytest.raises(CheckpointError, match="the file has other content than was written"):
         save(tmp_path / "a", notes(1.0), {"number": 2})
     monkeypatch.undo()
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    assert read_metadata(tmp_path / "a") == {"number": 1}
+    check_only(tmp_path, notes(), 1)
 
 
-@pytest.mark.parametrize("moment", ["fsync", "replace"])
-def test_a_crash_while_writing_leaves_the_former_one(tmp_path, moment):
+def test_a_crash_while_writing_leaves_the_former_one(tmp_path):
     save(tmp_path / "a", notes(), {"number": 1})
     script = f"""
 import os
 import jax.numpy as jnp
 from agents import save
-os.{moment} = lambda *_: os._exit(9)
+os.replace = lambda *_: os._exit(9)
 save({str(tmp_path / "a")!r}, {{"x": jnp.zeros(3)}})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert done.returncode == 9, done.stderr.decode()
     assert eqx.tree_equal(restore(tmp_path / "a", notes(7.0)), notes())
     save(tmp_path / "a", notes(2.0), {"number": 2})
-    assert eqx.tree_equal(restore(tmp_path / "a", notes(7.0)), notes(2.0))
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    check_only(tmp_path, notes(2.0), 2)
+
+
+def press_ctrl_c(file):
+    signal.raise_signal(signal.SIGINT)
+
+
+def fill_the_disk(file):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-def test_ctrl_c_leaves_the_older_checkpoint_whole(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("accident", "error", "message"),
+    [
+        (press_ctrl_c, KeyboardInterrupt, "^$"),
+        (fill_the_disk, CheckpointError, r"/a' cannot be written: No space left on device\.$"),
+    ],
+)
+def test_an_accident_leaves_the_former_one(tmp_path, monkeypatch, accident, error, message):
     save(tmp_path / "a", notes(), {"number": 1})
-    monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(os, "fsync", accident)
+    with pytest.raises(error, match=message):
         save(tmp_path / "a", notes(2.0), {"number": 2})
-    assert eqx.tree_equal(restore(tmp_path / "a", notes(7.0)), notes())
-    assert read_metadata(tmp_path / "a") == {"number": 1}
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    save(tmp_path / "a", notes())
-
-    def full(number):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match=r"/a' cannot be written: No space left on device\.$"):
-        save(tmp_path / "a", notes(1.0))
-    assert eqx.tree_equal(restore(tmp_path / "a", notes()), notes())
+    check_only(tmp_path, notes(), 1)
 
 
 def test_a_missing_one_is_named_and_others_are_offered(tmp_path):

@@ -1,30 +1,26 @@
 """The program of docs/your-own-reset.md: levels are met as often as their scores say."""
 
-import re
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from learners import build
+from pages import python_blocks
 
 from agents import PPO
 from eqgrid import LogEpisodes, Vectorize
 from eqgrid.envs.goals import GeneratedMazes, Goals
 from eqgrid.grid import LayoutPool, RandomLayouts, draw_layouts
 
-PAGE = Path(__file__).parents[2] / "docs" / "your-own-reset.md"
 LEVELS = 6
 
 
 @pytest.fixture(scope="module")
 def program():
     """What the first two blocks of the page define."""
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     names = {"__name__": "your_own_reset"}
-    for block in blocks[:2]:
+    for block in python_blocks("your-own-reset.md")[:2]:
         exec(block, names)
     return names
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compilations import counted
-from learners import GRU, assert_close, clocks, loud_mlp
+from learners import assert_close, clocks, loud_mlp
 
 from agents import (
     PPO,
@@ -28,7 +28,6 @@ from agents import (
     ppo_loss,
     restore,
     save,
-    scan_updates,
     train,
     transfer,
 )
@@ -99,12 +98,13 @@ def test_it_trains_as_what_is_inside_of_it(key):
 
 
 def test_it_goes_on_from_a_checkpoint(key, tmp_path):
-    env = clocks(ENVS, normalize=True)
-    start = init_train_state(OWN, env, key, network=GRU)
+    env = clocks(ENVS)
+    start = init_train_state(OWN, env, key)
     half = train(OWN, env, start, num_updates=2).state
     save(tmp_path / "half", half, describe_policy(half, env))
     again = restore(tmp_path / "half", like=start)
-    ends = [train(OWN, env, state, num_updates=4).state for state in (half, again)]
+    length = {"num_updates": 4, "updates_per_block": 2}
+    ends = [train(OWN, env, state, **length).state for state in (half, again)]
     assert eqx.tree_equal(*ends)
     assert ends[0].tally == 2.0
     loaded = load_policy(tmp_path / "half", like=start.policy)
@@ -123,10 +123,10 @@ def test_many_are_trained_at_once(key):
 def test_it_is_transferred_as_its_state_says(key):
     env = clocks(ENVS)
     state, fresh = (init_train_state(OWN, env, k) for k in jax.random.split(key))
-    state, _ = eqx.filter_jit(scan_updates)(OWN, env, state, num_updates=1, length=1)
+    state = train(OWN, env, state, num_updates=2).state
     moved = transfer(state, fresh, env)
     assert eqx.tree_equal(moved.policy, state.policy)
-    assert (moved.tally, moved.updates) == (0.5, 1)
+    assert (moved.tally, moved.updates) == (1.0, 2)
     assert eqx.tree_equal(moved.run.opt_state, fresh.run.opt_state)
     assert eqx.tree_equal(transfer(state, fresh, env, keep=()).policy, fresh.policy)
 
@@ -135,7 +135,7 @@ def test_a_metric_that_is_no_number_ends_the_run(key):
     env, bad = clocks(ENVS), dataclasses.replace(OWN, weight=float("inf"))
     state = init_train_state(bad, env, key)
     with pytest.raises(NonFiniteLoss, match=r"of update 1 is not .* \(first the tally\)"):
-        train(bad, env, state, num_updates=1)
+        train(bad, env, state, num_updates=2)
 
 
 def scaled(policy, batch, ppo, entropy_coefficient, *, scale):

@@ -24,7 +24,6 @@ from agents import (
     pick_run,
     restore,
     save,
-    scan_updates,
     train,
 )
 from eqgrid import (
@@ -45,6 +44,11 @@ def start(key, *, env=None, ppo=PPO_SMALL, num_updates=6, **choices):
     env = clocks(NUM_ENVS) if env is None else env
     choices = {"network": loud_mlp, **choices}
     return env, init_train_state(ppo, env, key, **choices)
+
+
+def run(env, state, *, num_updates=6, updates_per_block=2, **options):
+    length = {"num_updates": num_updates, "updates_per_block": updates_per_block}
+    return train(PPO_SMALL, env, state, **length, **options)
 
 
 class Recorder:
@@ -136,13 +140,10 @@ def test_the_first_run_whose_loss_is_no_number_is_named(key):
     assert (error.value.update, error.value.run) == (6, 1)
 
 
-@pytest.mark.slow
 def test_hooks_see_every_block(key):
     env, state = start(key)
     recorder = Recorder()
-    done = train(
-        PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder, recorder]
-    )
+    done = run(env, state, hooks=[recorder, recorder])
     assert [updates for updates, _, _ in recorder.seen] == [2, 2, 4, 4, 6, 6]
     assert [steps for _, steps, _ in recorder.seen[::2]] == [64, 128, 192]
     for _, _, metrics in recorder.seen:
@@ -178,28 +179,6 @@ def test_a_run_compiles_once_and_other_numbers_or_a_longer_run_not_at_all(key):
     )
 
 
-@pytest.mark.slow
-def test_a_vector_of_settings_is_a_sweep(key):
-    rates, gammas = jnp.array([1e-3, 1e-2]), jnp.array([0.9, 0.99])
-    env = clocks(NUM_ENVS)
-
-    @eqx.filter_jit
-    @eqx.filter_vmap(in_axes=(eqx.if_array(0),))
-    def run(ppo):
-        state = init_train_state(ppo, env, key, network=loud_mlp)
-        return scan_updates(ppo, env, state, num_updates=3, length=3)
-
-    sweep = dataclasses.replace(PPO_SMALL, learning_rate=rates, gamma=gammas)
-    swept, metrics = run(sweep)
-    for i in range(2):
-        one = dataclasses.replace(PPO_SMALL, learning_rate=float(rates[i]), gamma=float(gammas[i]))
-        state = init_train_state(one, env, key, network=loud_mlp)
-        alone, expected = scan_updates(one, env, state, num_updates=3, length=3)
-        mine = jax.tree.map(lambda x: x[i], eqx.filter(swept.policy, eqx.is_array))  # noqa: B023
-        assert_close(mine, eqx.filter(alone.policy, eqx.is_array))
-        assert_close(jax.tree.map(lambda x: x[i], metrics), expected, 1e-4)  # noqa: B023
-
-
 def test_a_sweep_with_a_number_without_meaning_is_refused(key):
     with pytest.raises(ValueError, match=r"^gamma must be between 0 and 1"):
         dataclasses.replace(PPO_SMALL, gamma=jnp.array([0.5, 1.5]))
@@ -214,23 +193,12 @@ def test_a_sweep_with_a_number_without_meaning_is_refused(key):
         jax.block_until_ready(start(jnp.asarray(1.5)).key)
 
 
-def test_all_hooks_hear_of_the_last_block_when_one_stops_the_run(key):
-    env, state = start(key)
-    recorder = Recorder()
-    hooks = [stop_at(2), recorder, stop_at(2)]
-    done = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=hooks)
-    assert done.stopped == "far enough"
-    assert [updates for updates, _, _ in recorder.seen] == [2]
-
-
 @pytest.mark.parametrize("donate", [False, True])
 def test_states_stay_unless_they_are_donated(key, donate):
     states = []
     env, state = start(key)
     hook = lambda progress: states.append(progress.state)  # noqa: E731
-    done = train(
-        PPO_SMALL, env, state, num_updates=4, updates_per_block=2, hooks=[hook], donate=donate
-    )
+    done = run(env, state, num_updates=4, hooks=[hook], donate=donate)
     assert done.state is states[-1]
     older = arrays((state.policy, states[0].policy))
     assert [leaf.is_deleted() for leaf in older] == [donate] * len(older)
@@ -250,7 +218,7 @@ def test_other_schedules_compile_nothing_anew(key):
         schedule = LinearSchedule(weight, 0.0, steps)
         one = ShapedReward(AutoReset(LogEpisodes(Clock())), schedule, key="episode_return")
         env, state = start(key, env=Vectorize(one, NUM_ENVS))
-        train(PPO_SMALL, env, state, num_updates=2, updates_per_block=2)
+        run(env, state, num_updates=2)
 
     learn(1.0, 10)
     with counted() as compilations:
@@ -283,18 +251,12 @@ def test_no_key_is_used_twice_and_no_number_is_undefined(key):
 def test_a_resumed_run_is_bitwise_the_same(key, tmp_path, normalize, choices):
     env, state = start(key, env=clocks(NUM_ENVS, normalize=normalize), **choices)
     like = eqx.filter_eval_shape(lambda: state)
-    first = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[stop_at(4)])
+    first = run(env, state, hooks=[stop_at(4)])
     assert (first.updates, first.stopped) == (4, "far enough")
     save(tmp_path / "checkpoint", first.state)
-    resumed = train(
-        PPO_SMALL,
-        env,
-        restore(tmp_path / "checkpoint", like),
-        num_updates=6,
-        updates_per_block=2,
-    )
+    resumed = run(env, restore(tmp_path / "checkpoint", like))
     _, state = start(key, env=env, **choices)
-    whole = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+    whole = run(env, state)
     assert jnp.issubdtype(resumed.state.key.dtype, jax.dtypes.prng_key)
     assert eqx.tree_equal(resumed.state, whole.state)
     assert resumed.env_steps == whole.env_steps
@@ -319,7 +281,7 @@ def test_ctrl_c_ends_a_loop_over_runs(key):
     def loop():
         for seed in range(3):
             begun.append(seed)
-            train(PPO_SMALL, env, state, num_updates=2, updates_per_block=2, hooks=[press_ctrl_c])
+            run(env, state, num_updates=2, hooks=[press_ctrl_c])
 
     with pytest.raises(KeyboardInterrupt):
         loop()
@@ -330,55 +292,28 @@ def test_ctrl_c_ends_a_loop_over_runs(key):
 def test_it_stops_when_asked_after_all_hooks_have_seen_the_block(key):
     env, state = start(key)
     recorder = Recorder()
-    done = train(
-        PPO_SMALL,
-        env,
-        state,
-        num_updates=6,
-        updates_per_block=2,
-        hooks=[recorder, stop_at(4)],
-        should_stop=lambda: "interrupted" if len(recorder.seen) == 2 else None,
-    )
+    reason = lambda: "interrupted" if len(recorder.seen) == 2 else None  # noqa: E731
+    done = run(env, state, hooks=[stop_at(4), recorder], should_stop=reason)
     assert done.stopped == "interrupted", "it counts more than what a hook says"
     assert done.updates == int(done.state.updates) == 4
     assert [updates for updates, _, _ in recorder.seen] == [2, 4]
 
 
-def test_it_stops_when_asked_before_the_first_block(key):
-    env, state = start(key)
-    recorder = Recorder()
-    done = train(
-        PPO_SMALL,
-        env,
-        state,
-        num_updates=6,
-        updates_per_block=2,
-        hooks=[recorder],
-        should_stop=lambda: "interrupted",
-    )
-    assert (done.stopped, done.updates, recorder.seen) == ("interrupted", 0, [])
-    assert done.state is state
-
-
 def test_a_reason_that_is_given_once_while_a_block_compiles_is_enough(key):
     env, state = start(key)
-    reasons = ["interrupted"]
-    done = train(
-        PPO_SMALL,
-        env,
-        state,
-        num_updates=6,
-        updates_per_block=5,  # no other test has compiled this block
-        should_stop=lambda: reasons.pop() if reasons else None,
-    )
-    assert (done.stopped, done.updates) == ("interrupted", 0)
+    recorder, reasons = Recorder(), ["interrupted"]
+    once = lambda: reasons.pop() if reasons else None  # noqa: E731
+    length = 5  # no other test has compiled this block
+    done = run(env, state, updates_per_block=length, hooks=[recorder], should_stop=once)
+    assert (done.stopped, done.updates, recorder.seen) == ("interrupted", 0, [])
+    assert done.state is state
 
 
 def test_what_does_not_fit_into_memory_is_not_begun(key, monkeypatch):
     monkeypatch.setattr(agents.training._sharding, "_free_memory", lambda: 1000)
     env, state = start(key)
     with pytest.raises(OutOfMemory, match=r"GB of memory, but 0\.0 GB are free") as error:
-        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+        run(env, state)
     assert error.value.needed > error.value.free == 1000
     assert not any(leaf.is_deleted() for leaf in arrays(state))
 
@@ -409,7 +344,7 @@ def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
     _, state = start(key, env=env)
     recorder = Recorder()
     with pytest.raises(NonFiniteLoss, match="update 3 is not a finite number") as error:
-        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2, hooks=[recorder])
+        run(env, state, hooks=[recorder])
     assert error.value.update == 3
     # The reward spoils the advantages, and these the actor, whose leaves come first.
     assert error.value.where == "the gradient of actor.network.layers[0].weight"
@@ -424,44 +359,22 @@ def test_the_last_block_is_as_long_as_is_left(key, updates_per_block, blocks):
     env, state = start(key)
     recorder = Recorder()
     hooks = [recorder]
-    done = train(
-        PPO_SMALL, env, state, num_updates=6, updates_per_block=updates_per_block, hooks=hooks
-    )
+    done = run(env, state, updates_per_block=updates_per_block, hooks=hooks)
     assert [updates for updates, _, _ in recorder.seen] == blocks
     lengths = [len(metrics.scalars["policy_loss"]) for _, _, metrics in recorder.seen]
     assert lengths == np.diff([0, *blocks]).tolist()
     assert recorder.seen[-1][2].scalars["learning_rate"][-1] == 0
     _, state = start(key)
-    whole = train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
+    whole = run(env, state)
     assert eqx.tree_equal(done.state, whole.state), "blocks change nothing"
 
 
-def test_a_block_of_nothing_is_refused(key):
+def test_numbers_that_do_not_fit_are_refused(key):
     env, state = start(key)
     with pytest.raises(ValueError, match="`updates_per_block` must be at least 1, not 0"):
-        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=0)
-
-
-def test_a_run_cannot_have_fewer_updates_than_it_made(key):
-    env, state = start(key)
-    state = eqx.tree_at(lambda s: s.updates, state, jnp.asarray(8))
+        run(env, state, updates_per_block=0)
+    ahead = eqx.tree_at(lambda s: s.updates, state, jnp.asarray(8))
     with pytest.raises(ValueError, match="`num_updates` is 6, but the state has 8 updates"):
-        train(PPO_SMALL, env, state, num_updates=6, updates_per_block=2)
-
-
-def test_settings_that_do_not_fit_the_environments_are_refused_at_the_start(key):
+        run(env, ahead)
     with pytest.raises(ValueError, match="num_minibatches=3 does not divide the 32 steps"):
         start(key, ppo=PPO(rollout_length=8, num_minibatches=3))
-
-
-@pytest.mark.slow
-def test_equal_keys_give_equal_runs(key):
-    env = Vectorize(AutoReset(Clock()), NUM_ENVS)
-    policies = []
-    for k in (key, key, jax.random.key(1)):
-        _, state = start(k, env=env)
-        policies.append(
-            train(PPO_SMALL, env, state, num_updates=2, updates_per_block=2).state.policy
-        )
-    assert eqx.tree_equal(policies[0], policies[1])
-    assert not eqx.tree_equal(policies[0], policies[2])
