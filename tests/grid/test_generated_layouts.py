@@ -193,16 +193,6 @@ def test_a_plan_is_found_in_the_known_kitchens(name: str):
 
 
 @pytest.mark.slow
-def test_equal_keys_draw_equal_layouts():
-    for layouts in (GeneratedKitchens(5, 6), GeneratedMazes(7, 7)):
-        one, other = (draw_layouts(layouts, jax.random.key(2), 30) for _ in range(2))
-        assert eqx.tree_equal(one, other)
-        single = jax.jit(layouts.__call__)(jax.random.key(4))
-        assert eqx.tree_equal(single, jax.jit(layouts.__call__)(jax.random.key(4)))
-        assert not eqx.tree_equal(single, jax.jit(layouts.__call__)(jax.random.key(5)))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -280,29 +270,6 @@ def test_too_few_layouts_cannot_be_split():
         SplitLayouts(kitchens, held_out=True, share=1e-6)
     with pytest.raises(ValueError, match="Both parts need layouts"):
         SplitLayouts(kitchens, held_out=True, share=0)
-
-
-@pytest.mark.slow
-def test_a_batch_of_kitchens_is_each_of_them():
-    kitchens = GeneratedKitchens(5, 7, two_rooms=0.5)
-    layouts = draw_layouts(kitchens, jax.random.key(0), 8)
-    one = Overcooked(kitchens.example, horizon=30)
-    actions = jax.random.randint(jax.random.key(1), (30, 8, 2), 0, 6)
-
-    @eqx.filter_jit
-    def play(env: Overcooked, action):
-        def step(state, action):
-            timestep, state = env.step(jax.random.key(0), state, action)
-            return state, (timestep.observation, timestep.reward)
-
-        return jax.lax.scan(step, env.reset(jax.random.key(0))[1], action)
-
-    together = jax.vmap(lambda layout, action: play(one.with_layout(layout), action))(
-        layouts, jnp.moveaxis(actions, 1, 0)
-    )
-    for number in range(8):
-        alone = play(Overcooked(pick(layouts, number), horizon=30), actions[:, number])
-        assert eqx.tree_equal(jax.tree.map(lambda x, n=number: x[n], together), alone)
 
 
 @pytest.mark.parametrize("pooled", [True, pytest.param(False, marks=pytest.mark.slow)])
