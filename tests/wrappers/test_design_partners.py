@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learners import Clock
-from wrapper_checks import assert_same, python_rollout, rollout, sample_actions
+from wrapper_checks import rollout, sample_actions
 
 from eqgrid import (
     TAKEN,
@@ -20,7 +20,6 @@ from eqgrid import (
     StayPartner,
     Vectorize,
     WithPartner,
-    make,
     sample_allowed,
 )
 
@@ -140,12 +139,6 @@ def test_what_is_forbidden_is_never_drawn():
     assert drawn == {0, 2}, "where nothing is allowed, everything is"
 
 
-def test_it_is_the_same_step_by_step(key):
-    env = designed()
-    actions = sample_actions(env, key, STEPS)
-    assert_same(rollout(env, key, actions), python_rollout(env, key, actions))
-
-
 class Slider(Clock):
     """A clock whose agents choose numbers."""
 
@@ -178,11 +171,3 @@ def test_it_needs_the_returns(key):
     env = DesignPartners(Vectorize(AutoReset(WithPartner(Clock(), biased=True)), 4), 2)
     with pytest.raises(ValueError, match="needs LogEpisodes inside"):
         rollout(env, key, jnp.zeros((2, 4, 2), int))
-
-
-def test_partners_in_a_kitchen_differ(key):
-    kitchen = make("overcooked", layout="cramped", horizon=20)
-    one = AutoReset(LogEpisodes(WithPartner(kitchen, biased=True)))
-    env = DesignPartners(Vectorize(one, 8), 4, 2)
-    _, _, states = rollout(env, key, sample_actions(env, key, 50))
-    assert len(np.unique(partners_of(states).level[-1])) == 4
