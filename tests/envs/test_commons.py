@@ -13,18 +13,20 @@ from kitchen_checks import refused, unchecked
 
 from eqgrid import make
 from eqgrid.envs.commons import (
+    CLEANING_BEAM,
     HARVEST_ACTIONS,
     KINDS,
     MEASURES,
     ORCHARDS,
     REGROWTH,
+    ZAP_BEAM,
     Cleanup,
     Harvest,
     Regrow,
     count_near,
     polluted_share,
 )
-from eqgrid.grid import Layout, LayoutError, Stay
+from eqgrid.grid import Layout, LayoutError, Stay, render
 
 STEPS = int(os.environ.get("EQGRID_PARITY_STEPS", "400"))
 """How many steps are compared for each number of agents."""
@@ -129,6 +131,13 @@ def test_measures_are_those_of_a_plain_loop(key):
         assert number > 0
         assert float(measure(last)) == pytest.approx(number, rel=1e-5)
         assert float(timesteps.info[name].sum()) == pytest.approx(number, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "beam"), [("harvest", ZAP_BEAM), ("cleanup", CLEANING_BEAM)])
+def test_a_picture_shows_a_beam(name, beam):
+    layout = make(name, layout="small").layout
+    shot = layout.with_start(cell_extra=layout.start.cells.extra.at[1, 1].set(beam)).start
+    assert (render(layout, shot) != render(layout, layout.start)).any()
 
 
 def test_agents_start_in_marked_cells(key):

@@ -184,6 +184,8 @@ def test_a_plan_is_found_where_there_is_one(text, roles, found):
     site = parse_site(text, roles)
     assert bool(prove(site)) == found
     assert Planner(site).plan() == found
+    if found:
+        assert find_obstacle(site) is None
 
 
 def test_full_hands_are_no_start():

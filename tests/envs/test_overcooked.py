@@ -210,12 +210,16 @@ def test_a_dish_is_judged_by_the_pots_as_they_were_before_anybody_acted(potter):
     assert timestep.info["shaped_reward"][1 - potter] == 0.0
 
 
-def test_no_dish_is_useful_to_a_cook_alone():
-    env = Overcooked("XDXXX\nX1  P\nX   S\nXXXXX", observation=Blind())
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [("XDXXX\nX1  P\nX   S\nXXXXX", "I"), ("XDXXX\nX1  P\nX2 3S\nXXXXX", "I..")],
+)
+def test_dishes_are_useful_to_two_cooks_only(text, letters):
+    env = Overcooked(text, observation=Blind())
     world = put(env.layout.start, (1, 4), lies(Item.SOUP, (3, 0), 5))
-    timestep, after = one_step(env, world, "I")
-    assert item_of(after.bodies.held).tolist() == [Item.DISH]
-    assert timestep.info["shaped_reward"].tolist() == [0.0]
+    timestep, after = one_step(env, world, letters)
+    assert item_of(after.bodies.held)[0] == Item.DISH
+    assert not timestep.info["shaped_reward"].any()
 
 
 # What is seen

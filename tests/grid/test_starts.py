@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 from chances import check_counts
-from kitchen_checks import Blind, assert_equal
+from kitchen_checks import Blind, assert_equal, lies, put
 
 from eqgrid.envs.overcooked import (
     Item,
@@ -122,6 +122,12 @@ def test_pots_hold_and_cook_what_they_may(full_only):
     assert set(np.unique(timer[:, pot][cooking])) == set(range(7))
     full = amount[:, pot] == 3
     assert abs(np.mean(cooking[full]) - 0.5) < 0.08
+
+
+def test_pots_that_are_not_drawn_keep_their_soup():
+    layout = parse_kitchen(KITCHEN)
+    world = put(layout.start, (0, 2), lies(Item.SOUP, (3, 0), 5))
+    assert_equal(RandomPots(0.0)(jax.random.key(0), layout, world), world)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import eqgrid
-from agents import MLP, GlobalState, actor_critic
+from agents import MLP, PPO, GlobalState, actor_critic, init_train_state, train
 from eqgrid import AutoReset, LogEpisodes, ObservationAndState, Vectorize
 from eqgrid.grid import AbstractGridWorld, Planes, StatePlanes, WithState, plane_names
 
@@ -78,3 +78,13 @@ def test_actors_see_no_state():
     assert (value != policy(changed, None)[1]).all()
     np.testing.assert_array_equal(value, policy(blind, None)[1])
     assert (distribution.logits != policy(blind, None)[0].logits).any()
+
+
+@pytest.mark.slow
+def test_critics_learn_from_the_state():
+    env, key = build()
+    ppo = PPO(rollout_length=16)
+    state = init_train_state(ppo, env, key, network=MLP, critic_input=GlobalState())
+    progress = train(ppo, env, state, num_updates=4, updates_per_block=4)
+    assert progress.metrics is not None
+    assert np.isfinite(np.asarray(progress.metrics.scalars["value_loss"])).all()

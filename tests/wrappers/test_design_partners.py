@@ -10,7 +10,6 @@ from learners import Clock
 from wrapper_checks import rollout, sample_actions
 
 from eqgrid import (
-    TAKEN,
     AutoReset,
     Box,
     DesignPartners,
@@ -111,21 +110,6 @@ def test_an_episode_has_the_partner_of_its_design_to_its_end(played):
         np.testing.assert_array_equal(partner.bias[step], bias)
     assert 0 <= states.level.min() < 0.1
     assert 0.9 < states.level.max() <= 1
-
-
-def test_random_actions_have_the_bias(key):
-    """With a level of 1, the partner's actions are drawn from the probabilities of the bias."""
-    one = AutoReset(WithPartner(Clock(), noise=(1.0, 1.0), biased=True))
-    env = Vectorize(one, 2)
-    _, timesteps, states = rollout(env, key, jnp.zeros((4000, 2, 2), int))
-    seat = np.asarray(states.seat[:-1])[..., None]
-    taken = np.take_along_axis(np.asarray(timesteps.info[TAKEN][1:]), seat, -1)[..., 0]
-    expected = np.asarray(jax.nn.softmax(states.bias[:-1], axis=-1)).reshape(-1, 3)
-    found = np.eye(3)[taken.reshape(-1)]
-    for favourite in range(3):  # where one action is the likeliest, it is as frequent as is said
-        rows = expected.argmax(axis=1) == favourite
-        assert rows.sum() > 1000
-        np.testing.assert_allclose(found[rows].mean(axis=0), expected[rows].mean(axis=0), atol=0.05)
 
 
 def test_what_is_forbidden_is_never_drawn():
