@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kitchen_checks import refused
+from kitchen_checks import at_step, refused
 from rescue_plan import STAY, Planner
 
 from eqgrid import check_env
@@ -47,10 +47,6 @@ OPTIONS = {
 }
 
 
-def pick(layouts: Layout, number: int) -> Layout:
-    return jax.tree.map(lambda x: x[number], layouts)
-
-
 @eqx.filter_jit
 def play(env, layouts, actions):
     """What everybody earns, and the last state, of each of a batch of layouts."""
@@ -83,7 +79,7 @@ def drawn(request) -> tuple[GeneratedSites, Layout]:
 def test_sites_are_what_was_asked_for(drawn):
     sites, layouts = drawn
     for number in range(COUNT):
-        layout = pick(layouts, number)
+        layout = at_step(layouts, number)
         assert find_obstacle(layout) is None
         objects = np.asarray(layout.start.cells.object)
         doors, keys = ([int((objects == x).sum()) for x in kinds] for kinds in (DOORS, KEYS))
@@ -99,13 +95,13 @@ def test_sites_are_what_was_asked_for(drawn):
             ).sum() == 4  # the door's own cell is counted twice
         roles = [Role(x).name.lower() for x in np.asarray(layout.start.bodies.extra)]
         assert eqx.tree_equal(parse_site(str(layout), roles), layout)
-    assert len({str(pick(layouts, number)) for number in range(COUNT)}) > 0.95 * COUNT
+    assert len({str(at_step(layouts, number)) for number in range(COUNT)}) > 0.95 * COUNT
 
 
 def test_everybody_is_rescued_in_every_site(drawn):
     sites, layouts = drawn
     count = 20
-    plans = [Planner(pick(layouts, number)) for number in range(count)]
+    plans = [Planner(at_step(layouts, number)) for number in range(count)]
     assert all(plan.plan() for plan in plans)
     actions = np.full((count, 1024, 2), STAY, np.int32)
     for number, plan in enumerate(plans):
@@ -146,7 +142,7 @@ def test_the_proof_is_the_plan():
     proved = np.asarray(jax.jit(jax.vmap(can_rescue))(layouts))
     assert proved.sum() > 100
     for number in range(count):
-        layout = pick(layouts, number)
+        layout = at_step(layouts, number)
         assert Planner(layout).plan() == proved[number]
         if proved[number]:
             assert find_obstacle(layout) is None
