@@ -42,6 +42,13 @@ def play_episodes(env: Overcooked, actions: Int[Array, "steps 2"], length: Seque
     )
 
 
+def changed(table: dict[str, list[Any]], name: str, row: int, value: Any) -> dict[str, list[Any]]:
+    """The table with another value in one cell."""
+    column = list(table[name])
+    column[row] = value
+    return table | {name: column}
+
+
 def new_table(games: Trajectories, layout: Layout) -> dict[str, list[Any]]:
     """A table in the form of 2020."""
     return trajectories_to_reference(

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
+import pytest
 
 from eqgrid.envs.overcooked import Item, Tile, encode, parse_kitchen
 from eqgrid.grid import IDLE, AbstractObservation, Cell, World
@@ -46,6 +47,14 @@ def unchecked():
         yield
     finally:
         jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@contextlib.contextmanager
+def refused(words, error=ValueError):
+    """Expects an error of one sentence with these words, as a user meets it."""
+    with unchecked(), pytest.raises(error, match=words) as refusal:
+        yield refusal
+    assert "\n" not in str(refusal.value)
 
 
 def script(*letters):

@@ -11,7 +11,6 @@ import pytest
 
 from agents import (
     CNN,
-    MLP,
     PPO,
     GlobalState,
     JointObservation,
@@ -128,7 +127,7 @@ def test_partners_of_every_kind():
 
 @pytest.mark.parametrize(
     ("network", "critic_input"),
-    [(MLP, JointObservation()), (CNN, JointObservation()), (PredictingGRU, GlobalState())],
+    [(CNN, JointObservation()), (PredictingGRU, GlobalState())],
 )
 def test_policies_and_train_states(network, critic_input, tmp_path):
     world = make("overcooked", observation="planes")

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from kitchen_checks import Blind, assert_equal, unchecked
+from kitchen_checks import Blind, assert_equal, refused
 
 from eqgrid.envs import ENVIRONMENTS, make
 from eqgrid.envs.overcooked import KITCHENS, Overcooked
@@ -43,16 +43,14 @@ def test_observations_go_by_name_or_are_modules():
         ("overcooked", {"layout": "rng"}, "did you mean ring"),
         ("overcooked", {"dynamics": "clasic"}, "classic or interactive"),
         ("overcooked", {"horizon": 0}, "a horizon from 1 to"),
-        ("overcooked", {"horizon": -3}, "a horizon from 1 to"),
         ("overcooked", {"horizon": 2**31}, "to 1,073,741,824 steps, but got 2147483648"),
         ("overcooked", {"observation": "plains"}, "planes or features"),
         ("overcooked", {"shaping": {"onion_poting": 1.0}}, "no event 'onion_poting'"),
     ],
 )
 def test_refuses_in_one_sentence(name, options, words):
-    with unchecked(), pytest.raises(ValueError, match=words) as refusal:
+    with refused(words):
         make(name, **options)
-    assert "\n" not in str(refusal.value)
 
 
 def made(name, **options):

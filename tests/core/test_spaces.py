@@ -19,12 +19,6 @@ def test_discrete_contains_its_bounds(x, inside):
     assert bool(Discrete(4).contains(jnp.asarray(x))) == inside
 
 
-@pytest.mark.parametrize("n", [0, -1])
-def test_discrete_needs_a_choice(n):
-    with pytest.raises(ValueError, match="at least 1 choice"):
-        Discrete(n)
-
-
 def test_box_samples_fill_the_box(key):
     space = Box(jnp.array([-1.0, 0.0]), 2.0, (2,))
     samples = jax.vmap(space.sample)(jax.random.split(key, 1000))

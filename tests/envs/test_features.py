@@ -41,7 +41,7 @@ NEAREST = {
     "counter_soup": (Tile.COUNTER, Item.SOUP),
 }
 FEATURES = kitchen_features()
-SIZES = (((3, 5), 1), ((5, 4), 2), ((4, 7), 4), ((1, 3), 2))
+OTHER_SIZES = (((3, 5), 1), ((4, 7), 4), ((1, 3), 2))
 
 
 @eqx.filter_jit
@@ -50,9 +50,8 @@ def observe(layout, world):
 
 
 @st.composite
-def arrays(draw, sizes=SIZES):
+def arrays(draw, shape, agents):
     """Any cells and any bodies: more than can happen in a game, without a border."""
-    shape, agents = draw(st.sampled_from(sizes))
     few, item = st.integers(0, 3), st.integers(0, len(Item) - 1)
     places = draw(st.permutations(range(shape[0] * shape[1])))[:agents]
     return {
@@ -195,9 +194,14 @@ def naive(layout, world, agent):
     return seen
 
 
-def check_features(drawn):
-    """Compares the features of all cooks with a plain loop."""
-    layout, world = build(drawn)
+@pytest.mark.parametrize(
+    ("shape", "cooks"),
+    [((5, 4), 2), *(pytest.param(*x, marks=pytest.mark.slow) for x in OTHER_SIZES)],
+)
+@hypothesis.settings(deadline=None, max_examples=20)
+@hypothesis.given(data=st.data())
+def test_equals_a_plain_loop(shape, cooks, data):
+    layout, world = build(data.draw(arrays(shape, cooks)))
     names = FEATURES.names(layout)
     observation = observe(layout, world)
     assert observation.dtype == jnp.float32
@@ -209,41 +213,10 @@ def check_features(drawn):
         assert got == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.slow
-@hypothesis.settings(deadline=None, max_examples=80)
-@hypothesis.given(arrays())
-def test_equals_a_plain_loop(drawn):
-    check_features(drawn)
-
-
-@hypothesis.settings(deadline=None, max_examples=20)
-@hypothesis.given(arrays(sizes=(((5, 4), 2),)))
-def test_a_small_kitchen_equals_a_plain_loop(drawn):
-    check_features(drawn)
-
-
-@hypothesis.settings(deadline=None, max_examples=10)
-@hypothesis.given(st.lists(arrays(sizes=(((5, 4), 2),)), min_size=3, max_size=3))
-def test_vmap_over_kitchens_equals_a_loop(drawn):
-    batch = [build(one) for one in drawn]
-    layouts, worlds = jax.tree.map(lambda *leaves: jnp.stack(leaves), *batch)
-    together = eqx.filter_jit(eqx.filter_vmap(observe))(layouts, worlds)
-    one_by_one = jnp.stack([observe(*kitchen) for kitchen in batch])
-    np.testing.assert_allclose(together, one_by_one, atol=1e-6)
-
-
 def test_padding_changes_nothing():
     layout = parse_kitchen("XXPXX\nO  2O\nX1  X\nXDXSX")
     padded = layout.pad(6, 9)
     np.testing.assert_array_equal(observe(layout, layout.start), observe(padded, padded.start))
-
-
-def test_equally_near_cells_count_row_by_row():
-    layout = parse_kitchen("XXOXX\nX   X\nO 1 O\nX   X\nXXOXX")
-    seen = dict(
-        zip(FEATURES.names(layout), np.asarray(observe(layout, layout.start))[0], strict=True)
-    )
-    assert (seen["onion_dispenser_row"], seen["onion_dispenser_col"]) == pytest.approx((-0.4, 0.0))
 
 
 def names(cooks):

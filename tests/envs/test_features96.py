@@ -99,20 +99,6 @@ def test_what_a_pot_says(contents, timer, expected):
     assert see(CRAMPED, CRAMPED.start)[0, 22:30].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
 
 
-def test_what_lies_on_counters_is_not_seen():
-    world = put(CRAMPED.start, (2, 0), lies(Item.SOUP, (3, 0)))
-    np.testing.assert_array_equal(see(CRAMPED, world), see(CRAMPED, CRAMPED.start))
-
-
-@pytest.mark.slow
-def test_a_batch_of_kitchens_sees_what_each_does():
-    layouts = [load_layout(name).pad(5, 9) for name in KITCHENS]
-    envs = stack([Overcooked(layout, observation="features96") for layout in layouts])
-    batch = eqx.filter_vmap(lambda env: env.observe(env.layout.start))(envs)
-    for seen, layout in zip(batch, layouts, strict=True):
-        np.testing.assert_array_equal(seen, see(layout, layout.start))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(5, 9), (6, 10)])
 def test_a_table_of_another_layout_does_no_harm(size):

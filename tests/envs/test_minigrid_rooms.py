@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kitchen_checks import unchecked
+from kitchen_checks import refused
 from naive_minigrid import COMPASS, look, step
 
 from eqgrid import check_env, make
 from eqgrid.envs.minigrid import COLOURS, KINDS, PLANE_NAMES, ROOMS, DoorKeyRoom, MiniGrid
-from eqgrid.grid import Direction, LayoutError
+from eqgrid.grid import Direction
 
 STEPS, GAMES = 60, 12
 NAMES = {Direction[name.upper()]: name for name in COMPASS}
@@ -161,7 +161,8 @@ def test_rooms_of_a_batch_differ_and_have_what_they_need(name):
 def test_planes_say_what_numbers_say():
     env = MiniGrid("keycorridor", size=4, num_agents=2)
     numbers = env.with_observation(MiniGrid("keycorridor", observation="symbolic").observation)
-    world = furnish(np.random.default_rng(1), env.reset(jax.random.key(0))[1], 0.4)
+    world = eqx.filter_jit(env.reset)(jax.random.key(0))[1]
+    world = furnish(np.random.default_rng(1), world, 0.4)
     position = jnp.asarray([[5, 5], [7, 5]], jnp.int8)
     bodies = dataclasses.replace(
         world.bodies, position=position, direction=jnp.asarray([1, 0], jnp.int8)
@@ -172,8 +173,9 @@ def test_planes_say_what_numbers_say():
     objects = objects.at[8, 4].set(jnp.uint8(KINDS.code("door", 3)))
     cells = dataclasses.replace(world.cells, object=objects)
     world = dataclasses.replace(world, cells=cells, bodies=bodies)
-    planes = dict(zip(PLANE_NAMES, np.moveaxis(np.asarray(env.observe(world)), -1, 0), strict=True))
-    image = np.swapaxes(np.asarray(numbers.observe(world)), 1, 2)
+    seen = np.asarray(eqx.filter_jit(env.observe)(world))
+    planes = dict(zip(PLANE_NAMES, np.moveaxis(seen, -1, 0), strict=True))
+    image = np.swapaxes(np.asarray(eqx.filter_jit(numbers.observe)(world)), 1, 2)
     kind, colour, state = np.moveaxis(image, -1, 0)
     alone = kind != 10
     for name, number in {"wall": 2, "goal": 8, "door": 4, "key": 5, "ball": 6, "box": 7}.items():
@@ -219,25 +221,9 @@ def test_it_keeps_the_protocol_with_a_team(name):
         ({"reward": "mine"}, "shared or individual"),
         ({"view": 6}, "an odd number of cells"),
         ({"observation": "plains"}, "planes or symbolic"),
-        ({"horizon": 0}, "a horizon from 1 to"),
         ({"size": 5.5}, "size"),
     ],
 )
 def test_refuses_in_one_sentence(options, words):
-    with unchecked(), pytest.raises(ValueError, match=words) as refusal:
+    with refused(words):
         make("minigrid", **options)
-    assert "\n" not in str(refusal.value)
-    assert isinstance(refusal.value, LayoutError | ValueError)
-
-
-def test_a_room_has_a_picture_of_all_that_can_be_in_it():
-    env = MiniGrid("doorkey", size=10, num_agents=3)
-    _, world = env.reset(jax.random.key(0))
-    before = env.render(world, cell_pixels=16)
-    full = np.array(world.cells.object)
-    free = np.argwhere(full == 0)[: KINDS.num_codes - 1]
-    full[free[:, 0], free[:, 1]] = np.arange(1, 1 + len(free))
-    cells = dataclasses.replace(world.cells, object=jnp.asarray(full))
-    after = env.render(dataclasses.replace(world, cells=cells), cell_pixels=16)
-    assert (before != after).any()
-    assert len({x.tobytes() for x in after.reshape(-1, 16, 3)}) > 50

@@ -147,14 +147,6 @@ def test_a_window_is_cut_out_of_the_whole(radius, steps_left):
         np.testing.assert_array_equal(seen[agent], window)
 
 
-def test_the_horizon_is_known_to_planes_of_ones_own():
-    """It is stored once, in the world."""
-    env = Overcooked("cramped", horizon=50, observation=lossless_planes())
-    late = eqx.tree_at(lambda w: w.time, env.layout.start, jnp.asarray(11, jnp.int32))
-    assert env.observe(env.layout.start)[..., URGENT].max() == 0
-    assert env.observe(late)[..., URGENT].min() == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("steps_left", [40, 39])
 def test_every_thing_shows_on_a_counter_and_every_soup_in_a_pot_at_every_time(steps_left):

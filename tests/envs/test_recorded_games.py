@@ -10,9 +10,9 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from human_tables import CRAMPED, Call, episodes, frame, new_table, old_table, to_pickle
+from human_tables import CRAMPED, Call, changed, episodes, frame, new_table, old_table, to_pickle
 from hypothesis import given, settings, strategies as st
-from kitchen_checks import unchecked
+from kitchen_checks import refused, unchecked
 
 from eqgrid.envs.overcooked import Overcooked, load_layout
 from eqgrid.envs.overcooked.people import (
@@ -165,12 +165,6 @@ def test_a_kitchen_of_ones_own_is_read(new):
     assert eqx.tree_equal(game.layout, PAID)
 
 
-def changed(table, name, row, value):
-    column = list(table[name])
-    column[row] = value
-    return table | {name: column}
-
-
 BAD = {
     "no time": (
         lambda t: {k: v for k, v in t.items() if k != "time_elapsed"},
@@ -189,10 +183,6 @@ BAD = {
         "Row 3: the reward is not a num",
     ),
     "odd loop": (lambda t: changed(t, "cur_gameloop", 3, None), "Row 3: the cur_gameloop is not a"),
-    "lost row": (lambda t: changed(t, "cur_gameloop", 4, 99), "lacks a row"),
-    "no text": (lambda t: changed(t, "state", 3, {"a": [1]}), "Row 3: the state is not a text"),
-    "odd action": (lambda t: changed(t, "joint_action", 2, "[[0, 0], 'DANCE']"), "Row 2: the join"),
-    "action list": (lambda t: changed(t, "joint_action", 2, [[0, 0]]), "Row 2: the joint_action"),
     "no layout": (lambda t: t | {"layout": ["7"] * 105}, "Row 0 has another grid than"),
     "odd layout": (lambda t: t | {"layout": ["['XX']"] * 105}, "Row 0 has another grid than"),
     "odd name": (
@@ -208,9 +198,8 @@ BAD = {
 
 @pytest.mark.parametrize(("change", "words"), BAD.values(), ids=BAD)
 def test_what_does_not_fit_is_one_sentence(old, change, words):
-    with unchecked(), pytest.raises(ValueError, match=words) as caught:
+    with refused(words):
         games_from_table(change(old))
-    assert "\n" not in str(caught.value)
 
 
 def test_games_in_different_kitchens_are_not_joined(new):
@@ -299,10 +288,9 @@ def test_a_file_that_cannot_be_read_is_one_sentence(name, tmp_path):
     (tmp_path / name).write_bytes(content)
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
-    with pytest.raises(ValueError, match=words) as caught:
+    with refused(words) as caught:
         read_games(tmp_path / name)
     assert name in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_none_is_one_sentence(tmp_path):
@@ -360,9 +348,8 @@ def test_a_forged_pickle_is_refused_and_not_run(case, tmp_path):
     with pytest.raises(NotATable, match="which no table of pandas needs"):
         read_pickled_table(content)
     (tmp_path / "games.pickle").write_bytes(content)
-    with pytest.raises(ValueError, match="is rejected: It asks for") as caught:
+    with refused("is rejected: It asks for"):
         read_games(tmp_path / "games.pickle")
-    assert "\n" not in str(caught.value)
     assert not mark.exists()
 
 

@@ -14,8 +14,8 @@ from kitchen_checks import (
     put,
     random_layout,
     random_world,
+    refused,
     stack,
-    unchecked,
 )
 
 from eqgrid.envs.overcooked import Item, Recipes, load_layout, parse_kitchen
@@ -186,19 +186,13 @@ def edited(path, value, state=STATE):
 ONION = thing("onion", (1, 0))
 BAD = {
     "no players": (edited(["players"], ...), "no 'players'"),
-    "no objects": (edited(["objects"], ...), "no 'objects'"),
     "no position": (edited(["players", 0, "position"], ...), "no 'position'"),
-    "no orientation": (edited(["players", 1, "orientation"], ...), "no 'orientation'"),
-    "no name": (edited(["objects", 1, "name"], ...), "no 'name'"),
     "no ingredients": (edited(["objects", 0, "_ingredients"], ...), "no '_ingredients'"),
     "objects are a number": (edited(["objects"], 3), "must be a list"),
-    "an object is a text": (edited(["objects", 1], "dish"), "must be a dictionary"),
     "a player is nothing": (edited(["players", 1], None), "must be a dictionary"),
     "one player": (edited(["players", 1], ...), "has 1 players, but the layout is for 2"),
     "player outside": (edited(["players", 1, "position"], (5, 1)), r"\(5, 1\) is outside the grid"),
-    "player before it": (edited(["players", 1, "position"], (-1, 1)), "outside the grid"),
     "player in a wall": (edited(["players", 1, "position"], (0, 0)), "there is no floor"),
-    "half a position": (edited(["players", 1, "position"], (3,)), "must be two numbers"),
     "position in words": (edited(["players", 1, "position"], "31"), "must be two numbers"),
     "position between": (edited(["players", 1, "position"], (2.5, 1)), "must be a whole number"),
     "two in a cell": (
@@ -208,15 +202,11 @@ BAD = {
     ),
     "faces nowhere": (edited(["players", 0, "orientation"], (0, 0)), "the directions are"),
     "unknown object": (edited(["objects", 1, "name"], "carrot"), "object 'carrot'"),
-    "name is a list": (edited(["objects", 1, "name"], ["dish"]), r"object \['dish'\]"),
     "order is a list": (edited(["all_orders", 0], ["onion"]), "must be a dictionary"),
-    "order of numbers": (edited(["all_orders", 0, "ingredients"], [1, "onion"]), "'all_orders'"),
     "object on the floor": (edited(["objects", 1, "position"], (2, 1)), "where it cannot be"),
-    "object outside": (edited(["objects", 1, "position"], (3, 9)), "outside the grid"),
     "dish in a pot": (edited(["objects", 0], thing("dish", (2, 0))), "where it cannot be"),
     "two in one place": (edited(["objects", 1], thing("dish", (2, 3))), "two objects"),
     "soup of four": (edited(["objects", 2, "_ingredients"], [ONION] * 4), "soup of 4 ingredients"),
-    "soup of nothing": (edited(["objects", 2, "_ingredients"], []), "soup of 0 ingredients"),
     "soup of dishes": (edited(["objects", 2, "_ingredients", 0, "name"], "dish"), "cannot be"),
     "soup is raw": (edited(["objects", 3, "cooking_tick"], 3), "must be ready"),
     "raw soup in a hand": (
@@ -230,12 +220,10 @@ BAD = {
         "holds an object that is elsewhere",
     ),
     "timestep": (edited(["timestep"], -1), "timestep must be a whole number"),
-    "late timestep": (edited(["timestep"], 2**31), "timestep must be a whole number"),
     "other orders": (edited(["all_orders", 0], ...), "'all_orders' of the state differ"),
     "no bonus": (edited(["bonus_orders"], []), "'bonus_orders' of the state differ"),
     "orders in words": (edited(["all_orders"], "onion"), "must be a list"),
     "old soup of four": (edited(["objects", "2,0", "state", 1], 4, OLD), "ingredients in a soup"),
-    "old soup of dishes": (edited(["objects", "2,0", "state", 0], "dish", OLD), "cannot be"),
     "half an old soup": (edited(["objects", "2,0", "state"], ["onion", 3], OLD), "'state' of a"),
     "old soup in words": (edited(["objects", "2,0", "state"], "onion", OLD), "must be a list"),
 }
@@ -244,11 +232,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_refuses_in_one_sentence(name):
     state, words = BAD[name]
-    with unchecked(), pytest.raises(ValueError, match=words) as caught:
+    with refused(words):
         world_from_reference(state, LAYOUT)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith(".")
-    with unchecked(), pytest.raises(ValueError, match=f"State 1: .*{words}"):
+    with refused(f"State 1: .*{words}"):
         worlds_from_reference([OLD, state], LAYOUT)
 
 

@@ -12,14 +12,13 @@ import jax.numpy as jnp
 import naive_rescue as naive
 import numpy as np
 import pytest
-from kitchen_checks import Blind, assert_equal, at_step, stack, unchecked
+from kitchen_checks import Blind, assert_equal, at_step, unchecked
 
 from eqgrid.envs.rescue import (
     EVENT_NAMES,
     KINDS,
     PLANE_NAMES,
     SHAPING,
-    SITES,
     Rescue,
     Role,
     Thing,
@@ -31,7 +30,7 @@ from eqgrid.envs.rescue import (
     victims_left,
     with_roles,
 )
-from eqgrid.grid import Direction, LayoutError, RandomDirections, render
+from eqgrid.grid import LayoutError, RandomDirections
 
 STEPS = int(os.environ.get("EQGRID_PARITY_STEPS", "1000"))
 """How many steps are compared for each number of rescuers."""
@@ -58,7 +57,6 @@ LARGE_PLAN = (
 )
 
 FACING = {"north": 0, "south": 1, "east": 2, "west": 3}
-THINGS = {thing.name.lower(): int(thing) for thing in Thing}
 CASES = [((5, 5), 2, 3), ((6, 5), 3, None), ((5, 6), 4, 1)]
 """Shape, rescuers, and how far they see."""
 
@@ -95,19 +93,13 @@ def play(env, world, actions):
     return jax.tree.map(lambda *x: np.concatenate(x)[:steps], *told)
 
 
-def rescue(text, *scripts, roles=None, facing=None):
-    """Plays scripts from a text, without anything to see: the timesteps and the worlds."""
-    site = parse_site(text, roles).pad(*PADDED)
-    if facing is not None:
-        faces = jnp.asarray([FACING[way] for way in facing], jnp.int8)
-        site = eqx.tree_at(lambda x: x.start.bodies.direction, site, faces)
+def rescue(text, *scripts, facing):
+    """Plays scripts in a site, without anything to see: the timesteps."""
+    site = parse_site(text).pad(*PADDED)
+    faces = jnp.asarray([FACING[way] for way in facing], jnp.int8)
+    site = eqx.tree_at(lambda x: x.start.bodies.direction, site, faces)
     env = Rescue(site, observation=Blind())
-    return play(env, env.layout.start, script(*scripts))
-
-
-def things(world, step=-1):
-    """What lies where after a step, by its name."""
-    return as_naive(at_step(world, step))["things"]
+    return play(env, env.layout.start, script(*scripts))[0]
 
 
 def events(timesteps):
@@ -273,157 +265,43 @@ def test_the_comparison_sees_every_event():
     assert min(counts[name] for name in (*EVENT_NAMES, "end")) >= 3, counts
 
 
-# Rules, one by one
-
-
-@pytest.mark.parametrize(
-    ("role", "hand", "there", "moves", "left", "held", "happened"),
-    [
-        ("medic", 0, "G", "P", None, "green_victim", ["victim_pickup"]),
-        ("engineer", 0, "G", "P", None, "green_victim", ["victim_pickup"]),
-        ("medic", 0, "G", "T", "green_victim", None, []),
-        ("medic", 0, "(", "P", None, "purple_key", ["key_pickup"]),
-        ("medic", 0, "(", "T", "purple_key", None, []),
-        ("medic", Thing.BLUE_KEY, "(", "P", "purple_key", "blue_key", []),
-        ("medic", 0, "Y", "P", "yellow_victim", None, []),
-        ("medic", 0, "Y", "T", "green_victim", None, ["healing"]),
-        ("medic", 0, "Y", "TT", "green_victim", None, ["healing"]),
-        ("medic", Thing.BLUE_KEY, "Y", "T", "green_victim", "blue_key", ["healing"]),
-        ("engineer", 0, "Y", "T", "yellow_victim", None, []),
-        ("engineer", 0, ".", "T", None, None, ["clearing"]),
-        ("engineer", 0, ":", "T", "rubble", None, ["clearing"]),
-        ("engineer", 0, ":", "TTT", None, None, ["clearing", "clearing"]),
-        ("engineer", 0, ".", "P", "rubble", None, []),
-        ("engineer", Thing.GREEN_VICTIM, ".", "T", None, "green_victim", ["clearing"]),
-        ("medic", 0, ".", "T", "rubble", None, []),
-        ("medic", 0, "R", "PT", "red_victim", None, []),
-        ("engineer", 0, ")", "T", "purple_door", None, []),
-        ("engineer", Thing.PURPLE_KEY, ")", "P", "purple_door", "purple_key", []),
-        ("engineer", Thing.PURPLE_KEY, ")", "TT", "open_door", "purple_key", ["opening"]),
-        ("medic", Thing.BLUE_KEY, ")", "T", "purple_door", "blue_key", []),
-        ("medic", Thing.BLUE_KEY, "]", "T", "open_door", "blue_key", ["opening"]),
-        ("medic", Thing.ORANGE_KEY, ">", "T", "open_door", "orange_key", ["opening"]),
-        ("medic", Thing.ORANGE_KEY, " ", "P", "orange_key", None, ["key_drop"]),
-        ("medic", Thing.GREEN_VICTIM, " ", "P", "green_victim", None, ["victim_drop"]),
-        ("medic", Thing.GREEN_VICTIM, "|", "P", "open_door", "green_victim", []),
-        ("medic", Thing.GREEN_VICTIM, "2", "P", None, "green_victim", []),
-        ("medic", Thing.GREEN_VICTIM, "#", "P", None, "green_victim", []),
-        ("medic", Thing.GREEN_VICTIM, "E", "P", None, None, ["carrying_out"]),
-        ("medic", Thing.GREEN_VICTIM, "E", "T", None, "green_victim", []),
-        ("medic", Thing.ORANGE_KEY, "E", "P", None, "orange_key", []),
-        ("medic", 0, "E", "PT", None, None, []),
-    ],
-)
-def test_what_one_does_to_what_it_faces(role, hand, there, moves, left, held, happened):
-    text = f"#####\n#1{there}G#\n#####"
-    roles = [role] * text.count("1") + [role] * text.count("2")
-    site = parse_site(text, roles).pad(*PADDED)
-    site = eqx.tree_at(
-        lambda x: (x.start.bodies.direction, x.start.bodies.held),
-        site,
-        (jnp.full(len(roles), Direction.EAST, jnp.int8), site.start.bodies.held.at[0].set(hand)),
-    )
-    env = Rescue(site, observation=Blind())
-    timesteps, worlds = play(env, env.layout.start, script(moves, "")[:, : len(roles)])
-    world = as_naive(at_step(worlds, -1))
-    assert world["things"].get((1, 2)) == left
-    assert world["rescuers"][0]["carries"] == held
-    assert events(timesteps)[0] == {name: happened.count(name) for name in happened}
-
-
-@pytest.mark.parametrize("there", list("GYR.:)]>(["))
-def test_nobody_walks_over_what_is_solid(there):
-    _, worlds = rescue(f"#####\n#1{there}G#\n#####", "FF", facing=["east"])
-    assert worlds.bodies.position[-1].tolist() == [[1, 1]]
-
-
-def test_an_open_door_is_walked_through():
-    _, worlds = rescue("######\n#1| G#\n######", "FF", facing=["east"])
-    assert worlds.bodies.position[:2].tolist() == [[[1, 2]], [[1, 3]]]
-
-
-def test_turning_goes_round():
-    _, worlds = rescue("####\n#1G#\n####", "LLLLRRRR")
-    ways = [Direction(x).name[0] for x in worlds.bodies.direction[:, 0]]
-    assert "".join(ways) == "WSENESWN"
-
+# Rules that random games rarely meet
 
 TWO = "#####\n#1R2#\n#G  #\n#####"
+INWARDS = ["east", "west"]
+LIFTS = {
+    # the site, how rescuers face, their scripts -> what each is paid, and how often each lifts
+    "two in one step": (TWO, INWARDS, ("P", "P"), 1, [1, 1]),
+    "one toggles": (TWO, INWARDS, ("T", "P"), 1, [1, 1]),
+    "both toggle": (TWO, INWARDS, ("T", "T"), 1, [1, 1]),
+    "one waits for the other": (TWO, INWARDS, ("PP", ".P"), 1, [1, 1]),
+    "in different steps": (TWO, INWARDS, ("P.", ".P"), 0, [0, 0]),
+    "one alone": (TWO, INWARDS, ("P", ""), 0, [0, 0]),
+    "one turns": (TWO, INWARDS, ("P", "L"), 0, [0, 0]),
+    "full hands": ("######\n#1R2G#\n#G   #\n######", INWARDS, (".....P", "RRPLLP"), 0, [0, 0]),
+    "next to different victims": ("######\n#1RR2#\n######", INWARDS, ("P", "P"), 0, [0, 0]),
+    "three, and one looks on": (
+        *("#####\n# 1 #\n#2R3#\n# 4G#\n#####", ["south", "east", "west", "north"]),
+        *(("P", "T", "P", "."), 1, [1, 1, 1, 0]),
+    ),
+    "two pairs": (
+        *("########\n#1R23R4#\n#G     #\n########", INWARDS * 2),
+        *(("P",) * 4, 2, [1, 1, 1, 1]),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("moves", "when"),
-    [
-        (("P", "P"), 1),
-        (("T", "P"), 1),
-        (("T", "T"), 1),
-        (("P.", ".P"), None),
-        (("P", ""), None),
-        (("PP", ".P"), 2),
-        (("P", "L"), None),
-    ],
-)
-def test_two_lift_in_the_same_step(moves, when):
-    timesteps, worlds = rescue(TWO, *moves, facing=["east", "west"])
-    rescued = np.flatnonzero(timesteps.reward[:, 0])
-    assert rescued.tolist() == ([] if when is None else [when - 1])
-    assert ((1, 2) in things(worlds)) == (when is None)
-    if when is not None:
-        assert timesteps.reward[when - 1].tolist() == [1.0, 1.0], "one victim, whoever lifts"
-        assert [x["lifting"] for x in events(timesteps)] == [1, 1]
-
-
-def test_who_lifts_has_empty_hands():
-    text = "######\n#1R2G#\n#G   #\n######"
-    timesteps, worlds = rescue(text, "PP", "RRPLLP", facing=["east", "west"])
-    assert not timesteps.reward.any()
-    assert things(worlds)[1, 2] == "red_victim"
-
-
-def test_three_lift_one_victim_and_a_fourth_looks_on():
-    text = "#####\n# 1 #\n#2R3#\n# 4G#\n#####"
-    facing = ["south", "east", "west", "north"]
-    timesteps, _ = rescue(text, "P", "T", "P", ".", facing=facing)
-    assert timesteps.reward[0].tolist() == [1.0] * 4
-    assert [x.get("lifting", 0) for x in events(timesteps)] == [1, 1, 1, 0]
-
-
-def test_two_pairs_lift_two_victims_at_once():
-    text = "########\n#1R23R4#\n#G     #\n########"
-    timesteps, _ = rescue(text, *"PPPP", facing=["east", "west", "east", "west"])
-    assert timesteps.reward[0].tolist() == [2.0] * 4
-
-
-def test_neighbours_of_two_victims_do_not_help_each_other():
-    timesteps, _ = rescue("######\n#1RR2#\n######", "P", "P", facing=["east", "west"])
-    assert not timesteps.reward.any()
-
-
-def test_two_engineers_clear_high_rubble_at_once():
-    text, roles = TWO.replace("R", ":"), ["engineer"] * 2
-    timesteps, worlds = rescue(text, "T", "T", roles=roles, facing=["east", "west"])
-    assert (1, 2) not in things(worlds)
-    assert events(timesteps) == [{"clearing": 1}] * 2
-
-
-def test_the_first_one_takes_what_two_want():
-    _, worlds = rescue(TWO.replace("R", "G"), "P", "P", facing=["east", "west"])
-    assert worlds.bodies.held[-1].tolist() == [Thing.GREEN_VICTIM, Thing.NOTHING]
-
-
-def test_what_is_put_down_bars_the_way_in_the_same_step():
-    text = "#######\n#1(2G #\n#######"
-    _, worlds = rescue(text, "PFP", ".LF", facing=["east", "north"])
-    assert worlds.bodies.position[-1].tolist() == [[1, 2], [1, 3]]
-    _, worlds = rescue(text, "P.P", "L.F", facing=["east", "north"])
-    assert things(worlds)[1, 2] == "purple_key"
-    assert worlds.bodies.position[-1].tolist() == [[1, 1], [1, 3]]
+@pytest.mark.parametrize(("text", "facing", "scripts", "paid", "lifts"), LIFTS.values(), ids=LIFTS)
+def test_rescuers_lift_together(text, facing, scripts, paid, lifts):
+    timesteps = rescue(text, *scripts, facing=facing)
+    assert timesteps.reward.sum(axis=0).tolist() == [paid] * len(lifts)
+    assert [x.get("lifting", 0) for x in events(timesteps)] == lifts
 
 
 def test_nothing_is_earned_in_circles():
-    timesteps, _ = rescue("####\n#1G#\n####", "PP" * 10, facing=["east"])
+    timesteps = rescue("####\n#1G#\n####", "PP" * 10, facing=["east"])
     assert timesteps.info["shaped_reward"].sum() == pytest.approx(0, abs=1e-6)
-    timesteps, _ = rescue("####\n#1R#\n####", "RL" * 10, facing=["north"])
+    timesteps = rescue("####\n#1R#\n####", "RL" * 10, facing=["north"])
     assert events(timesteps) == [{"red_reach": 10, "red_leave": 10}]
     assert timesteps.info["shaped_reward"].sum() == pytest.approx(0, abs=1e-6)
 
@@ -447,53 +325,16 @@ def test_a_plan_brings_everybody_out(name, plan, victims):
     assert set().union(*events(timesteps)) >= {"carrying_out", "lifting", "healing", "clearing"}
 
 
-def test_victims_are_never_made_and_all_that_leave_are_paid():
-    env = Rescue("small", observation=Blind(), horizon=10_000)
-    actions = random_actions(np.random.default_rng(0), 1500, 2)
-    timesteps, worlds = play(env, env.layout.start, actions)
-    left = np.asarray(jax.vmap(victims_left)(worlds))
-    assert (np.diff(left) <= 0).all()
-    np.testing.assert_array_equal(np.cumsum(timesteps.reward[:, 0]), 4 - left)
-    keys = np.asarray(worlds.cells.object == Thing.PURPLE_KEY).sum(axis=(1, 2))
-    assert (keys + (worlds.bodies.held == Thing.PURPLE_KEY).sum(axis=1) == 1).all()
-
-
-@pytest.mark.slow
-def test_a_batch_of_different_sites_is_a_loop_over_them():
-    texts = [f"######\nE1{x}2Y#\n#G :R#\n#  .)#\n######" for x in "GR.|"]
-    roles = [("medic", "engineer"), ("engineer", "medic"), ("engineer",) * 2, ("medic",) * 2]
-    sites = [parse_site(*x).pad(*PADDED) for x in zip(texts, roles, strict=True)]
-    envs = [Rescue(site, observation=Blind()) for site in sites]
-    actions = random_actions(np.random.default_rng(3), len(envs), CHUNK, 2)
-    _, rest = eqx.partition(envs[0], eqx.is_array)
-    batch = eqx.combine(stack([eqx.filter(env, eqx.is_array) for env in envs]), rest)
-    together = eqx.filter_vmap(play_compiled)(batch, batch.layout.start, actions)
-    alone = [play(env, env.layout.start, x) for env, x in zip(envs, actions, strict=True)]
-    assert_equal(together, stack(alone))
-    assert together[0].reward.any()
-
-
 def test_a_padded_site_is_played_alike():
-    text = "#####\n#1R2#\nEG  #\n#####"
-    actions = random_actions(np.random.default_rng(5), 3, CHUNK, 2)
-    for rows, cols in (PADDED, (9, 9)):
-        env = Rescue(parse_site(text).pad(rows, cols), observation=Blind())
-        told = [play(env, env.layout.start, x)[0] for x in actions]
-        if (rows, cols) == PADDED:
-            first = told
-    assert_equal(told, first)
+    site = parse_site("#####\n#1R2#\nEG  #\n#####")
+    actions = random_actions(np.random.default_rng(5), CHUNK, 2)
+    envs = [Rescue(site.pad(*size), observation=Blind()) for size in (PADDED, (9, 9))]
+    one, other = (play(env, env.layout.start, actions)[0] for env in envs)
+    assert one.info["events"].any()
+    assert_equal(one, other)
 
 
 # What is seen
-
-
-def test_the_planes_say_who_has_which_role():
-    observation, _ = Rescue("#####\n#12G#\n#####", radius=1).reset(jax.random.key(0))
-    medic, engineer = (PLANE_NAMES.index(role) for role in ("medic", "engineer"))
-    assert observation[0, 1, :, medic].tolist() == [0, 1, 0]
-    assert observation[0, 1, :, engineer].tolist() == [0, 0, 1]
-    assert observation[1, 1, :, medic].tolist() == [1, 0, 0]
-    assert observation[1, 1, :, engineer].tolist() == [0, 1, 0]
 
 
 def seen_by_name(env):
@@ -555,71 +396,21 @@ def test_starts_and_observations_of_ones_own():
 # Pictures
 
 
-def test_every_kind_looks_different():
-    pictures = []
-    site = parse_site("#####\n#1 G#\n#####")
-    for code in range(len(Thing)):
-        there = eqx.tree_at(
-            lambda x, code=code: x.start.cells.object,
-            site,
-            site.start.cells.object.at[1, 2].set(code),
-        )
-        pictures.append(render(there, there.start, cell_pixels=32))
-    for i, one in enumerate(pictures):
-        for other in pictures[:i]:
-            differs = (one != other).any(axis=-1)[:96].reshape(3, 32, 5, 32).any(axis=(1, 3))
-            assert np.argwhere(differs).tolist() == [[1, 2]]
-
-
-@pytest.mark.parametrize("way", list(Direction))
-def test_roles_and_what_is_carried_show(way):
-    pictures = []
-    for role in ("medic", "engineer"):
-        for held in (Thing.NOTHING, Thing.GREEN_VICTIM, Thing.BLUE_KEY):
-            site = eqx.tree_at(
-                lambda x: (x.start.bodies.direction, x.start.bodies.held),
-                parse_site("#####\n#1 G#\n#####", [role]),
-                (jnp.asarray([way], jnp.int8), jnp.asarray([held], jnp.uint8)),
-            )
-            pictures.append(render(site, site.start, cell_pixels=32).tobytes())
-    assert len(set(pictures)) == 6
-
-
 # Whether all can be rescued
-
-
-@pytest.mark.parametrize("name", SITES)
-def test_nothing_is_in_the_way_in_our_sites(name):
-    assert find_obstacle(load_site(name)) is None
 
 
 @pytest.mark.parametrize(
     ("text", "roles", "words"),
     [
-        ("#####\nE1 G#\n#####", "m", None),
-        (
-            "#####\n#1 G#\n#####",
-            "m",
-            "carry the green victim at row 2, column 4 to an exit and there",
-        ),
-        ("#####\n#1R2#\n#####", "me", None),
+        ("#####\n#1 G#\n#####", "m", "carry the green victim at row 2, column 4 to an exit and"),
         ("#####\nE1 R#\n#####", "m", "no two rescuers can stand next to the red victim"),
         ("#####\nE12R#\n#####", "me", "no two rescuers can stand next to the red victim"),
-        ("#####\n#12R#\n##  #\n#####", "me", None),
-        ("#####\nE1 Y#\n#####", "m", None),
         ("#####\nE1 Y#\n#####", "e", "no medic can heal the yellow victim at row 2, column 4."),
-        ("#####\nE1.G#\n#####", "e", None),
         ("#####\nE1:G#\n#####", "m", "no engineer can clear the high rubble at row 2, column 3"),
-        ("#######\nE1()G #\n#######", "m", None),
         ("#######\nE1[)G #\n#######", "m", "no rescuer can bring its key to the purple door"),
         ("#######\nE1)(G #\n#######", "m", "no rescuer can bring its key to the purple door"),
-        ("########\nE1)G2( #\n########", "mm", None),
         ("########\nE1.G2  #\n########", "mm", "no engineer can clear the rubble"),
-        ("########\nE1.G2  #\n########", "me", None),
-        ("########\nE1Y2G  #\n########", "em", None),
-        ("########\nE1Y2G  #\n########", "me", None),
         ("########\nE1Y2G  #\n########", "ee", "no medic can heal"),
-        ("########\nE1R2G  #\n########", "ee", None),
         ("######\nE1 #G#\n######", "e", "no rescuer can carry the green victim at row 2, column 5"),
         ("#####E\n#1 #G#\n######", "e", "no rescuer can carry"),
     ],
@@ -627,12 +418,9 @@ def test_nothing_is_in_the_way_in_our_sites(name):
 def test_what_is_in_the_way_is_named(text, roles, words):
     names = {"m": "medic", "e": "engineer"}
     said = find_obstacle(parse_site(text, [names[role] for role in roles]))
-    if words is None:
-        assert said is None
-    else:
-        assert words in said
-        assert said.startswith("Some victim cannot be rescued: ")
-        assert said.endswith(".")
+    assert words in said
+    assert said.startswith("Some victim cannot be rescued: ")
+    assert said.endswith(".")
 
 
 def test_what_is_carried_counts():
@@ -642,29 +430,10 @@ def test_what_is_carried_counts():
     assert find_obstacle(eqx.tree_at(lambda x: x.start.bodies.held, site, held)) is None
 
 
-@pytest.mark.slow
-def test_an_obstacle_is_never_overcome():
-    """Whoever is rescued at random, the search has seen no obstacle where all are."""
-    rng = np.random.default_rng(0)
-    env = Rescue(free_site((5, 5), 2), observation=Blind(), horizon=1000)
-    tiles, starts = random_worlds(rng, env, 200)
-    told, _ = play_all(env, tiles, starts, random_actions(rng, 200, 200, 2))
-    done = np.asarray(told.terminated).any(axis=(1, 2)).tolist()
-    said = []
-    for game in range(200):
-        start = at_step(starts, game)
-        site = eqx.tree_at(lambda x: (x.tiles, x.start), env.layout, (tiles[game], start))
-        said.append(find_obstacle(site))
-        assert not (done[game] and said[-1])
-    assert sum(done) > 10
-    assert sum(x is not None for x in said) > 20
-
-
 # Options
 
 
 def test_roles_are_given():
-    assert load_site("small").start.bodies.extra.tolist() == [Role.MEDIC, Role.ENGINEER]
     env = Rescue("small", roles=("engineer", "engineer"))
     assert env.layout.start.bodies.extra.tolist() == [Role.ENGINEER, Role.ENGINEER]
     assert "no medic can heal" in find_obstacle(env.layout)
@@ -691,8 +460,6 @@ def test_shaping_is_given():
         ({"roles": ("medic",)}, "There are 1 roles for 2 rescuers: give one for each."),
         ({"roles": ("medic", "cook")}, "There is no role 'cook': choose medic or engineer."),
         ({"observation": "pixels"}, "no observation 'pixels': choose planes or features."),
-        ({"radius": 0}, "A window needs a radius of at least 1"),
-        ({"horizon": 0}, "a horizon from 1 to"),
         ({"shaping": {"resting": 1.0}}, "There is no event 'resting'"),
     ],
 )

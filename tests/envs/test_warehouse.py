@@ -1,7 +1,6 @@
 """The warehouse: who drives where, what is loaded, delivered and paid, and what robots see."""
 
 import dataclasses
-import io
 from typing import final
 
 import equinox as eqx
@@ -9,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chances import check_counts
 from hypothesis import given, settings, strategies as st
 from jaxtyping import Array, Int32
-from kitchen_checks import Blind, assert_equal, stack, unchecked
-from PIL import Image
+from kitchen_checks import Blind, assert_equal, refused, stack
 
 from eqgrid.envs.warehouse import (
     ACTIONS,
@@ -27,7 +26,7 @@ from eqgrid.envs.warehouse import (
     parse_warehouse,
     shelf_rows,
 )
-from eqgrid.grid import Direction, Forward, LayoutError, Planes, Rotate, Stay, Use, direction_delta
+from eqgrid.grid import Direction, Forward, LayoutError, Rotate, Stay, Use, direction_delta
 
 STAY, FORWARD, LEFT, RIGHT, TOGGLE = range(5)
 N, S, E, W = Direction
@@ -97,19 +96,6 @@ def test_the_sizes_are_those_of_the_reference():
     assert shapes == {"tiny": (13, 12), "small": (22, 12), "medium": (22, 18), "large": (31, 18)}
     shelves = {name: shelf_rows(*size).count("x") for name, size in SIZES.items()}
     assert shelves == {"tiny": 32, "small": 80, "medium": 144, "large": 224}
-
-
-def test_a_warehouse_is_drawn_as_text():
-    text = """
-        ..........
-        .xx.xx.xx.
-        .xx.xx.xx.
-        ..........
-        .xx....xx.
-        .xx....xx.
-        ..........
-        ....gg...."""
-    assert shelf_rows(2, 3, 2) == "\n".join(text.split())
 
 
 def test_a_layout_keeps_what_its_text_says():
@@ -183,53 +169,6 @@ def test_a_carried_shelf_makes_room_when_its_robot_drives_on():
     assert after.bodies.position.tolist() == [[2, 2], [2, 3]]
     _, after = act(env, world, FORWARD, TOGGLE)
     assert after.bodies.position.tolist() == [[2, 1], [2, 2]]
-
-
-def test_turns():
-    env = small(1)
-    for start, left, right in ((N, W, E), (W, S, N), (S, E, W), (E, N, S)):
-        world = world_of(env, [(1, 1, start, 0)])
-        assert act(env, world, LEFT)[1].bodies.direction.tolist() == [left]
-        assert act(env, world, RIGHT)[1].bodies.direction.tolist() == [right]
-        assert act(env, world, TOGGLE)[1].bodies.direction.tolist() == [start]
-
-
-CRASHES = [
-    ("two swap", [((1, 1), E), ((1, 2), W)], []),
-    ("one follows", [((1, 1), E), ((1, 2), E)], [0, 1]),
-    ("one follows who turns away", [((1, 1), E), ((1, 2), None)], []),
-    ("one cell for two: the first", [((1, 1), E), ((1, 3), W)], [0]),
-    ("one cell for two: the longer chain", [((1, 3), W), ((1, 1), E), ((1, 0), E)], [1, 2]),
-    ("a chain behind two that swap", [((1, 1), E), ((1, 2), W), ((1, 3), W)], []),
-    # the cell of robot 2 is named first, by robot 0, who follows it
-    ("named early", [((3, 1), N), ((1, 1), S), ((2, 1), None)], []),
-    ("who is followed wins", [((1, 3), W), ((1, 1), E), ((2, 3), N)], [0, 2]),
-    ("a circle", [((1, 1), E), ((1, 2), S), ((2, 2), W), ((2, 1), N)], [0, 1, 2, 3]),
-    (
-        "a circle, and one who wants to join",
-        [((1, 1), E), ((1, 2), S), ((2, 2), W), ((2, 1), N), ((1, 0), E)],
-        [0, 1, 2, 3],
-    ),
-    (
-        "chains of equal length: whose head's cell is named first",
-        [((5, 5), None), ((1, 3), W), ((1, 0), E), ((1, 1), E), ((1, 4), W)],
-        [1, 4],
-    ),
-    (
-        "an early follower names the cell of its head",
-        [((1, 0), E), ((1, 3), W), ((1, 1), E), ((1, 4), W)],
-        [0, 2],
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "robots", "moved"), CRASHES, ids=[x[0] for x in CRASHES])
-def test_chains(name, robots, moved):
-    old = jnp.asarray([cell for cell, _ in robots], jnp.int8)
-    headings = [-1 if heading is None else heading for _, heading in robots]
-    new = old + direction_delta(jnp.asarray(headings, jnp.int8))
-    after = ChainCollision()(old, new, None)
-    assert np.flatnonzero((after != old).any(axis=1)).tolist() == moved
 
 
 def naive_chains(old, new):
@@ -429,11 +368,8 @@ def test_starts_are_random_and_fair():
         jax.random.split(jax.random.key(0), 4000)
     )
     position = np.asarray(worlds.bodies.position)
-    assert (position[:, 0] != position[:, 1]).any(axis=-1).all()
-    for robot in range(2):
-        _, counts = np.unique(position[:, robot], axis=0, return_counts=True)
-        assert len(counts) == 16
-        assert abs(counts - 250).max() < 75  # five standard deviations
+    rows, cols = np.moveaxis(position - 1, -1, 0)
+    check_counts(1 - np.eye(16), *(4 * rows + cols).T)
     requested = np.asarray(worlds.cells.object) == Load.REQUESTED
     per_rack = requested.sum(axis=0)[np.asarray(env.layout.tiles) == Tile.RACK]
     assert abs(per_rack - 2000).max() < 160
@@ -498,12 +434,6 @@ def test_a_wider_window_holds_the_narrow_one():
     np.testing.assert_array_equal(seen[:, inner], narrow.observe(world))
 
 
-def test_planes_know_the_kinds():
-    env = Warehouse("tiny", observation=Planes(radius=2), starts=())
-    seen, _ = env.reset(jax.random.key(0))
-    assert seen.shape[:3] == (2, 5, 5)
-
-
 # Refusals
 
 
@@ -517,61 +447,22 @@ def test_planes_know_the_kinds():
         ({"size": "x" * 126 + "\n" + "g" * 126}, "at most 125 rows"),
         ({"size": SMALL, "num_agents": 4}, "must be from 1 to 3, because one shelf must stay"),
         ({"num_agents": 1, "difficulty": "hard"}, "because one shelf must stay unrequested, not"),
-        ({"num_agents": 0}, "room for 1 to 110 robots, but is given 0"),
         ({"num_agents": 111, "num_requests": 1}, "room for 1 to 110 robots"),
         ({"difficulty": "harder"}, "choose easy or normal or hard"),
         ({"reward": "global"}, "choose individual or shared or two_stage"),
-        ({"sensor_range": 0}, "at least 1 cell, not 0"),
-        ({"max_quiet_steps": 0}, "at least 1 step, not 0"),
-        ({"horizon": 0}, "a horizon from 1 to"),
         ({"shaping": {"laod": 1.0}}, "no event 'laod'"),
     ],
 )
 def test_refuses_in_one_sentence(options, words):
-    with unchecked(), pytest.raises(ValueError, match=words) as refusal:
+    with refused(words):
         Warehouse(**options)
-    assert "\n" not in str(refusal.value)
 
 
 def test_bad_texts_are_layout_errors():
-    for text, words in (("..\nxx", "no goal"), ("\n", "is empty")):
-        with pytest.raises(LayoutError, match=words):
-            parse_warehouse(text, 1, 1)
+    with pytest.raises(LayoutError, match="is empty"):
+        parse_warehouse("\n", 1, 1)
     with pytest.raises(ValueError, match="odd number of columns"):
         shelf_rows(1, 2)
 
 
 # Pictures
-
-
-def test_pictures_change_where_the_state_does():
-    env = small(2)
-    before = world_of(env, [(2, 1, N, Load.NOTHING), (1, 4, S, Load.NOTHING)])
-    changes = {
-        (2, 1): world_of(env, [(2, 1, E, Load.NOTHING), (1, 4, S, Load.NOTHING)]),
-        (1, 4): world_of(env, [(2, 1, N, Load.NOTHING), (1, 4, S, Load.SHELF)]),
-        (3, 3): world_of(env, [(2, 1, N, 0), (1, 4, S, 0)], {(3, 3): Load.REQUESTED}),
-        (2, 2): world_of(env, [(2, 1, N, 0), (1, 4, S, 0)], {(2, 2): Load.NOTHING}),
-    }
-    picture = env.render(before, cell_pixels=32)
-    for cell, world in changes.items():
-        differs = (env.render(world, cell_pixels=32) != picture).any(axis=-1)
-        blocks = differs[: 6 * 32].reshape(6, 32, 6, 32).any(axis=(1, 3))
-        assert np.argwhere(blocks).tolist() == [list(cell)]
-
-
-def test_loads_under_and_on_robots_differ():
-    env = small(1)
-    pictures = {
-        env.render(world_of(env, [(2, 1, N, held)], {(2, 1): lies}), cell_pixels=32).tobytes()
-        for held, lies in ((0, 0), (0, 1), (0, 2), (1, 0), (2, 0))
-    }
-    assert len(pictures) == 5
-
-
-def test_a_video_of_an_episode():
-    env = small(2)
-    worlds = [world_of(env, [(1, col, E, 0), (4, 1, E, 1)]) for col in range(1, 5)]
-    worlds = stack(worlds)
-    gif = Image.open(io.BytesIO(env.render_episode(worlds, cell_pixels=16)))
-    assert gif.n_frames >= 2

@@ -36,7 +36,6 @@ from eqgrid.grid import (
 
 KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True), Kind("bed", "B")))
 ROOM = Layout.parse("######\n#12  #\n#BB  #\n######", KINDS)
-TINY = Layout.parse("####\n#12#\n####", KINDS)
 STAY, ZAP = 4, 5
 STEPS = 3
 
@@ -148,23 +147,20 @@ def test_critics_see_when_an_agent_comes_back():
     assert (before[0, ..., -2] == 0).all()
 
 
-def test_they_come_back_to_all_free_cells_and_no_others():
-    places = set()
-    for seed in range(60):
-        worlds, _ = play(world_of(), [[ZAP, STAY], *[[STAY, STAY]] * STEPS], seed)
-        position = worlds[-1].bodies.position.tolist()
-        assert position[0] == [1, 1]
-        places.add(tuple(position[1]))
-    assert places == {(1, 2), (1, 3), (1, 4), (2, 3), (2, 4)}
-
-
-def test_they_come_back_on_the_tiles_that_were_named():
-    env = world_of(back=ComeBack(("bed",)))
-    places = set()
-    for seed in range(12):
-        worlds, _ = play(env, [[ZAP, STAY], *[[STAY, STAY]] * STEPS], seed)
-        places.add(tuple(worlds[-1].bodies.position[1].tolist()))
-    assert places == {(2, 1), (2, 2)}
+@pytest.mark.parametrize(
+    ("back", "seeds", "places"),
+    [
+        (ComeBack(), 40, {(1, 2), (1, 3), (1, 4), (2, 3), (2, 4)}),
+        (ComeBack(("bed",)), 12, {(2, 1), (2, 2)}),
+    ],
+    ids=["free cells", "named tiles"],
+)
+def test_they_come_back_to_all_cells_that_are_allowed(back, seeds, places):
+    found = set()
+    for seed in range(seeds):
+        worlds, _ = play(world_of(back=back), [[ZAP, STAY], *[[STAY, STAY]] * STEPS], seed)
+        found.add(tuple(worlds[-1].bodies.position[1].tolist()))
+    assert found == places
 
 
 def test_two_that_return_at_once_stand_in_two_cells():
@@ -213,20 +209,3 @@ def test_what_cannot_be_is_refused():
     for steps in (0, 40_000):
         with pytest.raises(ValueError, match="leave for 1 to 32,767 steps"):
             send_away(world, jnp.ones(2, bool), steps)
-
-
-def test_coming_back_is_an_event_of_those_who_come_back():
-    env = GridWorld(
-        ROOM,
-        actions=(*MOVES, Stay(), Use("zap")),
-        phases=(Go(LocalCollision()), Zap(), ComeBack()),
-        reward=WeightedEventReward({"back": 1.0}, ("hit", "back")),
-        events=RuleEvents(hit=Zap, back=ComeBack),
-    )
-    _, state = env.reset(jax.random.key(0))
-    step, seen = eqx.filter_jit(env.step), []
-    for number, action in enumerate([ZAP, *[STAY] * (STEPS + 1)]):
-        timestep, state = step(jax.random.key(number), state, jnp.asarray([action, STAY]))
-        seen.append((*timestep.info["events"][1].tolist(), timestep.reward[1].item()))
-    assert seen[0] == (1, 0, 0.0)
-    assert sorted(seen[1:]) == [(0, 0, 0.0)] * STEPS + [(0, 1, 1.0)]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_worlds import small_world
 
 from eqgrid.grid import (
     MOVES,
@@ -16,13 +17,10 @@ from eqgrid.grid import (
     Around,
     FacedAgent,
     Features,
-    Go,
-    GridWorld,
     Kind,
     Kinds,
     Layout,
     LayoutError,
-    LocalCollision,
     Move,
     OwnPosition,
     Planes,
@@ -31,7 +29,6 @@ from eqgrid.grid import (
     Stay,
     Step,
     Use,
-    WeightedEventReward,
     WithProbability,
     free_cells,
     occupied_cells,
@@ -89,34 +86,22 @@ def test_steps_say_who_chose_what():
     assert step.uses().tolist() == step.chose(Use).tolist() == [False, True, False]
 
 
-def world_of(layout, observation=None, starts=(), **parts):
-    return GridWorld(
-        layout,
-        actions=(*MOVES, Stay()),
-        phases=(Go(LocalCollision()),),
-        reward=WeightedEventReward({}, ()),
-        observation=observation,
-        starts=starts,
-        **parts,
-    )
-
-
 @pytest.mark.parametrize(
     "starts", [(RandomPositions(),), (WithProbability(0.5, (RandomPositions(),)),)]
 )
 def test_too_little_room_is_refused_when_a_world_is_built(starts):
     full = Layout.parse("####\n#12#\n####", KINDS)
     too_full = Layout.parse("#####\n#R12#\n#####", KINDS)
-    env = world_of(full, starts=starts)
+    env = small_world(full, starts=starts)
     assert {tuple(x) for x in env.reset(jax.random.key(0))[1].bodies.position.tolist()} == {
         (1, 1),
         (1, 2),
     }
-    assert world_of(too_full, starts=starts).num_agents == 2
+    assert small_world(too_full, starts=starts).num_agents == 2
     cramped = eqx.tree_at(lambda x: x.tiles, full, full.tiles.at[1, 1].set(KINDS.tile("grass")))
     words = "1 free cells, which is too few to place 2 agents"
     with pytest.raises(LayoutError, match=words):
-        world_of(cramped, starts=starts)
+        small_world(cramped, starts=starts)
     with pytest.raises(LayoutError, match=words):
         env.with_layout(cramped)
 
@@ -146,22 +131,32 @@ def mine(sight):
     return (sight.nearness < sight.nearness.size).astype(bool)
 
 
+def with_heat(heat, time=0):
+    """The world with a number in each cell."""
+    cells = dataclasses.replace(LAYOUT.start.cells, extra=jnp.asarray(heat))
+    return dataclasses.replace(LAYOUT.start, cells=cells, time=jnp.int32(time))
+
+
+def look(world, **options):
+    return np.asarray(Planes(**options)(LAYOUT, world, jnp.int32(9)))
+
+
+def windows(picture, world, radius):
+    """What the agents see of a picture of the grid, beyond which there is nothing."""
+    padded = np.pad(picture, ((radius, radius), (radius, radius), (0, 0)))
+    side = 2 * radius + 1
+    return [padded[row : row + side, col : col + side] for row, col in world.bodies.position]
+
+
 def test_layers_show_what_a_game_keeps():
     heat = np.arange(24, dtype=np.uint8).reshape(4, 6)
-    cells = dataclasses.replace(LAYOUT.start.cells, extra=jnp.asarray(heat))
-    world = dataclasses.replace(LAYOUT.start, cells=cells, time=jnp.int32(5))
-    layout = dataclasses.replace(LAYOUT, start=world)
-    whole = np.asarray(world_of(layout, Planes(layers=(warm, late, mine))).observe(world))
-    plain = np.asarray(world_of(layout).observe(world))
-    assert (whole[..., :-3] == plain).all()
+    world = with_heat(heat, time=5)
+    whole = look(world, layers=(warm, late, mine))
+    assert (whole[..., :-3] == look(world)).all()
     assert (whole[..., -3] == heat).all()
     assert (whole[..., -2] == 1).all()
-    for agent, (row, col) in enumerate(world.bodies.position.tolist()):
-        assert np.argwhere(whole[agent, ..., -1]).tolist() == [[row, col]]
-    window = np.asarray(world_of(layout, Planes(radius=2, layers=(warm,))).observe(world))
-    padded = np.pad(heat, 2)
-    for agent, (row, col) in enumerate(world.bodies.position.tolist()):
-        assert (window[agent, ..., -1] == padded[row : row + 5, col : col + 5]).all()
+    for agent, place in enumerate(world.bodies.position.tolist()):
+        assert np.argwhere(whole[agent, ..., -1]).tolist() == [place]
 
 
 def bit(number, sight):
@@ -172,22 +167,15 @@ def bit(number, sight):
 def test_any_number_of_layers_is_shown_in_order(radius):
     """Also of so many that the table of appearances has no room for all of them."""
     heat = np.random.default_rng(0).integers(0, 256, (4, 6), dtype=np.uint8)
-    cells = dataclasses.replace(LAYOUT.start.cells, extra=jnp.asarray(heat))
-    world = dataclasses.replace(LAYOUT.start, cells=cells)
+    world = with_heat(heat)
     bits = tuple(functools.partial(bit, n) for n in range(8))
     layers = (*bits[:3], warm, *bits, warm, *bits)
-    layout = dataclasses.replace(LAYOUT, start=world)
-    seen = np.asarray(world_of(layout, Planes(radius=radius, layers=layers)).observe(world))
-    plain = np.asarray(world_of(layout, Planes(radius=radius)).observe(world))
-    assert (seen[..., : -len(layers)] == plain).all()
+    seen = look(world, radius=radius, layers=layers)
+    assert (seen[..., : -len(layers)] == look(world, radius=radius)).all()
     one = [(heat >> n) % 2 for n in range(8)]
     expected = np.stack([*one[:3], heat, *one, heat, *one], axis=-1)
-    for agent, (row, col) in enumerate(world.bodies.position.tolist()):
-        whole = expected
-        if radius is not None:
-            padded = np.pad(expected, ((radius, radius), (radius, radius), (0, 0)))
-            whole = padded[row : row + 2 * radius + 1, col : col + 2 * radius + 1]
-        assert (seen[agent, ..., -len(layers) :] == whole).all()
+    each = [expected] * 3 if radius is None else windows(expected, world, radius)
+    assert (seen[..., -len(layers) :] == np.stack(each)).all()
 
 
 def ending(views):
@@ -197,8 +185,7 @@ def ending(views):
 @pytest.mark.parametrize("left", [4, 5])
 def test_layers_and_the_last_steps_share_a_table(left):
     heat = np.random.default_rng(0).integers(0, 256, (4, 6), dtype=np.uint8)
-    cells = dataclasses.replace(LAYOUT.start.cells, extra=jnp.asarray(heat))
-    world = dataclasses.replace(LAYOUT.start, cells=cells)
+    world = with_heat(heat)
     first, second = (functools.partial(bit, n) for n in (0, 7))
     planes = Planes((ending,), last_steps=5, layers=(first, second, warm))
     seen = np.asarray(planes(LAYOUT, world, jnp.int32(left)))
@@ -207,7 +194,7 @@ def test_layers_and_the_last_steps_share_a_table(left):
 
 
 def test_a_layer_of_other_numbers_is_refused():
-    env = world_of(LAYOUT, Planes(layers=(lambda sight: sight.nearness,)))
+    env = small_world(LAYOUT, observation=Planes(layers=(lambda sight: sight.nearness,)))
     with pytest.raises(ValueError, match=r"must give booleans or uint8, but .* gives int32"):
         env.reset(jax.random.key(0))
 

@@ -5,7 +5,6 @@ import dataclasses
 import equinox as eqx
 import hypothesis
 import hypothesis.strategies as st
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -175,11 +174,3 @@ def test_walls_and_closed_doors_hide_what_is_behind(ahead, seed):
 def test_what_has_no_window_is_refused(planes, ahead, words):
     with pytest.raises(ValueError, match=words):
         Egocentric(planes, ahead)
-
-
-def test_it_is_one_observation_of_a_batch():
-    worlds = jax.tree.map(lambda *x: jnp.stack(x), *[world_of(seed) for seed in (0, 2)])
-    look = Egocentric(Planes(radius=3), 3, line_of_sight=True)
-    seen = eqx.filter_vmap(observe, in_axes=(None, 0))(look, worlds)
-    assert seen.shape == (2, 4, 7, 7, len(NAMES))
-    assert (seen[1] == observe(look, world_of(2))).all()

@@ -13,16 +13,8 @@ from eqgrid.envs.overcooked import (
     ACTIONS,
     DYNAMICS,
     KINDS,
-    AddIngredient,
-    Deliver,
-    Ingredient,
     Item,
-    PickUp,
-    Plate,
-    PutDown,
     Recipes,
-    StartCooking,
-    Take,
     Tile,
     item_of,
     soup_contents,
@@ -31,72 +23,6 @@ from eqgrid.grid import IDLE, Bodies, Layout, Step, Turn, empty_world
 
 RECIPES = Recipes(cook_times={("onion",): 7, ("onion", "tomato"): 11})
 COOK_TIME = {(o, t): int(RECIPES.cook_time[o, t]) for o, t in itertools.product(range(4), range(4))}
-ADD_ONION = AddIngredient(Item.ONION, Ingredient.ONION)
-ADD_TOMATO = AddIngredient(Item.TOMATO, Ingredient.TOMATO)
-TAKE_DISH = Take(Tile.DISH_DISPENSER, Item.DISH)
-NOTHING, ONION, TOMATO, DISH = (holds(item) for item in list(Item)[:4])
-SOUP = holds(Item.SOUP, (2, 1))
-EMPTY = lies(Item.NOTHING)
-
-
-def pot(onions, tomatoes, timer=IDLE):
-    return lies(Item.SOUP, (onions, tomatoes), timer)
-
-
-FIRES = [
-    # interaction, fixture, cell, hand -> cell, hand
-    (PutDown(), Tile.COUNTER, EMPTY, ONION, lies(Item.ONION), NOTHING),
-    (PutDown(), Tile.COUNTER, EMPTY, SOUP, lies(Item.SOUP, (2, 1)), NOTHING),
-    (PickUp(), Tile.COUNTER, lies(Item.DISH), NOTHING, EMPTY, DISH),
-    (PickUp(), Tile.COUNTER, lies(Item.SOUP, (2, 1)), NOTHING, EMPTY, SOUP),
-    (TAKE_DISH, Tile.DISH_DISPENSER, EMPTY, NOTHING, EMPTY, DISH),
-    (ADD_ONION, Tile.POT, EMPTY, ONION, pot(1, 0), NOTHING),
-    (ADD_ONION, Tile.POT, pot(1, 1), ONION, pot(2, 1), NOTHING),
-    (ADD_TOMATO, Tile.POT, pot(1, 0), TOMATO, pot(1, 1), NOTHING),
-    (Plate(), Tile.POT, pot(2, 1, 0), DISH, EMPTY, SOUP),
-    (Deliver(), Tile.SERVING, EMPTY, SOUP, EMPTY, NOTHING),
-    (StartCooking(), Tile.POT, pot(1, 0), NOTHING, pot(1, 0, 7), NOTHING),
-    (StartCooking(), Tile.POT, pot(1, 1), NOTHING, pot(1, 1, 11), NOTHING),
-    (StartCooking(), Tile.POT, pot(3, 0), NOTHING, pot(3, 0, 20), NOTHING),
-]
-IDLES = [
-    # interaction, fixture, cell, hand
-    (PutDown(), Tile.COUNTER, EMPTY, NOTHING),
-    (PutDown(), Tile.COUNTER, lies(Item.DISH), ONION),
-    (PutDown(), Tile.FLOOR, EMPTY, ONION),
-    (PutDown(), Tile.WALL, EMPTY, ONION),
-    (PutDown(), Tile.ONION_DISPENSER, EMPTY, ONION),
-    (PickUp(), Tile.COUNTER, EMPTY, NOTHING),
-    (PickUp(), Tile.COUNTER, lies(Item.ONION), DISH),
-    (PickUp(), Tile.POT, pot(3, 0, 0), NOTHING),
-    (TAKE_DISH, Tile.DISH_DISPENSER, EMPTY, DISH),
-    (TAKE_DISH, Tile.ONION_DISPENSER, EMPTY, NOTHING),
-    (ADD_ONION, Tile.POT, pot(2, 1), ONION),
-    (ADD_ONION, Tile.POT, pot(1, 0, 5), ONION),
-    (ADD_ONION, Tile.POT, pot(1, 0, 0), ONION),
-    (ADD_ONION, Tile.POT, EMPTY, TOMATO),
-    (ADD_ONION, Tile.COUNTER, EMPTY, ONION),
-    (Plate(), Tile.POT, pot(3, 0, 1), DISH),
-    (Plate(), Tile.POT, pot(3, 0), DISH),
-    (Plate(), Tile.POT, EMPTY, DISH),
-    (Plate(), Tile.POT, pot(3, 0, 0), NOTHING),
-    (Plate(), Tile.COUNTER, lies(Item.SOUP, (3, 0)), DISH),
-    (Deliver(), Tile.SERVING, EMPTY, DISH),
-    (Deliver(), Tile.SERVING, EMPTY, NOTHING),
-    (Deliver(), Tile.COUNTER, EMPTY, SOUP),
-    (StartCooking(), Tile.POT, EMPTY, NOTHING),
-    (StartCooking(), Tile.POT, pot(3, 0, 4), NOTHING),
-    (StartCooking(), Tile.POT, pot(3, 0, 0), NOTHING),
-    (StartCooking(), Tile.POT, pot(1, 0), DISH),
-]
-
-
-def ids(cases):
-    return [f"{type(case[0]).__name__}-{i}" for i, case in enumerate(cases)]
-
-
-def fixture_array(fixture):
-    return jnp.asarray(fixture, jnp.uint8)
 
 
 def outcome_of(rule, tile, cell, held):
@@ -107,26 +33,6 @@ def outcome_of(rule, tile, cell, held):
     body = Bodies(jnp.ones(2, jnp.int8), jnp.zeros((), jnp.int8), held)
     outcome = rule(Turn(step, 0, jnp.asarray([0, 1]), tile, cell, body))
     return outcome.fired, outcome.cell, outcome.body.held
-
-
-def same(ours, theirs):
-    return all(
-        (a == b).all() for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
-    )
-
-
-@pytest.mark.parametrize(
-    ("rule", "fixture", "cell", "hand", "cell_after", "hand_after"), FIRES, ids=ids(FIRES)
-)
-def test_an_interaction_fires(rule, fixture, cell, hand, cell_after, hand_after):
-    fired, *left = outcome_of(rule, fixture_array(fixture), cell, hand)
-    assert fired
-    assert same(left, [cell_after, hand_after])
-
-
-@pytest.mark.parametrize(("rule", "fixture", "cell", "hand"), IDLES, ids=ids(IDLES))
-def test_an_interaction_does_not_fire(rule, fixture, cell, hand):
-    assert not outcome_of(rule, fixture_array(fixture), cell, hand)[0]
 
 
 def every_case():

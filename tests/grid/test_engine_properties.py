@@ -11,7 +11,6 @@ import pytest
 from kitchen_checks import (
     Blind,
     assert_equal,
-    in_front,
     play,
     play_compiled,
     random_actions,
@@ -20,16 +19,7 @@ from kitchen_checks import (
     stack,
 )
 
-from eqgrid.envs.overcooked import (
-    EVENT_NAMES,
-    Ingredient,
-    Item,
-    Overcooked,
-    Recipes,
-    Tile,
-    item_of,
-    soup_contents,
-)
+from eqgrid.envs.overcooked import EVENT_NAMES, Overcooked, Recipes, item_of, soup_contents
 
 SHAPE, STEPS = (6, 7), 40
 TEAMS = [(1, "classic"), (2, "interactive"), (4, "classic")]
@@ -92,74 +82,6 @@ def test_every_step_is_as_in_plain_python(agents, dynamics, seed):
         assert as_plain(worlds, time + 1) == state
         for name, column in columns.items():
             assert [x == name for x in done] == events[time, :, column].tolist()
-
-
-@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
-@few
-@hypothesis.given(seed=SEEDS)
-def test_nobody_shares_a_cell_and_nobody_is_in_a_wall(agents, dynamics, seed):
-    env, _, _, worlds = random_game(seed, agents, dynamics)
-    positions = worlds.bodies.position
-    floor = np.asarray(env.layout.tiles) == Tile.FLOOR
-    assert floor[positions[..., 0], positions[..., 1]].all()
-    assert all(len({tuple(p) for p in step.tolist()}) == agents for step in positions)
-
-
-def amounts(worlds):
-    """How much of everything there is, by time: onions, tomatoes, dishes (also under soups)."""
-    items = [item_of(worlds.cells.object).reshape(STEPS + 1, -1), item_of(worlds.bodies.held)]
-    inside = [
-        soup_contents(worlds.cells.object).reshape(STEPS + 1, -1, len(Ingredient)),
-        soup_contents(worlds.bodies.held),
-    ]
-    loose = {kind: sum((x == kind).sum(axis=1) for x in items) for kind in Item}
-    onions, tomatoes = (sum(x[..., k].sum(axis=1, dtype=int) for x in inside) for k in Ingredient)
-    return loose[Item.ONION] + onions, loose[Item.TOMATO] + tomatoes, loose[Item.DISH]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
-@few
-@hypothesis.given(seed=SEEDS)
-def test_things_only_come_from_dispensers_and_only_go_through_the_hatch(agents, dynamics, seed):
-    env, actions, _, worlds = random_game(seed, agents, dynamics)
-    fixtures = np.asarray(env.layout.tiles)
-    pot = fixtures == Tile.POT
-    onions, tomatoes, dishes = amounts(worlds)
-    plated = (item_of(worlds.cells.object)[:, ~pot] == Item.SOUP).sum(axis=1)
-    plated += (item_of(worlds.bodies.held) == Item.SOUP).sum(axis=1)
-    for time in range(STEPS):
-        world = jax.tree.map(lambda x, time=time: x[time], worlds)
-        acting = actions[time] == 5
-        faced = fixtures[tuple(in_front(world).T)]
-        held = world.bodies.held
-        taking = acting & (item_of(held) == Item.NOTHING)
-        giving = acting & (item_of(held) == Item.SOUP) & (faced == Tile.SERVING)
-        for there, dispenser, gone in (
-            (onions, Tile.ONION_DISPENSER, soup_contents(held)[giving, 0].sum(dtype=int)),
-            (tomatoes, Tile.TOMATO_DISPENSER, soup_contents(held)[giving, 1].sum(dtype=int)),
-            (dishes + plated, Tile.DISH_DISPENSER, giving.sum()),
-        ):
-            assert there[time + 1] - there[time] == (taking & (faced == dispenser)).sum() - gone
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("agents", "dynamics"), TEAMS)
-@few
-@hypothesis.given(seed=SEEDS)
-def test_every_cell_stays_one_that_can_be(agents, dynamics, seed):
-    env, _, _, worlds = random_game(seed, agents, dynamics)
-    fixtures, cells = np.asarray(env.layout.tiles), worlds.cells
-    counter, pot = fixtures == Tile.COUNTER, fixtures == Tile.POT
-    amount = soup_contents(cells.object).sum(axis=-1)
-    assert (item_of(cells.object)[:, ~(counter | pot)] == Item.NOTHING).all()
-    assert (cells.timer[:, ~pot] == -1).all()
-    assert np.isin(item_of(cells.object)[:, pot], (Item.NOTHING, Item.SOUP)).all()
-    assert ((amount > 0) == (item_of(cells.object) == Item.SOUP)).all()
-    assert amount.max() <= 3
-    assert (cells.timer[(amount == 0)] == -1).all()
-    held = worlds.bodies.held
-    assert ((soup_contents(held).sum(axis=-1) > 0) == (item_of(held) == Item.SOUP)).all()
 
 
 def games_of(seed, count):

@@ -7,6 +7,7 @@ from typing import final
 import jax.numpy as jnp
 import pytest
 from learners import build
+from small_worlds import BARE, small_world
 
 from agents import evaluate
 from eqgrid import AutoReset, LogEpisodes, Vectorize
@@ -16,9 +17,6 @@ from eqgrid.grid import (
     Direction,
     Features,
     Go,
-    GridWorld,
-    Kind,
-    Kinds,
     Layout,
     LocalCollision,
     Move,
@@ -32,8 +30,7 @@ from eqgrid_lab.runs import Evaluator, mean_totals
 from eqgrid_lab.settings import check_limits
 from eqgrid_lab.worlds import WorldSettings, world_settings
 
-KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
-ROOM = Layout.parse("#####\n#1  #\n#####", KINDS)
+ROOM = Layout.parse("#####\n#1  #\n#####", BARE)
 
 
 class Run(Move):
@@ -61,13 +58,13 @@ class Weep(AbstractPhase):
 
 
 def room(*phases, **options):
-    defaults = {"reward": WeightedEventReward({}, ()), "observation": Features((OwnPosition(),))}
-    return GridWorld(
+    return small_world(
         ROOM,
         actions=(Run(Direction.EAST), Stay()),
         phases=(Go(LocalCollision()), *phases),
+        observation=Features((OwnPosition(),)),
         horizon=3,
-        **(defaults | options),
+        **options,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis.extra.numpy import arrays
+from kitchen_checks import at_step
 from one_at_a_time import MOVES, Planner
 
 from eqgrid import AutoReset, Vectorize, check_env
@@ -40,10 +41,6 @@ from eqgrid.grid import (
 
 COUNT = 100
 together_possible, alone_possible = jax.jit(can_deliver), jax.jit(can_deliver_alone)
-
-
-def pick(layouts: Layout, number: int) -> Layout:
-    return jax.tree.map(lambda x: x[number], layouts)
 
 
 def walk(free: np.ndarray, start: tuple[int, int]) -> set[tuple[int, int]]:
@@ -118,7 +115,7 @@ def test_kitchens_are_what_was_asked_for(drawn: tuple[GeneratedKitchens, Layout]
     kitchens, layouts = drawn
     order = (Tile.ONION_DISPENSER, Tile.TOMATO_DISPENSER, Tile.DISH_DISPENSER, Tile.POT)
     for number in range(COUNT):
-        layout = pick(layouts, number)
+        layout = at_step(layouts, number)
         assert find_obstacle(layout, "classic") is None
         tiles = np.asarray(layout.tiles)
         counts = [(tiles == tile).sum() for tile in (*order, Tile.SERVING)]
@@ -129,14 +126,14 @@ def test_kitchens_are_what_was_asked_for(drawn: tuple[GeneratedKitchens, Layout]
         smallest = np.asarray(kitchens.smallest)
         if (smallest == tiles.shape).all() and not kitchens.walls:
             assert (floor.max(axis=0) == np.asarray(tiles.shape) - 2).all()
-    assert len({str(pick(layouts, number)) for number in range(COUNT)}) > 0.95 * COUNT
+    assert len({str(at_step(layouts, number)) for number in range(COUNT)}) > 0.95 * COUNT
 
 
 @pytest.mark.slow
 def test_a_soup_is_delivered_in_every_kitchen(drawn: tuple[GeneratedKitchens, Layout]):
     _, layouts = drawn
     for number in range(8):
-        env = Overcooked(pick(layouts, number), horizon=2000, observation="features")
+        env = Overcooked(at_step(layouts, number), horizon=2000, observation="features")
         assert Planner(env).deliver() == 20.0
 
 
@@ -144,7 +141,7 @@ def test_two_rooms_need_each_other():
     kitchens = GeneratedKitchens(two_rooms=1.0)
     layouts = draw_layouts(kitchens, jax.random.key(1), COUNT)
     for number in range(COUNT):
-        layout = pick(layouts, number)
+        layout = at_step(layouts, number)
         floor = np.asarray(layout.tiles) == Tile.FLOOR
         first, second = map(tuple, np.asarray(layout.start.bodies.position).tolist())
         assert second not in walk(floor, first)
@@ -193,16 +190,6 @@ def test_a_plan_is_found_in_the_known_kitchens(name: str):
 
 
 @pytest.mark.slow
-def test_equal_keys_draw_equal_layouts():
-    for layouts in (GeneratedKitchens(5, 6), GeneratedMazes(7, 7)):
-        one, other = (draw_layouts(layouts, jax.random.key(2), 30) for _ in range(2))
-        assert eqx.tree_equal(one, other)
-        single = jax.jit(layouts.__call__)(jax.random.key(4))
-        assert eqx.tree_equal(single, jax.jit(layouts.__call__)(jax.random.key(4)))
-        assert not eqx.tree_equal(single, jax.jit(layouts.__call__)(jax.random.key(5)))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -243,7 +230,7 @@ def test_two_agents_can_get_anywhere_in_a_maze():
     mazes = GeneratedMazes(7, 7, loops=0.1)
     layouts = draw_layouts(mazes, jax.random.key(0), 12)
     for number in range(12):
-        floor = np.asarray(pick(layouts, number).tiles) == 0
+        floor = np.asarray(at_step(layouts, number).tiles) == 0
         cells = list(map(tuple, np.argwhere(floor).tolist()))
         first = (cells[0], cells[1])
         reached, queue = {first}, deque([first])
@@ -267,7 +254,7 @@ def test_what_is_held_out_is_never_met():
     for held_out in (True, False):
         part = SplitLayouts(kitchens, held_out, share=0.3)
         layouts = draw_layouts(part, jax.random.key(7), 3000)
-        texts.append({str(pick(layouts, number)) for number in range(0, 3000, 3)})
+        texts.append({str(at_step(layouts, number)) for number in range(0, 3000, 3)})
     assert not texts[0] & texts[1]
     everything = draw_layouts(kitchens, jax.random.key(8), 3000)
     split = SplitLayouts(kitchens, True, share=0.3)
@@ -280,29 +267,6 @@ def test_too_few_layouts_cannot_be_split():
         SplitLayouts(kitchens, held_out=True, share=1e-6)
     with pytest.raises(ValueError, match="Both parts need layouts"):
         SplitLayouts(kitchens, held_out=True, share=0)
-
-
-@pytest.mark.slow
-def test_a_batch_of_kitchens_is_each_of_them():
-    kitchens = GeneratedKitchens(5, 7, two_rooms=0.5)
-    layouts = draw_layouts(kitchens, jax.random.key(0), 8)
-    one = Overcooked(kitchens.example, horizon=30)
-    actions = jax.random.randint(jax.random.key(1), (30, 8, 2), 0, 6)
-
-    @eqx.filter_jit
-    def play(env: Overcooked, action):
-        def step(state, action):
-            timestep, state = env.step(jax.random.key(0), state, action)
-            return state, (timestep.observation, timestep.reward)
-
-        return jax.lax.scan(step, env.reset(jax.random.key(0))[1], action)
-
-    together = jax.vmap(lambda layout, action: play(one.with_layout(layout), action))(
-        layouts, jnp.moveaxis(actions, 1, 0)
-    )
-    for number in range(8):
-        alone = play(Overcooked(pick(layouts, number), horizon=30), actions[:, number])
-        assert eqx.tree_equal(jax.tree.map(lambda x, n=number: x[n], together), alone)
 
 
 @pytest.mark.parametrize("pooled", [True, pytest.param(False, marks=pytest.mark.slow)])

@@ -1,8 +1,10 @@
 """Reading kitchens: texts, names and files, and what is no kitchen."""
 
+import re
+
 import numpy as np
 import pytest
-from kitchen_checks import assert_equal, holds, unchecked
+from kitchen_checks import assert_equal, holds, refused
 
 from eqgrid.envs.overcooked import (
     KITCHENS,
@@ -62,36 +64,24 @@ def test_text_survives_a_round_trip(text):
 
 REFUSALS = {
     "X1X": "at least 3 rows of 3 cells",
-    "XX\nXX\nXX": "at least 3 rows of 3 cells",
     "": "at least 3 rows of 3 cells",
     "XXX\nX1X\nX X": "no border at row 3, column 2",
-    "XXX\n1 X\nXXX": "no border at row 2, column 1",
     "XXX\nX X\nXXX": "no start",
     "XXX\nX1X\nXXXX": "ragged: row 3 has 4 cells, row 1 has 3",
-    "XXX\nX1XX\nXXX": "ragged: row 2 has 4 cells, row 1 has 3",
     "XXX\nX1Q\nXXX": "unknown character 'Q' in row 2, column 3",
-    "XXX\nX1*\nXXX": "unknown character '*' in row 2, column 3",
     "XXXX\nX1xX\nXXXX": "a start x but no start 2",
     "XXXX\nX11X\nXXXX": "2 starts with the digit 1",
     "XXXX\nX13X\nXXXX": "a start 3 but no start 2",
     "XXXX\nX 2X\nXXXX": "a start 2 but no start 1",
     "XXX\nX0X\nXXX": "unknown character '0'",
+    "\n".join(["X" * 128, "X1" + "X" * 126, "X" * 128]): "at most 127",
 }
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSALS.items())
 def test_refuses_what_is_no_kitchen_in_one_sentence(text, words):
-    with pytest.raises(LayoutError) as refusal:
+    with refused(re.escape(words), LayoutError):
         parse_kitchen(text)
-    message = str(refusal.value)
-    assert words in message
-    assert "\n" not in message
-    assert message.endswith(".")
-
-
-def test_refuses_a_kitchen_that_is_too_large():
-    with pytest.raises(LayoutError, match="at most 127"):
-        parse_kitchen("\n".join(["X" * 128, "X1" + "X" * 126, "X" * 128]))
 
 
 @pytest.mark.parametrize(
@@ -162,21 +152,23 @@ def test_a_text_and_a_file_with_it_are_the_same_kitchen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
-    [("cramed", "cramped"), ("cramped_rom", "cramped_room"), ("rings", "ring"), ("zzz", None)],
+    ("name", "words"),
+    [
+        ("cramed", "'cramed'; did you mean cramped"),
+        ("zzz", r"'zzz'\. Known are"),
+        ("none.layout", "file"),
+        ("no/such/kitchen", "file"),
+    ],
 )
-def test_an_unknown_name_is_refused_with_the_nearest_if_one_is_near(name, near):
-    with pytest.raises(LayoutError) as refusal:
+def test_an_unknown_name_is_refused_with_the_nearest_if_one_is_near(name, words):
+    with refused(f"There is no layout {words}", LayoutError):
         load_layout(name)
-    suggestion = str(refusal.value).split("Known are")[0]
-    assert suggestion == f"There is no layout {name!r}. " if near is None else near in suggestion
-    assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["none.layout", "no/such/kitchen"])
-def test_a_missing_file_is_refused(name):
-    with pytest.raises(LayoutError, match="There is no layout file"):
-        load_layout(name)
+FULL_HANDS = (
+    "{'players': [{'position': [1, 1], 'orientation': [0, 1], 'held_object': {'name': 'onion'}}],"
+    " 'objects': []}"
+)
 
 
 @pytest.mark.parametrize(
@@ -191,17 +183,16 @@ def test_a_missing_file_is_refused(name):
         ("{'grid': 'XXX\\nX1X\\nXXX', 'start_all_orders': [{'ingredients': ['leek']}]}", "leek"),
         ("{'grid': 'XXX\\nX1X\\nXXX', 'start_all_orders': [{}]}", "ingredients"),
         ("{'grid': 'XXX\\nX1X\\nXXX', 'start_state': {'players': []}}", "objects"),
+        (f"{{'grid': 'XXX\\nX1X\\nXXX', 'start_state': {FULL_HANDS}}}", "full hands"),
+        (b"\xff\xfe\x00\x80", "cannot be read"),
     ],
 )
 def test_a_broken_file_is_refused_with_its_name(tmp_path, text, words):
     path = tmp_path / "broken.layout"
-    path.write_text(text)
-    with unchecked(), pytest.raises(LayoutError) as refusal:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with refused(words, LayoutError) as refusal:
         load_layout(path)
-    message = str(refusal.value)
-    assert str(path) in message
-    assert words in message
-    assert "\n" not in message
+    assert str(path) in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "mine.layout"])
@@ -211,13 +202,6 @@ def test_a_byte_order_mark_does_not_matter(tmp_path, name):
     (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content.encode())
     (tmp_path / f"plain-{name}").write_text(content, encoding="utf-8")
     assert_equal(load_layout(tmp_path / name), load_layout(tmp_path / f"plain-{name}"))
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path):
-    path = tmp_path / "binary.layout"
-    path.write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(LayoutError, match="cannot be read"):
-        load_layout(path)
 
 
 GRID = "'grid': '''XXPXX\n                O  2T\n                X1  X\n                XDXSX'''"
@@ -232,37 +216,26 @@ def test_reads_a_reference_file():
     assert not layout.params.bonus.any()
 
 
-def test_reads_values_and_times_of_every_recipe():
-    layout = parse_reference(f"""{{{GRID},
+def test_reads_values_and_times_of_recipes():
+    each = parse_reference(f"""{{{GRID},
         'start_all_orders': [{{'ingredients': ['onion']}}, {{'ingredients': ['tomato', 'onion']}}],
         'start_bonus_orders': [{{'ingredients': ['onion', 'tomato']}}],
-        'recipe_values': [10, 15], 'recipe_times': [5, 8]}}""")
-    recipes = layout.params
-    assert (recipes.value[1, 0], recipes.value[1, 1], recipes.value[3, 0]) == (10, 15, 20)
-    assert (recipes.cook_time[1, 0], recipes.cook_time[1, 1]) == (5, 8)
-    assert recipes.ordered.sum() == 2
-    assert recipes.bonus.sum() == 1
-    assert recipes.payoff(holds(Item.SOUP, (1, 1))) == 30
-
-
-def test_reads_values_and_times_of_every_ingredient():
-    layout = parse_reference(f"""{{{GRID}, 'start_all_orders': [],
-        'onion_value': 21, 'tomato_value': 13, 'onion_time': 15, 'tomato_time': 7}}""")
-    assert layout.params.value[2, 1] == 2 * 21 + 13
-    assert layout.params.cook_time[1, 2] == 15 + 2 * 7
-
-
-def test_reads_one_value_and_time_for_all():
-    layout = parse_reference(f"{{{GRID}, 'delivery_reward': 7, 'cook_time': 4}}")
-    assert (layout.params.value == 7).all()
-    assert (layout.params.cook_time == 4).all()
-
-
-def test_reads_an_infinite_bonus():
-    layout = parse_reference(f"""{{{GRID}, 'order_bonus': float('inf'),
-        'start_bonus_orders': [{{'ingredients': ['onion']}}]}}""")
-    assert layout.params.payoff(holds(Item.SOUP, (1, 0))) == np.inf
-    assert layout.params.payoff(holds(Item.SOUP, (2, 0))) == 20
+        'recipe_values': [10, 15], 'recipe_times': [5, 8]}}""").params
+    assert (each.value[1, 0], each.value[1, 1], each.value[3, 0]) == (10, 15, 20)
+    assert (each.cook_time[1, 0], each.cook_time[1, 1]) == (5, 8)
+    assert (each.ordered.sum(), each.bonus.sum()) == (2, 1)
+    assert each.payoff(holds(Item.SOUP, (1, 1))) == 30
+    by_ingredient = parse_reference(f"""{{{GRID}, 'start_all_orders': [],
+        'onion_value': 21, 'tomato_value': 13, 'onion_time': 15, 'tomato_time': 7}}""").params
+    assert by_ingredient.value[2, 1] == 2 * 21 + 13
+    assert by_ingredient.cook_time[1, 2] == 15 + 2 * 7
+    same = parse_reference(f"{{{GRID}, 'delivery_reward': 7, 'cook_time': 4}}").params
+    assert (same.value == 7).all()
+    assert (same.cook_time == 4).all()
+    infinite = parse_reference(f"""{{{GRID}, 'order_bonus': float('inf'),
+        'start_bonus_orders': [{{'ingredients': ['onion']}}]}}""").params
+    assert infinite.payoff(holds(Item.SOUP, (1, 0))) == np.inf
+    assert infinite.payoff(holds(Item.SOUP, (2, 0))) == 20
 
 
 def test_reads_a_start_of_its_own():
@@ -284,9 +257,3 @@ def test_reads_a_start_of_its_own():
     assert soup_contents(start.cells.object)[0, 2].tolist() == [1, 1]
     assert start.cells.timer[0, 2] == 20 - 8
     assert (item_of(start.cells.object) != Item.NOTHING).sum() == 2
-
-
-def test_a_start_with_full_hands_is_refused():
-    player = "{'position': [1, 1], 'orientation': [0, 1], 'held_object': {'name': 'onion'}}"
-    with pytest.raises(LayoutError, match="full hands"):
-        parse_reference(f"{{{GRID}, 'start_state': {{'players': [{player}], 'objects': []}}}}")

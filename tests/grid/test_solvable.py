@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from eqgrid.envs.overcooked import (
@@ -10,15 +9,13 @@ from eqgrid.envs.overcooked import (
     parse_reference,
 )
 
+CRAMPED = KITCHENS["cramped"]
 SPLIT = """
     XXPXXXX
     O1 X  D
     X  X 2X
     XXXXXSX"""
-
-
-def obstacle(text: str, dynamics: str = "classic", **recipes) -> str:
-    return find_obstacle(parse_kitchen(text, Recipes(**recipes)), dynamics) or ""
+IN_A_ROW = "XOXXXXX\nP1X2X3S\nXXXXXDX"
 
 
 @pytest.mark.parametrize("name", KITCHENS)
@@ -28,71 +25,48 @@ def test_nothing_is_wrong_with_the_classic_kitchens(name, dynamics):
 
 
 @pytest.mark.parametrize(
-    ("fixture", "words"),
-    [("P", "a pot"), ("D", "dishes"), ("S", "a serving hatch"), ("O", "onions")],
+    ("text", "missing"),
+    [
+        (CRAMPED.replace("P", "X"), "a pot"),
+        (CRAMPED.replace("D", "X"), "dishes"),
+        (CRAMPED.replace("S", "X"), "a serving hatch"),
+        (CRAMPED.replace("O", "X"), "onions"),
+        ("XXX\nX1X\nXXX", "a serving hatch and a pot and dishes and onions"),
+        (SPLIT, None),  # things are handed on over counters
+        (SPLIT.replace("X  D", "#  D").replace("X 2X", "# 2X"), "a serving hatch and dishes"),
+        ("XXXXX\nO1P2D\nXXXSX", None),  # a pot is filled from one side, and emptied from another
+        ("XXXXX\nO1#2D\nXXXSX", "a pot and onions"),
+        ("PXXXS\nO1  O\nXXDXX", "a serving hatch and a pot"),  # in corners
+        (IN_A_ROW, None),
+        (IN_A_ROW.replace("2", " ").replace("3", "2"), "a serving hatch and dishes"),
+    ],
 )
-def test_what_is_not_there_is_named(fixture, words):
-    text = KITCHENS["cramped"].replace(fixture, "X")
-    assert obstacle(text) == f"No soup can be delivered: the cooks cannot reach {words}."
-
-
-def test_all_that_is_missing_is_named():
-    assert "a serving hatch and a pot and dishes and onions." in obstacle("XXX\nX1X\nXXX")
-
-
-def test_things_are_handed_on_over_counters():
-    assert obstacle(SPLIT) == ""
-    assert obstacle(SPLIT.replace("X  D", "#  D").replace("X 2X", "# 2X")) == (
-        "No soup can be delivered: the cooks cannot reach a serving hatch and dishes."
-    )
-
-
-def test_a_pot_is_filled_from_one_side_and_emptied_from_the_other():
-    assert obstacle("XXXXX\nO1P2D\nXXXSX") == ""
-    assert "a pot" in obstacle("XXXXX\nO1#2D\nXXXSX")
-
-
-def test_a_corner_cannot_be_reached():
-    text = "PXXXS\nO1  O\nXXDXX"
-    assert "a serving hatch and a pot" in obstacle(text)
-
-
-def test_three_cooks_hand_things_on_in_a_row():
-    assert obstacle("XOXXXXX\nP1X2X3S\nXXXXXDX") == ""
-    assert "a serving hatch" in obstacle("XOXXXXX\nP1X X3S\nXXXXXDX".replace("3", "2"))
+def test_what_cooks_cannot_reach_is_named(text, missing):
+    said = find_obstacle(parse_kitchen(text), "classic")
+    expected = f"No soup can be delivered: the cooks cannot reach {missing}."
+    assert said == (None if missing is None else expected)
 
 
 @pytest.mark.parametrize(
-    ("orders", "dynamics", "words"),
+    ("recipes", "dynamics", "words"),
     [
-        ([("tomato",) * 3], "classic", "tomatoes"),
-        ([("onion",)], "classic", "no order that pays and can be cooked"),
-        ([("onion",)], "interactive", ""),
-        ([("onion", "onion", "tomato"), ("onion",) * 3], "classic", ""),
+        ({"orders": [("tomato",) * 3]}, "classic", "tomatoes"),
+        ({"orders": [("onion",)]}, "classic", "no order that pays and can be cooked"),
+        ({"orders": [("onion",)]}, "interactive", ""),
+        ({"orders": [("onion", "onion", "tomato"), ("onion",) * 3]}, "classic", ""),
+        ({"values": 0}, "classic", "no order that pays"),
     ],
 )
-def test_orders_count(orders, dynamics, words):
-    said = obstacle(KITCHENS["cramped"], dynamics, orders=orders)
+def test_orders_count(recipes, dynamics, words):
+    said = find_obstacle(parse_kitchen(CRAMPED, Recipes(**recipes)), dynamics) or ""
     assert words in said
     assert bool(words) == bool(said)
 
 
-def test_orders_without_pay_do_not_count():
-    assert "no order that pays" in obstacle(KITCHENS["cramped"], values=0)
-
-
-def test_things_that_lie_there_count():
+@pytest.mark.parametrize(("place", "reached"), [("(2, 0)", True), ("(0, 0)", False), (None, False)])
+def test_things_that_lie_there_count(place, reached):
     player = "{'position': (1, 1), 'orientation': (0, 1), 'held_object': None}"
-    dish = "{'name': 'dish', 'position': (0, 0)}"
-    text = "{'grid': 'XPXX\\nX1 O\\nXSXX', 'start_state': {'players': [%s], 'objects': [%s]}}"
-    assert "dishes" in (find_obstacle(parse_reference(text % (player, "")), "classic") or "")
-    near = dish.replace("(0, 0)", "(2, 0)")
-    assert find_obstacle(parse_reference(text % (player, near)), "classic") is None
-    assert find_obstacle(parse_reference(text % (player, dish)), "classic") is not None, "a corner"
-
-
-def test_it_looks_at_the_start_only(key):
-    layout = load_layout("cramped")
-    before = np.asarray(layout.tiles).copy()
-    find_obstacle(layout, "classic")
-    np.testing.assert_array_equal(layout.tiles, before)
+    objects = "" if place is None else f"{{'name': 'dish', 'position': {place}}}"
+    start = f"{{'players': [{player}], 'objects': [{objects}]}}"
+    layout = parse_reference(f"{{'grid': 'XPXX\\nX1 O\\nXSXX', 'start_state': {start}}}")
+    assert (find_obstacle(layout, "classic") is None) == reached

@@ -6,26 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kitchen_checks import unchecked
+from small_worlds import BARE, small_world
 
 from eqgrid import LogEpisodes
-from eqgrid.grid import (
-    Direction,
-    Forward,
-    Go,
-    GridWorld,
-    Kind,
-    Kinds,
-    Layout,
-    LocalCollision,
-    Rotate,
-    Stay,
-    Strafe,
-    WeightedEventReward,
-)
+from eqgrid.grid import Direction, Forward, Layout, Rotate, Stay, Strafe
 from eqgrid_lab.play import controls_of
 
-KINDS = Kinds((Kind("floor", " "), Kind("wall", "#", solid=True)))
-ROOM = Layout.parse("#######\n#     #\n#  1  #\n#    2#\n#######", KINDS)
+ROOM = Layout.parse("#######\n#     #\n#  1  #\n#    2#\n#######", BARE)
 ACTIONS = (
     Stay(),
     Forward(),
@@ -46,14 +33,7 @@ def rows(step):
 
 
 def world_of(**parts):
-    return GridWorld(
-        ROOM,
-        actions=ACTIONS,
-        phases=(Go(LocalCollision()),),
-        reward=WeightedEventReward({}, ()),
-        horizon=4,
-        **parts,
-    )
+    return small_world(ROOM, actions=ACTIONS, horizon=4, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +66,7 @@ def test_a_wall_stops_a_step_to_the_side():
 
 
 def test_several_choices_may_have_steps_to_the_side():
-    both = GridWorld(
-        ROOM,
-        actions=(ACTIONS[:3], (Stay(), Rotate("right"))),
-        phases=(Go(LocalCollision()),),
-        reward=WeightedEventReward({}, ()),
-    )
+    both = small_world(ROOM, actions=(ACTIONS[:3], (Stay(), Rotate("right"))))
     _, world = both.reset(jax.random.key(0))
     _, world = both.step(jax.random.key(0), world, jnp.asarray([[2, 1], [0, 0]]))
     assert world.bodies.position[0].tolist() == [2, 2]

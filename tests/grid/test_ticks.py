@@ -7,22 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from small_worlds import FLOOR, WALL, small_world
 
-from eqgrid.grid import (
-    IDLE,
-    MOVES,
-    AbstractTick,
-    GridWorld,
-    Kind,
-    Kinds,
-    Layout,
-    Stay,
-    Tick,
-    WeightedEventReward,
-)
+from eqgrid.grid import IDLE, AbstractTick, Kind, Kinds, Layout, Tick
 
 KINDS = Kinds(
-    (Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)),
+    (FLOOR, WALL),
     (Kind("tree", "T", solid=True), Kind("fire", "F", solid=True)),
 )
 TREE, FIRE = KINDS.code("tree"), KINDS.code("fire")
@@ -53,12 +43,7 @@ class Sum(AbstractTick):
 
 
 def world_of(layout, *rules):
-    return GridWorld(
-        layout,
-        actions=(*MOVES, Stay()),
-        phases=(Tick(rules),),
-        reward=WeightedEventReward({}, ()),
-    )
+    return small_world(layout, phases=(Tick(rules),))
 
 
 def burning(world):
@@ -156,12 +141,7 @@ class Reseed(AbstractTick):
 def test_keys_in_cells_have_neighbours_too():
     room = Layout.parse("#####\n#1  #\n#   #\n#####", KINDS)
     keys = jax.random.split(jax.random.key(0), (4, 5))
-    env = GridWorld(
-        room.with_start(cell_extra=keys),
-        actions=(Stay(),),
-        phases=(Tick((Reseed(),)),),
-        reward=WeightedEventReward({}, ()),
-    )
+    env = world_of(room.with_start(cell_extra=keys), Reseed())
     _, world = env.reset(jax.random.key(1))
     _, world = env.step(jax.random.key(2), world, jnp.zeros(1, int))
     expected = jax.random.fold_in(keys[1, 2], 1)

@@ -1,13 +1,15 @@
 """The initial state of a layout, changed in one call."""
 
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from kitchen_checks import assert_equal, unchecked
+from kitchen_checks import assert_equal, refused
+from small_worlds import BARE, FLOOR, WALL
 
 from eqgrid.grid import Direction, Kind, Kinds, Layout, LayoutError, stack_layouts
 
-FLOOR, WALL = Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)
 KEY = Kind("key", "K", carryable=True)
 KINDS = Kinds((FLOOR, WALL, Kind("lamp", "L", duration=lambda params, code: 5)), (KEY,))
 ROOM = Layout.parse("######\n#12L #\n#    #\n######", KINDS)
@@ -50,10 +52,8 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_what_does_not_fit_is_refused_in_one_sentence(name):
     given, words = REFUSALS[name]
-    with unchecked(), pytest.raises(LayoutError) as refusal:
+    with refused(re.escape(words), LayoutError):
         ROOM.with_start(**given)
-    assert words in str(refusal.value)
-    assert "\n" not in str(refusal.value)
 
 
 def test_only_single_layouts_are_changed():
@@ -62,6 +62,6 @@ def test_only_single_layouts_are_changed():
 
 
 def test_timers_need_a_kind_that_has_them():
-    room = Layout.parse("####\n#1 #\n####", Kinds((FLOOR, WALL)))
+    room = Layout.parse("####\n#1 #\n####", BARE)
     with pytest.raises(LayoutError, match="give a kind of tile a `duration`"):
         room.with_start(timers={(1, 1): 3})

@@ -1,11 +1,9 @@
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cart_pole import CartPole
 from race import Race
-from wrapper_checks import rollout
 
 from eqgrid import AbstractEnv, AppendAgentId, Discrete, TimeStep
 
@@ -33,13 +31,6 @@ def test_a_single_agent_gets_a_one(key):
     assert observation[0, -1] == 1
 
 
-def test_final_observation_has_ids_too(key):
-    _, timesteps, _ = rollout(AppendAgentId(Race()), key, jnp.ones((2, 3), int))
-    for observation in (timesteps.observation, timesteps.final_observation):
-        ids = np.broadcast_to(np.eye(3), (2, 3, 3))
-        np.testing.assert_array_equal(observation["vector"][..., 4:], ids)
-
-
 class Scalar(AbstractEnv):
     """An environment that shows one number per agent."""
 
@@ -61,8 +52,3 @@ class Scalar(AbstractEnv):
 def test_one_number_per_agent_is_refused():
     with pytest.raises(ValueError, match="return it as `agents 1`"):
         AppendAgentId(Scalar())
-
-
-def test_state_is_passed_through(key):
-    _, state = AppendAgentId(CartPole()).reset(key)
-    assert isinstance(state, jax.Array)

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from learners import Clock
-from wrapper_checks import assert_same, python_rollout, rollout, sample_actions
+from wrapper_checks import rollout, sample_actions
 
 from eqgrid import (
-    TAKEN,
     AutoReset,
     Box,
     DesignPartners,
@@ -20,7 +19,6 @@ from eqgrid import (
     StayPartner,
     Vectorize,
     WithPartner,
-    make,
     sample_allowed,
 )
 
@@ -114,21 +112,6 @@ def test_an_episode_has_the_partner_of_its_design_to_its_end(played):
     assert 0.9 < states.level.max() <= 1
 
 
-def test_random_actions_have_the_bias(key):
-    """With a level of 1, the partner's actions are drawn from the probabilities of the bias."""
-    one = AutoReset(WithPartner(Clock(), noise=(1.0, 1.0), biased=True))
-    env = Vectorize(one, 2)
-    _, timesteps, states = rollout(env, key, jnp.zeros((4000, 2, 2), int))
-    seat = np.asarray(states.seat[:-1])[..., None]
-    taken = np.take_along_axis(np.asarray(timesteps.info[TAKEN][1:]), seat, -1)[..., 0]
-    expected = np.asarray(jax.nn.softmax(states.bias[:-1], axis=-1)).reshape(-1, 3)
-    found = np.eye(3)[taken.reshape(-1)]
-    for favourite in range(3):  # where one action is the likeliest, it is as frequent as is said
-        rows = expected.argmax(axis=1) == favourite
-        assert rows.sum() > 1000
-        np.testing.assert_allclose(found[rows].mean(axis=0), expected[rows].mean(axis=0), atol=0.05)
-
-
 def test_what_is_forbidden_is_never_drawn():
     space = Clock().action_space
     seen = Masked(jnp.zeros((2, 1)), jnp.array([[True, True, True], [False, True, False]]))
@@ -138,12 +121,6 @@ def test_what_is_forbidden_is_never_drawn():
     nothing = Masked(seen.observation, jnp.zeros((2, 3), bool))
     drawn = {int(sample_allowed(space, nothing, 1, jax.random.key(x), logits)) for x in range(20)}
     assert drawn == {0, 2}, "where nothing is allowed, everything is"
-
-
-def test_it_is_the_same_step_by_step(key):
-    env = designed()
-    actions = sample_actions(env, key, STEPS)
-    assert_same(rollout(env, key, actions), python_rollout(env, key, actions))
 
 
 class Slider(Clock):
@@ -178,11 +155,3 @@ def test_it_needs_the_returns(key):
     env = DesignPartners(Vectorize(AutoReset(WithPartner(Clock(), biased=True)), 4), 2)
     with pytest.raises(ValueError, match="needs LogEpisodes inside"):
         rollout(env, key, jnp.zeros((2, 4, 2), int))
-
-
-def test_partners_in_a_kitchen_differ(key):
-    kitchen = make("overcooked", layout="cramped", horizon=20)
-    one = AutoReset(LogEpisodes(WithPartner(kitchen, biased=True)))
-    env = DesignPartners(Vectorize(one, 8), 4, 2)
-    _, _, states = rollout(env, key, sample_actions(env, key, 50))
-    assert len(np.unique(partners_of(states).level[-1])) == 4

@@ -1,33 +1,10 @@
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
-from cart_pole import CartPole
 from race import Race
-from wrapper_checks import assert_same, rollout, sample_actions
+from wrapper_checks import rollout
 
-from eqgrid import AutoReset, LogEpisodes, TimeLimit
-
-
-def test_logs_finished_episodes_only(key):
-    env = AutoReset(LogEpisodes(TimeLimit(CartPole(), 3)))
-    _, timesteps, _ = rollout(env, key, jnp.zeros((7, 1), int))
-    ends = np.array([False, False, True, False, False, True, False])
-    np.testing.assert_array_equal(timesteps.info["episode_done"], ends)
-    np.testing.assert_array_equal(timesteps.info["episode_length"], 3 * ends)
-    np.testing.assert_array_equal(timesteps.info["episode_return"][:, 0], 3.0 * ends)
-
-
-def test_is_the_same_inside_and_outside_auto_reset(key):
-    limited = TimeLimit(Race(), 5)
-    inside = AutoReset(LogEpisodes(limited, totals=("events", "time")))
-    outside = LogEpisodes(AutoReset(limited), totals=("events", "time"))
-    actions = sample_actions(inside, key, 30)
-    _, a, _ = rollout(inside, key, actions)
-    _, b, _ = rollout(outside, key, actions)
-    assert_same(a, b)
-    assert a.info["episode_done"].sum() > 3
+from eqgrid import LogEpisodes
 
 
 def test_shapes_and_dtypes(key):
@@ -41,15 +18,6 @@ def test_shapes_and_dtypes(key):
         "episode_events": ((3, 2), jnp.int32),
         "episode_shaped_reward": ((3,), jnp.float32),
     }
-
-
-def test_changes_nothing_else(key):
-    env = LogEpisodes(Race())
-    actions = sample_actions(env, key, 5)
-    _, logged, _ = rollout(env, key, actions)
-    _, plain, _ = rollout(Race(), key, actions)
-    kept = {name: logged.info[name] for name in plain.info}
-    assert_same(eqx.tree_at(lambda t: t.info, logged, kept), plain)
 
 
 def test_an_unknown_total_is_refused():

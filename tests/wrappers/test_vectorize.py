@@ -1,3 +1,5 @@
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -6,7 +8,7 @@ import pytest
 from cart_pole import CartPole
 from drift import Drift
 from race import Race
-from wrapper_checks import assert_close, assert_same, rollout, sample_actions
+from wrapper_checks import assert_close, rollout, sample_actions
 
 from eqgrid import (
     AbstractEnv,
@@ -36,56 +38,19 @@ def test_equals_a_python_loop(key, core):
         assert_close(pick(then), step(sub_key, pick(first[1]), actions[i]))
 
 
-def test_is_filter_vmap_with_a_name(key):
-    one = AutoReset(TimeLimit(Race(), 3))
-    keys = jax.random.split(key, 4)
-    assert_same(Vectorize(one, 4).reset(key), eqx.filter_vmap(one.reset)(keys))
+class Tabled(Drift):
+    """A world with a table among its parameters."""
 
-
-def test_64_environments_start_apart(key):
-    observation, _ = Vectorize(Race(), 64).reset(key)
-    assert len(np.unique(observation["vector"][..., 0], axis=0)) == 64
-
-
-def test_luck_differs_between_environments_and_steps(key):
-    """The environments differ in their keys alone here: all start and act alike."""
-    env = Vectorize(Drunkard(), 64)
-    _, timesteps, _ = rollout(env, key, jnp.zeros((3, 64, 1), int))
-    strides = np.diff(np.asarray(timesteps.observation[..., 0, 0]), axis=0, prepend=0.0)
-    assert len(np.unique(strides)) == 3 * 64
-
-
-class Drunkard(AbstractEnv):
-    """A walk whose luck comes from the key of `step`."""
-
-    table: jax.Array
-    num_agents: int = eqx.field(static=True)
-    action_space: Discrete
-
-    def __init__(self, table=None):
-        self.table = jnp.zeros(1) if table is None else table
-        self.num_agents = 1
-        self.action_space = Discrete(2)
-
-    def reset(self, key):
-        return self.observe(jnp.zeros(1)), jnp.zeros(1)
+    table: jax.Array = eqx.field(default_factory=lambda: jnp.arange(4.0))
 
     def step(self, key, state, action):
-        state = state + jax.random.uniform(key, (1,))
-        info = {"total": self.table.sum()}
-        timestep = TimeStep(
-            self.observe(state), jnp.zeros(1), jnp.zeros(1, bool), jnp.asarray(False), info
-        )
-        return timestep, state
-
-    def observe(self, state):
-        return state[None]
+        timestep, state = super().step(key, state, action)
+        return dataclasses.replace(timestep, info={"total": self.table.sum()}), state
 
 
 def test_parameters_are_shared_and_not_split(key):
     """Even where an axis of a parameter happens to be as long as there are environments."""
-    env = Vectorize(Drunkard(table=jnp.arange(4.0)), 4)
-    _, timesteps, _ = rollout(env, key, jnp.zeros((1, 4, 1), int))
+    _, timesteps, _ = rollout(Vectorize(Tabled(), 4), key, jnp.zeros((1, 4, 2), int))
     np.testing.assert_array_equal(timesteps.info["total"], [[6.0] * 4])
 
 
@@ -93,18 +58,6 @@ def test_one_environment_is_a_batch_of_one(key):
     observation, state = Vectorize(CartPole(), 1).reset(key)
     assert observation.shape == (1, 1, 4)
     assert state.shape == (1, 4)
-
-
-@pytest.mark.parametrize("num_envs", [0, -2])
-def test_needs_an_environment(num_envs):
-    with pytest.raises(ValueError, match=f"at least 1 environment, but got {num_envs}"):
-        Vectorize(CartPole(), num_envs)
-
-
-def test_equal_keys_give_equal_episodes(key):
-    env = Vectorize(AutoReset(TimeLimit(Race(), 3)), 4)
-    actions = sample_actions(env, key, 8)
-    assert_same(rollout(env, key, actions), rollout(env, key, actions))
 
 
 class OneRowTooMany(AbstractEnv):
