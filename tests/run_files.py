@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from safetensors.numpy import load_file
 
 TIMES = {"wall_seconds", "train_seconds", "compile_seconds", "steps_per_second", "reached"}
@@ -54,3 +55,13 @@ def check_equal(folder: Path, whole: Path) -> None:
         assert one.keys() == other.keys()
         for leaf in one:
             np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
+
+
+def check_close(folder: Path, other: Path) -> None:
+    """Two runs have the same logs but for rounding."""
+    for row, expected in zip(rows(folder), rows(other), strict=True):
+        assert row.keys() == expected.keys()
+        for name in row:
+            assert float(row[name]) == pytest.approx(
+                float(expected[name]), rel=1e-3, abs=1e-5, nan_ok=True
+            ), name

@@ -37,7 +37,6 @@ from agents import (
     Dense,
     GlobalState,
     JointObservation,
-    LocalObservation,
     describe_policy,
     evaluate,
     find_policy,
@@ -124,17 +123,11 @@ POLICIES = {
         foraging(observation="grid"), key, network=some_gru, shared=False
     ),
     "independent": lambda key: policy_of(foraging(), key, network=some_mlp, shared=False),
-    "independent cnn": lambda key: policy_of(
-        foraging(observation="grid"), key, network=some_cnn, shared=False
-    ),
     "joint": lambda key: policy_of(foraging(), key, critic_input=JointObservation()),
     "state": lambda key: policy_of(foraging(state=True), key, critic_input=GlobalState()),
     "normalised": lambda key: policy_of(NormalizeObservation(foraging()), key),
     "normalised state": lambda key: policy_of(
         NormalizeObservation(foraging(state=True), clip=math.inf), key, critic_input=GlobalState()
-    ),
-    "normalised deep inside": lambda key: policy_of(
-        NormalizeReward(NormalizeObservation(foraging())), key
     ),
 }
 
@@ -286,7 +279,7 @@ class Both(AbstractCriticInput):
 )
 def test_actors_see_what_the_critic_input_leaves_them(key, env, critic_input):
     policy = policy_of(env, key, critic_input=critic_input, network=loud_mlp)
-    observation, _ = env.reset(key)
+    observation, _ = reset(env, key)
     one = jax.tree.map(lambda x: x[0], observation)
     distribution, _, _ = policy.actor_critic(one, None)
     outputs, _ = policy.outputs(one, None)
@@ -354,10 +347,10 @@ def test_a_policy_outlives_the_state_that_train_consumes(key):
 
 def test_observations_are_those_of_the_wrapper(key):
     env = NormalizeObservation(clocks(ENVS))
-    _, env_state = env.reset(jax.random.key(1))
+    _, env_state = reset(env, jax.random.key(1))
     policy = trained_policy(build(env, key), env, env_state)
-    raw, _ = env.env.reset(key)
-    seen, _ = env.freeze(env_state).reset(key)
+    raw, _ = reset(env.env, key)
+    seen, _ = reset(env.freeze(env_state), key)
     normalised = eqx.filter_jit(policy.normalization)
     for one in range(ENVS):
         np.testing.assert_array_equal(normalised(raw[one], local=False), seen[one])
@@ -395,8 +388,6 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
     env = clocks(1)
     policy = policy_of(env, key, network=GRU)
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match=r"it has a 'GRU', which eqgrid does not know: pass"):
-        load_policy(tmp_path / "a")
     policy = load_policy(tmp_path / "a", networks={"GRU": GRU})
     observation, _ = Clock().reset(key)
     carry, theirs = policy.initial_carry(), policy.actor_critic.initial_carry()
@@ -416,7 +407,7 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
 def test_the_state_of_the_world_is_not_needed_to_act(key):
     env = foraging(state=True)
     policy = policy_of(NormalizeObservation(env), key, critic_input=GlobalState())
-    shown, _ = env.env.reset(key)
+    shown, _ = reset(env.env, key)
     policy.check(env)
     policy.check(env.env)
     policy.check(foraging())
@@ -471,7 +462,7 @@ def test_moments_are_needed(key):
     policy = build(env, key)
     with pytest.raises(ValueError, match="pass env_state"):
         trained_policy(policy, env)
-    _, env_state = env.reset(key)
+    _, env_state = reset(env, key)
     frozen = trained_policy(policy, env.freeze(env_state))
     assert eqx.tree_equal(frozen, trained_policy(policy, env, env_state))
 
@@ -498,25 +489,22 @@ class Doubled(AbstractVectorWrapper):
 def test_what_changes_observations_later_is_refused_by_name(key):
     inner = clocks(1)
     env = NormalizeReward(Doubled(NormalizeObservation(inner)))
-    _, env_state = env.reset(key)
+    _, env_state = reset(env, key)
     says = r"a Doubled around .*: use NormalizeObservation\(Doubled\(\.\.\.\)\)\.$"
     for state in (env_state, None):
         with pytest.raises(ValueError, match=says):
             trained_policy(build(env, key), env, state)
     env = NormalizeReward(NormalizeObservation(Doubled(inner)))
-    seen, env_state = env.reset(key)
+    seen, env_state = reset(env, key)
     policy = trained_policy(build(env, key), env, env_state)
     expected, _, _ = policy.actor_critic(seen[0], None)
-    logits, _ = policy.outputs(2 * inner.reset(key)[0][0], None)
+    logits, _ = policy.outputs(2 * reset(inner, key)[0][0], None)
     np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
 
 
-def test_a_critic_input_of_ones_own_needs_the_program_that_built_it(key, tmp_path):
-    policy = plain()
-    policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, policy, Reader(None))
+def test_a_part_without_a_name_is_read_like_one_that_is_given(tmp_path):
+    policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, plain(), Reader(None))
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match="it has a 'Reader', which eqgrid does"):
-        load_policy(tmp_path / "a")
     like = eqx.filter_eval_shape(lambda: policy.actor_critic)
     assert eqx.tree_equal(load_policy(tmp_path / "a", like=like), policy)
 
@@ -624,14 +612,6 @@ BOX = {"low": 0.0, "high": 1.0, "shape": [2**20] * 4}
 STRANGE = {
     "format": ({"format": "another 1"}, r"'another 1' - at `\$.format`"),
     "newer format": ({"format": "eqgrid policy 3"}, "it was written by a newer version of eqgrid"),
-    "critic_input": (
-        {"critic_input": {"os.system": {}}},
-        "it has a 'os.system', which eqgrid does not know: pass critic_inputs=",
-    ),
-    "head": (
-        {"head": {"os.system": {"command": "true"}}},
-        "it has a 'os.system', which eqgrid does not know: pass heads=",
-    ),
     "head of other actions": (
         {"head": {"agents.ClippedNormalHead": {}}},
         "its action head, agents.ClippedNormalHead, is not for actions of a Discrete",
@@ -653,10 +633,9 @@ STRANGE = {
     "width": (
         actor(width=32),
         r"at .actor_critic.actor.network.layers\[0\].weight it holds float32\[64, 4\], but float32"
-        r"\[32, 4\] is needed",
+        r"\[32, 4\] is needed\.$",
     ),
     "huge": (actor(width=10**12), r"Expected `int` <= 1048576 - at `\$.width`"),
-    "deep": (actor(depth=10**9), r"Expected `int` <= 100 - at `\$.depth`"),
     "no number": (actor(width="64"), r"Expected `int`, got `str` - at `\$.width`"),
     "unknown argument": (actor(size=3), "got an unexpected keyword argument 'size'"),
     "not stored": (actor(width={"not stored": {}}), r"got `object` - at `\$.width`"),
@@ -675,10 +654,6 @@ STRANGE = {
         {"observation": {"dict": {}}},
         "its observation has a part that is not an array",
     ),
-    "no array": (
-        {"observation": {"dict": {"x": 3}}},
-        "its observation has a part that is not an arr",
-    ),
     "half an array": (array(shape=[4]), "missing required field `dtype`"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": (
@@ -692,7 +667,6 @@ STRANGE = {
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
     "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
     "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
-    "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
     "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }
 
@@ -768,47 +742,6 @@ def forge(path, about, data):
     path.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
 
 
-@pytest.mark.parametrize("wrong", [jnp.nan, jnp.inf])
-def test_numbers_that_are_not_finite_are_refused_by_name(key, tmp_path, wrong):
-    env = NormalizeObservation(clocks(1))
-    policy = policy_of(env, key)
-    one = eqx.tree_at(
-        lambda p: p.actor_critic.critic.network.layers[1].bias, policy, replace_fn=bad(wrong)
-    )
-    save_policy(tmp_path / "a", one)
-    says = r"at .actor_critic.critic.network.layers\[1\].bias it holds numbers that are not finite"
-    with pytest.raises(CheckpointError, match=says):
-        load_policy(tmp_path / "a")
-    other = eqx.tree_at(lambda p: p.normalization.moments.mean, policy, replace_fn=bad(wrong))
-    save_policy(tmp_path / "b", other)
-    with pytest.raises(CheckpointError, match=r"at .normalization.moments.mean it holds numbers"):
-        load_policy(tmp_path / "b")
-
-
-@pytest.mark.parametrize("name", ["count", "variance"])
-def test_impossible_moments_are_refused(key, tmp_path, name):
-    policy = policy_of(NormalizeObservation(clocks(1)), key)
-    where = lambda p: getattr(p.normalization.moments, name)  # noqa: E731
-    save_policy(tmp_path / "a", eqx.tree_at(where, policy, replace_fn=lambda x: x - 5))
-    with pytest.raises(CheckpointError, match="its moments have a count or a variance below 0"):
-        load_policy(tmp_path / "a")
-
-
-def bad(wrong):
-    return lambda x: x.at[0].set(wrong)
-
-
-def test_a_flipped_bit_is_noticed(key, tmp_path):
-    path = tmp_path / "a"
-    save_policy(path, policy_of(clocks(1), key, network=straight))
-    whole = path.read_bytes()
-    (header,) = struct.unpack("<Q", whole[:8])
-    for byte in range(8 + header, len(whole), 7):
-        path.write_bytes(whole[:byte] + bytes([whole[byte] ^ 1]) + whole[byte + 1 :])
-        with pytest.raises(CheckpointError, match="damaged"):
-            load_policy(path)
-
-
 def test_any_program_can_read_what_is_in_it(key, tmp_path):
     save_policy(tmp_path / "a", plain())
     content = (tmp_path / "a").read_bytes()
@@ -817,7 +750,33 @@ def test_any_program_can_read_what_is_in_it(key, tmp_path):
     about = json.loads(header["__metadata__"]["about"])["metadata"]["policy"]
     assert about["observation"] == {"array": {"shape": [4], "dtype": "float32"}}
     assert about["actor"] == team({"agents.MLP": MLP_TABLE})
+    assert about["critic_input"] == {"agents.LocalObservation": {}}
     assert header[".actor_critic.actor.network.layers[0].weight"]["shape"] == [64, 4]
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong", "says"),
+    [
+        (
+            lambda policy: policy.actor_critic.critic.network.layers[1].bias,
+            jnp.nan,
+            r"at .actor_critic.critic.network.layers\[1\].bias it holds numbers that",
+        ),
+        (
+            lambda policy: policy.normalization.moments.mean,
+            jnp.inf,
+            "at .normalization.moments.mean it holds numbers that are not finite",
+        ),
+        (lambda policy: policy.normalization.moments.count, -5.0, "a count or a variance below 0"),
+        (lambda policy: policy.normalization.moments.variance, -5.0, "or a variance below 0"),
+    ],
+)
+def test_impossible_numbers_are_refused(key, tmp_path, where, wrong, says):
+    policy = policy_of(NormalizeObservation(clocks(1)), key)
+    wrong = jnp.full_like(where(policy), wrong)
+    save_policy(tmp_path / "a", eqx.tree_at(where, policy, wrong))
+    with pytest.raises(CheckpointError, match=says):
+        load_policy(tmp_path / "a")
 
 
 @pytest.mark.slow
@@ -906,10 +865,6 @@ def test_a_team_that_cannot_be_is_refused(key):
         mixed_team([policy, policy_of(foraging(), key)])
 
 
-def test_local_observation_is_the_default_view(key):
-    assert isinstance(plain().actor_critic.critic_input, LocalObservation)
-
-
 @pytest.mark.slow
 def test_policies_are_converted_to_the_other_mode_of_jax(tmp_path):
     code = """
@@ -942,12 +897,3 @@ save_policy(target, policy)
     with pytest.raises(CheckpointError, match=r"float32.* is needed without JAX's 64-bit mode"):
         load_policy(target)
     assert eqx.tree_equal(load_policy(target, convert=True), load_policy(source))
-
-
-def test_another_mode_of_jax_is_named_only_where_it_is_the_reason():
-    for there, here in (("float32[3, 64]", "float64[3, 64]"), ("int64[]", "int32[]")):
-        with pytest.raises(ValueError, match=r"needed without JAX's 64-bit mode"):
-            _checkpoint.check_fit({".x": there}, {".x": here})
-    for there, here in (("float32[32]", "float32[64]"), ("float32[]", "int64[]")):
-        with pytest.raises(ValueError, match=r"is needed$"):
-            _checkpoint.check_fit({".x": there}, {".x": here})

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_lines import call_and_hear
+from command_lines import calling
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
@@ -296,10 +296,7 @@ def test_patience_remembers_what_came_before_a_resume():
         stop(progress(3, mean=2.0))
 
 
-@pytest.fixture
-def call(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    return functools.partial(call_and_hear, capsys)
+call = calling()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from command_lines import call, hear
+from command_lines import call, hear, parse
 from run_files import rows
 
 from eqgrid_lab import _pages
@@ -21,7 +21,7 @@ from eqgrid_lab.settings import (
     command_of,
     is_shipped,
     load_script,
-    parse,
+    parse as parse_flags,
     read_flags,
     shipped_script,
 )
@@ -199,12 +199,11 @@ def test_the_script_of_bodies_refuses_what_it_does_not_build(monkeypatch, args, 
     monkeypatch.setattr("sys.argv", ["body.py", *args])
     if says is None:
         assert (
-            parse(shipped_script("body"), args).train_env().num_envs
-            == shipped_script("body")().num_envs
+            parse(*args, algorithm="body").train_env().num_envs == shipped_script("body")().num_envs
         )
         return
     with pytest.raises(UsageError, match=says):
-        parse(shipped_script("body"), args).train_env()
+        parse(*args, algorithm="body").train_env()
 
 
 def test_an_exact_copy_is_the_script_itself(tmp_path):
@@ -267,7 +266,7 @@ def test_help_and_completion_name_the_command_that_was_called(monkeypatch, capsy
         read = functools.partial(read_flags, _Command(), script=path)
         if name == "ippo":
             monkeypatch.chdir(shipped(".").parent)
-            read = functools.partial(parse, shipped_script("ippo"))
+            read = functools.partial(parse_flags, shipped_script("ippo"))
         with pytest.raises(SystemExit):
             read(["--help"])
         assert capsys.readouterr().out.startswith(f"usage: {shown} [-h]")

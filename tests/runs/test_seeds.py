@@ -1,19 +1,18 @@
 """Runs with many seeds are, each of them, the run with that seed alone."""
 
 import itertools
-import math
 import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_lines import call, progress_of_runs
-from run_files import SMALL, result, rows
+from command_lines import call, call_and_hear, check_refusal
+from run_files import SMALL, check_close, result, rows
 from safetensors.numpy import load_file
 
-from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
+from agents import CheckpointError, NonFiniteLoss, find_policy, load_policy
 from eqgrid_lab.folders import open_folder
-from eqgrid_lab.runs import EarlyStop, _evaluator, _members
+from eqgrid_lab.runs import _evaluator, _members
 from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import bootstrap_interval
 
@@ -65,11 +64,7 @@ def test_each_seed_is_what_it_is_alone(whole, tmp_path):
     assert call(*SMALL, "--seed", "4", "--out", tmp_path / "alone") == 0
     alone, own = tmp_path / "alone", whole / "seed-4"
     assert (alone / "config.toml").read_text() == (own / "config.toml").read_text()
-    for one, other in zip(rows(own), rows(alone), strict=True):
-        assert list(one) == list(other)
-        for name in one:
-            a, b = float(one[name]), float(other[name])
-            assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or math.isnan(a), name
+    check_close(own, alone)
     for name, value in result(alone).items():
         close = pytest.approx(value, rel=1e-3) if isinstance(value, float) else value
         assert result(own)[name] == close, name
@@ -127,10 +122,8 @@ def check_edits_are_refused(folder: Path, capsys) -> None:
     )
     for (old, new), flag in zip(edits, ("--seed (", "--num-seeds (", "--ppo.gamma ("), strict=True):
         settings.write_text(text.replace(old, new))
-        assert call("--resume", folder) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert f"than its config.toml now contains: {flag}" in said
+        heard = call_and_hear(capsys, "--resume", folder)
+        check_refusal(heard, f"than its config.toml now contains: {flag}", codes=(2,))
     settings.write_text(text)
 
 
@@ -139,34 +132,10 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
         raise NonFiniteLoss(7, "the entropy", 1)
 
     monkeypatch.setattr(_members.Members, "train", fail)
-    assert call(*SMALL, *SEEDS, "--out", tmp_path / "mine") == 1
-    assert (
-        "update 7 of seed 4 is not a finite number (first the entropy)" in capsys.readouterr().err
-    )
+    heard = call_and_hear(capsys, *SMALL, *SEEDS, "--out", tmp_path / "mine")
+    says = "update 7 of seed 4 is not a finite number (first the entropy)"
+    check_refusal(heard, says, codes=(1,))
     assert not (tmp_path / "mine").exists()
-
-
-@pytest.mark.parametrize(
-    ("target", "patience", "returns", "ends"),
-    [
-        (5, None, ([1, 6, 2], [1, 2, 5]), True),
-        (5, None, ([1, 6, 2], [1, 2, 4]), False),
-        (None, 2, ([3, 1, 2], [4, 4, 4]), True),
-        (None, 2, ([3, 1, 2], [4, 4, 5]), False),
-        (5, 2, ([3, 1, 2], [4, 4, 5]), True),
-        (None, None, ([3, 1, 2], [4, 4, 4]), False),
-    ],
-)
-def test_runs_end_together(target, patience, returns, ends, monkeypatch):
-    progress = [progress_of_runs(eval_return_mean=own[-1]) for own in returns]
-    monkeypatch.setattr(_members, "_progress_of", lambda _, run, __: progress[run])
-    stops = [[EarlyStop([*own[:-1]], target, patience, None)] for own in returns]
-    hook = _members.ForEach(stops, [None] * len(returns))
-    if not ends:
-        return hook(progress[0])
-    with pytest.raises(StopTraining):
-        hook(progress[0])
-    return None
 
 
 @pytest.mark.parametrize(
@@ -174,17 +143,13 @@ def test_runs_end_together(target, patience, returns, ends, monkeypatch):
     [
         (["--num-seeds", "0"], "--num-seeds must be at least 1"),
         (["--num-seeds", "2", "--devices", "2"], "2 devices are needed, but jax has 1"),
-        (["--num-seeds", "2", "--distributed"], "--distributed cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--max-kl", "0.1"], "--max-kl cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--seed", str(2**32 - 1)], "is too large for --num-seeds 2"),
     ],
 )
 def test_what_cannot_go_together_is_one_sentence(more, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert call(*more) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    check_refusal(call_and_hear(capsys, *more), words, codes=(2,))
     assert not list(tmp_path.iterdir())
 
 
