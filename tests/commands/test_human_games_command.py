@@ -1,6 +1,5 @@
 """`human_games.py`, as a person uses it: what it writes, and how it says no."""
 
-import csv
 import io
 import json
 
@@ -8,6 +7,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+import run_files
 from command_lines import calling, check_refusal
 from kitchen_checks import unchecked
 from PIL import Image
@@ -52,7 +52,7 @@ def test_games_are_counted_drawn_and_videoed(call, played, table, tmp_path):
     assert {path.name for path in folder.iterdir()} == {
         *("human_games.json", "games.csv", "where-cramped.png", "game-1.gif")
     }
-    rows = list(csv.DictReader(io.StringIO((folder / "games.csv").read_text())))
+    rows = run_files.table(folder / "games.csv")
     assert [row["number"] for row in rows] == ["0", "1", "2"]
     rewards = np.split(np.asarray(played.reward[:, 0]), GAMES)
     for row, own in zip(rows, rewards, strict=True):

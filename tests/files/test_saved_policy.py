@@ -636,37 +636,26 @@ STRANGE = {
         r"\[32, 4\] is needed\.$",
     ),
     "huge": (actor(width=10**12), r"Expected `int` <= 1048576 - at `\$.width`"),
-    "no number": (actor(width="64"), r"Expected `int`, got `str` - at `\$.width`"),
     "unknown argument": (actor(size=3), "got an unexpected keyword argument 'size'"),
-    "not stored": (actor(width={"not stored": {}}), r"got `object` - at `\$.width`"),
     "missing": ({"actor": {"agents.SharedParameters": {}}}, "and not the SharedParameters or"),
     "actions": ({"action_space": {"cards": {}}}, "it has a 'cards', which eqgrid does not know"),
     "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
-    "dtype": (array(shape=[4], dtype="object"), r"Invalid enum value 'object' - at `\$.dtype`"),
     "memory": (
         {"actor": team({"agents.GRU": {"width": 4, "encoder": {"agents.GRU": {}}}})},
         "at .actor_critic.actor.network.* it holds",
     ),
-    "nothing": ({"actor": None}, "got `null`"),
     "unknown": ({"more": 1}, "unknown field `more`"),
     "no numbers": (array(shape=[0], dtype="float32"), "cannot be used"),
     "no observation": (
         {"observation": {"dict": {}}},
         "its observation has a part that is not an array",
     ),
-    "half an array": (array(shape=[4]), "missing required field `dtype`"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": (
         {"action_space": {"eqgrid.Box": BOX}},
         "the bounds of its actions have",
     ),
-    "large space": (
-        {"action_space": {"eqgrid.Discrete": {"n": {"array": {}}}}},
-        r"got `object` - at `\$.n`",
-    ),
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
-    "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
-    "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
     "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }
 

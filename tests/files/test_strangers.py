@@ -1,6 +1,5 @@
 """Methods that were judged with strangers: their data and tables, and the held-out policies."""
 
-import csv
 import dataclasses
 import json
 import tomllib
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heldout import strangers
+from run_files import table
 
 from agents import checksum, read_metadata
 from agents.files import shipped
@@ -26,8 +26,7 @@ SMALL = (*SMALL.split(), "--final-episodes", "8", "--eval-every", "128")
 
 
 def read(name):
-    with shipped(f"heldout/{name}").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return table(shipped(f"heldout/{name}"))
 
 
 def test_there_is_every_held_out_policy_in_every_kitchen_and_none_is_replaced():

@@ -1,7 +1,6 @@
 """The log of a run: equal names and numbers in all forms, and what ends a run early."""
 
 import contextlib
-import csv
 import dataclasses
 import functools
 import importlib.util
@@ -16,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import calling
+from run_files import table
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
@@ -80,12 +80,11 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
         log(progress(update, mean=update / 3))
     for logger in loggers:
         logger.close()
-    with (tmp_path / "metrics.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
+    rows = table(tmp_path / "metrics.csv")
     lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     board = scalars(tmp_path / "tensorboard")
-    assert len(table) == len(lines) == 2
-    for row, line in zip(table, lines, strict=True):
+    assert len(rows) == len(lines) == 2
+    for row, line in zip(rows, lines, strict=True):
         assert list(row) == list(line)
         for name, text in row.items():
             if math.isnan(float(text)):  # no episode ended
@@ -94,8 +93,8 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
             else:
                 assert float(text) == line[name]
                 assert board[line["env_steps"], name] == np.float32(line[name])
-    assert {"approx_kl", "clip_fraction", "explained_variance", "grad_norm"} < set(table[0])
-    assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(table[0])
+    assert {"approx_kl", "clip_fraction", "explained_variance", "grad_norm"} < set(rows[0])
+    assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(rows[0])
     assert [line["train_seconds"] for line in lines] == [8.0, 9.0]
     assert lines[0]["memory_bytes"] > 1e6
 
@@ -118,13 +117,12 @@ def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monk
             log(with_wall_seconds(progress(update)))
         for logger in loggers:
             logger.close()
-    with (tmp_path / "metrics.csv").open(newline="") as file:
-        table = [int(row["env_steps"]) for row in csv.DictReader(file)]
+    rows = [int(row["env_steps"]) for row in table(tmp_path / "metrics.csv")]
     text = (tmp_path / "metrics.jsonl").read_text()
     lines = [json.loads(line)["env_steps"] for line in text.splitlines()]
     board = scalars(tmp_path / "tensorboard")
     shown = sorted(step for step, name in board if name == "eval_return_mean")
-    assert table == lines == shown == [100, 200, 300, 400]
+    assert rows == lines == shown == [100, 200, 300, 400]
 
 
 def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:
@@ -333,8 +331,7 @@ def test_totals_of_training_episodes_are_columns(tmp_path):
     columns = {"events": ("event_a", "event_b")}
     log = _hooks.Log([Csv(tmp_path / "metrics.csv")], Failures(), 0.0, columns)
     log(seen)
-    with (tmp_path / "metrics.csv").open(newline="") as file:
-        row = next(csv.DictReader(file))
+    (row,) = table(tmp_path / "metrics.csv")
     # The first update has one episode and the second three; agents are summed.
     expected = [(4 + 3 * 40) / 4, (6 + 3 * 60) / 4]
     found = [float(row[f"episode_{name}"]) for name in ("event_a", "event_b")]

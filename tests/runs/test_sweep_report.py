@@ -1,11 +1,10 @@
 """The table of a sweep is ranked by what the study was told."""
 
-import csv
-
 import optuna
 import pytest
 from optuna.trial import TrialState, create_trial
 from rich.console import Console
+from run_files import table
 
 from eqgrid_lab.runs._report import draw_sweep, print_points, write_table
 
@@ -31,12 +30,11 @@ def trials():
 
 def test_every_point_has_its_rank(trials, tmp_path):
     write_table(tmp_path / "table.csv", trials, "eval_return_mean")
-    with (tmp_path / "table.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [int(row["point"]) for row in table] == [1, 0, 2]
-    assert [int(row["rank"]) for row in table] == [1, 2, 3]
-    assert (table[0]["rate"], table[0]["layout"], table[0]["env_steps"]) == ("0.2", "ring", "7")
-    assert (table[-1]["eval_return_mean"], table[-1]["state"]) == ("", "fail")
+    best, second, last = table(tmp_path / "table.csv")
+    assert [row["point"] for row in (best, second, last)] == ["1", "0", "2"]
+    assert [row["rank"] for row in (best, second, last)] == ["1", "2", "3"]
+    assert (best["rate"], best["layout"], best["env_steps"]) == ("0.2", "ring", "7")
+    assert (last["eval_return_mean"], last["state"]) == ("", "fail")
 
 
 def test_points_are_printed_best_first(trials):
