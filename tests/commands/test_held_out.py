@@ -276,10 +276,7 @@ def test_a_damaged_file_of_best_responses(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (
-            "partner = 3",
-            "has 3 for 'partner', which must be a list in which each entry is a table",
-        ),
+        ("partner = 3", "must be a list in which each entry is a table"),
         ("seed = 1", "partner must not be empty"),
         ("seed = -1\n" + STAY, "seed must be at least 0 and at most 4294967295"),
         (STAY + STAY, "two partners 'stay'"),
@@ -287,10 +284,7 @@ def test_a_damaged_file_of_best_responses(tmp_path, text):
         (STAY + "speed = 2", "has an unknown key 'speed'; did you mean 'seed'?"),
         (STAY + "weight = 2", "has an unknown key 'weight'; known: name, kind"),
         ('[[partner]]\nname = "a/b"\nkind = "stay"', "the name of a folder"),
-        (
-            '[[partner]]\nname = "a"\nkind = "cat"',
-            "has 'cat' for 'kind', which must be one of 'stay', 'random'",
-        ),
+        ('[[partner]]\nname = "a"\nkind = "cat"', "'kind', which must be one of 'stay', 'random'"),
         ('[[partner]]\nname = "a"\nkind = "policy"', "needs `steps`"),
         ('[[partner]]\nname = "a"', "needs a `kind`: one of stay, random"),
         (
@@ -311,23 +305,14 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
         ((), "Name the folder of a run"),
         (("mine", "--episodes", 1), "--episodes must be at least 2"),
         (("mine", "--partners", "no.toml"), "partners 'no.toml' cannot be read: No such file"),
-        (
-            ("mine", "--partners", "set.toml"),
-            "'p' is not trained yet: run `python experiments/ippo",
-        ),
+        (("mine", "--partners", "set.toml"), "'p' is not trained yet: run `python"),
         (("walker", "--scripts-only"), "is for one kitchen of the world overcooked"),
-        (
-            ("two", "--partners", "people"),
-            "'proxy-0' does not exist for the layout 'cramped_ring'",
-        ),
+        (("two", "--partners", "people"), "'proxy-0' does not exist for the layout"),
         (
             ("three", "--partners", "random.toml", "--train-best-responses"),
             "Best responses are for worlds of two agents: omit --train-best-responses.",
         ),
-        (
-            ("mine", "--partners", "others.toml"),
-            "policies of one team need the same rules. Leave policies out with --scripts-only.",
-        ),
+        (("mine", "--partners", "others.toml"), "Leave policies out with --scripts-only."),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):

@@ -577,10 +577,7 @@ def endless_network(policy):
         (endless_network, r"`int` <= 100 - at `\$.depth`"),
         (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
         (strange_space, "it has a 'Odd', which eqgrid does not know"),
-        (
-            strange_activation,
-            "the activation of agents.MLP is .*: use one that has a name, or a class",
-        ),
+        (strange_activation, "the activation of agents.MLP is .*: use one that has a name"),
     ],
 )
 def test_what_has_no_name_is_not_saved(key, tmp_path, change, says):
@@ -651,10 +648,7 @@ STRANGE = {
         "its observation has a part that is not an array",
     ),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
-    "large actions": (
-        {"action_space": {"eqgrid.Box": BOX}},
-        "the bounds of its actions have",
-    ),
+    "large actions": ({"action_space": {"eqgrid.Box": BOX}}, "the bounds of its actions have"),
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
     "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }

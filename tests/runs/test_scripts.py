@@ -186,10 +186,7 @@ def test_a_script_is_a_short_program(algorithm):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (
-            ["--partners.share", "0.5", "--partners.most-noise", "0.2"],
-            "needs a world with at least two agents",
-        ),
+        (["--partners.share", "0.5", "--partners.most-noise", "0.2"], "at least two agents"),
         (["--env.name", "overcooked"], "has a shaped reward: use ippo.py"),
         (["--env.name", "goals", "--partners.share", "0.5", "--partners.most-noise", "0.2"], None),
     ],
