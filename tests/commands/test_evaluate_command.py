@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from command_lines import call as train, calling, check_refusal, exit_code, parse
 from PIL import Image
-from safetensors.numpy import load_file, save as save_arrays
-from saved_policies import write_policy
+from safetensors.numpy import load_file
+from saved_policies import forge, write_policy
 
 from eqgrid_lab import models_of_people
 from agents import (
@@ -473,13 +473,10 @@ def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch)
     policy = write_policy(tmp_path / "runs" / "a.safetensors", *GOALS)
     metadata = read_metadata(policy)
     metadata["run"]["partners"]["policies"] = ["/home/somebody/friend.safetensors"]
-    about, data = _checkpoint.read(policy)
-    about["metadata"] = metadata
     strange = "1\n\n# Mine\n<script>x</script> [a](http://b)"
     metadata["policy"]["versions"] = {"eqgrid": strange, "jax": "\ud800"}
-    text = json.dumps(about)
-    digest = _checkpoint._digest(text, data)
-    policy.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
+    about, data = _checkpoint.read(policy)
+    forge(policy, about | {"metadata": metadata}, data)
     layout = tmp_path / "mine.layout"
     layout.write_text("#####\n#1 2#\n#   #\n#####\n")
     (tmp_path / "elsewhere").mkdir()

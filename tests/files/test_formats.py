@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load, save
+from saved_policies import forge
 
 import agents
 from agents.files import _checkpoint, _trajectory_files, is_newer
@@ -27,13 +27,8 @@ def test_newer_formats_are_told_from_others():
 def test_a_checkpoint_of_a_newer_format_is_one_sentence(tmp_path):
     path = tmp_path / "a.safetensors"
     agents.save(path, {"x": np.zeros(2)})
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])["__metadata__"]
-    about = json.dumps(json.loads(header["about"]) | {"format": "eqgrid checkpoint 2", "more": 1})
-    data = load(content)
-    header = {"about": about, "sha256": _checkpoint._digest(about, data)}
-    path.write_bytes(save(data, header))
+    about, data = _checkpoint.read(path)
+    forge(path, about | {"format": "eqgrid checkpoint 2", "more": 1}, data)
     with pytest.raises(agents.CheckpointError) as caught:
         agents.read_metadata(path)
     assert str(caught.value) == f"The checkpoint {str(path)!r} {_checkpoint.NEWER}."

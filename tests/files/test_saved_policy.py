@@ -21,7 +21,7 @@ from jaxtyping import Array
 from kitchen_checks import unchecked
 from learners import GRU, Clock, build, clocks, loud_mlp
 from race import Race
-from safetensors.numpy import save as save_arrays
+from saved_policies import forge
 
 import agents
 from agents import (
@@ -716,13 +716,6 @@ def test_forged_arrays_are_refused(key, tmp_path):
     for read in (load_policy, read_metadata, lambda path: restore(path, {})):
         with pytest.raises(CheckpointError, match=r"Expected `object`, got `array` - at `\$.meta"):
             read(tmp_path / "d")
-
-
-def forge(path, about, data):
-    """Writes a checkpoint with a right checksum."""
-    text = json.dumps(about)
-    digest = _checkpoint._digest(text, data)
-    path.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
 
 
 def test_any_program_can_read_what_is_in_it(key, tmp_path):

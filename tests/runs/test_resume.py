@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from command_lines import call as train, calling, check_refusal
 from run_files import check_equal, result, rows, table
-from safetensors.numpy import save as save_arrays
+from saved_policies import forge
 
 from agents import read_metadata, save
 from agents.files import _checkpoint
@@ -218,16 +218,6 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def rewrite(source: Path, target: Path, metadata: dict) -> None:
-    """Writes a checkpoint with other metadata, and their checksum."""
-    about, data = _checkpoint.read(source)
-    source.unlink()
-    about["metadata"] = metadata
-    text = json.dumps(about)
-    about = {"about": text, "sha256": _checkpoint._digest(text, data)}
-    target.write_bytes(save_arrays(data, about))
-
-
 def damage(folder: Path, how: str) -> None:
     last = folder / "checkpoints" / "last.safetensors"
     if how == "flipped":
@@ -245,10 +235,9 @@ def damage(folder: Path, how: str) -> None:
     elif how == "checkpoint of no stage":
         save(last, {}, read_metadata(last) | {"stage": 99})
     elif how == "checkpoint of another update":
-        metadata = read_metadata(last)
-        path = folder.parent / "like"
-        last.rename(path)
-        rewrite(path, last, metadata | {"update": metadata["update"] - 1})
+        about, data = _checkpoint.read(last)
+        about["metadata"]["update"] -= 1
+        forge(last, about, data)
     elif how == "json log":
         (folder / "metrics.jsonl").write_text("[1]\n")
     elif how == "no settings":
