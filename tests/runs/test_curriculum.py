@@ -93,12 +93,6 @@ def test_a_stage_replaces_settings_of_the_run(tmp_path):
     assert (second.gate, second.steps) == (None, None)
 
 
-def test_a_run_without_a_curriculum_is_one_stage():
-    config = IPPO()
-    assert stages(config) == (Stage("", config),)
-    assert with_curriculum(config) is config
-
-
 def test_the_settings_file_of_a_run_has_its_stages(tmp_path):
     config = read(tmp_path, TABLES)
     path = tmp_path / "config.toml"
@@ -251,12 +245,6 @@ def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, word
     assert not (tmp_path / "run").exists()
 
 
-def test_gates_know_what_is_measured():
-    assert evaluated_metrics({"events": ("event_x",)})[-1] == "event_x"
-    with pytest.raises(UsageError, match="uses the unknown metric 'eval_x'"):
-        Gate("eval_x", at_least=1.0).check(evaluated_metrics({}))
-
-
 CURRICULA = sorted((Path(__file__).parents[2] / "experiments" / "curricula").glob("*.toml"))
 MADE_FOR = {
     "circuit": ["--env.layout", "circuit"],
@@ -318,10 +306,6 @@ def test_nobody_passes_a_gate_without_learning(stage):
         episodes = play(env, nothing, jnp.array(at_random), steps)
         assert bool(episodes.finished.all())
         assert not stage.gate.holds(evaluator.add(SimpleNamespace(env_steps=0), episodes))
-
-
-def test_each_curriculum_is_looked_at():
-    assert {path.stem for path in CURRICULA} == {*MADE_FOR}
 
 
 @pytest.mark.slow

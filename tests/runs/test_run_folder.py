@@ -129,24 +129,12 @@ for i in range(25):
     assert len(folders) == len(set(folders)) == 4 * 2 * 25 + 2 * 25
 
 
-def test_overwriting_replaces_an_older_run_and_nothing_else(run):
-    mine = run("mine")
-    kept = ("notes.txt", "checkpoints/model.bin")
-    for name in ("result.json", "curve.png", "checkpoints/best.safetensors", *kept):
-        (mine / name).write_text("old")
-    run("mine", overwrite=True, seed=2)
-    names = {str(path.relative_to(mine)) for path in mine.rglob("*") if path.is_file()}
-    assert names == {"config.toml", "metrics.csv", "checkpoints/last.safetensors", *kept}
-    assert (mine / "config.toml").read_text() == settings(2)
-    assert (mine / "checkpoints" / "last.safetensors").read_text() == "seed = 2"
-
-
 FOREIGN = (
     *("wandb/run-1/data.txt", "wandb/wandb/run-20260101_120000-a1b2/run.wandb"),
     *("tensorboard/notes.txt", "tensorboard/more/events.out.tfevents.1", "trace/notes.txt"),
     *("older-run/mine.txt", "seed-0/notes.txt"),
     *("seed-7/diary.txt", "checkpoints/model.bin", "checkpoints/old/last.safetensors"),
-    *("results/result.json", "config.toml.bak"),
+    *("results/result.json", "config.toml.bak", "notes.txt"),
 )
 """What stands beside a run, and was written by others."""
 
@@ -162,6 +150,7 @@ def test_what_others_wrote_stays_where_it_is(run, learned):
     mine = run("mine")
     own = ("metrics.jsonl", "tensorboard/events.out.tfevents.1.host", "seed-0/metrics.csv")
     own += ("trace/plugins/profile/now/host.xplane.pb", "checkpoints/step-000000000128.safetensors")
+    own += ("result.json", "curve.png", "checkpoints/best.safetensors")
     write(mine, "seed-0/config.toml", text=settings(0))
     write(mine, *FOREIGN, *own)
     expected = {f"mine/{name}": "precious" for name in FOREIGN}
