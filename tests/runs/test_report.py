@@ -135,14 +135,6 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path):
         _report.run([str(runs)])
 
 
-def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
-    (tmp_path / "out").mkdir()
-    _report.run([str(runs), "--out", str(tmp_path / "out")])
-    for taken in (runs / "ippo" / "seed-0", tmp_path / "out"):
-        with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
-            _report.run([str(runs), "--out", str(taken)])
-
-
 def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):
     write_run(tmp_path / "run", "body", 0, 100.0)
     settings = tmp_path / "run" / "config.toml"
