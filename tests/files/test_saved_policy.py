@@ -623,6 +623,7 @@ STRANGE = {
         {"observation": {"dict": {}}},
         "its observation has a part that is not an array",
     ),
+    "no array": ({"observation": {"dict": {"x": 3}}}, "a part that is not an array"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": ({"action_space": {"eqgrid.Box": BOX}}, "the bounds of its actions have"),
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),

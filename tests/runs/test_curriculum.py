@@ -203,6 +203,7 @@ def test_what_came_of_the_stages():
 
 BAD = {
     "no stages": ("", "has no stages: add a table [[stage]]"),
+    "no tables": ("stage = 3", "has no stages"),
     "more": ("width = 3\n[[stage]]", "has 'width' in addition to its stages"),
     "unknown key": ("[[stage]]\nnmae = 'a'", "has an unknown key 'nmae'; did you mean 'name'?"),
     "unknown setting": ("[[stage]]\nenv = {horizn = 3}", "'env.horizn'; did you mean"),

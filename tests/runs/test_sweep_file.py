@@ -43,6 +43,7 @@ BAD_FILES = {
     'metric = "speed"\n[space]\na = [1]': "has 'speed' for 'metric'",
     "space = 3": "has 3 for 'space', which must be a table",
     "[space]\nwidth = []": "needs a list of values, or a range",
+    "[space]\nwidth = 3": "needs a list of values, or a range",
     "[space]\nwidth = [8, 8]": "has 8 twice for 'width': list each value once.",
     "[space.ppo]\ngamma = [1, 0.5, 1.0]": "has 1.0 twice for 'ppo.gamma'",
     "[space]\nwidth = [1]\n'width.x' = [2]": "has 'width' and 'width.x'",
@@ -53,6 +54,7 @@ BAD_FILES = {
     "num_points = 2\n[space]\na = [1]": "has 'num_points', which is for the samplers random",
     f'sampler = "tpe"\n{RANGE}': "needs 'num_points'",
     f'sampler = "tpe"\nnum_points = 10001\n{RANGE}': "from 1 to 10000",
+    f"seeds = 0\n{RANGE}": "has 0 for 'seeds': give a whole number from 1 to 1024",
     f"seeds = 1025\n{RANGE}": "has 1025 for 'seeds': give a whole number from 1 to 1024",
     f'storage = ""\n{RANGE}': "has no address in 'storage'",
     f'sampler = "random"\nnum_points = 2\n{RANGE[:-1]}, step = "x"}}': "a number as the step",
@@ -61,6 +63,7 @@ BAD_FILES = {
     "[space]\na = {low = 2, high = 1}": "needs a low that is less than high",
     "[space]\na = {low = 1}": "needs two numbers",
     "[space]\na = {low = nan, high = 1}": "needs two numbers",
+    "[space]\na = {low = true, high = 2}": "needs two numbers",
     "[space]\na = {low = 1, high = 2, lg = true}": "has an unknown key 'lg'",
     "[space]\na = {low = 0.0, high = 1.0, log = true}": "cannot draw 'a': ",
 }
