@@ -49,10 +49,20 @@ def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespac
     )
 
 
-def open_all(folder, names, env_steps=0):
-    return open_loggers(
-        folder, names, csv_rows=b"", json_rows=b"", env_steps=env_steps, settings={"seed": 0}
-    )
+def open_all(folder, names, history=None):
+    """The logs of a run that goes on after this history."""
+    history = history or History()
+    rows = {"csv_rows": history.rows, "json_rows": history.json_rows}
+    return open_loggers(folder, names, **rows, env_steps=history.env_steps, settings={"seed": 0})
+
+
+def log_all(loggers, *progresses, wall_seconds=0.0):
+    """Logs blocks as one process does, which then ends."""
+    log = _hooks.Log(loggers, Failures(), wall_seconds)
+    for each in progresses:
+        log(each)
+    for logger in loggers:
+        logger.close()
 
 
 def scalars(folder) -> dict[tuple[int, str], float]:
@@ -74,12 +84,8 @@ def scalars(folder) -> dict[tuple[int, str], float]:
 
 
 def test_all_forms_have_equal_names_and_numbers(tmp_path):
-    loggers = open_all(tmp_path, NAMES)
-    log = _hooks.Log(loggers, Failures(), 7.0)
-    for update in (1, 2):
-        log(progress(update, mean=update / 3))
-    for logger in loggers:
-        logger.close()
+    blocks = [progress(update, mean=update / 3) for update in (1, 2)]
+    log_all(open_all(tmp_path, NAMES), *blocks, wall_seconds=7.0)
     rows = table(tmp_path / "metrics.csv")
     lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     board = scalars(tmp_path / "tensorboard")
@@ -104,19 +110,8 @@ def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monk
         history = read_history(tmp_path, {"update": done}, {})
         history.write_into(tmp_path)
         monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
-        loggers = open_loggers(
-            tmp_path,
-            NAMES,
-            csv_rows=history.rows,
-            json_rows=history.json_rows,
-            env_steps=history.env_steps,
-            settings={},
-        )
-        log = _hooks.Log(loggers, Failures(), 0.0)
-        for update in updates:
-            log(with_wall_seconds(progress(update)))
-        for logger in loggers:
-            logger.close()
+        blocks = [with_wall_seconds(progress(update)) for update in updates]
+        log_all(open_all(tmp_path, NAMES, history), *blocks)
     rows = [int(row["env_steps"]) for row in table(tmp_path / "metrics.csv")]
     text = (tmp_path / "metrics.jsonl").read_text()
     lines = [json.loads(line)["env_steps"] for line in text.splitlines()]
@@ -154,11 +149,7 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
 def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     for update in (1, 2):  # the run is resumed after its first row
-        loggers = open_all(tmp_path, ("wandb",))
-        log = _hooks.Log(loggers, Failures(), 0.0)
-        log(progress(update))
-        for logger in loggers:
-            logger.close()
+        log_all(open_all(tmp_path, ("wandb",)), progress(update))
     files = sorted((tmp_path / "wandb").rglob("*.wandb"))
     written = files[-1]
     assert {path.stem for path in files} == {f"run-{(tmp_path / WANDB_ID).read_text()}"}
