@@ -67,6 +67,7 @@ def test_each_seed_is_what_it_is_alone(whole, tmp_path):
     assert call(*SMALL, "--seed", "4", "--out", tmp_path / "alone") == 0
     alone, own = tmp_path / "alone", whole / "seed-4"
     assert (alone / "config.toml").read_text() == (own / "config.toml").read_text()
+    assert list(rows(own)[0]) == list(rows(alone)[0])
     check_close(own, alone)
     for name, value in result(alone).items():
         close = pytest.approx(value, rel=1e-3) if isinstance(value, float) else value
