@@ -12,6 +12,7 @@ import pytest
 from compilations import counted
 from learners import Clock, build, clocks, loud_mlp
 
+import agents.evaluation._evaluate
 from agents import evaluate
 from eqgrid import (
     AbstractEnv,
@@ -132,6 +133,15 @@ def test_new_parameters_and_moments_need_no_new_compilation(key):
     assert counts[0] > 0
     assert counts[1:] == [0, 0]
     assert not np.array_equal(results[1].episode_return, results[2].episode_return)
+
+
+@pytest.mark.slow
+def test_statistics_stay_frozen(key):
+    training = clocks(4, normalize=True)
+    _, state = training.reset(key)
+    frozen = clocks(8, normalize=True).freeze(state)
+    watch = agents.evaluation._evaluate._play(build(training, key), frozen, key, False, 1000)
+    assert eqx.tree_equal(watch.runner.env_state.moments, state.moments)
 
 
 @pytest.mark.slow
