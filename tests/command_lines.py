@@ -1,10 +1,12 @@
 """The command lines of training, called in a test's own process."""
 
 import contextlib
+import functools
 import signal
 import sys
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from eqgrid_lab import Experiment
 from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
 from eqgrid_lab.runs import run_command_line
-from eqgrid_lab.settings import shipped_script
+from eqgrid_lab.settings import parse as parse_flags, shipped_script
 
 _LISTEN = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
@@ -35,6 +37,12 @@ def listening() -> Iterator[Process]:
         yield process
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def parse(*args: str, algorithm: str | type[Experiment] = "ippo") -> Any:
+    """The settings of a command line."""
+    script: Any = shipped_script(algorithm) if isinstance(algorithm, str) else algorithm
+    return parse_flags(script, args)
 
 
 def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
@@ -63,6 +71,17 @@ def call_and_hear(
     return code, said.err or said.out
 
 
+def check_refusal(
+    heard: tuple[int, str], sentence: str, *, codes: tuple[int, ...] = (1, 2)
+) -> None:
+    """A command ended with one of these exit codes, and said one line that contains a sentence."""
+    code, said = heard
+    assert code in codes, said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1, said
+    assert sentence in said
+
+
 def exit_code(command: types.ModuleType) -> int:
     """Calls a program with the arguments in `sys.argv`.
 
@@ -86,6 +105,23 @@ def hear(
             command()
     said = capsys.readouterr()
     return stop.value.code, said.err or said.out
+
+
+def calling(command: Callable[[], None] | None = None) -> Any:
+    """A fixture: a function that calls a command, or `ippo.py`, in an empty folder, and returns
+    the exit code and what was said.
+    """
+
+    @pytest.fixture
+    def call(
+        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> Callable[..., tuple[int, str]]:
+        monkeypatch.chdir(tmp_path)
+        if command is None:
+            return functools.partial(call_and_hear, capsys)
+        return functools.partial(hear, capsys, command)
+
+    return call
 
 
 def progress_of_runs(**measured: float) -> TrainProgress:

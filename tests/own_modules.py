@@ -4,8 +4,6 @@ import contextlib
 import sys
 from pathlib import Path
 
-from eqgrid_lab.settings import parse as parse_page, shipped_script
-
 
 @contextlib.contextmanager
 def in_folder_of(folder, monkeypatch, **modules):
@@ -18,8 +16,3 @@ def in_folder_of(folder, monkeypatch, **modules):
     yield folder
     for name in modules:
         sys.modules.pop(name, None)
-
-
-def parse(*args, algorithm="ippo"):
-    """The settings of a command line."""
-    return parse_page(shipped_script(algorithm), args)

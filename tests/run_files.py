@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -54,3 +55,11 @@ def check_equal(folder: Path, whole: Path) -> None:
         assert one.keys() == other.keys()
         for leaf in one:
             np.testing.assert_array_equal(one[leaf], other[leaf], err_msg=f"{name}{leaf}")
+
+
+def check_close(folder: Path, other: Path) -> None:
+    """Two runs have the same logs but for rounding."""
+    for row, expected in zip(rows(folder), rows(other), strict=True):
+        for name in row:
+            a, b = float(row[name]), float(expected[name])
+            assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or math.isnan(a), name

@@ -1,9 +1,8 @@
 """The history of speed: a line for each case of a run, in a file that is drawn."""
 
-import csv
-
 import _history
 import pytest
+from run_files import table
 
 ROWS = [
     {"world": "overcooked", "mode": "stored", "num_envs": 16, "library": "eqgrid"}
@@ -25,8 +24,7 @@ def test_a_run_is_appended_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(_history, "_commit", lambda: "abc")
     _history.record(file, ROWS)
     assert picture.read_bytes() != first
-    with file.open(newline="") as text:
-        lines = list(csv.DictReader(text))
+    lines = table(file)
     assert len(lines) == 4
     assert [x["jaxmarl"] for x in lines] == ["3.00", "", "3.00", ""]
     assert [x["cogrid"] for x in lines] == [""] * 4

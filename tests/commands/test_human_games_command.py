@@ -1,7 +1,5 @@
 """`human_games.py`, as a person uses it: what it writes, and how it says no."""
 
-import csv
-import functools
 import io
 import json
 
@@ -9,7 +7,8 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from command_lines import hear
+import run_files
+from command_lines import calling, check_refusal
 from kitchen_checks import unchecked
 from PIL import Image
 from saved_policies import write_policy
@@ -43,11 +42,7 @@ def table(played, tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """Calls the command line in an empty folder; gives its exit code and what it said."""
-    monkeypatch.chdir(tmp_path)
-    return functools.partial(hear, capsys, human_games_command)
+call = calling(human_games_command)
 
 
 def test_games_are_counted_drawn_and_videoed(call, played, table, tmp_path):
@@ -57,7 +52,7 @@ def test_games_are_counted_drawn_and_videoed(call, played, table, tmp_path):
     assert {path.name for path in folder.iterdir()} == {
         *("human_games.json", "games.csv", "where-cramped.png", "game-1.gif")
     }
-    rows = list(csv.DictReader(io.StringIO((folder / "games.csv").read_text())))
+    rows = run_files.table(folder / "games.csv")
     assert [row["number"] for row in rows] == ["0", "1", "2"]
     rewards = np.split(np.asarray(played.reward[:, 0]), GAMES)
     for row, own in zip(rows, rewards, strict=True):
@@ -137,7 +132,5 @@ def test_a_video_is_as_fast_as_the_game(played, seconds, pause):
 )
 def test_bad_arguments_get_one_sentence(call, table, tmp_path, args, sentence):
     args = args if "--games" in args else ("--games", table, *args)
-    code, said = call(*args, "--out", "seen")
-    assert (code, said.count("\n")) == (2, 1)
-    assert sentence in said
+    check_refusal(call(*args, "--out", "seen"), sentence, codes=(2,))
     assert not (tmp_path / "seen").exists()

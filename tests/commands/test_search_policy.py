@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_lines import exit_code
+from command_lines import check_refusal, exit_code
 from plans_by_hand import tiny
 from policies import search_policy
 from saved_policies import write_policy
@@ -125,17 +125,12 @@ def test_the_file_is_a_policy_like_any_other(monkeypatch, tmp_path, cooks):
     assert not jnp.any(saved.policy.values(observation, None)[0])
 
 
-def is_refused(monkeypatch, tmp_path, capsys, says, *args):
-    assert run(monkeypatch, *args, "--out", tmp_path / "out") == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert "Traceback" not in said
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
-    ("flags", "says"),
+    ("policy", "says"),
     [
+        ((), "Name the folder of a run, or a policy file"),
+        ((MEMORY,), "has a memory"),
+        ((CLONE,), "remembers where it is stuck"),
         (["--env.observation", "timed_features"], "sees the time in its timed_features"),
         (["--env.observation", "planes"], "sees the time in its planes"),
         (["--agent-id"], "observes more than the kitchen shows"),
@@ -143,12 +138,9 @@ def is_refused(monkeypatch, tmp_path, capsys, says, *args):
         (["--env.name", "foraging"], "is for kitchens"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(monkeypatch, tmp_path, capsys, flags, says):
-    write_policy(tmp_path / "policy.safetensors", *flags)
-    is_refused(monkeypatch, tmp_path, capsys, says, tmp_path / "policy.safetensors")
-
-
-def test_memory_and_no_policy_at_all_are_refused(monkeypatch, tmp_path, capsys):
-    is_refused(monkeypatch, tmp_path, capsys, "has a memory", MEMORY)
-    is_refused(monkeypatch, tmp_path, capsys, "remembers where it is stuck", CLONE)
-    is_refused(monkeypatch, tmp_path, capsys, "Name the folder of a run, or a policy file")
+def test_what_cannot_be_searched_is_refused(monkeypatch, tmp_path, capsys, policy, says):
+    if isinstance(policy, list):
+        policy = [write_policy(tmp_path / "policy.safetensors", *policy)]
+    code = run(monkeypatch, *policy, "--out", tmp_path / "out")
+    check_refusal((code, capsys.readouterr().err), says, codes=(2,))
+    assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import submitit  # noqa: F401  (its log keeps the standard output of the import)
-from command_lines import call, hear
+from command_lines import call, check_refusal, hear
 from run_files import SMALL, check_equal
 
 from eqgrid_lab.commands import status_command, submit_command
@@ -72,18 +72,11 @@ def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
         (("--out", "study", "--", "no-such-program"), "There is no program 'no-such-program': add"),
         (("--out", "study", *COMMAND, "--out=x"), "Leave out --out in the command"),
         (("--out", "study", "--array", "5", *COMMAND), "--array must be FIRST:END, such as 0:50,"),
-        (
-            ("--out", "study", "--array", "3:3", *COMMAND),
-            "--array must be FIRST:END, such as 0:50,",
-        ),
         (("--out", "study", "--array", "0:2", *COMMAND, "--seed", "1"), "Leave out --seed in the"),
         (("--out", "study", *COMMAND, "{index}"), "{index} in the command needs --array"),
         (("--out", "study", "--time", "4", *COMMAND), "--time must be a time such as 30m, 4h or"),
         (("--out", "study", "--slurm", "a b", *COMMAND), "--slurm must be an option such as"),
-        (
-            ("--executor", "debug", "--out", "program.py/study", *COMMAND),
-            "cannot be written: Not a directory.",
-        ),
+        (("--executor", "debug", "--out", "program.py/study", *COMMAND), "Not a directory."),
         (("--executor", "debug", "--out", ".", *COMMAND), "The folder '.' exists and is not empty"),
         (("--out", "study", *COMMAND), "There is no Slurm on this host: call this command on a"),
     ],
@@ -91,23 +84,21 @@ def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
 def test_bad_input_is_one_sentence_and_nothing_is_written(flags, sentence, capsys, monkeypatch):
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "srun" else which(name))
-    code, said = hear(capsys, submit_command, *flags)
-    assert (code, said.count("\n")) == (2 - ("written" in sentence), 1)
-    assert sentence in said
+    check_refusal(hear(capsys, submit_command, *flags), sentence)
     assert [path.name for path in Path().iterdir()] == ["program.py"]
 
 
 def test_a_study_that_is_locked_or_of_another_command_stays(capsys, monkeypatch):
     flags = ("--executor", "debug", "--out", "study", "--array", "0:1")
     hear(capsys, submit_command, *flags, *COMMAND)
-    code, said = hear(capsys, submit_command, *flags, *COMMAND, "--width", "8")
-    assert (code, "has the runs of another command" in said) == (2, True)
+    heard = hear(capsys, submit_command, *flags, *COMMAND, "--width", "8")
+    check_refusal(heard, "has the runs of another command")
     with locked(Path("study/jobs")):
-        code, said = hear(capsys, submit_command, *flags, *COMMAND)
-    assert (code, "Another process is writing to the folder" in said) == (2, True)
+        heard = hear(capsys, submit_command, *flags, *COMMAND)
+    check_refusal(heard, "Another process is writing to the folder")
     monkeypatch.setitem(sys.modules, "submitit", None)
-    code, said = hear(capsys, submit_command, *flags, *COMMAND)
-    assert (code, "pip install 'eqgrid[cluster]'" in said) == (2, True)
+    heard = hear(capsys, submit_command, *flags, *COMMAND)
+    check_refusal(heard, "pip install 'eqgrid[cluster]'")
     assert calls("seed-0") == ["--seed 0 --out study/seed-0"]
 
 

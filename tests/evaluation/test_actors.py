@@ -59,7 +59,7 @@ def test_an_evaluation_plays_what_is_recorded(key, greedy):
 def test_a_trained_policy_plays_as_its_networks_do(key, network):
     env = clocks(4, normalize=True)
     policy = build(env, key, network=network)
-    _, env_state = env.reset(key)
+    _, env_state = eqx.filter_jit(env.reset)(key)
     whole = trained_policy(policy, env, env_state)
     ours = evaluate(whole, env.env, key, greedy=True)
     theirs = evaluate(policy, env.freeze(env_state), key, greedy=True)

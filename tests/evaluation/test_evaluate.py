@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learners import GRU, Clock, build, clocks, loud_mlp
+from compilations import counted
+from learners import Clock, build, clocks, loud_mlp
 
 import agents.evaluation._evaluate
 from agents import evaluate
@@ -118,34 +119,17 @@ def test_greedy_takes_the_most_probable_action(key):
 
 
 @pytest.mark.slow
-def test_equal_keys_give_equal_episodes(key):
-    env = clocks(8)
-    policy = build(env, key, network=GRU)
-    first, again, other = (evaluate(policy, env, k) for k in (key, key, jax.random.key(1)))
-    assert eqx.tree_equal(first, again)
-    assert not np.array_equal(first.episode_return, other.episode_return)
-
-
-@pytest.mark.slow
 def test_new_parameters_and_moments_need_no_new_compilation(key):
     training = clocks(4, normalize=True)
     # A number of its own, or a program of another test might serve.
-    env = clocks(11, normalize=True)
-    compilations = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda name, _, **__: compilations.append(name) if "backend_compile" in name else None
-    )
-    try:
-        counts, results = [], []
-        for number in range(3):
-            k = jax.random.key(number)
-            policy, (_, state) = build(training, k, network=loud_mlp), training.reset(k)
-            frozen = env.freeze(state)
-            before = len(compilations)
+    env, counts, results = clocks(11, normalize=True), [], []
+    for number in range(3):
+        k = jax.random.key(number)
+        policy, (_, state) = build(training, k, network=loud_mlp), training.reset(k)
+        frozen = env.freeze(state)
+        with counted() as compilations:
             results.append(evaluate(policy, frozen, key))
-            counts.append(len(compilations) - before)
-    finally:
-        jax.monitoring.clear_event_listeners()
+        counts.append(len(compilations))
     assert counts[0] > 0
     assert counts[1:] == [0, 0]
     assert not np.array_equal(results[1].episode_return, results[2].episode_return)
@@ -175,6 +159,7 @@ def test_it_is_pure(key):
     alone = [evaluate(policy, env, k) for k in keys]
     jitted = jax.jit(lambda k: evaluate(policy, env, k))(keys[0])
     assert eqx.tree_equal(jitted, alone[0])
+    assert not np.array_equal(alone[0].episode_return, alone[1].episode_return)
     mapped = eqx.filter_vmap(lambda k: evaluate(policy, env, k))(keys)
     assert mapped.episode_return.shape == (3, 20, 2)
     assert mapped.finished.all()

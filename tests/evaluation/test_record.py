@@ -1,4 +1,4 @@
-"""Recorded episodes are those that are evaluated, and those that a loop in Python plays."""
+"""Recorded episodes are those that a loop in Python plays."""
 
 import equinox as eqx
 import jax
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kitchen_checks import assert_equal
 
-from agents import OutOfMemory, actor_critic, evaluate, record_episodes
+from agents import OutOfMemory, actor_critic, record_episodes
 from agents.training import _sharding
 from eqgrid import AppendAgentId, AutoReset, LogEpisodes, NormalizeObservation, Vectorize, make
 
@@ -24,15 +24,6 @@ def played():
     key = jax.random.key(2)
     recorded = record_episodes(policy, env, key, max_steps=MAX_STEPS)
     return one, policy, env, key, recorded
-
-
-def test_they_are_the_episodes_that_are_evaluated(played):
-    _, policy, env, key, recorded = played
-    judged = evaluate(policy, env, key)
-    np.testing.assert_array_equal(recorded.length, judged.episode_length)
-    ends = np.cumsum(recorded.length)[:-1]
-    returns = [x.sum(axis=0) for x in np.split(np.asarray(recorded.reward), ends)]
-    np.testing.assert_array_equal(returns, judged.episode_return)
 
 
 def test_every_row_follows_from_the_one_before(played):

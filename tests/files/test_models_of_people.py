@@ -1,6 +1,5 @@
 """The models of people that come with eqgrid: their files, their defaults, and how they play."""
 
-import csv
 import hashlib
 import json
 
@@ -8,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from heldout import strangers
+from run_files import table
 
 from agents import checksum
 from agents.files import shipped
@@ -76,8 +76,7 @@ def test_they_earn_what_their_card_says(kitchen):
 
 
 def test_the_table_of_the_docs_is_made_of_the_published_returns():
-    with shipped("people/returns.csv").open(newline="") as file:
-        returns = list(csv.DictReader(file))
+    returns = table(shipped("people/returns.csv"))
     docs = shipped("people").parents[1] / "docs/log/2026-11-people.md"
     assert strangers.for_people(returns) in docs.read_text(encoding="utf-8")
     for kitchen in KITCHENS:

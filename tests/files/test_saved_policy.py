@@ -21,7 +21,7 @@ from jaxtyping import Array
 from kitchen_checks import unchecked
 from learners import GRU, Clock, build, clocks, loud_mlp
 from race import Race
-from safetensors.numpy import save as save_arrays
+from saved_policies import forge
 
 import agents
 from agents import (
@@ -37,7 +37,6 @@ from agents import (
     Dense,
     GlobalState,
     JointObservation,
-    LocalObservation,
     describe_policy,
     evaluate,
     find_policy,
@@ -123,18 +122,11 @@ POLICIES = {
     "independent gru": lambda key: policy_of(
         foraging(observation="grid"), key, network=some_gru, shared=False
     ),
-    "independent": lambda key: policy_of(foraging(), key, network=some_mlp, shared=False),
-    "independent cnn": lambda key: policy_of(
-        foraging(observation="grid"), key, network=some_cnn, shared=False
-    ),
     "joint": lambda key: policy_of(foraging(), key, critic_input=JointObservation()),
     "state": lambda key: policy_of(foraging(state=True), key, critic_input=GlobalState()),
     "normalised": lambda key: policy_of(NormalizeObservation(foraging()), key),
     "normalised state": lambda key: policy_of(
         NormalizeObservation(foraging(state=True), clip=math.inf), key, critic_input=GlobalState()
-    ),
-    "normalised deep inside": lambda key: policy_of(
-        NormalizeReward(NormalizeObservation(foraging())), key
     ),
 }
 
@@ -210,11 +202,8 @@ def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
     assert eqx.tree_equal(loaded, policy)
     save_policy(tmp_path / "a", loaded)
     assert (tmp_path / "a").read_bytes() == content
-    for missing, name in (
-        ("networks", "Multiplied"),
-        ("heads", "Hot"),
-        ("critic_inputs", "Blurred"),
-    ):
+    names = {"networks": "Multiplied", "heads": "Hot", "critic_inputs": "Blurred"}
+    for missing, name in names.items():
         with pytest.raises(CheckpointError, match=f"{name}', which .* not know: pass {missing}="):
             load_policy(tmp_path / "a", **{x: y for x, y in known.items() if x != missing})
 
@@ -269,35 +258,15 @@ class Backwards(AbstractCriticInput):
         return observation
 
 
-@final
-class Both(AbstractCriticInput):
-    """Critics see the state beside what actors see."""
-
-    def local(self, observation):
-        return observation.local
-
-    def __call__(self, observation):
-        state = observation.state.reshape(len(observation.state), -1).astype(float)
-        return jnp.concatenate([observation.local, state], axis=1)
-
-
-@pytest.mark.parametrize(
-    ("env", "critic_input"), [(clocks(2), Backwards()), (foraging(2, state=True), Both())]
-)
-def test_actors_see_what_the_critic_input_leaves_them(key, env, critic_input):
-    policy = policy_of(env, key, critic_input=critic_input, network=loud_mlp)
-    observation, _ = env.reset(key)
-    one = jax.tree.map(lambda x: x[0], observation)
-    distribution, _, _ = policy.actor_critic(one, None)
-    outputs, _ = policy.outputs(one, None)
-    np.testing.assert_allclose(jax.nn.log_softmax(outputs), distribution.logits, atol=1e-5)
-    if isinstance(critic_input, Both):
-        without, _ = policy.outputs(one.local, None)
-        np.testing.assert_array_equal(without, outputs)
-    team = mixed_team([policy] * policy.num_agents)
-    np.testing.assert_allclose(
-        team(one, team.initial_carry())[0].logits, distribution.logits, atol=1e-5
-    )
+def test_actors_see_what_the_critic_input_leaves_them(key):
+    policy = policy_of(clocks(2), key, critic_input=Backwards(), network=loud_mlp)
+    observation = reset(clocks(2), key)[0][0]
+    expected = policy.actor_critic(observation, None)[0].logits
+    outputs, _ = policy.outputs(observation, None)
+    np.testing.assert_allclose(jax.nn.log_softmax(outputs), expected, atol=1e-5)
+    team = mixed_team([policy] * 2)
+    found = team(observation, team.initial_carry())[0].logits
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_dict_is_an_observation_too(key, tmp_path):
@@ -354,10 +323,10 @@ def test_a_policy_outlives_the_state_that_train_consumes(key):
 
 def test_observations_are_those_of_the_wrapper(key):
     env = NormalizeObservation(clocks(ENVS))
-    _, env_state = env.reset(jax.random.key(1))
+    _, env_state = reset(env, jax.random.key(1))
     policy = trained_policy(build(env, key), env, env_state)
-    raw, _ = env.env.reset(key)
-    seen, _ = env.freeze(env_state).reset(key)
+    raw, _ = reset(env.env, key)
+    seen, _ = reset(env.freeze(env_state), key)
     normalised = eqx.filter_jit(policy.normalization)
     for one in range(ENVS):
         np.testing.assert_array_equal(normalised(raw[one], local=False), seen[one])
@@ -395,8 +364,6 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
     env = clocks(1)
     policy = policy_of(env, key, network=GRU)
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match=r"it has a 'GRU', which eqgrid does not know: pass"):
-        load_policy(tmp_path / "a")
     policy = load_policy(tmp_path / "a", networks={"GRU": GRU})
     observation, _ = Clock().reset(key)
     carry, theirs = policy.initial_carry(), policy.actor_critic.initial_carry()
@@ -416,7 +383,7 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
 def test_the_state_of_the_world_is_not_needed_to_act(key):
     env = foraging(state=True)
     policy = policy_of(NormalizeObservation(env), key, critic_input=GlobalState())
-    shown, _ = env.env.reset(key)
+    shown, _ = reset(env.env, key)
     policy.check(env)
     policy.check(env.env)
     policy.check(foraging())
@@ -471,7 +438,7 @@ def test_moments_are_needed(key):
     policy = build(env, key)
     with pytest.raises(ValueError, match="pass env_state"):
         trained_policy(policy, env)
-    _, env_state = env.reset(key)
+    _, env_state = reset(env, key)
     frozen = trained_policy(policy, env.freeze(env_state))
     assert eqx.tree_equal(frozen, trained_policy(policy, env, env_state))
 
@@ -498,25 +465,22 @@ class Doubled(AbstractVectorWrapper):
 def test_what_changes_observations_later_is_refused_by_name(key):
     inner = clocks(1)
     env = NormalizeReward(Doubled(NormalizeObservation(inner)))
-    _, env_state = env.reset(key)
+    _, env_state = reset(env, key)
     says = r"a Doubled around .*: use NormalizeObservation\(Doubled\(\.\.\.\)\)\.$"
     for state in (env_state, None):
         with pytest.raises(ValueError, match=says):
             trained_policy(build(env, key), env, state)
     env = NormalizeReward(NormalizeObservation(Doubled(inner)))
-    seen, env_state = env.reset(key)
+    seen, env_state = reset(env, key)
     policy = trained_policy(build(env, key), env, env_state)
     expected, _, _ = policy.actor_critic(seen[0], None)
-    logits, _ = policy.outputs(2 * inner.reset(key)[0][0], None)
+    logits, _ = policy.outputs(2 * reset(inner, key)[0][0], None)
     np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
 
 
-def test_a_critic_input_of_ones_own_needs_the_program_that_built_it(key, tmp_path):
-    policy = plain()
-    policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, policy, Reader(None))
+def test_a_part_without_a_name_is_read_like_one_that_is_given(tmp_path):
+    policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, plain(), Reader(None))
     save_policy(tmp_path / "a", policy)
-    with pytest.raises(CheckpointError, match="it has a 'Reader', which eqgrid does"):
-        load_policy(tmp_path / "a")
     like = eqx.filter_eval_shape(lambda: policy.actor_critic)
     assert eqx.tree_equal(load_policy(tmp_path / "a", like=like), policy)
 
@@ -589,10 +553,7 @@ def endless_network(policy):
         (endless_network, r"`int` <= 100 - at `\$.depth`"),
         (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
         (strange_space, "it has a 'Odd', which eqgrid does not know"),
-        (
-            strange_activation,
-            "the activation of agents.MLP is .*: use one that has a name, or a class",
-        ),
+        (strange_activation, "the activation of agents.MLP is .*: use one that has a name"),
     ],
 )
 def test_what_has_no_name_is_not_saved(key, tmp_path, change, says):
@@ -624,14 +585,6 @@ BOX = {"low": 0.0, "high": 1.0, "shape": [2**20] * 4}
 STRANGE = {
     "format": ({"format": "another 1"}, r"'another 1' - at `\$.format`"),
     "newer format": ({"format": "eqgrid policy 3"}, "it was written by a newer version of eqgrid"),
-    "critic_input": (
-        {"critic_input": {"os.system": {}}},
-        "it has a 'os.system', which eqgrid does not know: pass critic_inputs=",
-    ),
-    "head": (
-        {"head": {"os.system": {"command": "true"}}},
-        "it has a 'os.system', which eqgrid does not know: pass heads=",
-    ),
     "head of other actions": (
         {"head": {"agents.ClippedNormalHead": {}}},
         "its action head, agents.ClippedNormalHead, is not for actions of a Discrete",
@@ -653,46 +606,27 @@ STRANGE = {
     "width": (
         actor(width=32),
         r"at .actor_critic.actor.network.layers\[0\].weight it holds float32\[64, 4\], but float32"
-        r"\[32, 4\] is needed",
+        r"\[32, 4\] is needed\.$",
     ),
     "huge": (actor(width=10**12), r"Expected `int` <= 1048576 - at `\$.width`"),
-    "deep": (actor(depth=10**9), r"Expected `int` <= 100 - at `\$.depth`"),
-    "no number": (actor(width="64"), r"Expected `int`, got `str` - at `\$.width`"),
     "unknown argument": (actor(size=3), "got an unexpected keyword argument 'size'"),
-    "not stored": (actor(width={"not stored": {}}), r"got `object` - at `\$.width`"),
     "missing": ({"actor": {"agents.SharedParameters": {}}}, "and not the SharedParameters or"),
     "actions": ({"action_space": {"cards": {}}}, "it has a 'cards', which eqgrid does not know"),
     "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
-    "dtype": (array(shape=[4], dtype="object"), r"Invalid enum value 'object' - at `\$.dtype`"),
     "memory": (
         {"actor": team({"agents.GRU": {"width": 4, "encoder": {"agents.GRU": {}}}})},
         "at .actor_critic.actor.network.* it holds",
     ),
-    "nothing": ({"actor": None}, "got `null`"),
     "unknown": ({"more": 1}, "unknown field `more`"),
     "no numbers": (array(shape=[0], dtype="float32"), "cannot be used"),
     "no observation": (
         {"observation": {"dict": {}}},
         "its observation has a part that is not an array",
     ),
-    "no array": (
-        {"observation": {"dict": {"x": 3}}},
-        "its observation has a part that is not an arr",
-    ),
-    "half an array": (array(shape=[4]), "missing required field `dtype`"),
+    "no array": ({"observation": {"dict": {"x": 3}}}, "a part that is not an array"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
-    "large actions": (
-        {"action_space": {"eqgrid.Box": BOX}},
-        "the bounds of its actions have",
-    ),
-    "large space": (
-        {"action_space": {"eqgrid.Discrete": {"n": {"array": {}}}}},
-        r"got `object` - at `\$.n`",
-    ),
+    "large actions": ({"action_space": {"eqgrid.Box": BOX}}, "the bounds of its actions have"),
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
-    "no table": ({"normalization": []}, r"got `array` - at `\$.normalization`"),
-    "versions": ({"versions": {"eqgrid": 3}}, r"got `int` - at `\$.versions"),
-    "prefix": ({"parameters": 3}, r"at `\$.parameters`"),
     "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }
 
@@ -761,54 +695,6 @@ def test_forged_arrays_are_refused(key, tmp_path):
             read(tmp_path / "d")
 
 
-def forge(path, about, data):
-    """Writes a checkpoint with a right checksum."""
-    text = json.dumps(about)
-    digest = _checkpoint._digest(text, data)
-    path.write_bytes(save_arrays(data, {"about": text, "sha256": digest}))
-
-
-@pytest.mark.parametrize("wrong", [jnp.nan, jnp.inf])
-def test_numbers_that_are_not_finite_are_refused_by_name(key, tmp_path, wrong):
-    env = NormalizeObservation(clocks(1))
-    policy = policy_of(env, key)
-    one = eqx.tree_at(
-        lambda p: p.actor_critic.critic.network.layers[1].bias, policy, replace_fn=bad(wrong)
-    )
-    save_policy(tmp_path / "a", one)
-    says = r"at .actor_critic.critic.network.layers\[1\].bias it holds numbers that are not finite"
-    with pytest.raises(CheckpointError, match=says):
-        load_policy(tmp_path / "a")
-    other = eqx.tree_at(lambda p: p.normalization.moments.mean, policy, replace_fn=bad(wrong))
-    save_policy(tmp_path / "b", other)
-    with pytest.raises(CheckpointError, match=r"at .normalization.moments.mean it holds numbers"):
-        load_policy(tmp_path / "b")
-
-
-@pytest.mark.parametrize("name", ["count", "variance"])
-def test_impossible_moments_are_refused(key, tmp_path, name):
-    policy = policy_of(NormalizeObservation(clocks(1)), key)
-    where = lambda p: getattr(p.normalization.moments, name)  # noqa: E731
-    save_policy(tmp_path / "a", eqx.tree_at(where, policy, replace_fn=lambda x: x - 5))
-    with pytest.raises(CheckpointError, match="its moments have a count or a variance below 0"):
-        load_policy(tmp_path / "a")
-
-
-def bad(wrong):
-    return lambda x: x.at[0].set(wrong)
-
-
-def test_a_flipped_bit_is_noticed(key, tmp_path):
-    path = tmp_path / "a"
-    save_policy(path, policy_of(clocks(1), key, network=straight))
-    whole = path.read_bytes()
-    (header,) = struct.unpack("<Q", whole[:8])
-    for byte in range(8 + header, len(whole), 7):
-        path.write_bytes(whole[:byte] + bytes([whole[byte] ^ 1]) + whole[byte + 1 :])
-        with pytest.raises(CheckpointError, match="damaged"):
-            load_policy(path)
-
-
 def test_any_program_can_read_what_is_in_it(key, tmp_path):
     save_policy(tmp_path / "a", plain())
     content = (tmp_path / "a").read_bytes()
@@ -817,7 +703,33 @@ def test_any_program_can_read_what_is_in_it(key, tmp_path):
     about = json.loads(header["__metadata__"]["about"])["metadata"]["policy"]
     assert about["observation"] == {"array": {"shape": [4], "dtype": "float32"}}
     assert about["actor"] == team({"agents.MLP": MLP_TABLE})
+    assert about["critic_input"] == {"agents.LocalObservation": {}}
     assert header[".actor_critic.actor.network.layers[0].weight"]["shape"] == [64, 4]
+
+
+@pytest.mark.parametrize(
+    ("where", "wrong", "says"),
+    [
+        (
+            lambda policy: policy.actor_critic.critic.network.layers[1].bias,
+            jnp.nan,
+            r"at .actor_critic.critic.network.layers\[1\].bias it holds numbers that",
+        ),
+        (
+            lambda policy: policy.normalization.moments.mean,
+            jnp.inf,
+            "at .normalization.moments.mean it holds numbers that are not finite",
+        ),
+        (lambda policy: policy.normalization.moments.count, -5.0, "a count or a variance below 0"),
+        (lambda policy: policy.normalization.moments.variance, -5.0, "or a variance below 0"),
+    ],
+)
+def test_impossible_numbers_are_refused(key, tmp_path, where, wrong, says):
+    policy = policy_of(NormalizeObservation(clocks(1)), key)
+    wrong = jnp.full_like(where(policy), wrong)
+    save_policy(tmp_path / "a", eqx.tree_at(where, policy, wrong))
+    with pytest.raises(CheckpointError, match=says):
+        load_policy(tmp_path / "a")
 
 
 @pytest.mark.slow
@@ -906,10 +818,6 @@ def test_a_team_that_cannot_be_is_refused(key):
         mixed_team([policy, policy_of(foraging(), key)])
 
 
-def test_local_observation_is_the_default_view(key):
-    assert isinstance(plain().actor_critic.critic_input, LocalObservation)
-
-
 @pytest.mark.slow
 def test_policies_are_converted_to_the_other_mode_of_jax(tmp_path):
     code = """
@@ -942,12 +850,3 @@ save_policy(target, policy)
     with pytest.raises(CheckpointError, match=r"float32.* is needed without JAX's 64-bit mode"):
         load_policy(target)
     assert eqx.tree_equal(load_policy(target, convert=True), load_policy(source))
-
-
-def test_another_mode_of_jax_is_named_only_where_it_is_the_reason():
-    for there, here in (("float32[3, 64]", "float64[3, 64]"), ("int64[]", "int32[]")):
-        with pytest.raises(ValueError, match=r"needed without JAX's 64-bit mode"):
-            _checkpoint.check_fit({".x": there}, {".x": here})
-    for there, here in (("float32[32]", "float32[64]"), ("float32[]", "int64[]")):
-        with pytest.raises(ValueError, match=r"is needed$"):
-            _checkpoint.check_fit({".x": there}, {".x": here})

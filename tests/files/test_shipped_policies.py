@@ -9,6 +9,7 @@ import pytest
 from eqgrid_lab import world_settings
 from agents import CheckpointError, evaluate, find_policy, load_policy, shipped_policies
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.runs import read_policy
 
 ROOT = Path(__file__).parents[2]
@@ -19,10 +20,8 @@ ROWS = re.findall(rf"^\| `([\w-]+)\.safetensors` \| (?:{WHAT}) \| \d+ \| (\d+) \
 
 def test_every_file_has_a_row():
     files = {path.stem for path in (ROOT / "experiments" / "policies").glob("*.safetensors")}
-    assert files == {name for name, _ in ROWS} | {"biped"}
-    found = shipped_policies()
-    assert {*found} == files
-    assert all(path.is_file() for path in found.values())
+    assert files == {name for name, _ in ROWS} | {"biped"} > {*KITCHENS}
+    assert {*shipped_policies()} == files
 
 
 @pytest.mark.parametrize("name", [name for name, _ in ROWS])
@@ -55,7 +54,5 @@ def test_the_biped_reaches_its_goal(key):
 
 def test_bundled_policies_are_loaded_by_name():
     assert find_policy("shipped:cramped") == shipped_policies()["cramped"]
-    policy = load_policy("shipped:cramped")
-    assert eqx.tree_equal(policy, load_policy(shipped_policies()["cramped"]))
     with pytest.raises(CheckpointError, match=r"'crampd'; did you mean shipped:cramped"):
         load_policy("shipped:crampd")

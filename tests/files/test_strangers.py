@@ -1,6 +1,5 @@
 """Methods that were judged with strangers: their data and tables, and the held-out policies."""
 
-import csv
 import dataclasses
 import json
 import tomllib
@@ -10,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heldout import strangers
+from run_files import table
 
 from agents import checksum, read_metadata
 from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.commands import HELD_OUT, read_held_out
-from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import bootstrap_crossplay
 
 LOG = (Path(__file__).parents[2] / "docs/log/2026-11-partners.md").read_text(encoding="utf-8")
@@ -27,8 +26,7 @@ SMALL = (*SMALL.split(), "--final-episodes", "8", "--eval-every", "128")
 
 
 def read(name):
-    with shipped(f"heldout/{name}").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return table(shipped(f"heldout/{name}"))
 
 
 def test_there_is_every_held_out_policy_in_every_kitchen_and_none_is_replaced():
@@ -220,35 +218,37 @@ def test_a_script_that_fails_ends_the_study(tmp_path, capfd):
     assert failed.value.code == 3
 
 
-def test_one_seed_has_nobody_to_play_with():
-    with pytest.raises(SystemExit, match="error: seeds play with each other: train at least"):
-        strangers.run(strangers.Study(("e3t",), num_seeds=1))
+@pytest.mark.parametrize(
+    ("methods", "settings", "sentence"),
+    [
+        (("e3t", "nobody"), {}, "nobody is neither a script nor one of e3t, noisy"),
+        (("e3t",), {"num_seeds": 1}, "seeds play with each other: train at least"),
+        (("e3t",), {"num_seeds": 0, "partners": "people"}, "train at least one seed"),
+        (("e3t",), {"kitchens": ("bistro",)}, "bistro is not one of the kitchens cramped, "),
+        (("a/mine.py", "b/mine.py"), {}, "two methods have the same name"),
+        (("a/e3t.py",), {}, "e3t is the name of another method: rename"),
+    ],
+)
+def test_a_study_that_cannot_be_is_refused(
+    methods, settings, sentence, tmp_path, monkeypatch, called
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/mine.py", "b/mine.py", "a/e3t.py"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    with pytest.raises(SystemExit, match=f"error: {sentence}"):
+        strangers.run(strangers.Study(methods, out=tmp_path, **settings))
+    assert not called
 
 
-def test_two_methods_of_one_name_are_refused(tmp_path):
-    for folder in "ab":
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mine.py").touch()
-        (tmp_path / folder / "e3t.py").touch()
-    scripts = tuple(str(tmp_path / folder / "mine.py") for folder in "ab")
-    with pytest.raises(SystemExit, match="error: two methods have the same name"):
-        strangers.run(strangers.Study(scripts, out=tmp_path))
-    with pytest.raises(SystemExit, match="error: e3t is the name of another method: rename"):
-        strangers.run(strangers.Study((str(tmp_path / "a" / "e3t.py"),), out=tmp_path))
-
-
-def test_bad_settings_and_tables_are_refused_before_anything_is_trained(tmp_path, called):
-    def refused(message, *args, **options):
-        with pytest.raises(SystemExit, match=message):
-            strangers.run(strangers.Study(*args, out=tmp_path, **options))
-
-    refused("error: bistro is not one of the kitchens cramped, ", ("e3t",), kitchens=("bistro",))
-    refused("error: train at least one seed", ("e3t",), num_seeds=0, partners="people")
+def test_bad_tables_are_refused_before_anything_is_trained(tmp_path, called):
     table = tmp_path / "returns.csv"
     table.write_text("method,kitchen\ne3t,ring\n")
-    refused("returns.csv is not a table of returns: move it away", ("e3t",))
+    with pytest.raises(SystemExit, match=r"returns.csv is not a table of returns: move it away"):
+        strangers.run(strangers.Study(("e3t",), out=tmp_path))
     table.write_bytes(shipped("heldout/strangers.csv").read_bytes())
-    refused("has another number of seeds of e3t: choose another --out", ("e3t",), num_seeds=4)
+    with pytest.raises(SystemExit, match="has another number of seeds of e3t: choose another --"):
+        strangers.run(strangers.Study(("e3t",), out=tmp_path, num_seeds=4))
     assert not called
 
 
@@ -279,16 +279,3 @@ def test_intervals_and_methods_that_lack_games():
     assert "(`e3t`)" in strangers.ranking(fewer, budgets), "kitchens need not have as many seeds"
     no_people = [x for x in rows if x["kitchen"] != "ring" or not x["partner"].startswith("proxy")]
     assert strangers.ranking(no_people, budgets).count("\n") == 2, "all methods lack games"
-
-
-def test_what_is_no_method():
-    with pytest.raises(SystemExit, match="error: nobody is neither a script nor one of e3t, noisy"):
-        strangers.run(strangers.Study(("e3t", "nobody")))
-
-
-def test_repeated_flags_all_count():
-    args = ["--kitchens", "ring", "--kitchens", "circuit", "--flags=--width=8", "--flags=--seed=1"]
-    study = read_flags(strangers.Study(), ["e3t", *args], "strangers.py")
-    assert study.methods == ("e3t",)
-    assert study.kitchens == ("ring", "circuit")
-    assert study.flags == ("--width=8", "--seed=1")

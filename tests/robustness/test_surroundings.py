@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_lines import check_refusal
 
 from agents import read_metadata
 
@@ -25,6 +26,13 @@ def finish(process) -> tuple[str, str]:
     out, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     return out or "", error or ""
+
+
+def refusal(process) -> str:
+    """The sentence with which a run ends."""
+    _, error = process.communicate(timeout=300)
+    check_refusal((process.returncode, error), "", codes=(1,))
+    return error
 
 
 def check_complete(folder: Path) -> None:
@@ -93,16 +101,6 @@ def test_ascii_is_enough(begin, tmp_path):
     check_complete(tmp_path / "日本")
 
 
-def test_runs_that_start_in_one_second_have_folders_of_their_own(begin, tmp_path):
-    processes = [begin("--total-steps", "512") for _ in range(3)]
-    for process in processes:
-        finish(process)
-    folders = list((tmp_path / "runs").iterdir())
-    assert len(folders) == 3
-    for folder in folders:
-        check_complete(folder)
-
-
 def test_a_kitchen_without_a_pot_is_named(begin, tmp_path):
     (tmp_path / "mine.layout").write_text("XXXXX\nO  1O\nX2  X\nXDXSX\n")
     args = ["--env.layout", "mine.layout", "--total-steps", "512", "--out", "run"]
@@ -113,12 +111,9 @@ def test_a_kitchen_without_a_pot_is_named(begin, tmp_path):
 
 
 def test_what_needs_too_much_memory_is_one_sentence(begin, tmp_path):
-    process = begin("--total-steps", "512", "--out", "run", "--width=65536")
-    _, error = process.communicate(timeout=300)
-    assert process.returncode == 1
+    error = refusal(begin("--total-steps", "512", "--out", "run", "--width=65536"))
     assert "GB of memory" in error
     assert "--num-envs" in error
-    assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
@@ -133,19 +128,13 @@ def test_settings_of_the_surroundings_end_nothing(begin, own_caches, tmp_path, v
 def test_what_a_library_does_not_like_is_one_sentence(begin, tmp_path):
     """What it does not like while a page is imported, Python says."""
     variable = [("JAX_PLATFORMS", "nonsense")]
-    process = begin("--total-steps", "512", "--out", "run", env=variable)
-    _, error = process.communicate(timeout=100)
-    assert process.returncode == 1
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
+    refusal(begin("--total-steps", "512", "--out", "run", env=variable))
     assert not (tmp_path / "run").exists()
 
 
 def test_runs_that_lead_nowhere_are_one_sentence(begin, tmp_path):
     (tmp_path / "runs").symlink_to(tmp_path / "nowhere" / "deep")
-    process = begin("--total-steps", "512")
-    _, error = process.communicate(timeout=100)
-    assert process.returncode == 1
+    error = refusal(begin("--total-steps", "512"))
     assert error == "error: The folder 'runs' cannot be written: File exists.\n"
 
 
@@ -196,18 +185,27 @@ exit $code
 """
 
 
+def on_small_disks(*kibibytes: int) -> list[str]:
+    """A command that runs another one beside small file systems in `disks`, copied to `kept`."""
+    unshare = [] if os.geteuid() == 0 and shutil.which("unshare") is None else ["unshare", "-rm"]
+    script = ON_SMALL_DISKS.format(sizes=" ".join(map(str, kibibytes)))
+    return [*unshare, "bash", "-c", script, "bash"]
+
+
+def skip_without_disks(done: subprocess.CompletedProcess) -> None:
+    if done.returncode == 99 or "unshare" in done.stderr:
+        pytest.skip("small file systems are not permitted here")
+
+
 def test_a_full_disk_fails_file_by_file(run_all, what_is_left, tmp_path, monkeypatch):
     """On small file systems of their own: a file of 274 kB for each of two checkpoints, and one
     more while it is written; a policy of 90 kB, and pictures of 29 and 82 kB.
     """
     monkeypatch.chdir(tmp_path)
-    unshare = [] if os.geteuid() == 0 and shutil.which("unshare") is None else ["unshare", "-rm"]
-    script = ON_SMALL_DISKS.format(sizes=" ".join(map(str, KIBIBYTES)))
     disks = [tmp_path / "disks" / str(size) for size in KIBIBYTES]
     lines = [(tmp_path, ["--total-steps", "512", "--out", str(disk / "run")]) for disk in disks]
-    done = run_all(lines, around=[*unshare, "bash", "-c", script, "bash"])
-    if done.returncode == 99 or "unshare" in done.stderr:
-        pytest.skip("small file systems are not permitted here")
+    done = run_all(lines, around=on_small_disks(*KIBIBYTES))
+    skip_without_disks(done)
     assert done.returncode == 0, done.stderr
     for disk, said in zip(disks, json.loads(done.stdout), strict=True):
         assert said["code"] == 1
@@ -222,18 +220,15 @@ def test_a_full_disk_keeps_the_numbers_of_an_evaluation(programs, tmp_path):
 
     policy = ROOT / "experiments" / "policies" / "cramped.safetensors"
     evaluate = [sys.executable, str(ROOT / "experiments" / "evaluate.py"), str(policy)]
-    unshare = [] if os.geteuid() == 0 and shutil.which("unshare") is None else ["unshare", "-rm"]
-    around = [*unshare, "bash", "-c", ON_SMALL_DISKS.format(sizes="4"), "bash"]
     done = subprocess.run(
-        [*around, *evaluate, "--episodes", "4", "--out", "disks/4/out"],
+        [*on_small_disks(4), *evaluate, "--episodes", "4", "--out", "disks/4/out"],
         cwd=tmp_path,
         env=programs,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    if done.returncode == 99 or "unshare" in done.stderr:
-        pytest.skip("small file systems are not permitted here")
+    skip_without_disks(done)
     assert done.returncode == 1
     assert done.stderr == "error: 'disks/4/out/episode.gif': No space left on device.\n"
     assert "±" in done.stdout
@@ -242,14 +237,7 @@ def test_a_full_disk_keeps_the_numbers_of_an_evaluation(programs, tmp_path):
 
 
 def check_full_disk(kept: Path, disk: Path, error: str) -> None:
-    """What is missing was said to be missing, and nothing else.
-
-    **Arguments:**
-
-    - `kept`: a copy of the folder of the run.
-    - `disk`: the disk that it was on.
-    - `error`: what was said.
-    """
+    """Of a run on this disk, whose folder was copied, what is missing was said to be missing."""
     for line in error.splitlines():
         assert line.startswith(("error: ", "warning: "))
         assert "cannot be written: No space left on device" in line

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import parse
 
 from eqgrid_lab import Kitchen
 from agents import IndependentParameters, SharedParameters
 from eqgrid import ShapedReward, iter_wrappers
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs._members import stack_envs
-from eqgrid_lab.settings import default_settings, parse, shipped_script
+from eqgrid_lab.settings import default_settings, shipped_script
 
 
 def weight_after(env, steps):
@@ -51,12 +52,12 @@ def test_agents_are_told_who_they_are_and_what_time_is_left():
 
 def test_the_time_is_not_told_in_pictures():
     with pytest.raises(UsageError, match="--time-left is for features"):
-        parse(shipped_script("ippo"), ["--time-left", "--env.observation", "planes"])
+        parse("--time-left", "--env.observation", "planes")
 
 
 def test_parameters_are_shared_or_not():
     for kind, team in (("shared", SharedParameters), ("independent", IndependentParameters)):
-        config = parse(shipped_script("ippo"), ["--parameters", kind, "--num-envs", "2"])
+        config = parse("--parameters", kind, "--num-envs", "2")
         env = config.train_env()
         policy = eqx.filter_eval_shape(config.policy, env, jax.random.key(0))
         assert isinstance(policy.actor, team)

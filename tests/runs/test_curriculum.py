@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, check_refusal, parse
 
 from eqgrid_lab import Experiment, Kitchen, PartnerSettings
 from agents import Evaluation, StopTraining
@@ -31,8 +31,9 @@ from eqgrid_lab.runs import (
 from eqgrid_lab.runs._curriculum import summary
 from eqgrid_lab.runs._evaluator import evaluated_metrics
 from eqgrid_lab.runs._run import Run
-from eqgrid_lab.settings import default_settings, dump, load, parse, shipped_script
+from eqgrid_lab.settings import default_settings, dump, load, shipped_script
 
+IPPO = shipped_script("ippo")
 TABLES = """
 [[stage]]
 name = "anywhere"
@@ -50,18 +51,15 @@ shaping = 0.5
 def read(tmp_path, text: str, *flags: str) -> Experiment:
     (tmp_path / "stages.toml").write_text(text)
     return with_curriculum(
-        parse(
-            shipped_script("ippo"),
-            ["--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags],
-        )
+        parse("--curriculum", str(tmp_path / "stages.toml"), "--seed", "3", *flags)
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Winding(shipped_script("ippo")):
+class Winding(IPPO):
     """A script with one more setting that is an array leaf of its environments."""
 
-    in_one_program = (*shipped_script("ippo").in_one_program, "wind")
+    in_one_program = (*IPPO.in_one_program, "wind")
     wind: float = 0.0
 
 
@@ -69,7 +67,7 @@ def test_a_stage_sets_what_its_script_allows(tmp_path):
     def parsed(text):
         (tmp_path / "stages.toml").write_text(text)
         flags = ["--curriculum", str(tmp_path / "stages.toml")]
-        return stages(with_curriculum(parse(Winding, flags)))
+        return stages(with_curriculum(parse(*flags, algorithm=Winding)))
 
     first, second = parsed("[[stage]]\nwind = 0.5\nsteps = 9\n[[stage]]\nshaping = 0.5\n")
     assert (first.config.wind, second.config.wind) == (0.5, 0.0)
@@ -83,9 +81,7 @@ def test_a_stage_sets_what_its_script_allows(tmp_path):
 def test_a_stage_replaces_settings_of_the_run(tmp_path):
     first, second = stages(read(tmp_path, TABLES))
     file = tmp_path / "stages.toml"
-    plain = dataclasses.replace(
-        default_settings(shipped_script("ippo"), Kitchen()), seed=3, curriculum=file
-    )
+    plain = dataclasses.replace(default_settings(IPPO, Kitchen()), seed=3, curriculum=file)
     assert (first.name, second.name) == ("anywhere", "2")
     assert first.config.env == dataclasses.replace(plain.env, random_starts=1.0)
     assert first.config.ppo.learning_rate == 3e-4
@@ -97,20 +93,14 @@ def test_a_stage_replaces_settings_of_the_run(tmp_path):
     assert (second.gate, second.steps) == (None, None)
 
 
-def test_a_run_without_a_curriculum_is_one_stage():
-    config = shipped_script("ippo")()
-    assert stages(config) == (Stage("", config),)
-    assert with_curriculum(config) is config
-
-
 def test_the_settings_file_of_a_run_has_its_stages(tmp_path):
     config = read(tmp_path, TABLES)
     path = tmp_path / "config.toml"
     path.write_text(dump(config))
-    again = load(path, shipped_script("ippo"))
+    again = load(path, IPPO)
     assert again.stage == config.stage
     assert [x.gate for x in stages(again)] == [x.gate for x in stages(config)]
-    assert "stage" not in dump(shipped_script("ippo")())
+    assert "stage" not in dump(IPPO())
 
 
 def test_what_is_written_can_be_read_back(tmp_path):
@@ -121,7 +111,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
     written = dump(config)
     assert len(text) < 100_000 < len(written)
     (tmp_path / "config.toml").write_text(written)
-    assert parse(shipped_script("ippo"), ["--resume", str(tmp_path)]).stage == config.stage
+    assert parse("--resume", str(tmp_path)).stage == config.stage
     stages = config.stage * 12
     with pytest.raises(
         UsageError, match=r"a config.toml may have at most 1,000,000: use fewer stages"
@@ -134,20 +124,23 @@ def test_what_is_written_can_be_read_back(tmp_path):
 
 @pytest.mark.parametrize(
     ("returns", "passes"),
-    [([30, 30, 30], [1, 2, 2]), ([30, 19, 30], [1, 0, 1]), ([float("nan"), 20, 21], [0, 1, 2])],
+    [
+        ([30, 30, 30], [1, 2, 2]),
+        ([30, 19, 30, 30, 19], [1, 0, 1, 2, 2]),  # a gate that is passed stays passed
+        ([float("nan"), 20, 21], [0, 1, 2]),
+    ],
 )
 def test_a_gate_counts_evaluations_in_a_row(returns, passes):
-    stage = Stage(
-        "a", shipped_script("ippo")(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000
-    )
+    stage = Stage("a", IPPO(), Gate("eval_return_mean", at_least=20.0, evaluations=2), 1000)
     count = StageCount(stage, number=2, begin=500)
-    each = zip(returns, (600, 700, 800), strict=True)
-    rows = [count({"eval_return_mean": mean, "env_steps": steps}) for mean, steps in each]
+    steps = [100 * i for i in range(1, 1 + len(returns))]
+    each = zip(returns, steps, strict=True)
+    rows = [count({"eval_return_mean": mean, "env_steps": 500 + step}) for mean, step in each]
     assert [row["gate_passes"] for row in rows] == passes
-    assert [row["stage_steps"] for row in rows] == [100, 200, 300]
+    assert [row["stage_steps"] for row in rows] == steps
     assert {row["stage"] for row in rows} == {2}
-    ends = [stage.ended(row) for row in rows]
-    assert [end is not None for end in ends] == [count >= 2 for count in passes]
+    ended = [None if number < 2 else "its gate is passed" for number in passes]
+    assert [stage.ended(row) for row in rows] == ended
 
 
 def test_patience_begins_anew_with_the_last_stage(tmp_path):
@@ -179,19 +172,14 @@ def test_patience_begins_anew_with_the_last_stage(tmp_path):
 def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
     gate = Gate("event_soup_delivery", at_most=1.0)
     rows = [{"gate_passes": 0, "stage_steps": steps} for steps in (999, 1000)]
-    assert [Stage("a", shipped_script("ippo")(), gate, 1000).ended(row) for row in rows] == [
+    assert [Stage("a", IPPO(), gate, 1000).ended(row) for row in rows] == [
         None,
         "its 1,000 steps have been used, without passing its gate",
     ]
-    assert (
-        Stage("a", shipped_script("ippo")(), None, 1000).ended(rows[1])
-        == "its 1,000 steps have been used"
-    )
-    assert Stage("a", shipped_script("ippo")()).ended(rows[1]) is None
-    assert Stage("a", shipped_script("ippo")(), gate, 1000).ended({}) is None, (
-        "nothing is measured yet"
-    )
-    end = Stage("a", shipped_script("ippo")(), dataclasses.replace(gate, evaluations=3), 1000).end
+    assert Stage("a", IPPO(), None, 1000).ended(rows[1]) == "its 1,000 steps have been used"
+    assert Stage("a", IPPO()).ended(rows[1]) is None
+    assert Stage("a", IPPO(), gate, 1000).ended({}) is None, "nothing is measured yet"
+    end = Stage("a", IPPO(), dataclasses.replace(gate, evaluations=3), 1000).end
     assert end == (
         "until event_soup_delivery is at most 1 in 3 evaluations in a row, at most 1,000 steps"
     )
@@ -199,9 +187,9 @@ def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():
 
 def test_what_came_of_the_stages():
     run = (
-        Stage("a", shipped_script("ippo")(), None, 100),
-        Stage("b", shipped_script("ippo")()),
-        Stage("c", shipped_script("ippo")()),
+        Stage("a", IPPO(), None, 100),
+        Stage("b", IPPO()),
+        Stage("c", IPPO()),
     )
     rows = [
         {"stage": 1, "env_steps": 100, "stage_steps": 100, "gate_passes": 0, "eval_return_mean": 1},
@@ -216,12 +204,10 @@ def test_what_came_of_the_stages():
 BAD = {
     "no stages": ("", "has no stages: add a table [[stage]]"),
     "no tables": ("stage = 3", "has no stages"),
-    "not valid TOML": ("[[stage", "is not valid TOML"),
     "more": ("width = 3\n[[stage]]", "has 'width' in addition to its stages"),
     "unknown key": ("[[stage]]\nnmae = 'a'", "has an unknown key 'nmae'; did you mean 'name'?"),
     "unknown setting": ("[[stage]]\nenv = {horizn = 3}", "'env.horizn'; did you mean"),
     "unknown part": ("[[stage]]\nreset = ['all']", "for 'reset', which must be"),
-    "wrong type": ("[[stage]]\nsteps = 'a'", "for 'steps', which must be a whole number"),
     "layout of a wrong type": (
         "[[stage]]\nenv = {layout = 3}",
         "Stage 1 of the curriculum: has 3 for 'env.layout', which must be a text",
@@ -233,10 +219,6 @@ BAD = {
         "[[stage]]\ngate = {metric = 'eval_return_mean', at_most = nan}",
         "Stage 1 of the curriculum: its gate needs a finite bound, but has nan.",
     ),
-    "infinite bound": (
-        "[[stage]]\ngate = {metric = 'eval_return_mean', at_least = inf}",
-        "its gate needs a finite bound, but has inf.",
-    ),
     "no evaluations": (
         "[[stage]]\ngate = {metric = 'eval_return_mean', at_least = 1.0, evaluations = 0}",
         "needs at least 1 evaluation",
@@ -247,7 +229,6 @@ BAD = {
     ),
     "fixed": ("[[stage]]\nppo = {rollout_length = 64}", "is the same in all stages"),
     "out of range": ("[[stage]]\nenv = {horizon = 0}", "--env.horizon must be at least 1"),
-    "meaningless": ("[[stage]]\nppo = {gamma = 2.0}", "gamma"),
     "other shapes": (
         "[[stage]]\nsteps = 1\n[[stage]]\nenv = {observation = 'planes'}",
         "Stage 2 of the curriculum: its observations or actions differ",
@@ -260,18 +241,9 @@ BAD = {
 def test_what_is_wrong_is_one_sentence(tmp_path, monkeypatch, capsys, text, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stages.toml").write_text(text)
-    code, said = call_and_hear(capsys, "--curriculum", "stages.toml", "--out", "run")
-    assert code == 2
-    assert words in said
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
+    heard = call_and_hear(capsys, "--curriculum", "stages.toml", "--out", "run")
+    check_refusal(heard, words, codes=(2,))
     assert not (tmp_path / "run").exists()
-
-
-def test_gates_know_what_is_measured():
-    assert evaluated_metrics({"events": ("event_x",)})[-1] == "event_x"
-    with pytest.raises(UsageError, match="uses the unknown metric 'eval_x'"):
-        Gate("eval_x", at_least=1.0).check(evaluated_metrics({}))
 
 
 CURRICULA = sorted((Path(__file__).parents[2] / "experiments" / "curricula").glob("*.toml"))
@@ -287,7 +259,7 @@ def gates():
     """Every gate that is shipped, with the settings of its stage."""
     for path in CURRICULA:
         args = ["--curriculum", str(path), *MADE_FOR[path.stem]]
-        for stage in stages(with_curriculum(parse(shipped_script("ippo"), args))):
+        for stage in stages(with_curriculum(parse(*args))):
             if stage.gate is not None:
                 yield pytest.param(stage, id=f"{path.stem}-{stage.name}")
 
@@ -337,10 +309,6 @@ def test_nobody_passes_a_gate_without_learning(stage):
         assert not stage.gate.holds(evaluator.add(SimpleNamespace(env_steps=0), episodes))
 
 
-def test_each_curriculum_is_looked_at():
-    assert {path.stem for path in CURRICULA} == {*MADE_FOR}
-
-
 @pytest.mark.slow
 def test_the_log_names_the_events(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -348,7 +316,7 @@ def test_the_log_names_the_events(tmp_path, monkeypatch):
     flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run"
     assert call(*flags.split()) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0].split(",")
-    env = parse(shipped_script("ippo"), ["--env.layout", "cramped,ring"]).env
+    env = parse("--env.layout", "cramped,ring").env
     assert set(evaluated_metrics(env.totals(env.build(train=False)))) < set(header)
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert set(result["layouts"]) == {"cramped", "ring"}

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, parse
 
 from agents import collect_rollout, load_policy, ppo_loss, train
 from eqgrid import OneOf, StayPartner
-from eqgrid_lab.settings import GivenPartners, parse, shipped_script
+from eqgrid_lab.settings import GivenPartners
 
 SMALL = ["--num-envs", "8", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "12"]
 SMALL += ["--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]
@@ -23,7 +23,7 @@ RUN += ["--final-episodes", "2"]
 
 @pytest.fixture
 def config():
-    return parse(shipped_script("e3t"), SMALL)
+    return parse(*SMALL, algorithm="e3t")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import parse
 from drift import Drift
 
 from eqgrid import Vectorize
@@ -17,7 +18,6 @@ from eqgrid_lab.runs._conclusion import Conclusion
 from eqgrid_lab.runs._evaluator import EvaluatorOfMany
 from eqgrid_lab.runs._members import Members
 from eqgrid_lab.runs._run import Run
-from eqgrid_lab.settings import parse, shipped_script
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def state_of(shape=()):
 
 def evaluator_of(seed):
     plan = SimpleNamespace(eval_env=Vectorize(Drift(), 2), totals={})
-    config = parse(shipped_script("ippo"), ["--seed", str(seed)])
+    config = parse("--seed", str(seed))
     run = Run(config, stages(config), (plan,), Process(), Path(), {})
     return run, Members(run, (run,), Path())._evaluators([{}])[0]
 

@@ -61,12 +61,7 @@ def test_a_matplotlib_that_cannot_be_imported_is_one_sentence(monkeypatch, tmp_p
     with pytest.raises(PictureError, match=rf"imported \({type(error).__name__}: .*repair"):
         new_figure(3.0, 2.0)
     failures = Failures()
-    for name in ("a.png", "b.png"):
-        with failures.writing(tmp_path / name):
-            new_figure(3.0, 2.0)
+    with failures.writing(tmp_path / "a.png"):
+        new_figure(3.0, 2.0)
     assert failures.report()
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in said] == ["warning", "warning", "error", "error"]
-    assert all(
-        f"{name}.png' cannot be written: m" in line for name, line in zip("abab", said, strict=True)
-    )
+    assert "a.png' cannot be written: m" in capsys.readouterr().err

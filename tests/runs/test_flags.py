@@ -7,6 +7,7 @@ from pathlib import Path
 import equinox as eqx
 import pytest
 import tyro
+from command_lines import parse
 
 from agents import ppo_loss, shipped_policies
 from agents.files import expand_home
@@ -21,17 +22,12 @@ from eqgrid_lab.settings import (
     dump,
     flags,
     load,
-    parse,
     read_flags,
     shipped_script,
 )
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 SCRIPTS = ("ippo", "mappo", "e3t", "body")
-
-
-def settings(*args: str):
-    return parse(shipped_script("ippo"), args)
 
 
 def write(path, text: str) -> str:
@@ -49,14 +45,14 @@ def write(path, text: str) -> str:
     ],
 )
 def test_all_values_of_a_repeated_flag_count(given):
-    assert settings(*given).log == ("jsonl", "tensorboard")
+    assert parse(*given).log == ("jsonl", "tensorboard")
 
 
 @pytest.mark.parametrize("flag", ["--log-info", "--env.practice", "--partners.policies"])
 def test_each_flag_with_several_values_can_be_repeated(flag):
     given = [flag, "ring", "--width", "8", flag.replace("-", "_").replace("__", "--"), "forced"]
     given += ["--partners.share", "0.5"] if flag.startswith("--partners") else []
-    assert dict(flags(settings(*given)))[flag] == ("ring", "forced")
+    assert dict(flags(parse(*given)))[flag] == ("ring", "forced")
 
 
 def test_repeated_flags_keep_the_values_around_them():
@@ -73,29 +69,28 @@ def test_repeated_flags_keep_the_values_around_them():
 
 
 def test_the_last_of_two_single_values_counts():
-    assert settings("--seed", "1", "--seed=2").seed == 2
+    assert parse("--seed", "1", "--seed=2").seed == 2
 
 
 def test_a_value_that_is_given_twice_is_a_mistake():
     with pytest.raises(UsageError, match=r"^--log has 'jsonl' twice: give each value once\.$"):
-        settings("--log", "jsonl", "--log", "jsonl")
+        parse("--log", "jsonl", "--log", "jsonl")
 
 
-def test_a_list_of_a_script_may_have_a_value_twice():
-    @dataclasses.dataclass(frozen=True)
-    class Config:
-        """A command."""
-
-        layers: tuple[int, ...] = (64, 64)
-
-    assert read_flags(Config(), [], "script.py") == Config()
-
-
-def test_the_last_of_two_settings_files_counts(tmp_path):
+@pytest.mark.parametrize(
+    "form",
+    [
+        "--config {0} --config {1}",
+        "--config={0} --config {1}",
+        "--config {0} --config={1}",
+        "--config {1} --config {0} --config {1}",
+    ],
+)
+def test_the_last_of_several_settings_files_counts(tmp_path, form):
     first = write(tmp_path / "first.toml", "seed = 1\nwidth = 32\n")
     second = write(tmp_path / "second.toml", "seed = 2\n")
-    config = settings("--config", first, "--config", second)
-    assert (config.seed, config.width) == (2, settings().width)
+    config = parse(*form.format(first, second).split())
+    assert (config.seed, config.width) == (2, parse().width)
 
 
 def switches(config) -> list[str]:
@@ -108,9 +103,9 @@ def switches(config) -> list[str]:
 )
 def test_every_switch_can_be_turned_on_and_off(world, value):
     named = [] if world is None else ["--env.name", world]
-    default = settings(*named)
+    default = parse(*named)
     given = [as_given(flag, value) for flag in switches(default)]
-    config = cli(default, given, "", "")  # some cannot be combined, which `settings` would check
+    config = cli(default, given, "", "")  # some cannot be combined, which `parse` would check
     assert all(dict(flags(config))[flag] is value for flag in switches(default))
 
 
@@ -118,25 +113,25 @@ def test_every_switch_can_be_turned_on_and_off(world, value):
 @pytest.mark.parametrize("asked", [True, False])
 def test_the_names_of_switches_do_not_depend_on_the_settings_file(tmp_path, stored, asked):
     text = f'[env]\nname = "harvest"\nshared = {str(stored).lower()}\n'
-    config = settings("--config", write(tmp_path / "a.toml", text), as_given("--env.shared", asked))
+    config = parse("--config", write(tmp_path / "a.toml", text), as_given("--env.shared", asked))
     assert config.env.name == "harvest"
     assert config.env.shared is asked
 
 
 def test_help_describes_what_a_switch_turns_on(capsys):
     with pytest.raises(SystemExit):
-        settings("--help")
+        parse("--help")
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     words = "--ppo.normalize-values, --ppo.no-normalize-values Critics predict standardised returns"
     assert words in said
 
 
 def test_changed_defaults_are_printed_as_they_are_given():
-    words = changed_by_world(settings()).split(", ")
+    words = changed_by_world(parse()).split(", ")
     assert "--ppo.normalize-values (elsewhere off)" in words
     assert "--ppo.entropy-coefficient 0.05 (elsewhere 0.01)" in words
     given = [word for flag in words for word in flag.partition(" (")[0].split()]
-    assert settings(*given) == settings()
+    assert parse(*given) == parse()
 
 
 @pytest.fixture
@@ -146,8 +141,8 @@ def resume(tmp_path):
     def resume(started: list[str], *more: str):
         folder = tmp_path / "run"
         folder.mkdir()
-        write(folder / "config.toml", dump(settings(*started)))
-        return settings(*more, "--resume", str(folder))
+        write(folder / "config.toml", dump(parse(*started)))
+        return parse(*more, "--resume", str(folder))
 
     return resume
 
@@ -186,7 +181,7 @@ def test_a_loss_that_is_a_module_is_no_setting(tmp_path):
         def __call__(self, policy, batch, ppo, entropy_coefficient):
             return ppo_loss(policy, batch, ppo, entropy_coefficient)
 
-    plain = settings()
+    plain = parse()
     own = dataclasses.replace(plain, ppo=dataclasses.replace(plain.ppo, loss=Weighted(0.5)))
     assert dump(own) == dump(plain)
     assert dict(flags(own)) == dict(flags(plain))
@@ -197,8 +192,8 @@ def test_a_loss_that_is_a_module_is_no_setting(tmp_path):
 
 def test_none_is_a_value_only_where_it_is_the_default():
     with pytest.raises(UsageError, match="num-agents must be a whole number, but is 'None'"):
-        settings("--env.name", "goals", "--env.num-agents", "None")
-    assert settings("--env.name", "harvest", "--env.num-agents", "None").env.num_agents is None
+        parse("--env.name", "goals", "--env.num-agents", "None")
+    assert parse("--env.name", "harvest", "--env.num-agents", "None").env.num_agents is None
 
 
 def test_a_world_in_python_has_known_settings():
@@ -211,12 +206,12 @@ def test_a_world_in_python_has_known_settings():
 def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
     file = write(tmp_path / "a.toml", '[env]\nname = "goals"\n')
     with pytest.raises(UsageError, match=r"^Unknown world 'gaols' .* did you mean goals\?"):
-        settings("--config", file, "--env.name", "gaols")
+        parse("--config", file, "--env.name", "gaols")
 
 
 def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsys):
     text = 'width = 32\n[env]\nname = "goals"\nhorizon = 7\n'
-    config = settings("--config", write(tmp_path / "a.toml", text), "--env.name", "foraging")
+    config = parse("--config", write(tmp_path / "a.toml", text), "--env.name", "foraging")
     assert config.width == 32
     assert config.env == world_settings("foraging")
     said = capsys.readouterr().err
@@ -225,7 +220,7 @@ def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsy
 
 
 def test_a_file_without_a_world_is_for_any_world(tmp_path, capsys):
-    config = settings("--config", write(tmp_path / "a.toml", "width = 32\n"), "--env.name", "goals")
+    config = parse("--config", write(tmp_path / "a.toml", "width = 32\n"), "--env.name", "goals")
     assert (config.width, config.env.name) == (32, "goals")
     assert not capsys.readouterr().err
 
@@ -239,18 +234,18 @@ def home(tmp_path, monkeypatch):
 
 def test_flags_with_paths_may_begin_with_the_home_folder(home):
     write(home / "mine.toml", "seed = 3\n")
-    config = settings("--config=~/mine.toml", "--out=~/run", "--env.layout=~/a.txt,~/b.txt,ring")
+    config = parse("--config=~/mine.toml", "--out=~/run", "--env.layout=~/a.txt,~/b.txt,ring")
     assert config.seed == 3
     assert config.out == home / "run"
     assert config.env.layout == f"{home}/a.txt,{home}/b.txt,ring"
     (home / "run").mkdir()
-    write(home / "run" / "config.toml", dump(settings("--seed", "7")))
-    assert settings("--resume=~/run", "--out=~/run").seed == 7
+    write(home / "run" / "config.toml", dump(parse("--seed", "7")))
+    assert parse("--resume=~/run", "--out=~/run").seed == 7
 
 
 def test_files_with_paths_may_begin_with_the_home_folder(home):
     text = '[env]\nlayout = "~/a.txt"\n[partners]\nshare = 0.5\npolicies = ["~/run", "./~", "~x"]\n'
-    config = settings("--config", write(home / "mine.toml", text))
+    config = parse("--config", write(home / "mine.toml", text))
     assert config.env.layout == f"{home}/a.txt"
     assert config.partners.policies == (f"{home}/run", "./~", "~x")
     sweep = read_sweep(home / write(home / "sweep.toml", '[space.env]\nlayout = ["~/a.txt"]\n'))
@@ -275,13 +270,12 @@ def test_commands_find_the_home_folder(home):
 
 def test_settings_files_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
-    assert settings("--config", str(tmp_path / "mine.toml")).seed == 3
+    assert parse("--config", str(tmp_path / "mine.toml")).seed == 3
 
 
-@pytest.mark.parametrize("world", ["overcooked", "goals", "harvest"])
-def test_the_help_of_a_world_lists_all_worlds(capsys, world):
+def test_the_help_of_a_world_lists_all_worlds(capsys):
     with pytest.raises(SystemExit):
-        settings("--env.name", world, "--help")
+        parse("--env.name", "goals", "--help")
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert f"--env.name NAME World: {', '.join(WORLDS)}, LIBRARY:NAME" in said
     assert "MODULE:NAME for your own" in said
@@ -289,7 +283,7 @@ def test_the_help_of_a_world_lists_all_worlds(capsys, world):
 
 def test_bundled_policies_are_partners_by_name():
     partners = ["--partners.policies", "shipped:ring", "--partners.share", "0.5"]
-    config = settings("--env.layout", "ring", *partners).partners
+    config = parse("--env.layout", "ring", *partners).partners
     assert config.found().policies == ("shipped:ring",)
     assert config.files("ring") == [shipped_policies()["ring"]]
 

@@ -8,14 +8,14 @@ import types
 
 import numpy as np
 import pytest
-from command_lines import call, call_and_hear, hear
+from command_lines import call, call_and_hear, hear, parse
 from learners import Clock
 
 from eqgrid_lab import Experiment
-from eqgrid import TimeLimit, interop, make
+from eqgrid import interop, make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
-from eqgrid_lab.settings import dump, load, parse as parse_script, shipped_script
+from eqgrid_lab.settings import dump, load, shipped_script
 from eqgrid_lab.worlds import LIBRARIES, _foreign, world_settings
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]
@@ -43,12 +43,12 @@ def toys(monkeypatch):
     monkeypatch.setitem(LIBRARIES, "toys", library)
 
 
-def parse(*args: str) -> Experiment:
-    return parse_script(shipped_script("ippo"), ["--env.name", "toys:Clock-v0", *args])
+def parse_toy(*args: str) -> Experiment:
+    return parse("--env.name", "toys:Clock-v0", *args)
 
 
 def test_a_name_is_a_library_and_its_own_name():
-    env = parse().env
+    env = parse_toy().env
     assert (env.name, env.title) == ("toys:Clock-v0", "Clock-v0")
     assert (env.horizon, env.normalize_observation) == (None, True)
     assert (env.has_images, env.has_shaped_reward, env.has_video) == (False, False, False)
@@ -58,32 +58,24 @@ def test_a_name_is_a_library_and_its_own_name():
 def test_images_are_whole_numbers_and_not_normalized(monkeypatch):
     planes = functools.partial(make, "goals", observation="planes")
     monkeypatch.setattr(sys.modules["toys"], "make", planes)
-    env = parse("--network", "cnn").env
+    env = parse_toy("--network", "cnn").env
     assert (env.has_images, env.normalize_observation) == (True, False)
 
 
 def test_options_reach_the_library():
-    env = parse("--env.options", "num_agents=5").env
+    env = parse_toy("--env.options", "num_agents=5").env
     assert env.build(train=True).num_agents == 5
     assert _foreign._option("a=true") == ("a", True)
     assert _foreign._option("a=[1, 2.5]") == ("a", [1, 2.5])
     assert _foreign._option("a=words = more") == ("a", "words = more")
 
 
-def test_a_horizon_cuts_episodes():
-    world = parse("--env.horizon", "7").env.build(train=True)
-    assert isinstance(world, TimeLimit)
-    assert world.limit == 7
-
-
 def test_a_settings_file_brings_all_of_it_back(tmp_path):
-    config = parse("--env.options", "num_agents=3", "--env.no-normalize-observation")
+    config = parse_toy("--env.options", "num_agents=3", "--env.no-normalize-observation")
     path = tmp_path / "config.toml"
     path.write_text(dump(config))
     assert load(path, shipped_script("ippo")) == config
-    other = parse_script(
-        shipped_script("ippo"), ["--config", str(path), "--env.name", "toys:Race-v0"]
-    )
+    other = parse("--config", str(path), "--env.name", "toys:Race-v0")
     before, after = map(dataclasses.asdict, (config.env, other.env))
     assert after == {**before, "name": "toys:Race-v0"}
 
@@ -109,7 +101,7 @@ BAD = {
 @pytest.mark.parametrize("args", BAD, ids="_".join)
 def test_what_is_wrong_is_said_in_one_sentence(args):
     with pytest.raises(UsageError, match=BAD[args]):
-        parse(*args)
+        parse_toy(*args)
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
@@ -131,9 +123,9 @@ def test_settings_of_a_missing_world_are_half_a_sentence(tmp_path):
     path.write_text('[env]\nname = "toys:Clock-v0"\noptions = 5\n')
     with pytest.raises(UsageError, match=r"has 5 for 'env.options', which must be a list"):
         load(path, shipped_script("ippo"))
-    config = parse()
+    config = parse_toy()
     path.write_text(dump(config))
-    other = parse_script(shipped_script("ippo"), ["--config", str(path), "--env.name", "goals"])
+    other = parse("--config", str(path), "--env.name", "goals")
     assert other.env.name == "goals"
 
 

@@ -7,11 +7,10 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, parse
 from policies import kick_start
 
 from agents import collect_rollout, load_policy, ppo_loss, shipped_policies
-from eqgrid_lab.settings import parse
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +20,9 @@ SMALL += ["--ppo.num-minibatches", "1", "--width", "8"]
 
 
 def test_the_loss_is_that_of_ppo_and_the_cross_entropy_with_the_teacher(key):
-    config = parse(kick_start.KickStart, [*SMALL, "--teacher", PLAN, "--teacher-weight", "2"])
+    config = parse(
+        *SMALL, "--teacher", PLAN, "--teacher-weight", "2", algorithm=kick_start.KickStart
+    )
     env, ppo = config.train_env(), config.learner()
 
     @eqx.filter_jit
@@ -74,6 +75,6 @@ def test_a_teacher_who_cannot_teach_is_refused(flags, says, tmp_path, capsys):
 
 
 def test_two_runs_with_one_teacher_share_it():
-    config = parse(kick_start.KickStart, [*SMALL, "--teacher", PLAN])
+    config = parse(*SMALL, "--teacher", PLAN, algorithm=kick_start.KickStart)
     assert config.learner().loss.teacher is config.learner().loss.teacher
     assert dataclasses.replace(config, seed=1).learner().loss.weight == 1

@@ -1,7 +1,6 @@
 """The log of a run: equal names and numbers in all forms, and what ends a run early."""
 
 import contextlib
-import csv
 import dataclasses
 import functools
 import importlib.util
@@ -15,7 +14,8 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_lines import call_and_hear
+from command_lines import calling
+from run_files import table
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
@@ -49,10 +49,20 @@ def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespac
     )
 
 
-def open_all(folder, names, env_steps=0):
-    return open_loggers(
-        folder, names, csv_rows=b"", json_rows=b"", env_steps=env_steps, settings={"seed": 0}
-    )
+def open_all(folder, names, history=None):
+    """The logs of a run that goes on after this history."""
+    history = history or History()
+    rows = {"csv_rows": history.rows, "json_rows": history.json_rows}
+    return open_loggers(folder, names, **rows, env_steps=history.env_steps, settings={"seed": 0})
+
+
+def log_all(loggers, *progresses, wall_seconds=0.0):
+    """Logs blocks as one process does, which then ends."""
+    log = _hooks.Log(loggers, Failures(), wall_seconds)
+    for each in progresses:
+        log(each)
+    for logger in loggers:
+        logger.close()
 
 
 def scalars(folder) -> dict[tuple[int, str], float]:
@@ -74,18 +84,13 @@ def scalars(folder) -> dict[tuple[int, str], float]:
 
 
 def test_all_forms_have_equal_names_and_numbers(tmp_path):
-    loggers = open_all(tmp_path, NAMES)
-    log = _hooks.Log(loggers, Failures(), 7.0)
-    for update in (1, 2):
-        log(progress(update, mean=update / 3))
-    for logger in loggers:
-        logger.close()
-    with (tmp_path / "metrics.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))
+    blocks = [progress(update, mean=update / 3) for update in (1, 2)]
+    log_all(open_all(tmp_path, NAMES), *blocks, wall_seconds=7.0)
+    rows = table(tmp_path / "metrics.csv")
     lines = [json.loads(x) for x in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     board = scalars(tmp_path / "tensorboard")
-    assert len(table) == len(lines) == 2
-    for row, line in zip(table, lines, strict=True):
+    assert len(rows) == len(lines) == 2
+    for row, line in zip(rows, lines, strict=True):
         assert list(row) == list(line)
         for name, text in row.items():
             if math.isnan(float(text)):  # no episode ended
@@ -94,8 +99,8 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
             else:
                 assert float(text) == line[name]
                 assert board[line["env_steps"], name] == np.float32(line[name])
-    assert {"approx_kl", "clip_fraction", "explained_variance", "grad_norm"} < set(table[0])
-    assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(table[0])
+    assert {"approx_kl", "clip_fraction", "explained_variance", "grad_norm"} < set(rows[0])
+    assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(rows[0])
     assert [line["train_seconds"] for line in lines] == [8.0, 9.0]
     assert lines[0]["memory_bytes"] > 1e6
 
@@ -105,26 +110,14 @@ def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monk
         history = read_history(tmp_path, {"update": done}, {})
         history.write_into(tmp_path)
         monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
-        loggers = open_loggers(
-            tmp_path,
-            NAMES,
-            csv_rows=history.rows,
-            json_rows=history.json_rows,
-            env_steps=history.env_steps,
-            settings={},
-        )
-        log = _hooks.Log(loggers, Failures(), 0.0)
-        for update in updates:
-            log(with_wall_seconds(progress(update)))
-        for logger in loggers:
-            logger.close()
-    with (tmp_path / "metrics.csv").open(newline="") as file:
-        table = [int(row["env_steps"]) for row in csv.DictReader(file)]
+        blocks = [with_wall_seconds(progress(update)) for update in updates]
+        log_all(open_all(tmp_path, NAMES, history), *blocks)
+    rows = [int(row["env_steps"]) for row in table(tmp_path / "metrics.csv")]
     text = (tmp_path / "metrics.jsonl").read_text()
     lines = [json.loads(line)["env_steps"] for line in text.splitlines()]
     board = scalars(tmp_path / "tensorboard")
     shown = sorted(step for step, name in board if name == "eval_return_mean")
-    assert table == lines == shown == [100, 200, 300, 400]
+    assert rows == lines == shown == [100, 200, 300, 400]
 
 
 def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:
@@ -156,11 +149,7 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
 def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     for update in (1, 2):  # the run is resumed after its first row
-        loggers = open_all(tmp_path, ("wandb",))
-        log = _hooks.Log(loggers, Failures(), 0.0)
-        log(progress(update))
-        for logger in loggers:
-            logger.close()
+        log_all(open_all(tmp_path, ("wandb",)), progress(update))
     files = sorted((tmp_path / "wandb").rglob("*.wandb"))
     written = files[-1]
     assert {path.stem for path in files} == {f"run-{(tmp_path / WANDB_ID).read_text()}"}
@@ -296,10 +285,7 @@ def test_patience_remembers_what_came_before_a_resume():
         stop(progress(3, mean=2.0))
 
 
-@pytest.fixture
-def call(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    return functools.partial(call_and_hear, capsys)
+call = calling()
 
 
 @pytest.mark.slow
@@ -336,8 +322,7 @@ def test_totals_of_training_episodes_are_columns(tmp_path):
     columns = {"events": ("event_a", "event_b")}
     log = _hooks.Log([Csv(tmp_path / "metrics.csv")], Failures(), 0.0, columns)
     log(seen)
-    with (tmp_path / "metrics.csv").open(newline="") as file:
-        row = next(csv.DictReader(file))
+    (row,) = table(tmp_path / "metrics.csv")
     # The first update has one episode and the second three; agents are summed.
     expected = [(4 + 3 * 40) / 4, (6 + 3 * 60) / 4]
     found = [float(row[f"episode_{name}"]) for name in ("event_a", "event_b")]

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import pytest
-from command_lines import call, call_and_hear, hear
-from own_modules import in_folder_of, parse
+from command_lines import call, call_and_hear, check_refusal, hear, parse
+from own_modules import in_folder_of
 from PIL import Image
 from run_files import rows
 from saved_policies import write_policy
@@ -160,18 +159,6 @@ class Wide(Race):
         return eqx.tree_at(lambda x: x.reward, timestep, timestep.reward[None]), state
 
 
-class Unnamed(Race):
-    def __init__(self):
-        super().__init__()
-        self.event_names = ("right",)
-
-
-class Silent(Race):
-    def __init__(self):
-        super().__init__()
-        self.action_space = "left or right"
-
-
 class Undrawn(Race):
     def render_episode(self, states, *, captions=()):
         raise KeyError("a pen")
@@ -259,8 +246,6 @@ def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
 
 BAD = {
     "toy_rase:Race": "there is no module 'toy_rase' in the current folder, and no installed",
-    "toy_race.sub:Race": "there is no module 'toy_race.sub'",
-    "gymnx:CartPole": "there is no module 'gymnx'",
     "broken:Race": "its module cannot be imported: ZeroDivisionError division by zero",
     "toy_race:Rase": r"its module .* has no 'Rase'; did you mean Race",
     "toy_race:NUMBER": "is a int, which cannot be called",
@@ -273,8 +258,6 @@ BAD = {
     "toy_race:leaves": "cannot be built: SystemExit 0",
     "toy_race:resets": "builds a world in AutoReset, which scripts add themselves: leave",
     "toy_race:Wide": r"cannot be used: reward must have the shape \(2,\), but has \(1, 2\)",
-    "toy_race:Unnamed": r"used: info\[.events.\] must have .*\(2, 1\).*, but has \(2, 2\)",
-    "toy_race:Silent": "cannot be used: Silent.action_space must be .*, not 'left or right'",
     "toy-race:Race": "Unknown world 'toy-race:Race' .*, MODULE:NAME for your own",
 }
 
@@ -304,7 +287,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
     ("args", "says"),
     [
         (("--config", "settings.toml"), "which eqgrid imports only if you name it"),
-        (("--resume", "."), "names the world 'toy_race:Race', .*: add --env.name toy_race:Race"),
+        (("--resume", "."), "add --env.name toy_race:Race"),
         (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
         (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
         (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
@@ -315,24 +298,14 @@ def test_files_alone_import_nothing(args, says, capsys):
     Path("config.toml").write_text(SETTINGS)
     Path("sweep.toml").write_text('[space]\n"env.name" = ["toy_race:Race"]\n')
     Path("stages.toml").write_text(STAGES)
-    code, said = call_and_hear(capsys, *args)
-    assert code == 2
+    check_refusal(call_and_hear(capsys, *args), says, codes=(2,))
     assert not Path("imported").exists()
-    assert len(said.splitlines()) == 1
-    assert re.search(says, said)
 
 
 def test_best_responses_have_the_defaults_of_the_world():
     config = training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
     assert config.env.normalize_observation
     assert config.env.name == "toy_race:Race"
-
-
-def test_no_layouts_are_drawn_for_it():
-    world = world_settings("toy_race:Race", Named(worlds=("toy_race:Race",)))
-    assert world.title == "Race"
-    with pytest.raises(UsageError, match="names the world 'toy_race:Race'"):
-        world_settings("toy_race:Race")
 
 
 HELD_OUT = """
@@ -359,19 +332,17 @@ def test_it_trains_resumes_and_is_judged(capsys):
     Path("b").mkdir()
     assert call(*RACE, *SMALL, "--out", "b") == 0
     assert call(*RACE, *SMALL, *flags, "--seed", "1", "--out", "b") == 0
-    code, said = call_and_hear(capsys, *SMALL, *flags, "--out", "c")
-    assert (code, "was trained in toy_race:Race, but this run in overcooked" in said) == (2, True)
+    heard = call_and_hear(capsys, *SMALL, *flags, "--out", "c")
+    check_refusal(heard, "was trained in toy_race:Race, but this run in overcooked", codes=(2,))
     judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_race")
     for command in (evaluate_command, crossplay_command, partners_command):
-        code, said = judge(command, "a", "b")
-        assert code == 2
-        assert "names the world 'toy_race:Race', which eqgrid imports only if you name it" in said
-        assert "add --env.name toy_race:Race" in said
+        says = "names the world 'toy_race:Race', which eqgrid imports only if you name it"
+        check_refusal(judge(command, "a", "b"), says, codes=(2,))
         assert not Path("imported").exists()
-    code, said = judge(evaluate_command, "a", "--env.name", "goals")
-    assert (code, "'goals' is not MODULE:NAME of your own world: leave it" in said) == (2, True)
+    heard = judge(evaluate_command, "a", "--env.name", "goals")
+    check_refusal(heard, "'goals' is not MODULE:NAME of your own world: leave it", codes=(2,))
     Path("set.toml").write_text(HELD_OUT)
     shutil.copytree("b", "set/Race/trained")
     assert judge(evaluate_command, "a", "b", *RACE, "--episodes", "4", "--out", "e")[0] == 0
@@ -379,10 +350,8 @@ def test_it_trains_resumes_and_is_judged(capsys):
     assert judge(crossplay_command, "a", "b", *RACE, "--episodes", "4", "--out", "x")[0] == 0
     args = ("a", *RACE, "--episodes", "4", "--partners", "set.toml", "--out", "p")
     assert judge(partners_command, *args)[0] == 0
-    assert json.loads(Path("p/partners.json").read_text())["returns"].keys() == {
-        "random",
-        "trained",
-    }
+    returns = json.loads(Path("p/partners.json").read_text())["returns"]
+    assert set(returns) == {"random", "trained"}
 
 
 @pytest.mark.slow
@@ -408,6 +377,5 @@ def test_many_seeds_and_sweeps_train_in_it(capsys):
     lengths = [float(row["eval_length_mean"]) for point in points for row in point]
     assert sorted(set(lengths)) == [3.0, 4.0]
     args = ("--env.name", "toy_race:Undrawn", *SMALL, "--out", "u")
-    code, said = call_and_hear(capsys, *args)
-    assert code == 1
-    assert "toy_race:Undrawn cannot be drawn: KeyError 'a pen'" in said
+    says = "toy_race:Undrawn cannot be drawn: KeyError 'a pen'"
+    check_refusal(call_and_hear(capsys, *args), says, codes=(1,))

@@ -1,15 +1,14 @@
 """Networks of a user's own modules on the command line, and what must not import them."""
 
 import functools
-import re
 import sys
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import pytest
-from command_lines import call, call_and_hear, hear
-from own_modules import in_folder_of, parse
+from command_lines import call, call_and_hear, check_refusal, hear, parse
+from own_modules import in_folder_of
 
 from agents import read_metadata
 from eqgrid_lab.base import UsageError
@@ -125,7 +124,6 @@ BAD = {
     ("--network", "toy_net:Taken"): "The parameter 'build' of toy_net:Taken cannot be a flag",
     (*ECHO, "--network.decay", "x"): r"--network\.decay must be a number, but is",
     (*ECHO, "--network.units", "99999999999"): r"--network\.units must be .* 2147483647",
-    (*ECHO, "--width", "8"): "--width applies only to eqgrid's own networks: leave it out with",
     ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
     (*ECHO, "--precision", "bfloat16"): "--precision applies only to eqgrid's own networks",
     (
@@ -147,17 +145,11 @@ SETTINGS = 'network = "toy_net:Echo"\n'
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (
-            ("--config", "settings.toml"),
-            "names the network 'toy_net:Echo', which eqgrid imports only",
-        ),
+        (("--config", "settings.toml"), "which eqgrid imports only if you name"),
         (("--resume", "."), "add --network toy_net:Echo"),
         (("--config", "partners.toml"), "add --partners.networks toy_net:Echo"),
         (("--sweep", "sweep.toml"), "The network toy_net:Echo is imported only if you name it"),
-        (
-            ("--sweep", "partners_sweep.toml"),
-            "'partners.networks', which is allowed only on the command line",
-        ),
+        (("--sweep", "partners_sweep.toml"), "allowed only on the command line"),
     ],
 )
 def test_files_alone_import_nothing(args, says, capsys):
@@ -166,17 +158,13 @@ def test_files_alone_import_nothing(args, says, capsys):
     Path("partners.toml").write_text('[partners]\nnetworks = ["toy_net:Echo"]\n')
     Path("sweep.toml").write_text('[space]\nnetwork = ["mlp", "toy_net:Echo"]\n')
     Path("partners_sweep.toml").write_text('[space]\n"partners.networks" = [["toy_net:Echo"]]\n')
-    code, said = call_and_hear(capsys, *args)
-    assert code == 2
+    check_refusal(call_and_hear(capsys, *args), says, codes=(2,))
     assert not Path("imported").exists()
-    assert len(said.splitlines()) == 1
-    assert re.search(says, said)
 
 
 def test_a_network_that_cannot_be_built_is_one_sentence(capsys):
-    code, said = call_and_hear(capsys, *SMALL, "--network", "toy_net:Broken")
-    assert code == 2
-    assert said == "error: The network Broken cannot be built: KeyError 'a wire'.\n"
+    heard = call_and_hear(capsys, *SMALL, "--network", "toy_net:Broken")
+    assert heard == (2, "error: The network Broken cannot be built: KeyError 'a wire'.\n")
 
 
 @pytest.mark.slow
@@ -184,20 +172,18 @@ def test_it_trains_resumes_and_is_judged(capsys):
     flags = (*ECHO, "--network.units", "5", "--network.decay", "0.25")
     assert call(*SMALL, *flags, "--out", "a") == 0
     assert call("--resume", "a", *ECHO, "--total-steps", "96") == 0
-    code, said = call_and_hear(capsys, "--resume", "a", "--total-steps", "128")
-    assert (code, "add --network toy_net:Echo" in said) == (2, True)
+    heard = call_and_hear(capsys, "--resume", "a", "--total-steps", "128")
+    check_refusal(heard, "add --network toy_net:Echo")
     partners = ("--partners.share", "1", "--partners.policies", "a", "--out", "b")
-    code, said = call_and_hear(capsys, *SMALL, *partners)
-    assert (code, "add --partners.networks toy_net:Echo" in said) == (2, True)
+    heard = call_and_hear(capsys, *SMALL, *partners)
+    check_refusal(heard, "add --partners.networks toy_net:Echo")
     assert call(*SMALL, *partners, "--partners.networks", "toy_net:Echo") == 0
-    more = ("--resume", "b", "--total-steps", "96")
-    code, said = call_and_hear(capsys, *more)
-    assert (code, "add --partners.networks toy_net:Echo" in said) == (2, True)
+    heard = call_and_hear(capsys, "--resume", "b", "--total-steps", "96")
+    check_refusal(heard, "add --partners.networks toy_net:Echo")
     judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_net")
-    code, said = judge(evaluate_command, "a", "--no-video")
-    assert (code, "add --network toy_net:Echo" in said) == (2, True)
+    check_refusal(judge(evaluate_command, "a", "--no-video"), "add --network toy_net:Echo")
     assert not Path("imported").exists()
     assert judge(evaluate_command, "a", "--no-video", "--episodes", "2", *ECHO)[0] == 0
     both = ("a", "b", *ECHO, "--network", "toy_net:Wide", "--episodes", "2")

@@ -9,13 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, parse
 from learners import Clock, build, clocks
 from policies import pqn_vdn
 
 from agents import PPO, collect_rollout, load_policy
 from eqgrid import Box, Discrete
-from eqgrid_lab.settings import parse
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +27,7 @@ RUN += ["--final-episodes", "2"]
 @functools.cache
 def roll_out(*flags):
     """A learner with these flags, its first state, a rollout, and the batch that it makes of it."""
-    config, key = parse(pqn_vdn.PQNVDN, [*SMALL, *flags]), jax.random.key(0)
+    config, key = parse(*SMALL, *flags, algorithm=pqn_vdn.PQNVDN), jax.random.key(0)
     env, pqn = config.train_env(), config.learner()
 
     @eqx.filter_jit
@@ -145,7 +144,7 @@ def test_the_best_action_is_taken_but_for_random_ones(key):
 def test_random_actions_become_rare(key):
     (pqn, env, state), found = clock_learner(key), []
     flags = ["--last-epsilon", "0.1", "--exploration", "0.5"]
-    learner = parse(pqn_vdn.PQNVDN, [*SMALL, *flags]).learner()
+    learner = parse(*SMALL, *flags, algorithm=pqn_vdn.PQNVDN).learner()
     assert (learner.last_epsilon, learner.exploration) == (pqn.last_epsilon, pqn.exploration)
     for _ in range(5):
         state, metrics = update(pqn, env, state)
@@ -191,7 +190,7 @@ class Slider(Clock):
 
 def test_agents_that_choose_numbers_are_refused():
     with pytest.raises(ValueError, match="needs Discrete actions without action masks"):
-        parse(pqn_vdn.PQNVDN, SMALL).observe(Slider())
+        parse(*SMALL, algorithm=pqn_vdn.PQNVDN).observe(Slider())
 
 
 @pytest.mark.parametrize(

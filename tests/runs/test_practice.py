@@ -4,12 +4,13 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
+from command_lines import parse
 
 from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import load_layout
 from eqgrid.grid import LayoutError, RandomLayouts
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import dump, load, parse, shipped_script
+from eqgrid_lab.settings import dump, load, shipped_script
 
 HAND_OVER = """
 XXXPPXXX
@@ -44,16 +45,14 @@ def test_images_keep_their_size(key):
     one, other = (eqx.filter_eval_shape(world.reset, key)[0] for world in (train, judged))
     assert one.shape == other.shape
     with pytest.raises(UsageError, match="larger than those of --env"):
-        parse(shipped_script("ippo"), ["--env.practice", "circuit", "--env.observation", "planes"])
+        parse("--env.practice", "circuit", "--env.observation", "planes")
     with pytest.raises(UsageError, match="There is no layout"):
-        parse(shipped_script("ippo"), ["--env.practice", "nowhere", "--env.observation", "planes"])
-    assert parse(shipped_script("ippo"), ["--env.practice", "circuit"]).env.practice == ("circuit",)
+        parse("--env.practice", "nowhere", "--env.observation", "planes")
+    assert parse("--env.practice", "circuit").env.practice == ("circuit",)
 
 
 def test_a_settings_file_holds_the_text(tmp_path):
-    config = parse(
-        shipped_script("ippo"), ["--env.layout", "cramped", "--env.practice", HAND_OVER, "ring"]
-    )
+    config = parse("--env.layout", "cramped", "--env.practice", HAND_OVER, "ring")
     assert config.env.practice == (HAND_OVER, "ring")
     (tmp_path / "config.toml").write_text(dump(config))
     assert load(tmp_path / "config.toml", shipped_script("ippo")) == config
@@ -64,7 +63,7 @@ def test_a_settings_file_holds_the_text(tmp_path):
 )
 def test_generated_kitchens_are_no_practice(layout, practice):
     with pytest.raises(UsageError, match="leave it out"):
-        parse(shipped_script("ippo"), ["--env.layout", layout, "--env.practice", practice])
+        parse("--env.layout", layout, "--env.practice", practice)
 
 
 @pytest.mark.parametrize(

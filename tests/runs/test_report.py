@@ -1,11 +1,11 @@
 """The table of many runs: its numbers, its picture, and what does not belong together."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
 from PIL import Image
+from run_files import table
 
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import _report
@@ -47,8 +47,7 @@ def runs(tmp_path):
 
 def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
     _report.run([str(runs), "--out", str(tmp_path / "out")])
-    with (tmp_path / "out" / "report.csv").open(newline="") as file:
-        rows = {row["algorithm"]: row for row in csv.DictReader(file)}
+    rows = {row["algorithm"]: row for row in table(tmp_path / "out" / "report.csv")}
     for algorithm, scores in SCORES.items():
         row = rows[algorithm]
         assert (row["layout"], row["seeds"], float(row["minutes"])) == ("cramped", "4", 2.5)
@@ -59,11 +58,11 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
         found = [float(row[name]) for name in ("mean", "iqm", "low", "high", "worst")]
         np.testing.assert_allclose(found, expected)
     said = capsys.readouterr().out
-    table = (tmp_path / "out" / "report.md").read_text()
-    assert table in said
-    assert "| `cramped` | IPPO | 4 | 220.0 | 220.0 (180.0 to 260.0) | 180.0 | 79% of 280 |" in table
-    with (tmp_path / "out" / "seeds.csv").open(newline="") as file:
-        found = {(x["algorithm"], int(x["seed"])): x for x in csv.DictReader(file)}
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert text in said
+    assert "| `cramped` | IPPO | 4 | 220.0 | 220.0 (180.0 to 260.0) | 180.0 | 79% of 280 |" in text
+    seeds = table(tmp_path / "out" / "seeds.csv")
+    found = {(x["algorithm"], int(x["seed"])): x for x in seeds}
     assert float(found["mappo", 2]["last"]) == 90.0
     assert float(found["ippo", 3]["best"]) == 260.0
     with Image.open(tmp_path / "out" / "curves.png") as picture:
@@ -100,8 +99,7 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
     (runs / "ippo" / "people").mkdir()
     (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people))
     _report.run([str(runs), "--out", str(tmp_path / "out")])
-    with (tmp_path / "out" / "report.csv").open(newline="") as file:
-        rows = {row["algorithm"]: row for row in csv.DictReader(file)}
+    rows = {row["algorithm"]: row for row in table(tmp_path / "out" / "report.csv")}
     assert (rows["ippo"]["crossplay"], rows["mappo"]["crossplay"]) == ("150.25", "")
     assert rows["ippo"]["held_out"] == "", "one of the runs did not play"
     assert (
@@ -116,8 +114,7 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
         (runs / "ippo" / "people" / "partners.json").write_text(json.dumps(people | unfair))
         out = tmp_path / next(iter(unfair))
         _report.run([str(runs), "--out", str(out)])
-        with (out / "report.csv").open(newline="") as file:
-            assert [row["people"] for row in csv.DictReader(file)] == ["", ""]
+        assert [row["people"] for row in table(out / "report.csv")] == ["", ""]
     for text in ("{", "[1]", '{"policies": [1]}', "[" * 100_000):
         (runs / "ippo" / "crossplay" / "crossplay.json").write_text(text)
         with pytest.raises(UsageError, match="is damaged: play these games again"):
@@ -138,21 +135,12 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path):
         _report.run([str(runs)])
 
 
-def test_nothing_is_written_into_a_folder_that_is_not_empty(runs, tmp_path):
-    (tmp_path / "out").mkdir()
-    _report.run([str(runs), "--out", str(tmp_path / "out")])
-    for taken in (runs / "ippo" / "seed-0", tmp_path / "out"):
-        with pytest.raises(UsageError, match="exists and is not empty: choose another --out"):
-            _report.run([str(runs), "--out", str(taken)])
-
-
 def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):
     write_run(tmp_path / "run", "body", 0, 100.0)
     settings = tmp_path / "run" / "config.toml"
     settings.write_text(settings.read_text().replace('network = "mlp"\n', ""))
     _report.run([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
-    with (tmp_path / "out" / "report.csv").open(newline="") as file:
-        assert [row["network"] for row in csv.DictReader(file)] == [""]
+    assert [row["network"] for row in table(tmp_path / "out" / "report.csv")] == [""]
 
 
 def test_no_runs_are_one_sentence(tmp_path):

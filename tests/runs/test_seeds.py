@@ -3,17 +3,19 @@
 import itertools
 import math
 import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_lines import call, progress_of_runs
-from run_files import SMALL, result, rows
+from command_lines import call, call_and_hear, check_refusal, progress_of_runs
+from run_files import SMALL, check_close, result, rows
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
 from eqgrid_lab.folders import open_folder
-from eqgrid_lab.runs import EarlyStop, _evaluator, _members
+from eqgrid_lab.runs import _evaluator, _members
 from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import bootstrap_interval
 
@@ -65,11 +67,8 @@ def test_each_seed_is_what_it_is_alone(whole, tmp_path):
     assert call(*SMALL, "--seed", "4", "--out", tmp_path / "alone") == 0
     alone, own = tmp_path / "alone", whole / "seed-4"
     assert (alone / "config.toml").read_text() == (own / "config.toml").read_text()
-    for one, other in zip(rows(own), rows(alone), strict=True):
-        assert list(one) == list(other)
-        for name in one:
-            a, b = float(one[name]), float(other[name])
-            assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or math.isnan(a), name
+    assert list(rows(own)[0]) == list(rows(alone)[0])
+    check_close(own, alone)
     for name, value in result(alone).items():
         close = pytest.approx(value, rel=1e-3) if isinstance(value, float) else value
         assert result(own)[name] == close, name
@@ -127,10 +126,8 @@ def check_edits_are_refused(folder: Path, capsys) -> None:
     )
     for (old, new), flag in zip(edits, ("--seed (", "--num-seeds (", "--ppo.gamma ("), strict=True):
         settings.write_text(text.replace(old, new))
-        assert call("--resume", folder) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert f"than its config.toml now contains: {flag}" in said
+        heard = call_and_hear(capsys, "--resume", folder)
+        check_refusal(heard, f"than its config.toml now contains: {flag}", codes=(2,))
     settings.write_text(text)
 
 
@@ -139,34 +136,10 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
         raise NonFiniteLoss(7, "the entropy", 1)
 
     monkeypatch.setattr(_members.Members, "train", fail)
-    assert call(*SMALL, *SEEDS, "--out", tmp_path / "mine") == 1
-    assert (
-        "update 7 of seed 4 is not a finite number (first the entropy)" in capsys.readouterr().err
-    )
+    heard = call_and_hear(capsys, *SMALL, *SEEDS, "--out", tmp_path / "mine")
+    says = "update 7 of seed 4 is not a finite number (first the entropy)"
+    check_refusal(heard, says, codes=(1,))
     assert not (tmp_path / "mine").exists()
-
-
-@pytest.mark.parametrize(
-    ("target", "patience", "returns", "ends"),
-    [
-        (5, None, ([1, 6, 2], [1, 2, 5]), True),
-        (5, None, ([1, 6, 2], [1, 2, 4]), False),
-        (None, 2, ([3, 1, 2], [4, 4, 4]), True),
-        (None, 2, ([3, 1, 2], [4, 4, 5]), False),
-        (5, 2, ([3, 1, 2], [4, 4, 5]), True),
-        (None, None, ([3, 1, 2], [4, 4, 4]), False),
-    ],
-)
-def test_runs_end_together(target, patience, returns, ends, monkeypatch):
-    progress = [progress_of_runs(eval_return_mean=own[-1]) for own in returns]
-    monkeypatch.setattr(_members, "_progress_of", lambda _, run, __: progress[run])
-    stops = [[EarlyStop([*own[:-1]], target, patience, None)] for own in returns]
-    hook = _members.ForEach(stops, [None] * len(returns))
-    if not ends:
-        return hook(progress[0])
-    with pytest.raises(StopTraining):
-        hook(progress[0])
-    return None
 
 
 @pytest.mark.parametrize(
@@ -174,17 +147,13 @@ def test_runs_end_together(target, patience, returns, ends, monkeypatch):
     [
         (["--num-seeds", "0"], "--num-seeds must be at least 1"),
         (["--num-seeds", "2", "--devices", "2"], "2 devices are needed, but jax has 1"),
-        (["--num-seeds", "2", "--distributed"], "--distributed cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--max-kl", "0.1"], "--max-kl cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--seed", str(2**32 - 1)], "is too large for --num-seeds 2"),
     ],
 )
 def test_what_cannot_go_together_is_one_sentence(more, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert call(*more) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    check_refusal(call_and_hear(capsys, *more), words, codes=(2,))
     assert not list(tmp_path.iterdir())
 
 
@@ -205,3 +174,163 @@ def test_an_older_run_is_removed_with_all_its_seeds(tmp_path, learned):
     open_seeds([0, 1], learned)
     there = {path.name for path in (tmp_path / "mine").glob("seed-*")}
     assert there == ({"seed-0", "seed-1"} if learned else set()) | {"seed-9"}
+
+
+OFTEN = (*SMALL, "--eval-every", "128")
+STAGES = """
+[[stage]]
+steps = 256
+reset = ["optimizer"]
+
+[[stage]]
+gate = {metric = "eval_return_mean", at_least = -1.0}
+
+[[stage]]
+ppo = {learning_rate = 1e-3}
+"""
+
+
+@pytest.fixture(scope="module")
+def of_stages(tmp_path_factory) -> Path:
+    """The folder of a run with two seeds and three stages."""
+    folder = tmp_path_factory.mktemp("stages")
+    stages = folder / "stages.toml"
+    stages.write_text(STAGES)
+    flags = (*OFTEN, "--curriculum", stages, "--num-seeds", "2")
+    assert call(*flags, "--out", folder / "whole") == 0
+    return folder / "whole"
+
+
+@pytest.fixture
+def stages(of_stages, tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return of_stages.parent / "stages.toml"
+
+
+@pytest.mark.slow
+def test_seeds_pass_the_stages_of_a_curriculum_as_each_does_alone(stages, of_stages):
+    assert call(*OFTEN, "--curriculum", stages, "--seed", "1", "--out", "alone") == 0
+    of_both, alone = rows(of_stages / "seed-1"), rows(Path("alone"))
+    assert [row["stage"] for row in of_both] == ["1", "1", "2", "3", "3"]
+    names = ("update", "stage", "stage_steps", "gate_passes", "eval_return_mean", "entropy")
+    for one, other in zip(of_both, alone, strict=True):
+        for name in names:
+            assert float(one[name]) == pytest.approx(float(other[name]), rel=1e-3), name
+    for run in result(of_stages)["runs"]:
+        assert [stage["env_steps"] for stage in run["stages"]] == [256, 384, 640]
+        assert run["stages"][1]["ended"] == "its gate is passed"
+
+
+@pytest.mark.slow
+def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, of_stages, monkeypatch, capsys):
+    """Bit for bit, also where a stage has just ended."""
+    flags = (*OFTEN, "--num-seeds", "2", "--curriculum", stages)
+    real, told = _members.train, []
+
+    def train(*args, hooks, should_stop, **kwargs):
+        def stop() -> str | None:
+            return "interrupted" if len(told) >= block else should_stop()
+
+        return real(*args, hooks=[*hooks, told.append], should_stop=stop, **kwargs)
+
+    for block in (2, 3):
+        told.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(_members, "train", train)
+            assert call(*flags, "--out", f"parts-{block}") == 130
+        assert len(rows(Path(f"parts-{block}"))) == 2 * block
+        assert call("--resume", f"parts-{block}") == 0, capsys.readouterr().err
+        assert rows(Path(f"parts-{block}")) == rows(of_stages)
+
+
+@pytest.mark.slow
+def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    flags = (*OFTEN, "--num-seeds", "2", "--stop-at-return", "-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(_members.Conclusion, "_result", lambda _: sys.exit(9))
+        with pytest.raises(SystemExit):
+            call(*flags, "--out", "mine")
+    assert not Path("mine/result.json").exists()
+    steps = [row["env_steps"] for row in rows(Path("mine"))]
+    assert {*steps} == {"128"}
+    assert call("--resume", "mine") == 0
+    assert "reached a return of -1 after 128 steps" in capsys.readouterr().out
+    assert [row["env_steps"] for row in rows(Path("mine"))] == steps
+    assert result(Path("mine"))["env_steps"] == 128
+    assert call("--resume", "mine") == 0, "a complete run that ended early may go on"
+    assert {row["env_steps"] for row in rows(Path("mine"))} == {"128", "256"}
+
+
+@pytest.mark.slow
+def test_a_log_that_is_lost_at_the_end_is_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert call(*OFTEN, "--out", "mine") == 0
+    Path("mine/metrics.csv").unlink()
+    says = "is complete, but its metrics.csv contains no evaluations"
+    check_refusal(call_and_hear(capsys, "--resume", "mine"), says, codes=(1,))
+
+
+@pytest.mark.parametrize(
+    ("reasons", "together"),
+    [
+        (["a"], "a"),
+        (["a", "a"], "a"),
+        (["a", None], None),
+        ([None], None),
+        (["a", "b"], "all runs have ended"),
+    ],
+)
+def test_runs_end_when_each_has_a_reason(reasons, together, monkeypatch):
+    def stop(reason):
+        def hook(_):
+            if reason is not None:
+                raise StopTraining(reason)
+
+        return hook
+
+    monkeypatch.setattr(_members, "_progress_of", lambda progress, *_: progress)
+    called = []
+    hooks = [[stop(reason), called.append] for reason in reasons]
+    each = _members.ForEach(hooks, [SimpleNamespace()] * len(reasons))
+    if together is None:
+        each(progress_of_runs())
+    else:
+        with pytest.raises(StopTraining, match=f"^{together}$"):
+            each(progress_of_runs())
+    assert len(called) == len(reasons), "all hooks of all runs are called"
+
+
+@pytest.mark.slow
+def test_each_seed_is_a_run_of_a_group(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    wandb = pytest.importorskip("wandb")
+
+    asked, real = [], wandb.init
+    monkeypatch.setattr(wandb, "init", lambda **given: asked.append(given) or real(**given))
+    assert call(*OFTEN, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 0
+    assert [given["name"] for given in asked] == ["mine/seed-0", "mine/seed-1"]
+    assert {given["group"] for given in asked} == {"mine"}
+    for i in (0, 1):
+        assert list(Path(f"mine/seed-{i}/wandb").rglob("*.wandb"))
+        assert not math.isnan(float(rows(Path(f"mine/seed-{i}"))[-1]["eval_return_mean"]))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_what_has_learned_nothing_leaves_no_logs_of_its_seeds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    pytest.importorskip("wandb")
+    real = _members.train
+
+    def train(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(_members, "train", train)
+    assert call(*OFTEN, "--num-seeds", "2", "--log", "wandb", "--out", "mine") == 130
+    assert not list(tmp_path.iterdir())

@@ -1,30 +1,26 @@
 """A sweep trains the points of a study, together where it can, and goes on where it was stopped."""
 
 import contextlib
-import functools
 import itertools
 import json
-import math
 import signal
 from pathlib import Path
 from types import SimpleNamespace
 
 import optuna
 import pytest
-from command_lines import call_and_hear
-from optuna.trial import TrialState
-from run_files import SMALL, rows, table
+from command_lines import calling, check_refusal
+from optuna.trial import TrialState, create_trial
+from rich.console import Console
+from run_files import SMALL, check_close, rows, table
 
 from agents import NonFiniteLoss, OutOfMemory, StopTraining
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import _evaluator, _members, _space, _sweep
+from eqgrid_lab.runs._report import draw_sweep, print_points, write_table
 from eqgrid_lab.settings import shipped_script
 
-
-@pytest.fixture
-def call(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    return functools.partial(call_and_hear, capsys)
+call = calling()
 
 
 @pytest.mark.slow
@@ -61,7 +57,10 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     updates = [row["update"] for row in rows(folder / "point-0001")]
     lines = (folder / "point-0001" / "metrics.jsonl").read_text().splitlines()
     assert [str(json.loads(line)["update"]) for line in lines] == updates
-    check_alone(call, folder / "point-0001")
+    settings = folder / "point-0001" / "config.toml"
+    assert "learning_rate = 0.0001" in settings.read_text()
+    assert call("--config", settings, "--out", "alone")[0] == 0
+    check_close(folder / "point-0001", Path("alone"))
 
 
 @pytest.mark.slow
@@ -83,18 +82,6 @@ def test_several_seeds_of_points_that_are_drawn(call, tmp_path):
     )
 
 
-def check_alone(call, folder: Path) -> None:
-    """A point is what its settings file gives alone."""
-    settings = folder / "config.toml"
-    assert "learning_rate = 0.0001" in settings.read_text()
-    assert call("--config", settings, "--out", "alone")[0] == 0
-    alone = rows(Path("alone"))
-    for one, other in zip(rows(folder), alone, strict=True):
-        for name in one:
-            a, b = float(one[name]), float(other[name])
-            assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or math.isnan(a), name
-
-
 GRID = _space.Sweep(space={"ppo.gamma": [0.9, 0.95, 0.97, 0.98, 0.99]})
 
 
@@ -111,14 +98,20 @@ def begin(tmp_path):
     return begin
 
 
+@contextlib.contextmanager
+def claimed(program):
+    """The points that a process has until it ends."""
+    with contextlib.ExitStack() as stack:
+        yield _sweep._claim(program, stack)
+
+
 def ends(program) -> dict[int, str]:
     return {x.number: x.state.name for x in program.study.get_trials() if x.state.is_finished()}
 
 
 def test_what_is_an_array_is_trained_together(begin):
     space = {"ppo.gamma": [0.9, 0.99], "shaping": [0.5, 1.0], "num_envs": [8, 16]}
-    with contextlib.ExitStack() as stack:
-        points = _sweep._claim(begin(_space.Sweep(space=space)), stack)
+    with claimed(begin(_space.Sweep(space=space))) as points:
         groups = _sweep.groups_of(points)
     assert [[point.configs[0].num_envs for point in group] for group in groups] == [
         [8, 8, 8, 8],
@@ -174,13 +167,12 @@ def test_what_nobody_begins_is_adopted_and_a_batch_stays_together(begin):
     (program.folder / "point-0000").rmdir()
     assert dead.state == TrialState.RUNNING
     for numbers in ([0, 1], [2, 3]):
-        with contextlib.ExitStack() as stack:
-            points = _sweep._claim(program, stack)
+        with claimed(program) as points:
             assert [point.number for point in points] == numbers
             for point in points:
                 program.study.tell(point.number, 1.0)
-    with contextlib.ExitStack() as stack:
-        assert _sweep._claim(program, stack) is None, "point 4 is that of another host"
+    with claimed(program) as points:
+        assert points is None, "point 4 is that of another host"
 
 
 def test_a_batch_that_contradicts_itself_does_not_end_a_sweep(begin):
@@ -234,9 +226,8 @@ def test_samplers_of_several_processes_draw_different_points(begin):
     sweep = _space.Sweep(sampler="random", num_points=4, at_once=2, space=space)
     drawn = []
     for _ in range(2):
-        with contextlib.ExitStack() as stack:
-            program = begin(sweep)
-            points = _sweep._claim(program, stack)
+        program = begin(sweep)
+        with claimed(program) as points:
             drawn += [point.configs[0].ppo.gamma for point in points]
             for point in points:
                 program.study.tell(point.number, 1.0)
@@ -247,26 +238,12 @@ def test_samplers_of_several_processes_draw_different_points(begin):
 def test_points_that_contradict_themselves_are_left_out(begin):
     space = {"network": ["mlp", "cnn"], "env.observation": ["features", "planes"]}
     program = begin(_space.Sweep(sampler="random", num_points=12, space=space))
-    with contextlib.ExitStack() as stack:
-        points = _sweep._claim(program, stack)
+    with claimed(program) as points:
+        pass
     tried = {(x.configs[0].network, x.configs[0].env.observation) for x in points}
     assert ("cnn", "features") not in tried
     assert set(ends(program).values()) == {"FAIL"}
     assert len(points) + len(ends(program)) == 12
-
-
-def test_a_loss_that_is_no_number_may_end_the_last_point(begin, monkeypatch):
-    trained, program = [], begin(_space.Sweep(space={"ppo.gamma": [0.9]}))
-
-    def train(program, points, plans):
-        trained.append(len(points))
-        raise NonFiniteLoss(7, "the entropy")
-
-    monkeypatch.setattr(_sweep, "_train_together", train)
-    with contextlib.ExitStack() as stack:
-        _sweep._train(program, _sweep._claim(program, stack), ())
-    assert trained == [1]
-    assert ends(program) == {0: "FAIL"}
 
 
 def test_what_was_asked_for_before_a_kill_is_taken_over(begin):
@@ -274,8 +251,7 @@ def test_what_was_asked_for_before_a_kill_is_taken_over(begin):
     sweep = _space.Sweep(sampler="random", num_points=2, at_once=2, space=space)
     program = begin(sweep)
     program.study.ask()
-    with contextlib.ExitStack() as stack:
-        points = _sweep._claim(program, stack)
+    with claimed(program) as points:
         assert [point.number for point in points] == [0]
         assert 0.9 <= points[0].configs[0].ppo.gamma <= 0.99
 
@@ -287,8 +263,8 @@ def test_checkpoints_of_points_that_have_ended_are_removed(begin):
     checkpoints.mkdir()
     for name in ("point-0000", "point-0001"):
         (checkpoints / f"{name}.safetensors").touch()
-    with contextlib.ExitStack() as stack:
-        _sweep._claim(program, stack)
+    with claimed(program):
+        pass
     assert [path.stem for path in checkpoints.iterdir()] == ["point-0001"]
 
 
@@ -299,12 +275,16 @@ def test_a_loss_that_is_no_number_ends_its_point_alone(begin, monkeypatch):
         trained.append([point.number for point in points])
         if len(points) == 5:
             raise NonFiniteLoss(7, "the entropy", 1)
+        if len(points) == 1:
+            raise NonFiniteLoss(7, "the entropy")
 
     monkeypatch.setattr(_sweep, "_train_together", train)
-    with contextlib.ExitStack() as stack:
-        _sweep._train(program, _sweep._claim(program, stack), ())
-    assert trained == [[0, 1, 2, 3, 4], [0, 2, 3, 4]]
-    assert ends(program) == {1: "FAIL"}
+    with claimed(program) as points:
+        _sweep._train(program, points, ())
+        assert trained == [[0, 1, 2, 3, 4], [0, 2, 3, 4]]
+        assert ends(program) == {1: "FAIL"}
+        _sweep._train(program, points[2:3], ())
+        assert ends(program) == {1: "FAIL", 2: "FAIL"}, "it may be that of the last point"
 
 
 def test_what_does_not_fit_is_trained_in_halves(begin, monkeypatch):
@@ -316,8 +296,8 @@ def test_what_does_not_fit_is_trained_in_halves(begin, monkeypatch):
         trained.append([point.number for point in points])
 
     monkeypatch.setattr(_sweep, "_train_together", train)
-    with contextlib.ExitStack() as stack:
-        _sweep._train(program, _sweep._claim(program, stack), ())
+    with claimed(program) as points:
+        _sweep._train(program, points, ())
     assert trained == [[0, 1], [2], [3, 4]]
 
 
@@ -354,11 +334,7 @@ def test_what_cannot_be_swept_is_one_sentence(call, tmp_path, text, more, words)
     if text is not None:
         (tmp_path / "sweep.toml").write_text(text)
     before = list(tmp_path.iterdir())
-    code, said = call("--sweep", "sweep.toml", *more)
-    assert code == 2
-    assert words in said
-    assert said.startswith("error: ")
-    assert said.count("\n") == 1
+    check_refusal(call("--sweep", "sweep.toml", *more), words, codes=(2,))
     assert list(tmp_path.iterdir()) == before
 
 
@@ -366,9 +342,8 @@ def test_what_cannot_be_swept_is_one_sentence(call, tmp_path, text, more, words)
 def test_a_database_that_cannot_be_reached_is_one_sentence(call, tmp_path, storage):
     text = f'storage = "{storage}"\n[space]\nwidth = [8, 9]'
     (tmp_path / "sweep.toml").write_text(text)
-    code, said = call("--sweep", "sweep.toml", "--out", "mine")
-    assert (code, said.count("\n")) == (2, 1), said
-    assert f"The study in '{storage}' cannot be opened: " in said
+    heard = call("--sweep", "sweep.toml", "--out", "mine")
+    check_refusal(heard, f"The study in '{storage}' cannot be opened: ", codes=(2,))
     assert not (tmp_path / "mine").exists(), "the mended file can be used there"
 
 
@@ -382,10 +357,8 @@ def test_a_damaged_journal_is_one_sentence(begin, call, tmp_path):
 def test_a_database_has_the_study_of_many_hosts(begin, tmp_path):
     sweep = _space.Sweep(space=GRID.space, storage=f"sqlite:///{tmp_path}/a.db")
     assert len(begin(sweep).study.trials) == 5
-    assert (
-        optuna.load_study(study_name="mine", storage=sweep.storage).trials[0].state
-        == TrialState.WAITING
-    )
+    study = optuna.load_study(study_name="mine", storage=sweep.storage)
+    assert study.trials[0].state == TrialState.WAITING
     assert not (tmp_path / "mine" / "journal.log").exists()
 
 
@@ -398,14 +371,60 @@ def test_a_sweep_does_not_go_on_in_a_kitchen_that_was_edited(call, tmp_path, mon
     assert call(*args)[0] == 0
     assert call(*args)[0] == 0
     kitchen.write_text(text.replace("X   X", "O   X"))
-    code, said = call(*args)
-    assert (code, "this sweep with these settings and files" in said) == (2, True)
+    check_refusal(call(*args), "this sweep with these settings and files", codes=(2,))
 
 
 def test_a_folder_with_something_else_is_left_alone(call, tmp_path):
     (tmp_path / "sweep.toml").write_text("[space]\nwidth = [8, 9]")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
-    code, said = call("--sweep", "sweep.toml", "--out", "mine")
-    assert (code, "does not contain this sweep" in said) == (2, True)
+    heard = call("--sweep", "sweep.toml", "--out", "mine")
+    check_refusal(heard, "does not contain this sweep", codes=(2,))
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["diary.txt"]
+
+
+@pytest.fixture
+def trials():
+    kinds = {
+        "rate": optuna.distributions.FloatDistribution(0.0, 1.0),
+        "layout": optuna.distributions.CategoricalDistribution(["ring", "cramped"]),
+    }
+    study = optuna.create_study(direction="maximize")
+    for rate, values in {0.1: [1.0, 4.0], 0.2: [3.0, 3.5], 0.3: None}.items():
+        trial = create_trial(
+            params={"rate": rate, "layout": "ring"},
+            distributions=kinds,
+            value=None if values is None else sum(values) / 2,
+            state=TrialState.FAIL if values is None else TrialState.COMPLETE,
+            user_attrs={"values": values, "env_steps": 7},
+        )
+        study.add_trial(trial)
+    return study.trials
+
+
+def test_every_point_has_its_rank(trials, tmp_path):
+    write_table(tmp_path / "table.csv", trials, "eval_return_mean")
+    best, second, last = table(tmp_path / "table.csv")
+    assert [row["point"] for row in (best, second, last)] == ["1", "0", "2"]
+    assert [row["rank"] for row in (best, second, last)] == ["1", "2", "3"]
+    assert (best["rate"], best["layout"], best["env_steps"]) == ("0.2", "ring", "7")
+    assert (last["eval_return_mean"], last["state"]) == ("", "fail")
+
+
+def test_points_are_printed_best_first(trials):
+    console = Console(width=120, record=True)
+    print_points(console, trials, "eval_return_mean")
+    lines = console.export_text().splitlines()
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["1", "0.2", "ring", "3.25"],
+        ["2", "0.1", "ring", "2.50"],
+        ["3", "0.3", "ring", "fail"],
+    ]
+    assert lines[1].rstrip().endswith("1")
+
+
+def test_a_picture(trials, tmp_path):
+    draw_sweep(tmp_path / "sweep.png", trials, "eval_return_mean")
+    draw_sweep(tmp_path / "nothing.png", trials[-1:], "eval_return_mean")
+    for name in ("sweep.png", "nothing.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

@@ -42,7 +42,6 @@ BAD_FILES = {
     'sampler = "annealing"\n[space]\na = [1]': "has 'annealing' for 'sampler'",
     'metric = "speed"\n[space]\na = [1]': "has 'speed' for 'metric'",
     "space = 3": "has 3 for 'space', which must be a table",
-    "[space]": "has no points",
     "[space]\nwidth = []": "needs a list of values, or a range",
     "[space]\nwidth = 3": "needs a list of values, or a range",
     "[space]\nwidth = [8, 8]": "has 8 twice for 'width': list each value once.",
@@ -54,7 +53,6 @@ BAD_FILES = {
     RANGE: "needs a list of values for 'a', since its sampler is a grid",
     "num_points = 2\n[space]\na = [1]": "has 'num_points', which is for the samplers random",
     f'sampler = "tpe"\n{RANGE}': "needs 'num_points'",
-    f'sampler = "tpe"\nnum_points = 0\n{RANGE}': "has 0 for 'num_points'",
     f'sampler = "tpe"\nnum_points = 10001\n{RANGE}': "from 1 to 10000",
     f"seeds = 0\n{RANGE}": "has 0 for 'seeds': give a whole number from 1 to 1024",
     f"seeds = 1025\n{RANGE}": "has 1025 for 'seeds': give a whole number from 1 to 1024",
@@ -90,7 +88,6 @@ def test_a_point_is_a_run_of_its_own():
     ("point", "words"),
     [
         ({"ppo.gama": 0.9}, "unknown key 'ppo.gama'; did you mean 'ppo.gamma'?"),
-        ({"out": "here"}, "unknown key 'out'"),
         ({"ppo.gamma": 2.0}, "gamma must be between 0 and 1"),
         ({"seed": 2}, "has 'seed': give the number of seeds as 'seeds'"),
         ({"num_seeds": 2}, "has 'num_seeds': give the number of seeds as 'seeds'"),

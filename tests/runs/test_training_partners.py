@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, check_refusal, parse
 from saved_policies import write_policy
 
 from eqgrid_lab import Kitchen
@@ -17,7 +17,7 @@ from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
 from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
-from eqgrid_lab.settings import default_settings, load, load_script, parse, shipped_script
+from eqgrid_lab.settings import default_settings, load, load_script, shipped_script
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def partners_in(config):
 
 def test_all_checkpoints_of_a_run_take_part(run_folder):
     flags = ["--partners.share", "0.5", "--partners.most-noise", "0.2", "--partners.policies"]
-    config = parse(shipped_script("ippo"), [*map(str, SMALL), *flags, str(run_folder)])
+    config = parse(*map(str, SMALL), *flags, str(run_folder))
     files = sorted(x.name for x in (run_folder / "checkpoints").glob("*.safetensors"))
     assert len(files) > 2
     found = [Path(x) for x in config.partners.found().policies]
@@ -70,7 +70,7 @@ def test_the_share_changes_over_the_steps_of_all_environments():
     flags = ["--partners.share", "1", "--partners.most-noise", "0.5", "--num-envs", "8"]
     flags += ["--partners.share-from", "0.25", "--partners.share-steps", "800"]
     for algorithm in ("ippo", "mappo", "body"):
-        config = parse(shipped_script(algorithm), flags)
+        config = parse(*flags, algorithm=algorithm)
         env = dataclasses.replace(config, env=Kitchen()).train_env()
         (wrapper,) = (x for x in iter_wrappers(env.env) if isinstance(x, Scheduled))
         assert wrapper.where(wrapper.env) == 1
@@ -84,7 +84,7 @@ def test_a_script_that_forgets_to_anneal_is_told(tmp_path):
     assert line in text
     (tmp_path / "mine.py").write_text(text.replace(line, ""))
     flags = ["--partners.share", "1", "--partners.most-noise", "0.5"]
-    config = parse(load_script(tmp_path / "mine.py"), flags)
+    config = parse(*flags, algorithm=load_script(tmp_path / "mine.py"))
     _run.plan_stages([Stage("", config)])
     partners = dataclasses.replace(config.partners, share_steps=9)
     with pytest.raises(UsageError, match="share-steps has no effect in this script"):
@@ -93,10 +93,10 @@ def test_a_script_that_forgets_to_anneal_is_told(tmp_path):
 
 def test_designs_are_for_scripts_that_know_them():
     flags = ["--partners.share", "1", "--partners.designs", "4", "--num-envs", "8"]
-    config = parse(shipped_script("ippo"), flags)
+    config = parse(*flags)
     with pytest.raises(UsageError, match=r"has no effect in this script: use e3t\.py"):
         _run.plan_stages([Stage("", dataclasses.replace(config, env=Kitchen()))])
-    known = parse(shipped_script("e3t"), flags)
+    known = parse(*flags, algorithm="e3t")
     (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=Kitchen()))])
     (wrapper,) = (x for x in iter_wrappers(plan.train_env) if isinstance(x, DesignPartners))
     assert wrapper.num_designs == 4
@@ -117,7 +117,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
 
 def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
     monkeypatch.setattr(_run, "describe_policy", lambda *_: {})
-    config = parse(shipped_script("ippo"), [])
+    config = parse()
     stages = [Stage(name, config) for name in ("one", "two", "three")]
     a, b = ({"name": name, "sha256": name} for name in "ab")
     plan = _run.plan_stages(stages[:1])[0]
@@ -133,10 +133,6 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (
-            ["--partners.share", "2"],
-            "--partners.share must be at least 0 and at most 1",
-        ),
         (["--partners.share", "0.5"], "--partners.share has no effect alone"),
         (["--partners.most-noise", "0.5"], "their share of episodes is 0"),
         (
@@ -148,8 +144,6 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             ["--partners.share", "1", "--partners.most-noise", "1", "--partners.share-from", "0.5"],
             "add --partners.share-steps",
         ),
-        (["--partners.share-steps", "9"], "their share of episodes is 0"),
-        (["--partners.designs", "9"], "their share of episodes is 0"),
         (
             ["--partners.share", "1", "--partners.designs", "9", "--partners.policies", "clones"],
             "--partners.designs are mixtures of the agents' own policy",
@@ -157,11 +151,7 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
     ],
 )
 def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
-    code, said = call_and_hear(capsys, *SMALL, *flags)
-    assert code in (1, 2)
-    assert sentence in said
-    assert said.startswith("error: ")
-    assert len(said.splitlines()) == 1
+    check_refusal(call_and_hear(capsys, *SMALL, *flags), sentence)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +161,8 @@ def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
 def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
     write_policy(tmp_path / "other", *flags)
     run = ["--partners.share", "1", "--partners.policies", str(tmp_path / "other")]
-    (wrapper,) = partners_in(parse(shipped_script("ippo"), [*run, "--env.random-starts", "1"]))
-    own = parse(shipped_script("ippo"), flags)
+    (wrapper,) = partners_in(parse(*run, "--env.random-starts", "1"))
+    own = parse(*flags)
     theirs = own.observe(own.env.build(train=False))
     alone = PolicyPartner(load_policy(tmp_path / "other"))
     carry = wrapper.partners.initial_carry()
@@ -198,7 +188,7 @@ def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
 def test_partners_that_cannot_observe_this_world_are_refused(tmp_path, flags, layout, sentence):
     write_policy(tmp_path / "other", *flags)
     run = ["--partners.share", "1", "--partners.policies", str(tmp_path / "other")]
-    config = parse(shipped_script("ippo"), [*run, "--env.layout", layout])
+    config = parse(*run, "--env.layout", layout)
     with pytest.raises(UsageError, match=sentence):
         config.train_env()
 
@@ -206,7 +196,7 @@ def test_partners_that_cannot_observe_this_world_are_refused(tmp_path, flags, la
 def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     clone = str(shipped("people/cramped/clone-0.safetensors"))
     run = ["--partners.share", "1", "--partners.policies", clone]
-    config = parse(shipped_script("ippo"), run)
+    config = parse(*run)
     check_partners(config)
     (wrapper,) = partners_in(config)
     (partner,) = wrapper.partners.stacks
@@ -216,7 +206,7 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
     plain = dataclasses.replace(saved.config, stuck_steps=0)
     saved = dataclasses.replace(saved, config=plain)
     assert isinstance(saved.partner(config, config.env.build(train=False)), PolicyPartner)
-    elsewhere = parse(shipped_script("ippo"), [*run, "--env.layout", "ring"])
+    elsewhere = parse(*run, "--env.layout", "ring")
     with pytest.raises(UsageError, match="was trained in 'cramped', and supports no other layout"):
         elsewhere.train_env()
 
@@ -224,7 +214,7 @@ def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
 @pytest.mark.parametrize(("name", "split"), [("clones", "train"), ("proxies", "test")])
 def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
     flags = ["--env.layout", "ring", "--partners.share", "1", "--partners.policies", name]
-    config = parse(shipped_script("ippo"), flags)
+    config = parse(*flags)
     files = config.partners.files("ring")
     runs = [read_metadata(path)["run"] for path in files]
     assert [(x["env"]["layout"], x["split"], x["seed"]) for x in runs] == [
@@ -235,7 +225,7 @@ def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
     assert wrapper.partners.num_partners == len(files)
     assert config.partners.found().policies == (name,)
     assert _identity.digests(config).keys() == {"--partners.policies"}
-    other = parse(shipped_script("ippo"), [*flags, "--env.layout", "cramped,ring"])
+    other = parse(*flags, "--env.layout", "cramped,ring")
     with pytest.raises(UsageError, match=f"no human {name} for the layout 'cramped,ring': ch"):
         check_partners(other)
     monkeypatch.chdir(tmp_path)
@@ -247,15 +237,15 @@ def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
     flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
     with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        check_partners(parse(shipped_script("ippo"), flags))
+        check_partners(parse(*flags))
     with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        check_partners(parse(shipped_script("ippo"), [*flags, "--env.name", "goals"]))
+        check_partners(parse(*flags, "--env.name", "goals"))
 
 
 def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
     """Two environments in one batch have different partners sooner or later."""
     flags = ["--partners.share", "1", "--partners.policies", str(run_folder)]
-    config = parse(shipped_script("ippo"), [*map(str, SMALL), *flags, "--num-envs", "32"])
+    config = parse(*map(str, SMALL), *flags, "--num-envs", "32")
     _, state = config.train_env().reset(jax.random.key(0))
     while not hasattr(state, "seat"):
         state = state.env_state

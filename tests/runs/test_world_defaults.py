@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
+from command_lines import parse
 
 from eqgrid import first_timestep, unwrap
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import default_settings, dump, load, parse, shipped_script
-from eqgrid_lab.worlds import WORLDS, Kitchen, World, world_settings
+from eqgrid_lab.settings import dump, load, shipped_script
+from eqgrid_lab.worlds import WORLDS, World, world_settings
 
 KEY = jax.random.key(0)
 
@@ -27,44 +28,32 @@ def test_a_world_brings_its_defaults(name, tmp_path):
     plain = shipped_script("ippo")()
     ppo = dataclasses.replace(plain.ppo, **env.facts.ppo)
     wanted = fields(plain) | {"env": env, "ppo": ppo, **env.facts.run}
-    assert fields(parse(shipped_script("ippo"), ["--env.name", name])) == wanted
+    assert fields(parse("--env.name", name)) == wanted
     (tmp_path / "file.toml").write_text(f'env.name = "{name}"\n')
     path = str(tmp_path / "file.toml")
-    assert fields(parse(shipped_script("ippo"), ["--config", path])) == wanted | {
-        "config": Path(path)
-    }
-
-
-def test_kitchens_and_the_warehouse_differ():
-    kitchen, warehouse = (
-        parse(shipped_script("ippo"), ["--env.name", name]) for name in ("overcooked", "warehouse")
-    )
-    assert kitchen == default_settings(shipped_script("ippo"), Kitchen())
-    assert warehouse.ppo.advantage_std_offset == 0.1 < kitchen.ppo.advantage_std_offset
+    assert fields(parse("--config", path)) == wanted | {"config": Path(path)}
 
 
 def test_files_replace_defaults_and_flags_replace_both(tmp_path):
     path = tmp_path / "file.toml"
     path.write_text('total_steps = 7\nenv.name = "warehouse"\nppo.gamma = 0.5\n')
     offset = ["--ppo.advantage-std-offset", "2"]
-    config = parse(shipped_script("ippo"), ["--config", str(path), *offset])
+    config = parse("--config", str(path), *offset)
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (7, 0.5, 2)
-    config = parse(shipped_script("ippo"), ["--config", str(path), "--total-steps", "9"])
+    config = parse("--config", str(path), "--total-steps", "9")
     assert (config.total_steps, config.ppo.gamma, config.ppo.advantage_std_offset) == (9, 0.5, 0.1)
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
-    config = parse(
-        shipped_script("ippo"), ["--env.name", name, "--ppo.gamma", "0.5", "--width", "3"]
-    )
+    config = parse("--env.name", name, "--ppo.gamma", "0.5", "--width", "3")
     (tmp_path / "config.toml").write_text(dump(config))
     assert load(tmp_path / "config.toml", shipped_script("ippo")) == config
 
 
 def test_the_help_shows_them(capsys):
     with pytest.raises(SystemExit):
-        parse(shipped_script("ippo"), ["--env.name", "warehouse", "--help"])
+        parse("--env.name", "warehouse", "--help")
     words = " ".join(capsys.readouterr().out.split())
     steps = world_settings("warehouse").facts.run["total_steps"]
     assert f"(default: {steps})" in words
@@ -84,18 +73,10 @@ def test_only_training_starts_anywhere_in_a_site():
     assert starts[1] == 40
 
 
-@pytest.mark.parametrize("share", ["-0.1", "1.1", "nan"])
-def test_no_share_is_below_0_or_above_1(share):
-    args = ["--env.name", "rescue", "--env.random-starts", share]
-    with pytest.raises(Exception, match="random-starts") as refusal:
-        parse(shipped_script("ippo"), args)
-    assert type(refusal.value).__name__ == "UsageError"
-
-
 @pytest.mark.parametrize(("flags", "numbers"), [((), 73), (("--no-agent-id",), 71)])
 def test_robots_are_told_who_they_are(flags, numbers):
     args = ["--env.name", "warehouse", "--env.no-normalize-observation", *flags]
-    config = parse(shipped_script("ippo"), args)
+    config = parse(*args)
     for env in (
         config.train_env(),
         config.eval_env(config.env.build(train=False), 3),
@@ -104,21 +85,15 @@ def test_robots_are_told_who_they_are(flags, numbers):
         assert observation.shape == (env.num_envs, 2, numbers)
 
 
-@pytest.mark.parametrize("name", ["goals", "foraging", "warehouse", "body"])
-@pytest.mark.parametrize("flag", ["--shaping", "--shaping-steps"])
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [("goals", "--shaping"), ("warehouse", "--shaping-steps"), ("body", "--shaping")],
+)
 def test_a_weight_of_no_shaped_reward_is_refused(name, flag):
     with pytest.raises(
         UsageError, match=f"{flag} weights a shaped reward, which --env.name {name}"
     ):
-        parse(shipped_script("ippo"), ["--env.name", name, flag, "2"])
-
-
-@pytest.mark.parametrize("name", WORLDS)
-def test_worlds_know_whether_they_have_a_shaped_reward(name):
-    settings = world_settings(name)
-    shaping = getattr(unwrap(settings.build(train=False)), "shaping", None)
-    weights = jax.tree.leaves(eqx.filter(shaping, eqx.is_array))
-    assert any(bool(x.any()) for x in weights) == settings.has_shaped_reward
+        parse("--env.name", name, flag, "2")
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -135,6 +110,8 @@ def test_the_table_says_what_worlds_show(name):
     totals, info = settings.totals(world), eqx.filter_eval_shape(first_timestep, world, KEY).info
     assert totals.keys() <= info.keys()
     assert all(layout in settings.known_layouts for layout in [settings.layout] if layout)
+    weights = jax.tree.leaves(eqx.filter(getattr(unwrap(world), "shaping", None), eqx.is_array))
+    assert any(bool(x.any()) for x in weights) == settings.has_shaped_reward
 
 
 def test_a_world_that_is_not_in_the_table_shows_itself(monkeypatch):
