@@ -174,7 +174,7 @@ def test_runs_end_together(target, patience, returns, ends, monkeypatch):
     [
         (["--num-seeds", "0"], "--num-seeds must be at least 1"),
         (["--num-seeds", "2", "--devices", "2"], "2 devices are needed, but jax has 1"),
-        (["--num-seeds", "2", "--distributed"], "--distributed cannot be given with --num-seeds"),
+        (["--seeds-at-once", "2"], "--seeds-at-once needs --num-seeds"),
         (["--num-seeds", "2", "--max-kl", "0.1"], "--max-kl cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--seed", str(2**32 - 1)], "is too large for --num-seeds 2"),
     ],
