@@ -134,7 +134,11 @@ def _meet(whole: Run) -> tuple[list[Members], list[Members]]:
                 "processes in the same folder, on a file system that all hosts share."
             )
         gather("found")
-    groups = _groups(whole, Path(own["folder"]))
+        groups = _groups(whole, Path(own["folder"]))
+        if is_first():  # all processes wait for these folders before they disconnect
+            with writing_into(groups[0].whole.folder):
+                for run in (run for group in groups for run in group.runs):
+                    run.folder.mkdir(exist_ok=True)
     shares = np.array_split(own["waiting"], len(devices))
     return groups, [groups[i] for i in shares[jax.process_index()]]
 
@@ -185,11 +189,7 @@ def _opened(whole: Run) -> Iterator[tuple[Path, list[int]]]:
         return
     name = folder_name(config.algorithm, config.env.title, config.seed)
     with open_folder(name, out, config.overwrite, dump(config), keep=True) as folder:
-        groups = _groups(whole, folder)
-        with writing_into(folder):
-            for run in (run for group in groups for run in group.runs):
-                run.folder.mkdir(exist_ok=True)
-        yield folder, list(range(len(groups)))
+        yield folder, list(range(len(_groups(whole, folder))))
 
 
 def _waiting(groups: Sequence[Members]) -> list[int]:
