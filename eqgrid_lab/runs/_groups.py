@@ -27,6 +27,7 @@ from agents import device_mesh, gather, is_first, restore, write_whole
 from eqgrid import read_regular_text
 
 from ..base import (
+    NOTHING_LEARNED,
     Failures,
     Process,
     Table,
@@ -35,6 +36,7 @@ from ..base import (
     check_local,
     has_learned,
     is_complete,
+    print_error,
     read_metadata,
     seed_folders,
 )
@@ -264,6 +266,8 @@ def _train_own(groups: Sequence[Members], own: Sequence[Members]) -> int:
             if stopped in (*STOP_CODES, out_of_time(whole.config.max_hours)):
                 break
             stopped = None  # it ended early by itself
+    if not os.path.exists(whole.folder):
+        return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped or "", 0))
     with locked(whole.folder, seconds=60):
         missing = [run for group in groups if not _is_complete(group) for run in group.runs]
         if missing:

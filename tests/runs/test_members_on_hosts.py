@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from run_files import SMALL, check_equal, result, rows
 from safetensors.numpy import load_file
 
 from eqgrid_lab.base import _distributed
+from eqgrid_lab.runs import _members
 
 SEEDS = (*SMALL, "--num-seeds", "6")
 PAIRS = (*SEEDS, "--seeds-at-once", "2")
@@ -107,6 +109,23 @@ def test_processes_without_a_shared_folder_end_with_one_sentence(tmp_path):
     assert (first[0], other) == (2, (2, "", ""))
     assert first[2].startswith("error: process 1 of 2: This process does not find the folder 'run'")
     assert not [*(tmp_path / "0").iterdir(), *(tmp_path / "1").iterdir()]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_groups_that_have_learned_nothing_leave_no_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    real = _members.train
+
+    def train(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(_members, "train", train)
+    code, said = call_and_hear(capsys, *PAIRS, "--out", "run")
+    assert (code, said.count("\n")) == (130, 1)
+    assert "interrupted before training started" in said
+    assert not list(tmp_path.iterdir())
 
 
 def test_groups_need_a_local_folder(tmp_path, capsys):
