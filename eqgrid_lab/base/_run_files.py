@@ -91,7 +91,7 @@ _FILES = (
 
 _PATTERN = re.compile(
     r"(config\.toml|wandb-id\.txt|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
-    r"|checkpoints/(last|best|seeds|(step|best)-[0-9]+)\.safetensors(\.abandoned)?"
+    r"|checkpoints/(last|best|seeds|(step|best|seeds)-[0-9]+)\.safetensors(\.abandoned)?"
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"
 )

@@ -6,6 +6,7 @@ from ._folder import (
     made_folder as made_folder,
     names_in as names_in,
     open_folder as open_folder,
+    remove_run as remove_run,
     short_name as short_name,
     writing_into as writing_into,
 )

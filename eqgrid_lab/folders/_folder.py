@@ -95,7 +95,9 @@ _LOCK = "run.lock"
 
 
 @contextlib.contextmanager
-def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> Iterator[Path]:
+def open_folder(
+    name: str, out: Path | None, overwrite: bool, settings: str, keep: bool = False
+) -> Iterator[Path]:
     """Context manager that makes and locks the folder of a new run, and writes its `config.toml`.
 
     If the run ends before it has learned anything, its files are removed.
@@ -106,6 +108,7 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
     - `out`: the folder to use instead, if any.
     - `overwrite`: whether to replace the files of an older run in `out`; other files are kept.
     - `settings`: the text of `config.toml`.
+    - `keep`: whether to keep the files without results, unless an error is raised.
 
     **Returns:** the folder, inside the context.
 
@@ -127,9 +130,12 @@ def open_folder(name: str, out: Path | None, overwrite: bool, settings: str) -> 
                 (folder / "checkpoints").mkdir(exist_ok=True)
                 write_whole(folder / SETTINGS_FILE, settings.encode())
             yield folder
+        except BaseException:
+            keep = False
+            raise
         finally:
             with contextlib.suppress(OSError):
-                if not has_learned(folder):
+                if not keep and not has_learned(folder):
                     remove_run(folder)
                     new = _wandb_files(folder) - known
                     for path in sorted(new, reverse=True):  # files before folders

@@ -206,25 +206,28 @@ class Conclusion:
             columns = [column for name in config.log_info for column in totals[name]]
             draw_curve(self.run.folder / "curve.png", self.evaluator.rows, title, optimum, columns)
         if self.video and config.env.has_video and not self.run.process.interrupted_again:
-            self.draw_video(self.run.folder / VIDEO_FILE)
-
-    def draw_video(self, path: Path) -> None:
-        """Writes a video of one episode of the last policy, as a GIF.
-
-        **Arguments:**
-
-        - `path`: the file.
-        """
-        run, config = self.run, self.run.config
-        draw = functools.partial(config.env.draw, run.plan.world)
-        played = _played_for_video(run, self.progress.state)
-        with self.failures.writing(path):
-            write_whole(path, video_episode(*played, draw, run.keys[2], config.env.horizon))
+            draw_video(self.run.folder / VIDEO_FILE, self.run, self.progress.state, self.failures)
 
     def _save(self, name: str, state: AbstractTrainState, metadata: Table) -> None:
         path = self.run.folder / "checkpoints" / f"{name}.safetensors"
         with self.failures.writing(path):
             save(path, state, metadata)
+
+
+def draw_video(path: Path, run: Run, state: AbstractTrainState, failures: Failures) -> None:
+    """Writes a video of one episode of a policy, as a GIF.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `run`: the run.
+    - `state`: its state, with the policy.
+    - `failures`: collects the files that cannot be written.
+    """
+    draw = functools.partial(run.config.env.draw, run.plan.world)
+    played = _played_for_video(run, state)
+    with failures.writing(path):
+        write_whole(path, video_episode(*played, draw, run.keys[2], run.config.env.horizon))
 
 
 def video_program(run: Run, state: AbstractTrainState) -> Callable[[], None]:

@@ -13,7 +13,7 @@ import functools
 import io
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -29,6 +29,7 @@ from agents import (
     AbstractTrainState,
     CheckpointError,
     Hook,
+    NonFiniteLoss,
     StopTraining,
     TrainProgress,
     check_memory,
@@ -44,13 +45,22 @@ from agents.training import call_hooks, stack_runs
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
-from ..base import IDENTITY, VIDEO_FILE, Failures, RunError, Table, is_complete
+from ..base import (
+    IDENTITY,
+    VIDEO_FILE,
+    Failures,
+    RunError,
+    Table,
+    address_of,
+    is_complete,
+    keep_compiled_programs,
+)
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
 from ..settings import Experiment, dump
-from ..show import Labelled, Logger, median_seed, open_loggers
-from ._conclusion import Conclusion, result_of_all, video_program
+from ..show import Labelled, Logger, median_seed, open_loggers, what_is_kept
+from ._conclusion import Conclusion, draw_video, result_of_all, video_program
 from ._curriculum import StageCount, stages
-from ._display import open_display, show_sum
+from ._display import open_console, open_display, print_preparations, show_sum
 from ._evaluator import Evaluator, EvaluatorOfMany, compiled_ahead
 from ._hooks import (
     SAVE_SECONDS,
@@ -85,8 +95,8 @@ class Members:
     - `runs`: the members, each with its own settings, folder and history. A run with one seed is
         its own only member.
     - `checkpoint`: the path of the checkpoint from which all members resume.
-    - `state`: the state to start from; `None` for a new one. If there are several members, its
-        arrays have a leading `runs` axis.
+    - `state`: the state to start from; `None` for a new one. Its arrays have a leading `runs` axis,
+        except for a run with one seed.
     """
 
     whole: Run
@@ -97,12 +107,24 @@ class Members:
     @property
     def alone(self) -> bool:
         """Whether there is one run, whose arrays have no `runs` axis."""
-        return len(self.runs) == 1
+        return self.runs[0].folder == self.whole.folder
+
+    @property
+    def written_here(self) -> bool:
+        """Whether this process evaluates the members and writes their folders: process 0 for a run
+        with one seed, and the process that trains them for many seeds.
+        """
+        return is_first() or not self.alone
 
     @property
     def names(self) -> list[str]:
         """The names of the runs' folders in the common folder."""
         return [run.folder.relative_to(self.whole.folder).as_posix() for run in self.runs]
+
+    @property
+    def of_each(self) -> str:
+        """The end of messages about numbers of steps."""
+        return "" if self.alone else " of each seed"
 
     def in_stage(self, number: int) -> "Members":
         """These members in stage `number`, counted from 0."""
@@ -198,6 +220,40 @@ class Members:
         rows.sort(key=lambda row: int(row["update"]))  # a stable sort keeps the order of the seeds
         return csv_bytes(rows)
 
+    def write_results(
+        self,
+        results: Sequence[Table],
+        numbers: Table,
+        evaluations: Sequence[Sequence[dict[str, float]]],
+        median_state: AbstractTrainState,
+        failures: Failures,
+    ) -> Table:
+        """Writes the results of all seeds together: numbers, learning curves and a video.
+
+        **Arguments:**
+
+        - `results`: the content of the `result.json` of each seed.
+        - `numbers`: further entries of the common `result.json`.
+        - `evaluations`: the rows of the evaluations of each seed.
+        - `median_state`: the state of the seed with the median return.
+        - `failures`: collects the files that cannot be written.
+
+        **Returns:** the content of the common `result.json`.
+        """
+        whole, folder = self.whole, self.whole.folder
+        env, median = whole.config.env, median_seed(results)
+        result = result_of_all(self.runs, results) | numbers
+        result["video"] = results[median]["seeds"][0] if env.has_video else None
+        with failures.writing(folder / "result.json"):
+            write_json(folder / "result.json", result)
+        if not whole.process.interrupted_again:
+            with failures.writing(folder / "curve.png"):
+                title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
+                draw_curves(folder / "curve.png", evaluations, title, env.optimum)
+        if env.has_video and not whole.process.interrupted_again:
+            draw_video(folder / VIDEO_FILE, self.runs[median], median_state, failures)
+        return result
+
     def ended(self, position: Table) -> bool:
         """Whether the current stage had ended when a checkpoint was written.
 
@@ -273,7 +329,8 @@ class Members:
         display, previous, rows = open_display(console), None, self._last_rows(position)
         with contextlib.ExitStack() as stack:
             loggers = [self._loggers(run, stack, log) for run in self.runs]
-            profile = stack.enter_context(profiled(whole.folder, whole.config.profile))
+            wanted = whole.config.profile and is_first()
+            profile = stack.enter_context(profiled(whole.folder, wanted))
             steps = whole.plan.num_updates * whole.plan.steps_per_update
             display.start(steps * len(self.runs))
             stack.callback(display.stop)
@@ -322,7 +379,7 @@ class Members:
         self, run: Run, stack: contextlib.ExitStack, log: Logger | None
     ) -> Sequence[Logger]:
         """Opens the loggers of a run, which `stack` closes, except the `log` of all runs."""
-        if not is_first():
+        if not self.written_here:
             return ()
         loggers = open_loggers(
             run.folder,
@@ -387,7 +444,7 @@ class Members:
         - `before`: the progress at the end of the previous stage of this process, if any.
         """
         whole, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
-        if not is_first():
+        if not self.written_here:
             state = self.shapes()  # the first process sends the state
         else:
             state = self.start() if self.state is None else self.state
@@ -414,15 +471,14 @@ class Members:
                 num_updates=rows[0]["update"] if over else plan.num_updates,
                 updates_per_block=plan.updates_per_block,
                 mesh=plan.mesh,
-                # Only the first of several processes evaluates and writes files.
-                measure=measure if is_first() else None,
-                hooks=hooks if is_first() else [],
+                measure=measure if self.written_here else None,
+                hooks=hooks if self.written_here else [],
                 should_stop=whole.process.stop_reason,
                 before=before,
                 donate=True,
             )
         whole.process.training_ended()
-        if progress.stopped or not is_first():
+        if progress.stopped or not self.written_here:
             return progress
         for run, evaluator in zip(self.runs, evaluators, strict=True):
             if not evaluator.rows:
@@ -441,7 +497,7 @@ class Members:
         yet.
         """
         whole = self.whole
-        if whole.plan.mesh is not None or not is_first():
+        if whole.plan.mesh is not None or not self.written_here:
             return []
         programs = [evaluator.program(state)]
         if self.alone and whole.is_last_stage and whole.config.env.has_video:
@@ -461,10 +517,52 @@ def members_of(whole: Run) -> Members:
         return Members(whole, (whole,), checkpoints / "last.safetensors")
     runs = []
     for seed in range(config.seed, config.seed + config.num_seeds):
-        own = dataclasses.replace(config, seed=seed, num_seeds=1, devices=1, out=None)
+        own = dataclasses.replace(
+            config, seed=seed, num_seeds=1, devices=1, out=None, seeds_at_once=None
+        )
         folder = whole.folder / f"seed-{seed}"
         runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))
     return Members(whole, tuple(runs), checkpoints / "seeds.safetensors")
+
+
+def print_header(members: Members) -> Console:
+    """Prints the name of the run, makes the folders of its members, and prints preparations."""
+    console, whole, config = open_console(), members.whole, members.whole.config
+    title = escape(short_name(config.env.title))
+    rules = f" ({config.env.rules})" if config.env.rules else ""
+    seeds, each = f"seed {config.seed}", ""
+    if not members.alone:
+        first, last = (members.runs[i].config.seed for i in (0, -1))
+        seeds, each = f"seeds {first} to {last} at once", " each"
+    console.print(
+        f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "
+        f"environments{each}: writing to {escape(address_of(whole.folder))}",
+        highlight=False,
+    )
+    members.open_folders(console, members.of_each)
+    lengths = [(whole.settings.total_steps, whole.plan)]
+    programs = keep_compiled_programs()
+    print_preparations(console, config, programs, lengths, members.of_each)
+    return console
+
+
+@contextlib.contextmanager
+def explained(members: Members) -> Iterator[None]:
+    """Context manager that turns a `NonFiniteLoss` into a `RunError` that names the seed.
+
+    **Raises:** `RunError`.
+    """
+    try:
+        yield
+    except NonFiniteLoss as error:
+        sentence = str(error)
+        if error.run is not None:
+            sentence = (
+                f"The loss of update {error.update} of seed "
+                f"{members.runs[error.run].config.seed} is not a finite number (first "
+                f"{error.where}), so all runs stop. Try a smaller learning rate."
+            )
+        raise RunError(f"{sentence} {what_is_kept(members.whole.folder)}") from error
 
 
 @final
@@ -488,30 +586,28 @@ class Trained(NamedTuple):
         progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
         return Conclusion(self.members.runs[run], progress, evaluator, self.failures, video=alone)
 
+    def conclude_each(self) -> list[Table]:
+        """Evaluates each run, and writes its results.
+
+        **Returns:** the content of `result.json` of each run.
+        """
+        return [self.conclusion(i).conclude() for i in range(len(self.members.runs))]
+
     def conclude(self) -> Table:
         """Evaluates all runs, and writes the results of each run and of all runs together.
 
         **Returns:** the content of `result.json`.
         """
-        whole, runs = self.members.whole, self.members.runs
-        results = [self.conclusion(i).conclude() for i in range(len(runs))]
-        if self.members.alone:
+        results, members = self.conclude_each(), self.members
+        if members.alone:
             return results[0]
-        folder, env, median = whole.folder, whole.config.env, median_seed(results)
-        result = result_of_all(runs, results)
-        result["steps_per_second"] = round(len(runs) * speed(self.progress), 1)
-        result["wall_seconds"] = round(whole.seconds(), 2)
-        result["video"] = results[median]["seeds"][0] if env.has_video else None
-        with self.failures.writing(folder / "result.json"):
-            write_json(folder / "result.json", result)
-        if not whole.process.interrupted_again:
-            with self.failures.writing(folder / "curve.png"):
-                rows = [evaluator.rows for evaluator in self.evaluators]
-                title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
-                draw_curves(folder / "curve.png", rows, title, env.optimum)
-        if env.has_video and not whole.process.interrupted_again:
-            self.conclusion(median).draw_video(folder / VIDEO_FILE)
-        return result
+        numbers = {
+            "steps_per_second": round(len(results) * speed(self.progress), 1),
+            "wall_seconds": round(members.whole.seconds(), 2),
+        }
+        rows = [evaluator.rows for evaluator in self.evaluators]
+        state = self.conclusion(median_seed(results)).progress.state
+        return members.write_results(results, numbers, rows, state, self.failures)
 
     def next_stage(self) -> Members:
         """The members in their next stage, with the parts of their training states that the stage
@@ -528,7 +624,7 @@ class Trained(NamedTuple):
         )
         members = dataclasses.replace(self.members, runs=runs)
         members = members.in_stage(members.whole.number + 1)
-        if not is_first():
+        if not members.written_here:
             return members
         run, old = members.whole, self.progress.state
         keep = functools.partial(transfer, env=run.plan.train_env, keep=run.stage.keep)

@@ -3,19 +3,17 @@
 import dataclasses
 import functools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 
-from agents import NonFiniteLoss, gather, is_first, write_whole
+from agents import gather, is_first, write_whole
 
 from ..base import (
     NOTHING_LEARNED,
     Failures,
     Process,
-    RunError,
     UsageError,
     address_of,
     exit_code_of,
@@ -26,15 +24,16 @@ from ..base import (
     run_process,
     together,
 )
-from ..folders import folder_name, locked, open_folder, short_name
+from ..folders import folder_name, locked, open_folder
 from ..settings import Experiment, dump, parse
-from ..show import Csv, print_result, what_is_kept
+from ..show import Csv, print_result
 from ._conclusion import finish
 from ._curriculum import Stage, stages, with_curriculum
-from ._display import open_console, print_preparations, still
+from ._display import still
+from ._groups import train_groups
 from ._hooks import STOP_CODES
 from ._identity import check_same_run, digests
-from ._members import Members, members_of
+from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages
 from ._sweep import run_sweep
@@ -95,11 +94,16 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
         return run_sweep(config, process)
     run_stages = stages(config)
     files = digests(config)  # before anything is built from the files
-    if not config.distributed:
-        return _run(config, run_stages, files, process)
     settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"
-    work = functools.partial(_run, config, run_stages, files, process)
-    return together(process, settings, work, _MEMORY_SETTINGS)
+
+    def connected(work: Callable[[], int]) -> int:
+        if config.distributed:
+            return together(process, settings, work, _MEMORY_SETTINGS)
+        return work()
+
+    if config.num_seeds > 1 and (config.distributed or config.seeds_at_once is not None):
+        return train_groups(config, files, process, connected)
+    return connected(functools.partial(_run, config, run_stages, files, process))
 
 
 def _run(
@@ -134,7 +138,7 @@ def _resume(members: Members) -> int:
     if updates > num_updates or (complete and updates == num_updates):
         steps = updates * whole.plan.steps_per_update
         raise UsageError(
-            f"The run {address_of(folder)!r} is complete, with {steps:,} steps{_of_each(members)}: "
+            f"The run {address_of(folder)!r} is complete, with {steps:,} steps{members.of_each}: "
             "add a larger --total-steps to continue."
         )
     if complete and whole.is_last_stage and members.ended(position):
@@ -152,11 +156,6 @@ def _resume(members: Members) -> int:
     return _train_and_conclude(members, position)
 
 
-def _of_each(members: Members) -> str:
-    """The end of messages about numbers of steps."""
-    return "" if members.alone else " of each seed"
-
-
 def _train_and_conclude(members: Members, position: Mapping[str, object] | None = None) -> int:
     """Trains, evaluates, writes the results, and prints where they are.
 
@@ -167,25 +166,16 @@ def _train_and_conclude(members: Members, position: Mapping[str, object] | None 
 
     **Returns:** the exit code.
     """
-    console, failures, whole = _print_header(members), Failures(), members.whole
+    console, failures, whole = print_header(members), Failures(), members.whole
     agreed = gather(dict(position or {}))[0]  # the first process sends its position to the others
     log = None if members.alone else Csv(whole.folder / "metrics.csv", whole.history.rows)
-    try:
+    with explained(members):
         trained = members.train(console, failures, agreed, log=log)
-    except NonFiniteLoss as error:
-        sentence = str(error)
-        if error.run is not None:
-            sentence = (
-                f"The loss of update {error.update} of seed "
-                f"{members.runs[error.run].config.seed} is not a finite number (first "
-                f"{error.where}), so all runs stop. Try a smaller learning rate."
-            )
-        raise RunError(f"{sentence} {what_is_kept(whole.folder)}") from error
     progress, stopped = trained.progress, trained.progress.stopped
     if stopped and progress.metrics is None and stopped != agreed.get("ended"):
         return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
     if stopped:
-        steps = f"{progress.env_steps:,} steps{_of_each(members)}"
+        steps = f"{progress.env_steps:,} steps{members.of_each}"
         console.print(f"{stopped} after {steps}", highlight=False)
     console.print("playing the final evaluation, drawing the pictures")
     show = print_result if members.alone else print_seeds
@@ -193,23 +183,3 @@ def _train_and_conclude(members: Members, position: Mapping[str, object] | None 
         result = trained.conclude()
     show(console, result, whole.folder)
     return finish(trained.members.whole, stopped, console, failures)
-
-
-def _print_header(members: Members) -> Console:
-    """Prints the name of the run, makes the folders of its members, and prints preparations."""
-    console, whole, config = open_console(), members.whole, members.whole.config
-    title = escape(short_name(config.env.title))
-    rules = f" ({config.env.rules})" if config.env.rules else ""
-    seeds, each = f"seed {config.seed}", ""
-    if not members.alone:
-        seeds, each = f"seeds {config.seed} to {members.runs[-1].config.seed} at once", " each"
-    console.print(
-        f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "
-        f"environments{each}: writing to {escape(address_of(whole.folder))}",
-        highlight=False,
-    )
-    members.open_folders(console, _of_each(members))
-    lengths = [(whole.settings.total_steps, whole.plan)]
-    programs = keep_compiled_programs()
-    print_preparations(console, config, programs, lengths, _of_each(members))
-    return console

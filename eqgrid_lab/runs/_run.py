@@ -200,6 +200,8 @@ def _mesh(config: Experiment) -> Mesh | None:
     **Raises:** `ValueError` when there are too few devices, or the seeds cannot be spread evenly
     over them. With a single seed, its environments are spread instead.
     """
+    if config.distributed and config.num_seeds > 1:
+        return None  # the mesh of each process is made later, for its groups of seeds
     if config.devices == 1 and not config.distributed:
         return None
     use_all = config.distributed or config.devices == "all"

@@ -187,6 +187,7 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
     curriculum = config.curriculum is not None or bool(config.stage)
     return {
         "--num-seeds cannot be given with --sweep: write 'seeds' into its file.": sweep and many,
+        "--seeds-at-once needs --num-seeds.": config.seeds_at_once is not None and not many,
         "--overwrite cannot be given with --sweep: choose another --out.": (
             sweep and config.overwrite
         ),
@@ -197,8 +198,8 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
         "--log wandb cannot be given with --sweep: use optuna-dashboard.": (
             sweep and "wandb" in config.log
         ),
-        f"--distributed cannot be given with {flag}: train in one process.": (
-            config.distributed and not alone
+        "--distributed cannot be given with --sweep: start the same command on each host.": (
+            config.distributed and sweep
         ),
         f"--max-kl cannot be given with {flag}, where runs end together.": (
             config.max_kl is not None and not alone

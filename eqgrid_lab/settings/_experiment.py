@@ -79,6 +79,8 @@ class Experiment(PolicySettings):
     """Number of parallel environments."""
     devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1
     """Number of devices to spread environments over, or all."""
+    seeds_at_once: Annotated[int, Meta(ge=1, le=1024)] | None = None
+    """Seeds of --num-seeds that train in one program; by default, all seeds of a process."""
     distributed: bool = False
     """Train on all devices of several processes or hosts."""
     eval_every: _Steps | None = None

@@ -256,7 +256,7 @@ def test_who_is_alone_is_told_what_to_set(monkeypatch, capsys, error, code, says
     ("flags", "says"),
     [
         (("--devices", "2"), "leave out --devices"),
-        (("--num-seeds", "2"), "--distributed cannot be given with --num-seeds"),
+        (("--sweep", "rates.toml"), "--distributed cannot be given with --sweep"),
     ],
 )
 def test_what_cannot_be_distributed_is_refused(capsys, flags, says):

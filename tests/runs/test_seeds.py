@@ -147,6 +147,7 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
     [
         (["--num-seeds", "0"], "--num-seeds must be at least 1"),
         (["--num-seeds", "2", "--devices", "2"], "2 devices are needed, but jax has 1"),
+        (["--seeds-at-once", "2"], "--seeds-at-once needs --num-seeds"),
         (["--num-seeds", "2", "--max-kl", "0.1"], "--max-kl cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--seed", str(2**32 - 1)], "is too large for --num-seeds 2"),
     ],

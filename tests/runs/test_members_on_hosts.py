@@ -1,0 +1,170 @@
+"""Seeds in groups, on one process or several: each host is a process of this machine."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_lines import call, call_and_hear
+from run_files import SMALL, check_equal, result, rows
+from safetensors.numpy import load_file
+
+from eqgrid_lab.base import _distributed
+from eqgrid_lab.runs import _members
+
+SEEDS = (*SMALL, "--num-seeds", "6")
+PAIRS = (*SEEDS, "--seeds-at-once", "2")
+
+
+def processes(
+    folder: Path, number: int, *flags: object, accident: str = "- 0 SIGTERM", apart: bool = False
+) -> list[tuple[int, str, str]]:
+    """Starts processes of one run, in one folder or in a folder for each.
+
+    **Returns:** the exit code and the output of each.
+    """
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, str(Path(__file__).parents[1] / "one_of_many.py"), "--distributed"]
+    command += map(str, flags)
+    started = []
+    for i in range(number):
+        who = dict(
+            zip(_distributed.BY_HAND, (f"localhost:{port}", str(number), str(i)), strict=True)
+        )
+        env = os.environ | who | {"ACCIDENT": accident}
+        cwd = folder / str(i) if apart else folder
+        cwd.mkdir(exist_ok=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen(command, cwd=cwd, env=env, **pipes))
+    try:
+        said = [process.communicate(timeout=400) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [(x.returncode, *texts) for x, texts in zip(started, said, strict=True)]
+
+
+def check_all_equal(folder: Path, whole: Path) -> None:
+    """Two runs have the same results, and each of their seeds is equal to the bit."""
+    assert rows(folder) == rows(whole)
+    assert result(folder) == result(whole)
+    for seed in range(6):
+        check_equal(folder / f"seed-{seed}", whole / f"seed-{seed}")
+    for first in (0, 2, 4):
+        name = f"checkpoints/seeds-{first}.safetensors"
+        one, other = load_file(folder / name), load_file(whole / name)
+        assert all((one[leaf] == other[leaf]).all() for leaf in other)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The folder of a run in one process on one device."""
+    out = tmp_path_factory.mktemp("groups") / "whole"
+    assert call(*PAIRS, "--out", out) == 0
+    return out
+
+
+@pytest.mark.slow
+def test_a_lost_process_costs_only_its_own_seeds(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # Process 0 listens for the others, and has two groups. It dies in the first of them.
+    lost, other = processes(tmp_path, 2, *PAIRS, "--out", "run", accident="0 1 SIGKILL")
+    assert (lost[0], other) == (-9, (0, "", ""))
+    check_equal(Path("run/seed-5"), whole / "seed-5")
+    assert not Path("run/seed-0/result.json").exists()
+    assert not Path("run/result.json").exists()
+    for number in (1, 2, 3):
+        shutil.copytree("run", f"run-{number}")
+    assert call("--resume", "run-1") == 0
+    check_all_equal(Path("run-1"), whole)
+    for number in (2, 3):
+        first, *others = processes(tmp_path, number, "--resume", f"run-{number}")
+        assert (first[0], first[2], others) == (0, "", [(0, "", "")] * (number - 1))
+        check_all_equal(Path(f"run-{number}"), whole)
+
+
+@pytest.mark.slow
+def test_a_signal_stops_the_group_of_its_process(whole, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    # Without --seeds-at-once, three processes have a group of two seeds each.
+    said = processes(tmp_path, 3, *SEEDS, "--out", "run", accident="1 1 SIGTERM")
+    assert [(code, error) for code, _, error in said] == [(0, ""), (143, ""), (0, "")]
+    assert not Path("run/result.json").exists()
+    assert len(rows(Path("run/seed-2"))) == 1
+    assert call("--resume", "run") == 0
+    check_all_equal(Path("run"), whole)
+    code, said = call_and_hear(capsys, "--resume", "run")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "is complete, with 640 steps of each seed" in said
+
+
+@pytest.mark.slow
+def test_processes_without_a_shared_folder_end_with_one_sentence(tmp_path):
+    first, other = processes(tmp_path, 2, *PAIRS, "--out", "run", apart=True)
+    assert (first[0], other) == (2, (2, "", ""))
+    assert first[2].startswith("error: process 1 of 2: This process does not find the folder 'run'")
+    assert not [*(tmp_path / "0").iterdir(), *(tmp_path / "1").iterdir()]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_groups_that_have_learned_nothing_leave_no_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    real = _members.train
+
+    def train(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(_members, "train", train)
+    code, said = call_and_hear(capsys, *PAIRS, "--out", "run")
+    assert (code, said.count("\n")) == (130, 1)
+    assert "interrupted before training started" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_groups_need_a_local_folder(tmp_path, capsys):
+    code, said = call_and_hear(capsys, *PAIRS, "--out", f"file://{tmp_path}/run")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "--num-seeds with --distributed or --seeds-at-once does not support 'file:" in said
+    assert not list(tmp_path.iterdir())
+
+
+WORK = """
+import re, equinox as eqx, jax
+from agents import PPO, device_mesh, init_train_state, train
+from agents.training import _train
+from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+env = Vectorize(AutoReset(LogEpisodes(make("goals"))), 4)
+ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=1)
+for devices in (1, 2, 4):
+    init = eqx.filter_vmap(lambda key: init_train_state(ppo, env, key))
+    state = init(jax.random.split(jax.random.key(0), 8))
+    _train._compiled_blocks.clear()
+    train(ppo, env, state, num_updates=1, mesh=device_mesh(devices) if devices > 1 else None)
+    program = next(iter(_train._compiled_blocks.values())).compiled
+    text = program.as_text()
+    assert not re.search("all-reduce|all-gather|all-to-all|collective|reduce-scatter", text)
+    print(program.cost_analysis()["flops"], program.cost_analysis()["bytes accessed"])
+"""
+
+
+@pytest.mark.slow
+def test_devices_divide_the_work():
+    xla = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"
+    done = subprocess.run(
+        [sys.executable, "-c", WORK],
+        env=os.environ | {"XLA_FLAGS": xla},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    work = [[float(x) for x in line.split()] for line in done.stdout.splitlines()]
+    for devices, own in zip((1, 2, 4), work, strict=True):
+        assert own == pytest.approx([whole / devices for whole in work[0]], rel=0.1)
