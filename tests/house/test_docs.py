@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tomllib
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import accelerator
@@ -193,29 +194,20 @@ def test_tutorials_run(page, tmp_path, reader):
 @pytest.mark.slow
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    helps = []
     programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
     plans = (optimum, best_response, plan_policy, search_policy, _status, _submit)
-    for command in (*programs, *plans, *benchmarks):
+    helps = [partial(x.run, ["--help"]) for x in (*programs, *benchmarks, *plans)]
+    worlds = [["--env.name", name, "--help"] for name in WORLDS]
+    helps += [partial(parse, shipped_script("mappo"), flags) for flags in worlds]
+    scripts = (shipped_script("bc"), kick_start.KickStart, pqn_vdn.PQNVDN)
+    helps += [partial(parse, script, ["--help"]) for script in scripts]
+    helps += [partial(_play.run, ["--help"], Process())]
+    helps += [partial(tyro.cli, strangers.Study, args=["--help"])]
+    for print_help in helps:
         with pytest.raises(SystemExit):
-            command.run(["--help"])
-        helps.append(capsys.readouterr().out)
-    for name in WORLDS:
-        with pytest.raises(SystemExit):
-            parse(shipped_script("mappo"), ["--env.name", name, "--help"])
-        helps.append(capsys.readouterr().out)
-    with pytest.raises(SystemExit):
-        _play.run(["--help"], Process())
-    helps.append(capsys.readouterr().out)
-    with pytest.raises(SystemExit):
-        tyro.cli(strangers.Study, args=["--help"])
-    helps.append(capsys.readouterr().out)
-    for settings in (shipped_script("bc"), kick_start.KickStart, pqn_vdn.PQNVDN):
-        with pytest.raises(SystemExit):
-            parse(settings, ["--help"])
-        helps.append(capsys.readouterr().out)
-    known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
+            print_help()
+    known = set(re.findall(r"--[a-z][a-z.-]*", capsys.readouterr().out))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
     known |= {"--network.memory", "--network.width", "--network.heads"}  # of a network of one's own
