@@ -14,14 +14,13 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
 
 
-def build_wheel(project: Path, folder: Path) -> Path:
-    """Builds the wheel of a project in a folder, and returns its file."""
-    built = run(
-        sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=project
-    )
+def build(project: Path, folder: Path, kind: str = "wheel") -> Path:
+    """Builds the wheel or the sdist of a project in a new folder, and returns its file."""
+    hatch = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder]
+    built = run(*hatch, cwd=project)
     assert built.returncode == 0, built.stderr
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    (file,) = folder.iterdir()
+    return file
 
 
 def new_environment(folder: Path) -> Path:

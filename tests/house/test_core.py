@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from installing import ROOT, build_wheel, new_environment, pip_install, run
+from installing import ROOT, build, new_environment, pip_install, run
 from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def needed(names: set[str]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    return build_wheel(CORE, tmp_path_factory.mktemp("wheel"))
+    return build(CORE, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,13 @@
 """Every code block of the README and the docs is run."""
 
 import json
-import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
-import sys
 import tomllib
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import accelerator
@@ -23,6 +22,7 @@ import throughput
 import tyro
 from heldout import strangers
 from policies import kick_start, plan_policy, pqn_vdn, search_policy
+from readers import reader as reader, run_program
 
 import agents
 import eqgrid.grid
@@ -50,7 +50,7 @@ SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40
 SMALL += " --final-episodes 8 --eval-every 128"
 """As in other tests, which find what was compiled for these."""
 SMALLER = {
-    "throughput.py": "--num-envs 1 4 --repeats 1 --worlds overcooked goals",
+    "throughput.py": "--num-envs 1 4 --repeats 1 --steps-per-run 64",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
     "optimum.py": "--horizon 5 --counters --no-video",
@@ -105,35 +105,6 @@ def make_runs(text: str, folder: Path) -> None:
         shutil.copyfile(policy, folder / "runs" / name / "policy.safetensors")
 
 
-def run(arguments: list, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs Python in a folder, and says where it was if it takes too long."""
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=env | {"PYTHONFAULTHANDLER": "1"},
-        start_new_session=True,
-    )
-    try:
-        out, errors = process.communicate(timeout=600)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGABRT)  # its children, too
-        out, errors = process.communicate()
-    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
-
-
-ONE_BY_ONE = """import runpy, sys
-blocks = sys.argv[1:]
-del sys.argv[1:]
-for block in blocks:
-    print("running", block, file=sys.stderr)
-    runpy.run_path(block, run_name="__main__")
-"""
-"""A program that runs each block alone; what blocks import is imported once."""
-
-
 def write_blocks(page: Path, folder: Path) -> list[str]:
     """Writes the Python of a page into files: one for each block, and one for a tutorial."""
     code = blocks(page, "python")
@@ -146,16 +117,14 @@ def write_blocks(page: Path, folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
-def test_python_blocks_run(page, tmp_path, own_caches):
+def test_python_blocks_run(page, tmp_path, reader):
     """Each alone, since readers reach pages from a search."""
-    names = write_blocks(page, tmp_path)
     text = "".join(blocks(page, "python"))
     if 'glob("ippo-cramped-0-*")' in text:  # the README: its command names no folder
         text += "runs/ippo-cramped-0-20260101-120000"
     make_runs(text, tmp_path)
-    (tmp_path / "one_by_one.py").write_text(ONE_BY_ONE, encoding="utf-8")
-    out = run(["one_by_one.py", *names], tmp_path, own_caches)
-    assert out.returncode == 0, out.stderr
+    for name in write_blocks(page, tmp_path):
+        reader.submit(run_program, tmp_path, tmp_path / name).result()
 
 
 @pytest.mark.slow
@@ -175,7 +144,7 @@ OWN = ("world", "actions", "network", "algorithm", "reset")
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="needs the [dev] extra")
-def test_programs_of_users_are_clean_for_strict_checkers(tmp_path):
+def test_programs_of_users_have_right_types_for_strict_checkers(tmp_path):
     """What a strict checker says of them is about jax, equinox or optax, and not about eqgrid."""
     for name in OWN:
         write_blocks(ROOT / "docs" / f"your-own-{name}.md", tmp_path)
@@ -194,62 +163,51 @@ def test_programs_of_users_are_clean_for_strict_checkers(tmp_path):
     assert not wrong
 
 
+def run_command(command: str, folder: Path, reader: ProcessPoolExecutor) -> None:
+    """Runs a command of a page in a folder, with small settings."""
+    _, script, *flags = shlex.split(command)
+    small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
+    flags = [part for part in split(flags) if part[0] not in {*PEERS, *small}]  # lists are joined
+    words = [word for part in flags for word in part]
+    reader.submit(run_program, folder, ROOT / script, *words, *small).result()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("command", sorted(commands(*PAGES)))
-def test_commands_run(command, tmp_path, own_caches, as_people_do):
-    _, script, *flags = shlex.split(command)
-    env = as_people_do if "cnn" in flags else own_caches
-    small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
-    if "gru" in flags:
-        small += ["--ppo.num-minibatches", "4"]  # of whole rollouts, of which there are four
-    flags = [part for part in split(flags) if part[0] not in {*PEERS, *small}]  # lists are joined
-    flags = [word for part in flags for word in part]
-    flags = [str(ROOT / flag) if flag.startswith("experiments/") else flag for flag in flags]
+def test_commands_run(command, tmp_path, reader):
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     make_runs(re.sub(r"--out \S+", "", command), tmp_path)
-    out = run([ROOT / script, *flags, *small], tmp_path, env)
-    assert out.returncode == 0, out.stderr
+    run_command(command, tmp_path, reader)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda p: p.name)
-def test_tutorials_run(page, tmp_path, own_caches):
+def test_tutorials_run(page, tmp_path, reader):
     """What a reader types, in one folder: the commands, and then the programs."""
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     for command in commands(page):
-        _, script, *flags = shlex.split(command)
-        small = shlex.split(SMALL) if script == "experiments/ippo.py" else []
-        out = run([ROOT / script, *flags, *small], tmp_path, own_caches)
-        assert out.returncode == 0, out.stderr
-    out = run(write_blocks(page, tmp_path), tmp_path, own_caches)
-    assert out.returncode == 0, out.stderr
+        run_command(command, tmp_path, reader)
+    for name in write_blocks(page, tmp_path):
+        reader.submit(run_program, tmp_path, tmp_path / name).result()
 
 
 @pytest.mark.slow
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    helps = []
     programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
     plans = (optimum, best_response, plan_policy, search_policy, _status, _submit)
-    for command in (*programs, *plans, *benchmarks):
+    helps = [partial(x.run, ["--help"]) for x in (*programs, *benchmarks, *plans)]
+    worlds = [["--env.name", name, "--help"] for name in WORLDS]
+    helps += [partial(parse, shipped_script("mappo"), flags) for flags in worlds]
+    scripts = (shipped_script("bc"), kick_start.KickStart, pqn_vdn.PQNVDN)
+    helps += [partial(parse, script, ["--help"]) for script in scripts]
+    helps += [partial(_play.run, ["--help"], Process())]
+    helps += [partial(tyro.cli, strangers.Study, args=["--help"])]
+    for print_help in helps:
         with pytest.raises(SystemExit):
-            command.run(["--help"])
-        helps.append(capsys.readouterr().out)
-    for name in WORLDS:
-        with pytest.raises(SystemExit):
-            parse(shipped_script("mappo"), ["--env.name", name, "--help"])
-        helps.append(capsys.readouterr().out)
-    with pytest.raises(SystemExit):
-        _play.run(["--help"], Process())
-    helps.append(capsys.readouterr().out)
-    with pytest.raises(SystemExit):
-        tyro.cli(strangers.Study, args=["--help"])
-    helps.append(capsys.readouterr().out)
-    for settings in (shipped_script("bc"), kick_start.KickStart, pqn_vdn.PQNVDN):
-        with pytest.raises(SystemExit):
-            parse(settings, ["--help"])
-        helps.append(capsys.readouterr().out)
-    known = set(re.findall(r"--[a-z][a-z.-]*", " ".join(helps)))
+            print_help()
+    known = set(re.findall(r"--[a-z][a-z.-]*", capsys.readouterr().out))
     known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
     known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
     known |= {"--network.memory", "--network.width", "--network.heads"}  # of a network of one's own

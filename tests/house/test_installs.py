@@ -1,4 +1,4 @@
-"""An installed eqgrid, from a wheel and editable: what it has, and what it leaves to projects.
+"""Wheels, sdists and installs of eqgrid: what they have, and what they leave to projects.
 
 Nothing is downloaded: the new virtual environments see the libraries of the one that runs this.
 """
@@ -7,20 +7,23 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
-from installing import build_wheel, new_environment, pip_install, run
+from installing import ROOT, build, new_environment, pip_install, run
 
 from eqgrid_lab._pages import COPIED, SCRIPTS
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 FOLDERS = ("configs", "curricula", "policies")
 KITCHENS = "heldout/kitchens.toml"
+CLONES_ONLY = {"heldout/budgets.csv", "heldout/strangers.csv"}
+"""Data under `experiments/` that only a clone has: results in docs/partners.md."""
 LOOK = """
 import importlib.util, json
 import agents, eqgrid
@@ -54,10 +57,15 @@ def install(folder: Path, *what: str | Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def built(tmp_path_factory) -> Path:
+    """The file of the wheel."""
+    return build(ROOT, tmp_path_factory.mktemp("built"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built, tmp_path_factory) -> Path:
     """The programs of an install from a wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    return install(folder / "venv", build_wheel(ROOT, folder))
+    return install(tmp_path_factory.mktemp("wheel") / "venv", built)
 
 
 @pytest.fixture(scope="module")
@@ -122,13 +130,37 @@ def test_every_command_of_a_wheel_explains_itself(command, wheel, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_wheel_has_all_pages_and_is_small(wheel):
-    (built,) = wheel.parents[1].glob("*.whl")
-    names = zipfile.ZipFile(built).namelist()
-    scripts = {*SCRIPTS.values(), *(f"{name}.py" for name in COPIED)}
-    assert {f"agents/shipped/{script}" for script in scripts} <= {*names}
+def tracked(*folders: str) -> list[str]:
+    """The files of some folders that are under version control."""
+    command = ["git", "ls-files", "-z", "--", *folders]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("This is no clone of the repository.")
+    return [name for name in listed.stdout.split("\0") if name]
+
+
+def test_a_wheel_has_all_files_and_is_small(built):
+    archive = zipfile.ZipFile(built)
+    names = archive.namelist()
     assert len(names) == len({*names})
     assert built.stat().st_size < 12 * 2**20
+    assert {*tracked("eqgrid", "agents")} <= {*names}
+    paths = [name.removeprefix("experiments/") for name in tracked("experiments")]
+    data = {path for path in paths if not path.endswith(".py")}
+    assert len(data) > 90
+    assert {path for path in data if f"agents/shipped/{path}" not in names} == CLONES_ONLY
+    for path in data - CLONES_ONLY:
+        shipped = archive.read(f"agents/shipped/{path}")
+        assert shipped == (ROOT / "experiments" / path).read_bytes()
+    scripts = {*SCRIPTS.values(), *(f"{name}.py" for name in COPIED)}
+    assert {f"agents/shipped/{script}" for script in scripts} <= {*names}
+
+
+def test_an_sdist_has_all_files(tmp_path):
+    files = [name for name in tracked(".") if not name.startswith(".")]
+    with tarfile.open(build(ROOT, tmp_path / "sdist", "sdist")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {*files} <= names
 
 
 def test_a_wheel_copies_its_pages(wheel, tmp_path):

@@ -264,6 +264,7 @@ def test_bodies_are_where_c_says(biped):
         ("<mujoco><worldbody><oops/></worldbody></mujoco>", "MuJoCo cannot read the model"),
         ("nowhere.xml", "MuJoCo cannot read the model"),
         (POINT.replace('ctrlrange="-3 3"', ""), "give it a ctrlrange"),
+        (POINT.replace("<world", '<option solver="PGS"/><world', 1), "MJX cannot simulate"),
     ],
 )
 def test_a_wrong_model_is_refused(source, sentence):
@@ -272,21 +273,11 @@ def test_a_wrong_model_is_refused(source, sentence):
     assert "\n" not in str(refusal.value)
 
 
-def test_what_mjx_cannot_simulate_is_refused():
-    unknown = POINT.replace("<worldbody>", '<option solver="PGS"/><worldbody>')
-    with pytest.raises(ValueError, match="MJX cannot simulate the model"):
-        MjxEnv(unknown, rewards={})
-
-
-def test_names_and_tasks_are_checked():
+def test_names_and_substeps_are_checked():
     with pytest.raises(ValueError, match="'place' is the name of a reward and of a measure"):
         point(measures={"place": Place()})
     with pytest.raises(ValueError, match="at least 1 substep"):
         point(substeps=0)
-    with pytest.raises(ValueError, match="choose balance, walk, reach"):
-        Biped("fly")
-    with pytest.raises(ValueError, match="choose balance or swing_up"):
-        CartPole("walk")
 
 
 def test_a_video_shows_what_moves(cart_pole):

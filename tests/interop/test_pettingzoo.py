@@ -36,7 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*infinity. This is probably too
 
 WALKERS = make("goals", num_agents=12, horizon=15, shared=True)
 COOKS = Overcooked("cramped", horizon=12, starts=random_starts(1))
-WORLDS = {"walkers": WALKERS, "cooks": COOKS, "pendulum": Pendulum()}
+HARVEST = make("harvest", layout="small", num_agents=4, horizon=40, cooldown=0)
+WORLDS = {"walkers": WALKERS, "cooks": COOKS, "pendulum": Pendulum(), "harvest": HARVEST}
 worlds = pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 
 
@@ -92,11 +93,11 @@ def drawn_actions(env, count):
 @worlds
 def test_an_episode_is_that_of_the_environment(world):
     env = to_pettingzoo(world)
-    actions = drawn_actions(env, 15)
+    actions = drawn_actions(env, 40)
     first, timesteps, _ = episode(world, 7, [np.stack([*a.values()]) for a in actions])
     observations, _ = env.reset(seed=7)
     np.testing.assert_array_equal(np.stack([*observations.values()]), first)
-    gone = set()
+    gone, hits = set(), 0
     for action, timestep in zip(actions, timesteps, strict=True):
         # In another order, which must not matter.
         action = {name: action[name] for name in reversed(env.agents)}
@@ -114,15 +115,17 @@ def test_an_episode_is_that_of_the_environment(world):
             assert info.keys() == timestep.info.keys()
             assert all(isinstance(x, np.ndarray | np.generic) for x in info.values())
             for name, value in info.items():
-                np.testing.assert_array_equal(value, timestep.info[name][i])
+                whole = timestep.info[name]  # of an agent, or of all of them
+                np.testing.assert_array_equal(value, whole[i] if whole.ndim else whole)
         gone |= {name for name in terminated if terminated[name]}
+        hits += sum(info["events"][2] for info in infos.values()) if world is HARVEST else 0
         assert env.agents == (
             [] if timestep.truncated else [name for name in env.possible_agents if name not in gone]
         )
         if not env.agents:
             break
-    if world is WALKERS:
-        assert gone
+    assert bool(gone) == (world is WALKERS)
+    assert bool(hits) == (world is HARVEST)  # agents that are away stay in the game
 
 
 class LeaveInTurn(Signals):

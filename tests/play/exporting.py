@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from playing import menu_of
 
-from eqgrid_lab.play import Menu
-from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.static._world import PageWorld
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +27,7 @@ def runtime():
 
 def page_world(env, partner: str) -> PageWorld:
     """A world with the first partner whose name has a text in it."""
-    menu = Menu(default_settings(shipped_script("ippo"), env))
+    menu = menu_of(env)
     place = menu.place(menu.layouts[0])
     offers = menu.offers(menu.layouts[0]).values()
     return PageWorld(place, next(x.partner for x in offers if partner in x.name), place.env)

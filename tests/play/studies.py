@@ -1,16 +1,18 @@
 """Studies to test with, and people who take part in them by the routes of a server."""
 
+import contextlib
+import io
 import json
 import secrets
 import time
 
+from playing import NOBODY, hall_of, join_game, press, receive_until
+from rich.console import Console
 from starlette.testclient import TestClient
 
-from eqgrid_lab.play import Hall
-from eqgrid_lab.study import Course, People, check_plan, read_plan
+from eqgrid_lab.study import Course, People, check_plan, read_plan, report
 from eqgrid_lab.web._app import build_app
 
-NOBODY = "an agent that never moves"
 SMALL = f"""
 title = "Small"
 code = "C0DE"
@@ -46,7 +48,7 @@ text = "Remarks?"
 kind = "text"
 optional = true
 """
-JOIN = json.dumps({"token": "t" * 48})
+ADMIN = {"x-token": "secret"}
 PAIRS = f"""
 title = "Pairs"
 patience = 1
@@ -70,18 +72,10 @@ def people_in(folder, now=time.monotonic):
 def course_of(menu, folder, text):
     path = folder / "plan.toml"
     path.write_text(text)
-    hall = Hall(menu, folder, ticks_per_second=60, most_games=100)
+    hall = hall_of(menu, folder, most_games=100)
     plan = read_plan(path)
     check_plan(plan, menu, hall.most_games)
     return Course(plan, people_in(folder), hall)
-
-
-def until(check, seconds=5):
-    """Waits until something is so."""
-    end = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
 
 
 def join(course, id=None):
@@ -100,6 +94,9 @@ class Participant:
         assert answer.status_code == 201, answer.text
         self.headers = {"x-token": token}
 
+    def leave(self):
+        self.client.post("/api/study/leave", content="{}", headers=self.headers)
+
     def now(self):
         answer = self.client.get("/api/study/now", headers=self.headers)
         assert answer.status_code == 200, answer.text
@@ -116,12 +113,11 @@ class Participant:
     def play(self, found):
         assert found["kind"] == "game", found
         with self.client.websocket_connect(f"/api/games/{found['game']}") as socket:
-            socket.send_text(json.dumps({"type": "join", "token": found["token"]}))
+            join_game(socket, found["token"])
             opening = socket.receive_json()
-            socket.send_text(json.dumps({"type": "ping", "sent": 0.0, "latency": 12.5}))
-            socket.send_text(json.dumps({"type": "press", "choice": 0, "action": 0}))
-            while socket.receive_json().get("status") != "over":
-                pass
+            socket.send_json({"type": "ping", "sent": 0.0, "latency": 12.5})
+            press(socket, action=0)
+            receive_until(socket, status="over")
         return opening
 
     def until(self, kind, seconds=5):
@@ -132,10 +128,47 @@ class Participant:
         raise AssertionError(found)
 
 
-def rows_of(course, name):
-    columns, rows = course.people.table(name)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
 def client_of(course):
     return TestClient(build_app(course.hall, ["testserver"], course, "secret"))
+
+
+@contextlib.contextmanager
+def taking_part(menu, folder, plan=SMALL, id=None):
+    """A person who has agreed to take part in a study, and its course."""
+    course = course_of(menu, folder, plan)
+    with client_of(course) as client:
+        person = Participant(client, id)
+        person.answer(agree="yes")
+        yield person, course
+
+
+def problem_of_joining(client, **body):
+    """The sentence that somebody gets who cannot join."""
+    answer = client.post("/api/study/join", json={"token": "t" * 48} | body)
+    assert answer.status_code == 400
+    return answer.json()["text"]
+
+
+def stop(client, on=True):
+    """Stops a study, or lets it go on."""
+    answer = client.post("/api/admin/stop", json={"on": on}, headers=ADMIN)
+    assert answer.status_code == 200
+
+
+def begin_game(people, person, file, **changes):
+    """Writes down that a person has begun a game at stage 1."""
+    row = {"person": person, "stage": 1, "game": 0, "number": 0, "attempt": 0, "seat": 0}
+    names = {"name": "mine", "layout": "ring", "partner": NOBODY, "file": file}
+    people.begin_game(row | names | changes)
+
+
+def write_game(people, person, file, scores, **changes):
+    """Writes down a game that a person has played."""
+    begin_game(people, person, file, **changes)
+    people.end_game(file, scores, 8, "finished", {0: {}})
+
+
+def report_of(people):
+    said = io.StringIO()
+    report(people, Console(width=200, file=said))
+    return said.getvalue()

@@ -10,60 +10,67 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import chromium as chromium, delayed, running, screenshot
-from test_watch import write_journal
+from playing import NOBODY, hall_of, menu_of, write_journal
 
 from eqgrid_lab import Kitchen
-from eqgrid_lab.play import Hall, Menu, read_journal, read_recorded
-from eqgrid_lab.settings import default_settings, shipped_script
+from eqgrid_lab.play import read_journal, read_recorded
 from eqgrid_lab.study import Course, People, _course, open_people, read_plan
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
-NOBODY = "an agent that never moves"
 
 
 @pytest.fixture(scope="module")
 def kitchen():
-    return Menu(default_settings(shipped_script("ippo"), Kitchen(layout="cramped", horizon=80)))
+    return menu_of(Kitchen(layout="cramped", horizon=80))
 
 
 @pytest.fixture
 def visit(chromium, tmp_path, kitchen):
     """Opens the page of a server; whatever goes wrong in it fails the test."""
-    contexts, problems, servers = [], [], []
+    problems, stack = [], contextlib.ExitStack()
 
     def hear(said):
         if not re.search(r"40[01] \((Bad Request|Unauthorized)", said):  # the page says what it is
             problems.append(said)
 
-    def visit(menu=kitchen, rate=12, address=None, plan=None, recorded=(), **options):
+    def visit(menu=kitchen, rate=12, address=None, study=None, recorded=(), **options):
         if address is None:
-            hall = Hall(menu, tmp_path, ticks_per_second=rate, most_games=4, recorded=recorded)
-            course = None if plan is None else Course(plan, People(tmp_path), hall)
-            server = running(hall, course)
-            address = server.__enter__()
-            servers.append(server)
-        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 760}, **options})
-        contexts.append(context)
-        opened = context.new_page()
+            hall, course = hall_of(menu, tmp_path, rate, recorded=recorded), None
+            if study is not None:
+                (tmp_path / "plan.toml").write_text(study)
+                course = Course(read_plan(tmp_path / "plan.toml"), People(tmp_path), hall)
+            address = stack.enter_context(running(hall, course))
+        options = {"viewport": {"width": 1100, "height": 760}} | options
+        opened = stack.enter_context(chromium.new_context(**options)).new_page()
         opened.on("pageerror", lambda error: problems.append(str(error)))
         opened.on("console", lambda said: said.type == "error" and hear(said.text))
         opened.goto(address)
         return opened
 
-    yield visit
-    for context in contexts:
-        context.close()
-    for server in servers:
-        server.__exit__(None, None, None)
+    with stack:
+        yield visit
     assert not problems
 
 
 def start(opened, partner=NOBODY):
+    """Begins a game with a partner, up to the first key."""
     opened.wait_for_selector("#start:not([disabled])")
     opened.select_option("#partner", label=partner)
     opened.click("#start")
     opened.wait_for_selector("text=Press any of your keys")
+
+
+def invite(opened):
+    """Begins a game with another person.
+
+    **Returns:** the address for the other person.
+    """
+    opened.wait_for_selector("#start:not([disabled])")
+    opened.select_option("#partner", value="person")
+    opened.click("#start")
+    opened.wait_for_selector("#links input", state="attached")
+    return opened.input_value("#links input")
 
 
 def seconds_left(opened):
@@ -77,6 +84,12 @@ def until(opened, check, seconds=20.0):
             return
         opened.wait_for_timeout(50)
     raise AssertionError(opened.inner_text("body"))
+
+
+def step(opened, key="ArrowLeft"):
+    """Takes the first step, with which a game begins or goes on."""
+    opened.keyboard.press(key)
+    until(opened, lambda: not opened.inner_text("#status"))
 
 
 def walk(opened, *keys):
@@ -134,7 +147,7 @@ def test_two_people_play_in_two_browsers(visit):
     assert "2: you" in two.inner_text("#seats")
     two.keyboard.press("ArrowDown")
     for opened in (one, two):
-        opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+        opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     assert one.inner_text("#result") == two.inner_text("#result")
     assert not one.is_visible("#pause")
     assert not one.is_visible("#leave")
@@ -170,7 +183,7 @@ def test_a_reload_comes_back_into_the_game(visit, tmp_path):
     opened.wait_for_timeout(700)
     assert seconds_left(opened) == left  # the game waits
     opened.keyboard.press("ArrowRight")
-    opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     (journal,) = tmp_path.glob("*.jsonl")
     assert len(read_journal(journal).action) == 80
 
@@ -191,7 +204,7 @@ def test_a_lost_connection_comes_back(visit):
     assert len(routes) == 2
     assert seconds_left(opened) > 1
     opened.keyboard.press("ArrowRight")
-    opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
 
 
 class Network:
@@ -216,11 +229,7 @@ class Network:
 def test_a_silent_network_is_noticed_by_the_page_and_by_the_server(visit, tmp_path):
     one = visit(rate=6)
     network = Network(one)
-    one.wait_for_selector("#start:not([disabled])")
-    one.select_option("#partner", value="person")
-    one.click("#start")
-    one.wait_for_selector("#links input", state="attached")
-    two = visit(address=one.input_value("#links input"))
+    two = visit(address=invite(one))
     for opened in (one, two):
         opened.wait_for_selector("text=Press any of your keys")
         opened.keyboard.press("ArrowLeft")
@@ -250,7 +259,7 @@ def test_a_silent_network_is_noticed_by_the_page_and_by_the_server(visit, tmp_pa
     one.keyboard.press("p")
     until(two, lambda: not two.inner_text("#status"))
     one.click("#leave")
-    two.wait_for_selector("#over:not([hidden])")
+    two.wait_for_selector("#over:not([hidden])", timeout=60_000)
     (journal,) = tmp_path.glob("*.jsonl")
     recording = read_journal(journal)
     assert [(x.event, x.seat) for x in recording.events] == [("paused", 0), ("resumed", 0)] * 2
@@ -316,7 +325,7 @@ def test_on_a_phone_it_is_played_by_touch(visit):
     opened.wait_for_selector("text=Paused.")
     opened.tap("#pause")
     opened.tap("#leave")
-    opened.wait_for_selector("#over:not([hidden])")
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     assert re.search("ended early", opened.inner_text("#result"))
 
 
@@ -332,23 +341,21 @@ def test_a_phone_on_its_side_shows_the_board_and_the_buttons(visit):
 
 
 def test_other_worlds_have_other_keys(visit):
-    menu = Menu(default_settings(shipped_script("ippo"), world_settings("rescue", horizon=60)))
-    opened = visit(menu)
+    opened = visit(menu_of(world_settings("rescue", horizon=60)))
     opened.wait_for_selector("#start:not([disabled])")
     assert "turn left" in opened.inner_text("#keys")
     assert "carry them to an exit" in opened.inner_text("#notes")
     start(opened)
-    opened.keyboard.press("ArrowLeft")
-    until(opened, lambda: not opened.inner_text("#status"))
+    step(opened)
     opened.wait_for_timeout(300)
     screenshot(opened, "rescue")
     opened.click("#leave")
-    opened.wait_for_selector("#over:not([hidden])")
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
 
 
 def test_every_seat_has_a_partner_of_its_own(visit):
     world = world_settings("goals", layout="room", num_agents=3, horizon=20)
-    opened = visit(Menu(default_settings(shipped_script("ippo"), world)), rate=30)
+    opened = visit(menu_of(world), rate=30)
     opened.wait_for_selector("#start:not([disabled])")
     names = opened.inner_text("#partner").split("\n")
     opened.select_option("#partner", label=names[1])  # for all places
@@ -373,7 +380,7 @@ def test_a_game_is_looked_at_step_by_step(visit):
     opened = visit()
     start(opened, "a trained agent")
     opened.keyboard.press("ArrowLeft")
-    opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     opened.click("#look")
     until(opened, lambda: opened.inner_text("#watch-step") == "0 of 80")
     opened.select_option("#mind", label="a trained agent")
@@ -448,8 +455,7 @@ kind = "text"
 
 
 def test_a_whole_study_to_the_completion_code(visit, tmp_path):
-    (tmp_path / "plan.toml").write_text(STUDY)
-    opened = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    opened = visit(rate=30, study=STUDY)
     opened.wait_for_selector("text=Your answers are kept.")
     screenshot(opened, "study-consent")
     admin = visit(address=f"{opened.url}admin#secret")
@@ -466,7 +472,7 @@ def test_a_whole_study_to_the_completion_code(visit, tmp_path):
         if kind == "game":
             screenshot(admin, "study-admin")
             screenshot(opened, "study-game")
-        opened.wait_for_selector("#over:not([hidden])", timeout=30_000)
+        opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
         opened.wait_for_selector("#go-on:not([disabled])")
         opened.dblclick("#go-on")
     opened.wait_for_selector("text=fluently")
@@ -509,8 +515,7 @@ fallback = "{NOBODY}"
 
 
 def test_two_people_of_a_study_wait_for_each_other(visit, tmp_path):
-    (tmp_path / "plan.toml").write_text(PAIRS)
-    one = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    one = visit(rate=30, study=PAIRS)
     one.wait_for_selector("text=Welcome")
     two = visit(address=one.url)
     one.click("text=Continue")
@@ -529,9 +534,8 @@ def test_two_people_of_a_study_wait_for_each_other(visit, tmp_path):
 
 
 def test_a_person_stops_in_a_game(visit, tmp_path):
-    plan = STUDY.replace('kind = "consent"', 'kind = "consent"\nkeys = true')
-    (tmp_path / "plan.toml").write_text(plan)
-    opened = visit(plan=read_plan(tmp_path / "plan.toml"), viewport={"width": 320, "height": 568})
+    study = STUDY.replace('kind = "consent"', 'kind = "consent"\nkeys = true')
+    opened = visit(study=study, viewport={"width": 320, "height": 568})
     opened.wait_for_selector("text=I agree")
     assert not opened.is_visible("#stop")
     opened.click("text=I agree")
@@ -555,8 +559,7 @@ def test_a_person_stops_in_a_game(visit, tmp_path):
 
 
 def test_windows_of_one_browser_are_one_person(visit, tmp_path):
-    (tmp_path / "plan.toml").write_text(PAIRS)
-    first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    first = visit(rate=30, study=PAIRS)
     context, address = first.context, first.url
     first.wait_for_selector("text=Welcome")
     admin = visit(address=f"{address}admin#secret")
@@ -575,8 +578,7 @@ def test_windows_of_one_browser_are_one_person(visit, tmp_path):
 
 
 def test_a_browser_whose_person_was_forgotten_joins_anew(visit, tmp_path):
-    (tmp_path / "plan.toml").write_text(PAIRS)
-    opened = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    opened = visit(rate=30, study=PAIRS)
     opened.wait_for_selector("text=Welcome")
     admin = visit(address=f"{opened.url}admin#secret")
     with contextlib.closing(People(tmp_path)) as people:
@@ -590,8 +592,7 @@ def test_a_browser_whose_person_was_forgotten_joins_anew(visit, tmp_path):
 
 def test_a_game_goes_on_in_the_window_that_was_replaced(visit, tmp_path):
     game = f'[[stage]]\nkind = "games"\n[[stage.game]]\nlayout = "cramped"\npartner = "{NOBODY}"\n'
-    (tmp_path / "plan.toml").write_text(f'title = "One"\n{game}')
-    first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    first = visit(rate=30, study=f'title = "One"\n{game}')
     first.wait_for_selector("text=Press any of your keys")
     second = first.context.new_page()
     second.goto(first.url)
@@ -608,9 +609,8 @@ def test_a_game_goes_on_in_the_window_that_was_replaced(visit, tmp_path):
 
 
 def test_a_page_that_cannot_join_tries_again_by_itself(visit, tmp_path, monkeypatch):
-    plan = PAIRS.replace('partner = "person"\nfallback', "partner")
-    (tmp_path / "plan.toml").write_text("most_people = 1\n" + plan)
-    first = visit(rate=30, plan=read_plan(tmp_path / "plan.toml"))
+    study = PAIRS.replace('partner = "person"\nfallback', "partner")
+    first = visit(rate=30, study="most_people = 1\n" + study)
     first.wait_for_selector("text=Welcome")
     second = visit(address=first.url)
     second.wait_for_selector("text=All places are taken")
@@ -623,9 +623,7 @@ def test_questions_may_have_the_names_of_what_forms_can_do(visit, tmp_path):
     names = ("replaceChildren", "onsubmit", "append")
     asked = [f'[[stage.question]]\nname = "{x}"\ntext = "{x}?"\nkind = "text"\n' for x in names]
     text = '[[stage]]\nkind = "text"\ntitle = "Read"\ntext = "Well."\n'
-    plan = f'title = "T"\n[[stage]]\nkind = "questions"\n{"".join(asked)}{text}'
-    (tmp_path / "plan.toml").write_text(plan)
-    opened = visit(plan=read_plan(tmp_path / "plan.toml"))
+    opened = visit(study=f'title = "T"\n[[stage]]\nkind = "questions"\n{"".join(asked)}{text}')
     opened.wait_for_selector("text=append?")
     for field in opened.query_selector_all("textarea"):
         field.fill("yes")
@@ -671,8 +669,7 @@ def test_rewards_steps_and_the_own_agent_are_shown_where_they_are(visit):
     assert still.evaluate(GLIDE) == [1, 1, 1]
     start(opened)
     named = opened.evaluate(OWN)
-    opened.keyboard.press("ArrowLeft")
-    until(opened, lambda: not opened.inner_text("#status"))
+    step(opened)
     until(opened, lambda: 1000 < opened.evaluate(OWN) < 0.8 * named)  # the ring stays, "you" goes
     assert opened.get_attribute("#sound", "aria-pressed") == "false"
     opened.click("#sound")
@@ -699,15 +696,12 @@ CanvasRenderingContext2D.prototype.arc = function (x, y, ...more) {
 
 @pytest.mark.parametrize(("trip", "most"), [(0, 0.12), (0.1, 0.15), (0.3, 0.2)])
 def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
-    opened = visit(
-        Menu(default_settings(shipped_script("ippo"), Kitchen(layout="forced", horizon=400))), 6
-    )
+    opened = visit(menu_of(Kitchen(layout="forced", horizon=400)), rate=6)
     with delayed(opened.url, trip) as address:
         opened.add_init_script(RINGS)
         opened.goto(address)
         start(opened)
-        opened.keyboard.press("ArrowUp")
-        until(opened, lambda: not opened.inner_text("#status"))
+        step(opened, "ArrowUp")
         opened.wait_for_timeout(1200)
         delays = []
         for number in range(10):
@@ -764,21 +758,19 @@ def test_axe_reports_nothing_serious(visit, axe, scheme, tmp_path):
     check(opened, "begin")
     opened.click("#close-help")
     assert not opened.is_visible("#help-text")
-    opened.keyboard.press("ArrowLeft")
-    until(opened, lambda: not opened.inner_text("#status"))
+    step(opened)
     for button in opened.query_selector_all("#buttons button"):
         box = button.bounding_box()
         assert box["y"] + box["height"] <= 568
         assert box["x"] + box["width"] <= 320
     check(opened, "game")
     opened.click("#leave")
-    opened.wait_for_selector("#over:not([hidden])")
+    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
     check(opened, "over")
     opened.click("#look")
     until(opened, lambda: " of " in opened.inner_text("#watch-step"))
     check(opened, "watch")
-    (tmp_path / "plan.toml").write_text(STUDY)
-    person = visit(plan=read_plan(tmp_path / "plan.toml"), **small)
+    person = visit(study=STUDY, **small)
     person.wait_for_selector("text=Your answers are kept.")
     check(person, "consent")
     admin = visit(address=f"{person.url}admin#secret", **small)

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from exporting import POLICIES, page_world
 from hypothesis import given, settings, strategies as st
+from playing import menu_of
 
 from eqgrid_lab import Kitchen
 from agents import CNN, GRU, PolicyPartner, actor_critic, trained_policy
 from eqgrid import DelayedPartner, NoisyPartner, Vectorize, make, unwrap_state
 from eqgrid.grid import draw_look, looks
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Menu
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.static import _export_page
 from eqgrid_lab.static._random import as_data, on_key_data, threefry
 from eqgrid_lab.static._sheet import draw_sheet
@@ -105,53 +104,53 @@ def test_a_comparison_of_keys_is_refused():
         on_key_data(lambda key: key == jax.random.split(key)[0], jax.random.key(0))
 
 
-NARROW = [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.uint32]
+NARROW = [np.int8, np.uint8, np.int16, np.uint16, np.uint32]
+TRUTHS = [True, False, True, False]
 OPERATIONS = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Max": np.maximum,
-    "Less": np.less,
-    "GreaterOrEqual": np.greater_equal,
-    "Equal": np.equal,
-    "Where": lambda x, y: np.where([True, False, True, False], x, y),
-    "ChainedSum": lambda x, y: (x + y) - y + x,
-    "LessAfterSum": lambda x, y: (x + y) < y,
-    "MaxAfterWhere": lambda x, y: np.maximum(np.where([True, False, True, False], x, y), y),
+    "sum": (np.add, ["Add x y z"]),
+    "difference": (np.subtract, ["Sub x y z"]),
+    "maximum": (np.maximum, ["Max x y z"]),
+    "less": (np.less, ["Less x y z"]),
+    "at least": (np.greater_equal, ["GreaterOrEqual x y z"]),
+    "equal": (np.equal, ["Equal x y z"]),
+    "choice": (lambda x, y: np.where(TRUTHS, x, y), ["Where c x y z"]),
+    "sums": (lambda x, y: (x + y) - y + x, ["Add x y a", "Sub a y b", "Add b x z"]),
+    "less after a sum": (lambda x, y: (x + y) < y, ["Add x y a", "Less a y z"]),
+    "maximum after a choice": (
+        lambda x, y: np.maximum(np.where(TRUTHS, x, y), y),
+        ["Where c x y a", "Max a y z"],
+    ),
 }
+"""Operations in NumPy, and as nodes of ONNX: the operator, its inputs and its output."""
 
 
-def model_of(name, dtype):
-    """A small model that computes one of `OPERATIONS`."""
-    make = onnx.helper.make_node
-    nodes = {
-        "Where": [make("Where", ["c", "x", "y"], ["z"])],
-        "ChainedSum": [
-            make("Add", ["x", "y"], ["a"]),
-            make("Sub", ["a", "y"], ["b"]),
-            make("Add", ["b", "x"], ["z"]),
-        ],
-        "LessAfterSum": [make("Add", ["x", "y"], ["a"]), make("Less", ["a", "y"], ["z"])],
-        "MaxAfterWhere": [
-            make("Where", ["c", "x", "y"], ["a"]),
-            make("Max", ["a", "y"], ["z"]),
-        ],
-    }.get(name, [make(name, ["x", "y"], ["z"])])
-    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    says = name in ("Less", "GreaterOrEqual", "Equal", "LessAfterSum")
-    values = [onnx.helper.make_tensor_value_info(x, kind, [4]) for x in "xy"]
-    out = onnx.helper.make_tensor_value_info("z", onnx.TensorProto.BOOL if says else kind, [4])
-    condition = onnx.numpy_helper.from_array(np.array([True, False, True, False]), "c")
-    graph = onnx.helper.make_graph(nodes, "small", values, [out], [condition])
+def model_of(lines, dtype, out_dtype):
+    """A small model with these nodes, of `x`, `y` and the condition `c`, whose result is `z`."""
+    nodes = []
+    for line in lines:
+        operator, *inputs, output = line.split()
+        nodes.append(onnx.helper.make_node(operator, inputs, [output]))
+    kinds = {"x": dtype, "y": dtype, "z": out_dtype}
+    x, y, z = (
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)), [4]
+        )
+        for name, kind in kinds.items()
+    )
+    condition = onnx.numpy_helper.from_array(np.array(TRUTHS), "c")
+    graph = onnx.helper.make_graph(nodes, "small", [x, y], [z], [condition])
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
 
 
-@pytest.mark.parametrize("dtype", NARROW[1:], ids=lambda x: x.__name__)
+@pytest.mark.parametrize("dtype", NARROW, ids=lambda x: x.__name__)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operations_on_narrow_numbers_run(name, dtype):
     high = np.iinfo(dtype).max
     x, y = np.array([high, 1, 0, 5], dtype), np.array([3, high, 0, 9], dtype)
-    model = Model(add_casts(model_of(name, dtype)).SerializeToString())
-    np.testing.assert_array_equal(model(x=x, y=y)["z"], OPERATIONS[name](x, y))
+    operation, lines = OPERATIONS[name]
+    expected = operation(x, y)
+    model = Model(add_casts(model_of(lines, dtype, expected.dtype)).SerializeToString())
+    np.testing.assert_array_equal(model(x=x, y=y)["z"], expected)
 
 
 def test_several_truths_for_one_place_are_combined():
@@ -251,12 +250,9 @@ def test_bad_input_gets_a_sentence(flags, says, tmp_path, npm):
     assert not out.exists()
 
 
-def test_without_a_runtime_it_says_where_one_is(tmp_path):
+def test_without_a_runtime_or_with_a_folder_that_exists_it_says_so(tmp_path, npm):
     with pytest.raises(UsageError, match="npm install onnxruntime-web"):
         _export_page.run([CRAMPED, "--out", str(tmp_path / "page")])
-
-
-def test_a_folder_that_exists_is_kept(tmp_path, npm):
     with pytest.raises(UsageError, match="exists"):
         _export_page.run([CRAMPED, "--runtime", npm, "--out", str(tmp_path)])
 
@@ -328,25 +324,24 @@ def test_random_orders_are_those_of_python():
     assert changes > 5
 
 
-def test_a_policy_alone_acts_as_in_python():
-    saved = read_policy(POLICIES / "cramped.safetensors", None)
-    policy = saved.policy
+def convolutional():
+    envs = Vectorize(make("overcooked"), 1)
+    network = functools.partial(CNN, features=4, depth=2, width=8)
+    return trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)
+
+
+def trained():
+    return read_policy(POLICIES / "cramped.safetensors", None).policy
+
+
+@pytest.mark.parametrize(("build", "most"), [(trained, 1), (convolutional, 9)])
+def test_a_policy_alone_acts_as_in_python(build, most):
+    policy = build()
     alone = Model(_models.policy_model(_models.PagePolicy(policy)))
     shape = jax.tree.leaves(policy.observation)[0]
     for seed in range(20):
-        seen = jax.random.uniform(jax.random.key(seed), shape.shape).astype(shape.dtype)
-        expected, _ = policy.outputs(seen, policy.initial_carry())
-        np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)
-
-
-def test_a_convolutional_policy_acts_as_in_python():
-    envs = Vectorize(make("overcooked"), 1)
-    network = functools.partial(CNN, features=4, depth=2, width=8)
-    policy = trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)
-    alone = Model(_models.policy_model(_models.PagePolicy(policy)))
-    shape = jax.tree.leaves(policy.observation)[0]
-    for seed in range(5):
-        seen = jax.random.randint(jax.random.key(seed), shape.shape, 0, 9).astype(shape.dtype)
+        seen = jax.random.uniform(jax.random.key(seed), shape.shape, maxval=most)
+        seen = seen.astype(shape.dtype)
         expected, _ = policy.outputs(seen, policy.initial_carry())
         np.testing.assert_allclose(alone(observation_0=seen)["output"], expected, atol=1e-5)
 
@@ -354,14 +349,13 @@ def test_a_convolutional_policy_acts_as_in_python():
 def test_a_policy_that_remembers_and_is_late_acts_as_in_python():
     """Its memory, and the actions that wait, are a part of the state."""
     kitchen = Kitchen(layout="cramped", horizon=60)
-    menu = Menu(default_settings(shipped_script("ippo"), kitchen))
-    place = menu.place("cramped")
+    place = menu_of(kitchen).place("cramped")
     envs = Vectorize(place.env, 1)
     network = functools.partial(GRU, width=8)
     policy = trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)
     alone = Model(_models.policy_model(_models.PagePolicy(policy)))
     shape = jax.tree.leaves(policy.observation)[0]
-    carry, found = policy.initial_carry(), {}
+    carry = policy.initial_carry()
     found = {f"next_carry_{i}": x for i, x in enumerate(jax.tree.leaves(carry))}
     for seed in range(10):
         seen = jax.random.uniform(jax.random.key(seed), shape.shape).astype(shape.dtype)

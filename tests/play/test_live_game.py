@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from playing import menu_of
 
 from eqgrid_lab import Kitchen
 from eqgrid import RecordedPartner, record_play
@@ -20,7 +21,6 @@ from eqgrid_lab.play import (
     Header,
     Journal,
     LiveGame,
-    Menu,
     Program,
     SeatRecord,
     StepLine,
@@ -30,19 +30,22 @@ from eqgrid_lab.play import (
     replay,
     write_recording,
 )
-from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = pytest.mark.slow
 
 
-def menu_of(env, **flags):
-    return Menu(default_settings(shipped_script("ippo"), env), **flags)
-
-
 def header(place, seed, humans=(True, False)):
     seats = tuple(SeatRecord("somebody", human) for human in humans)
     return Header({"name": "overcooked"}, place.title, seed, seats, 6.0, "2026-01-01T00:00:00")
+
+
+def write_three_steps(path):
+    """The journal of three steps in which both agents stay."""
+    journal = Journal(path, header(menu_of(Kitchen()).place("cramped"), 0))
+    for step in range(3):
+        journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
+    return journal
 
 
 def play_live(env, folder, presses, seed=3, partner="partner-0"):
@@ -168,10 +171,7 @@ def test_partners_can_be_slow_and_noisy(tmp_path):
 
 def test_of_a_killed_program_all_steps_are_left(tmp_path):
     path = tmp_path / "game.jsonl"
-    menu = menu_of(Kitchen())
-    journal = Journal(path, header(menu.place("cramped"), 0))
-    for step in range(3):
-        journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
+    journal = write_three_steps(path)
     whole = path.read_bytes()
     journal.close("left")
     assert read_journal(path).end == "left"
@@ -181,28 +181,17 @@ def test_of_a_killed_program_all_steps_are_left(tmp_path):
         assert read_journal(path).end is None
 
 
-def test_a_journal_of_a_newer_format_is_refused_in_a_sentence(tmp_path):
-    path = tmp_path / "game.jsonl"
-    path.write_bytes(b'{"format": 4, "something": "new"}\n')
-    with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
-        read_journal(path)
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damaged_journals_are_refused_in_a_sentence(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("journal")
-    menu = menu_of(Kitchen())
-    journal = Journal(folder / "game.jsonl", header(menu.place("cramped"), 0))
-    for step in range(3):
-        journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
-    journal.close("left")
-    content = bytearray((folder / "game.jsonl").read_bytes())
+    path = tmp_path_factory.mktemp("journal") / "game.jsonl"
+    write_three_steps(path).close("left")
+    content = bytearray(path.read_bytes())
     place = data.draw(st.integers(0, len(content) - 1))
     content[place] = data.draw(st.integers(0, 255))
-    (folder / "game.jsonl").write_bytes(bytes(content))
+    path.write_bytes(bytes(content))
     with contextlib.suppress(UsageError):  # any other error fails
-        assert len(read_journal(folder / "game.jsonl").action) <= 4
+        assert len(read_journal(path).action) <= 4
 
 
 def test_of_a_full_disk_no_part_of_a_line_stays(tmp_path, monkeypatch):
@@ -237,6 +226,7 @@ def test_a_game_whose_first_line_cannot_be_written_leaves_no_file(tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
+HEAD = Header({}, "ring", 0, (SeatRecord("a", True), SeatRecord("b", False)), 5.0, "")
 STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"check":123456}'
 
 
@@ -253,8 +243,7 @@ STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"check":123456}'
 )
 def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
     path = tmp_path / "game.jsonl"
-    seats = (SeatRecord("a", True), SeatRecord("b", False))
-    journal = Journal(path, Header({}, "ring", 0, seats, 5.0, ""))
+    journal = Journal(path, HEAD)
     for _ in range(2):
         journal.step(StepLine([1, 4], [0.0, 20.5], 1.25e-05))
     whole = path.read_bytes()
@@ -280,10 +269,12 @@ def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
 )
 def test_a_damaged_line_is_named_with_its_file(tmp_path, line):
     path = tmp_path / "game.jsonl"
-    seats = (SeatRecord("a", True), SeatRecord("b", False))
-    Journal(path, Header({}, "ring", 0, seats, 5.0, ""))
+    Journal(path, HEAD)
     path.write_bytes(path.read_bytes() + line + b"\n" + STEP + b"\n")
     with pytest.raises(UsageError, match=r"^The journal '.*game\.jsonl' is damaged: [^\n]*$"):
+        read_journal(path)
+    path.write_bytes(b'{"format": 4, "something": "new"}\n')
+    with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
         read_journal(path)
 
 

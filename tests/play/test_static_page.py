@@ -1,5 +1,6 @@
 """The page without a server, in a real browser."""
 
+import contextlib
 import importlib
 import json
 
@@ -43,12 +44,11 @@ def address(folder):
 @pytest.fixture
 def visit(chromium):
     """Opens a page; whatever goes wrong in it, or comes from elsewhere, fails the test."""
-    contexts, problems = [], []
+    problems, stack = [], contextlib.ExitStack()
 
     def visit(address, **options):
-        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 760}, **options})
-        contexts.append(context)
-        opened = context.new_page()
+        options = {"viewport": {"width": 1100, "height": 760}} | options
+        opened = stack.enter_context(chromium.new_context(**options)).new_page()
         opened.on("pageerror", lambda error: problems.append(str(error)))
         opened.on("console", lambda said: problems.append(said.text))
         inside = (address, "data:", "blob:")
@@ -58,9 +58,8 @@ def visit(chromium):
         opened.goto(address)
         return opened
 
-    yield visit
-    for context in contexts:
-        context.close()
+    with stack:
+        yield visit
     assert not problems
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import csv
-import io
 import json
 import re
 import sqlite3
@@ -12,38 +11,37 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
-from rich.console import Console
+from playing import NOBODY, join_game, menu_of, receive_until, until
 from studies import (
-    JOIN,
-    NOBODY,
+    ADMIN,
     PAIRS,
     SMALL,
     Participant,
+    begin_game,
     client_of,
     course_of,
     join,
     people_in,
-    rows_of,
-    until,
+    problem_of_joining,
+    report_of,
+    stop,
+    taking_part,
+    write_game,
 )
 
 from eqgrid_lab import Kitchen
 from agents import read_table
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.folders import locked
-from eqgrid_lab.play import Hall, Menu
-from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.study import (
     DATA,
     DICTIONARY,
-    Course,
     Question,
     _course,
     export,
     forget,
     open_people,
     read_plan,
-    report,
 )
 
 pytestmark = pytest.mark.slow
@@ -51,8 +49,9 @@ pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 
 
-def kitchen(**settings):
-    return default_settings(shipped_script("ippo"), Kitchen(layout="ring", **settings))
+@pytest.fixture(scope="module")
+def long_menu():
+    return menu_of(Kitchen(layout="ring", horizon=400))
 
 
 def take_part(client, id=None, fluent=6):
@@ -72,17 +71,9 @@ def take_part(client, id=None, fluent=6):
 
 
 def test_the_example_can_be_run(menu, tmp_path):
-    plan = read_plan(EXAMPLE)
-    course = Course(
-        plan, people_in(tmp_path), Hall(menu, tmp_path, ticks_per_second=6, most_games=100)
-    )
-    assert [type(stage).__name__ for stage in plan.stage] == [
-        "Consent",
-        "Reading",
-        "Tutorial",
-        "Games",
-        "Questions",
-    ]
+    course = course_of(menu, tmp_path, EXAMPLE.read_text(encoding="utf-8"))
+    stages = [type(stage).__name__ for stage in course.plan.stage]
+    assert stages == ["Consent", "Reading", "Tutorial", "Games", "Questions"]
     assert [course.order(join(course).person, 3) for _ in range(2)] == [[0, 1], [1, 0]]
 
 
@@ -98,17 +89,15 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
     with client_of(course) as client:
         person, openings = take_part(client, "abc")
         end = person.now()
-        assert end["kind"] == "end"
-        assert end["outcome"] == "finished"
+        assert (end["kind"], end["outcome"]) == ("end", "finished")
         assert end["redirect"] == "https://example.org/done?who=abc&code=C0DE"
     assert [x["seats"] for x in openings] == [["partner", "partner"]] * 2  # nobody is named
     assert openings[1]["seat"] == 1
-    found = rows_of(course, "games")
+    found = course.people.rows("games")
     assert [x["name"] for x in found] == ["nobody", "program"]
     assert [x["partner"] for x in found] == [NOBODY, "a program for all tasks"]
-    assert [(x["steps"], x["outcome"], x["latency_ms"]) for x in found] == [
-        (8, "finished", 12.5)
-    ] * 2
+    played = [(x["steps"], x["outcome"], x["latency_ms"]) for x in found]
+    assert played == [(8, "finished", 12.5)] * 2
     answers = [row[3:5] for row in course.people.table("answers")[1]]
     assert answers == [("fluent", "6"), ("fluent", "6"), ("attentive", "a"), ("remarks", "None.")]
     events = [row[2:] for row in course.people.table("events")[1]]
@@ -159,19 +148,15 @@ def test_orders_of_people_who_leave_are_given_again(menu, tmp_path):
 
 
 def test_an_id_takes_part_once_from_any_browser(menu, tmp_path):
-    course = course_of(menu, tmp_path, "most_people = 1\nid_once = true\n" + SMALL)
-    with client_of(course) as client:
-        first = Participant(client, "abc")
-        first.answer(agree="yes")
+    plan = "most_people = 1\nid_once = true\n" + SMALL
+    with taking_part(menu, tmp_path, plan, "abc") as (first, course):
+        client = first.client
         again = Participant(client, "abc")
         assert again.until("game")["game"] == first.until("game")["game"]
-        client.post("/api/study/leave", content="{}", headers=first.headers)
+        first.leave()
         assert Participant(client, "abc").now()["outcome"] == again.now()["outcome"] == "left"
-        assert (
-            "does not contain your id"
-            in client.post("/api/study/join", content=JOIN).json()["text"]
-        )
-    assert [x["id"] for x in rows_of(course, "people")] == ["abc"]
+        assert "does not contain your id" in problem_of_joining(client)
+    assert [x["id"] for x in course.people.rows("people")] == ["abc"]
 
 
 def test_who_declines_is_asked_nothing_more(menu, tmp_path):
@@ -184,28 +169,14 @@ def test_who_declines_is_asked_nothing_more(menu, tmp_path):
         assert person.now()["outcome"] == "declined"
 
 
-def test_an_id_that_came_before_is_noted(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        for id in ("abc", "abc", None, None):
-            Participant(client, id)
-    details = [row[3] for row in course.people.table("events")[1]]
-    assert details == ["", "a repeated id", "", ""]
-
-
 def test_answers_are_checked(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, _):
         assert "play the game first" in person.answer_at("1.0.0", fluent=3).json()["text"]
         person.play(person.until("game"))
         person.until("questions")
         for wrong in (0, 8, "7", None, "x", " "):
             assert person.answer(fluent=wrong).status_code == 400
         assert "no such question" in person.answer(fluent=3, other=1).json()["text"]
-        assert person.answer_at("0.0.0", fluent=3).status_code == 200  # a stage that is over
-        assert person.now()["kind"] == "questions"
 
 
 BODIES = ["", "{}", "[]", '{"at": 1, "answers": {}}', "x" * 200_000, b"\xff", b"\x00"]
@@ -256,10 +227,7 @@ game = {{layout = "ring", partner = "{NOBODY}"}}
 
 
 def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, course):
         person.play(person.until("game"))
         person.until("questions")
     course.people.close()
@@ -272,15 +240,11 @@ def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
 
 
 def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, course):
         first = person.until("game")
-        with client.websocket_connect(f"/api/games/{first['game']}") as socket:
-            socket.send_text(json.dumps({"type": "join", "token": first["token"]}))
-            while socket.receive_json().get("status") != "waiting":
-                pass
+        with person.client.websocket_connect(f"/api/games/{first['game']}") as socket:
+            join_game(socket, first["token"])
+            receive_until(socket, status="waiting")
     course.people.close()
     course = course_of(menu, tmp_path, SMALL)
     with client_of(course) as client:
@@ -289,7 +253,7 @@ def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
         assert again["game"] != first["game"]
         person.play(again)
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-    assert [x["outcome"] for x in rows_of(course, "games")] == ["cut", "finished"]
+    assert [x["outcome"] for x in course.people.rows("games")] == ["cut", "finished"]
 
 
 def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
@@ -315,19 +279,16 @@ def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
     course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
     with client_of(course) as client:
         person = Participant(client)
-        answer = client.post("/api/study/join", content=JOIN)
-        assert "come back" in answer.json()["text"]
-        on = json.dumps({"on": True})
+        assert "come back" in problem_of_joining(client)
         wrong = {"x-token": "wrong"}
-        assert client.post("/api/admin/stop", content=on, headers=wrong).status_code == 400
+        assert client.post("/api/admin/stop", json={"on": True}, headers=wrong).status_code == 400
         assert client.get("/api/admin").status_code == 400
-        admin = {"x-token": "secret"}
-        assert client.get("/api/admin", headers=admin).json()["people"][0]["stage"] == 0
-        assert client.post("/api/admin/stop", content=on, headers=admin).status_code == 200
-        assert "stopped" in client.post("/api/study/join", content=JOIN).json()["text"]
+        assert client.get("/api/admin", headers=ADMIN).json()["people"][0]["stage"] == 0
+        stop(client)
+        assert "stopped" in problem_of_joining(client)
         person.answer(agree="yes")
         assert person.now()["outcome"] == "stopped"
-        client.post("/api/admin/stop", content='{"on": false}', headers=admin)
+        stop(client, on=False)
         assert person.until("game")
 
 
@@ -354,9 +315,7 @@ def test_data_are_exported_reported_and_forgotten(menu, tmp_path):
     assert [row["answer"] for row in rows if row["question"] == "fluent"] == ["6", "6", "3", "3"]
     assert set(rows[0]) == set(DICTIONARY["answers"])
     assert read_table(tmp_path / "games.parquet")["layout"] == ["ring"] * 4
-    said = io.StringIO()
-    report(people, Console(width=200, file=said))
-    text = said.getvalue()
+    text = report_of(people)
     assert "3 people: 2 finished, 1 not finished" in text
     assert "mean 4.50" in text
     assert "0 of 4 games were left before their end" in text
@@ -374,71 +333,47 @@ def test_data_are_exported_reported_and_forgotten(menu, tmp_path):
 
 def test_the_data_survive_a_crash(menu, tmp_path):
     """What was answered is in the file before the next answer is read."""
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        Participant(client, "abc").answer(agree="yes")
-        with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as other:
-            assert other.execute("SELECT stage FROM people").fetchall() == [(1,)]
-            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with (
+        taking_part(menu, tmp_path),
+        contextlib.closing(sqlite3.connect(tmp_path / DATA)) as other,
+    ):
+        assert other.execute("SELECT stage FROM people").fetchall() == [(1,)]
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("plan", "old", "new", "says"),
     [
-        ("title", "titel", "titel"),
-        ('kind = "games"', 'kind = "play"', "play"),
-        ('layout = "ring"', "", "layout"),
-        ('right = "b"', 'right = "c"', "not one of its possible answers"),
-        ('options = ["a", "b"]', 'options = ["a"]', "two `options`"),
-        ("https://", "javascript:", "https://"),
+        (SMALL, "title", "titel", "titel"),
+        (SMALL, 'kind = "games"', 'kind = "play"', "play"),
+        (SMALL, 'layout = "ring"', "", "layout"),
+        (SMALL, 'right = "b"', 'right = "c"', "not one of its possible answers"),
+        (SMALL, 'options = ["a", "b"]', 'options = ["a"]', "two `options`"),
+        (SMALL, "https://", "javascript:", "https://"),
         (
+            SMALL,
             'name = "program"\nseat = 1',
             f'[[stage.game]]\nlayout = "ring"\npartner = "{NOBODY}"\nname = "nobody"',
             "two games 'nobody'",
         ),
-        ("{id}", "{ID}", r"\{ID\} in a `redirect`; known are id, code"),
-        ('code = "C0DE"', "ending.gone = {}", "ending"),
-        ('name = "fluent"', 'name = "1; DROP"', "fluent|DROP|name"),
-        ("[[stage]]", "[[stage", "TOML"),
-        ('name = "remarks"', 'name = "attentive"', "twice at the same stage"),
+        (SMALL, "{id}", "{ID}", r"\{ID\} in a `redirect`; known are id, code"),
+        (SMALL, 'code = "C0DE"', "ending.gone = {}", "ending"),
+        (SMALL, 'name = "fluent"', 'name = "1; DROP"', "fluent|DROP|name"),
+        (SMALL, "[[stage]]", "[[stage", "TOML"),
+        (SMALL, 'name = "remarks"', 'name = "attentive"', "twice at the same stage"),
+        (SMALL, '"ring"', '"nowhere"', "known are ring"),
+        (SMALL, NOBODY, "somebody else", "there are"),
+        (SMALL, "seat = 1", "seat = 2", "has 2 seats"),
+        (PAIRS, "fallback", "name", "fallback"),
+        (PAIRS, f'fallback = "{NOBODY}"', 'fallback = "person"', "fallback"),
+        (PAIRS, "fallback", "seat = 0\nfallback", "seats are random"),
+        (PAIRS, "patience", "most_people = 101\npatience", "--most-games 101"),
     ],
 )
-def test_bad_plans_are_refused_in_a_sentence(tmp_path, old, new, says):
-    path = tmp_path / "plan.toml"
-    path.write_text(SMALL.replace(old, new))
+def test_bad_plans_are_refused_in_a_sentence(menu, tmp_path, plan, old, new, says):
     with pytest.raises(UsageError, match=says) as caught:
-        read_plan(path)
+        course_of(menu, tmp_path, plan.replace(old, new))
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ('"ring"', '"nowhere"', "known are ring"),
-        (NOBODY, "somebody else", "there are"),
-        ("seat = 1", "seat = 2", "has 2 seats"),
-    ],
-)
-def test_plans_with_unknown_games_are_refused(menu, tmp_path, old, new, says):
-    with pytest.raises(UsageError, match=says):
-        course_of(menu, tmp_path, SMALL.replace(old, new))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("fallback", "name"), (f'fallback = "{NOBODY}"', 'fallback = "person"')]
-)
-def test_a_pair_needs_a_fallback(tmp_path, old, new):
-    (tmp_path / "plan.toml").write_text(PAIRS.replace(old, new))
-    with pytest.raises(UsageError, match="fallback"):
-        read_plan(tmp_path / "plan.toml")
-
-
-def test_optional_questions_may_be_left_out():
-    question = Question(name="x", text="X?", kind="text", optional=True)
-    assert question.problem(None) is None
-    assert question.problem("") is None
-    assert question.problem(" \n") is None
-    assert Question(name="x", text="X?").problem(None) == "Please answer all questions."
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t ", "\u00a0", "\u200b", "\u3000 \ufeff"])
@@ -449,7 +384,7 @@ def test_blanks_are_no_answer(menu, tmp_path, blank):
     plan = SMALL[SMALL.rindex('[[stage]]\nkind = "questions"') :]
     course = course_of(menu, tmp_path, f'title = "T"\n{plan}')
     course.answer(join(course), {"attentive": "b", "remarks": blank})
-    assert {x["question"]: x["answer"] for x in rows_of(course, "answers")} == {
+    assert {x["question"]: x["answer"] for x in course.people.rows("answers")} == {
         "attentive": "b",
         "remarks": None,
     }
@@ -457,28 +392,21 @@ def test_blanks_are_no_answer(menu, tmp_path, blank):
 
 def test_an_answer_counts_at_its_place_alone(menu, tmp_path):
     """That of an older window, or of a second click, changes nothing."""
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, course):
         for game in range(2):
             person.play(person.until("game"))
             asked = person.until("questions")
             assert person.answer_at(asked["at"], fluent=5 + game).status_code == 200
             assert person.answer_at(asked["at"], fluent=1).status_code == 200
         assert person.until("questions")["questions"][0]["name"] == "attentive"
-    answers = [row[4] for row in course.people.table("answers")[1]]
-    assert answers == ["5", "6"]
+    assert [x["answer"] for x in course.people.rows("answers")] == ["5", "6"]
 
 
 def test_a_page_that_is_unknown_is_told_so(menu, tmp_path):
     """So that it joins anew, as after `--forget`, or in another study at the same address."""
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
-        for path, content in (("now", None), ("answer", "{}"), ("here", "{}")):
-            method = "GET" if content is None else "POST"
-            answer = client.request(
-                method, f"/api/study/{path}", content=content, headers={"x-token": "old"}
-            )
+        for method, path in (("GET", "now"), ("POST", "answer"), ("POST", "here")):
+            answer = client.request(method, f"/api/study/{path}", headers={"x-token": "old"})
             assert answer.status_code == 401
             assert "not part of the study" in answer.json()["text"]
 
@@ -496,25 +424,24 @@ def test_an_empty_id_is_none(menu, tmp_path):
     course = course_of(menu, tmp_path, SMALL)
     for id in ("", "  ", None):
         join(course, id)
-    assert [x["id"] for x in rows_of(course, "people")] == [None] * 3
-    assert {x["detail"] for x in rows_of(course, "events")} == {""}
+    assert [x["id"] for x in course.people.rows("people")] == [None] * 3
+    assert {x["detail"] for x in course.people.rows("events")} == {""}
 
 
-def test_a_tutorial_is_over_when_its_score_is_reached(menu, tmp_path):
+def test_a_tutorial_is_over_when_its_score_is_reached(long_menu, tmp_path):
     stage = """
 [[stage]]
 kind = "tutorial"
 score = 3
 game = {layout = "ring", partner = "a program for all tasks"}
 """
-    course = course_of(Menu(kitchen(horizon=400)), tmp_path, f'title = "T"\n{stage}')
+    course = course_of(long_menu, tmp_path, f'title = "T"\n{stage}')
     with client_of(course) as client:
         person = Participant(client)
         person.play(person.until("game"))
         assert person.until("end")["outcome"] == "finished"
-    [game] = rows_of(course, "games")
-    assert game["outcome"] == "finished"
-    assert game["score"] == 20
+    [game] = course.people.rows("games")
+    assert (game["outcome"], game["score"]) == ("finished", 20)
     assert game["steps"] < 400
 
 
@@ -537,28 +464,24 @@ def test_people_stop_in_the_middle_of_a_game_and_get_a_link_of_their_own(menu, t
         assert found["note"] == "Game 1 of 2"
         assert found["progress"] == pytest.approx(1 / 3)
         for _ in range(2):
-            client.post("/api/study/leave", content="{}", headers=person.headers)
+            person.leave()
         end = person.now()
         assert (end["outcome"], end["code"]) == ("left", "LEFT")
         assert end["redirect"] == "https://example.org/left?who=abc&study=7%20x&code=LEFT"
         until(lambda: not course.players(found["game"]))
         assert person.now()["outcome"] == "left"
-    assert json.loads(rows_of(course, "people")[0]["parameters"]) == {"STUDY_ID": "7 x"}
+    assert json.loads(course.people.rows("people")[0]["parameters"]) == {"STUDY_ID": "7 x"}
 
 
-def test_what_people_did_in_a_game_is_stored(tmp_path):
+def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
     plan = SMALL.replace('text = "May we?"', 'text = "May we record keys?"\nkeys = true')
-    course = course_of(Menu(kitchen(horizon=400)), tmp_path, plan)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(long_menu, tmp_path, plan) as (person, course):
         found = person.until("game")
         for visit in range(2):
-            with client.websocket_connect(f"/api/games/{found['game']}") as socket:
-                socket.send_json({"type": "join", "token": found["token"]})
+            with person.client.websocket_connect(f"/api/games/{found['game']}") as socket:
+                join_game(socket, found["token"])
                 assert socket.receive_json()["keys"]
-                while socket.receive_json().get("status") != "waiting":
-                    pass
+                receive_until(socket, status="waiting")
                 socket.send_json({"type": "hidden", "on": True})
                 socket.send_json({"type": "key", "key": "KeyQ", "time": 5.0})
                 up = {"type": "press", "choice": 0, "action": 0, "key": "ArrowUp"}
@@ -566,15 +489,15 @@ def test_what_people_did_in_a_game_is_stored(tmp_path):
                     socket.send_json({**up, "time": time_of_page})
                 while socket.receive_json().get("step", 0) < 40 * (visit + 1):
                     pass
-        client.post("/api/study/leave", content="{}", headers=person.headers)
+        person.leave()
         until(lambda: not course.players(found["game"]))
-    [game] = rows_of(course, "games")
+    [game] = course.people.rows("games")
     assert (game["outcome"], game["left_how"], game["actions"]) == ("left", "left", 4)
     assert (game["reloads"], game["disconnections"], game["hidden"]) == (1, 0, 2)
     assert game["left_by"] == str(game["seat"])
     assert game["hidden_s"] > 0.5
     assert 0.5 < game["longest_idle_s"] < game["left_s"]
-    keys = [(x["key"], x["page_ms"], x["step"]) for x in rows_of(course, "keys")]
+    keys = [(x["key"], x["page_ms"], x["step"]) for x in course.people.rows("keys")]
     once = [("KeyQ", 5.0, None), ("ArrowUp", 6.0, None), ("ArrowUp", 7.0, 1), ("ArrowUp", 8.0, 2)]
     assert keys[:4] == once
     assert [(key, step is None) for key, _, step in keys[4:]] == [
@@ -584,8 +507,7 @@ def test_what_people_did_in_a_game_is_stored(tmp_path):
 
 def test_after_its_time_the_study_ends_for_a_person(menu, tmp_path):
     plan = f"most_minutes = 0.001\n{SMALL}".replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1)
-    course = course_of(menu, tmp_path, plan)
-    with client_of(course) as client:
+    with client_of(course_of(menu, tmp_path, plan)) as client:
         person = Participant(client)
         time.sleep(0.07)
         assert (person.now()["outcome"], person.now()["text"]) == ("expired", "Too late.")
@@ -593,29 +515,21 @@ def test_after_its_time_the_study_ends_for_a_person(menu, tmp_path):
 
 def test_a_game_without_a_step_begins_anew(menu, tmp_path, monkeypatch):
     monkeypatch.setattr(_course, "_ALONE", (0.1, 0.1, 0.1))
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, course):
         first = person.until("game")
-        for _ in range(100):
-            if (again := person.until("game"))["game"] != first["game"]:
-                break
-            time.sleep(0.05)
-        assert again["game"] != first["game"]
-    outcomes = [x["outcome"] for x in rows_of(course, "games")]
-    assert outcomes[0] == "not begun"
-    assert {x["attempt"] for x in rows_of(course, "games")} == {0}
+        until(lambda: person.until("game")["game"] != first["game"])
+    games = course.people.rows("games")
+    assert games[0]["outcome"] == "not begun"
+    assert {x["attempt"] for x in games} == {0}
 
 
 def test_a_stopped_study_stays_stopped_until_it_goes_on(menu, tmp_path):
-    admin = {"x-token": "secret"}
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
-        client.post("/api/admin/stop", content='{"on": true}', headers=admin)
+        stop(client)
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
-        assert client.get("/api/admin", headers=admin).json()["stopped"]
-        assert "stopped" in client.post("/api/study/join", content=JOIN).json()["text"]
-        client.post("/api/admin/stop", content='{"on": false}', headers=admin)
+        assert client.get("/api/admin", headers=ADMIN).json()["stopped"]
+        assert "stopped" in problem_of_joining(client)
+        stop(client, on=False)
         Participant(client)
 
 
@@ -629,25 +543,18 @@ def test_who_reads_for_long_keeps_the_place(menu, tmp_path):
         for _ in range(5):
             now[0] += 60
             client.post("/api/study/here", content="{}", headers=person.headers)
-        assert "come back" in client.post("/api/study/join", content=JOIN).json()["text"]
+        assert "come back" in problem_of_joining(client)
         now[0] += 100
         Participant(client)
 
 
 def test_who_was_forgotten_in_a_game_breaks_nothing(menu, tmp_path, capsys):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client, "abc")
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path, id="abc") as (person, course):
         found = person.until("game")
         course.people.forget("abc")
         person.play(found)
-        for _ in range(100):
-            if not course.players(found["game"]):
-                break
-            time.sleep(0.05)
-        assert not course.players(found["game"])
-        Participant(client)
+        until(lambda: not course.players(found["game"]))
+        Participant(person.client)
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -681,37 +588,22 @@ def test_empty_tables_have_their_columns_and_types(menu, tmp_path):
     assert types == {"steps": "int64", "score": "double", "file": "string"}
 
 
-def test_the_report_tells_fallbacks_and_games_apart(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    people = course.people
-    for number in range(4):
-        person = join(course, f"p{number}")
-        pair = number < 2
-        where = {
-            "layout": "ring",
-            "file": f"f{number // 2 if pair else number}",
-            "seat": number % 2,
-        }
-        who = {"person": person.person, "stage": 1, "game": 0, "number": 0, "attempt": 0}
-        partner = "person" if pair else NOBODY
-        people.begin_game(where | who | {"name": "together", "partner": partner})
-        people.answer(person.person, 1, 0, {"fluent": number + 1, "why": "très bien"})
+def test_the_report_tells_fallbacks_and_games_apart(tmp_path):
+    people = people_in(tmp_path)
+    pair = {"name": "together", "partner": "person"}
+    for number, file in enumerate(["f0", "f0", "f2", "f3"]):
+        person = people.join(f"p{number}", f"{number}" * 32).person
+        begin_game(people, person, file, seat=number % 2, **pair)
+        people.answer(person, 1, 0, {"fluent": number + 1, "why": "très bien"})
+        pair["partner"] = "person" if number < 1 else NOBODY
     for file, score in (("f0", 100.0), ("f2", 20.0), ("f3", 40.0)):
         people.end_game(file, [score] * 2, 8, "finished", {0: {}, 1: {}})
-    said = io.StringIO()
-    report(people, Console(width=200, file=said))
-    text = said.getvalue()
+    text = report_of(people)
     assert re.search(r"together +person +2 +100\.0 *\n", text)  # one pair has no interval
     assert re.search(rf"together +{NOBODY} +2 +30\.0 +20\.0 to 40\.0", text)
     assert re.search(r"fluent +together \(person\) +2 +mean 1\.50", text)
     assert re.search(rf"fluent +together \({NOBODY}\) +2 +mean 3\.50", text)
     assert "très bien" in text
-
-
-def report_of(people):
-    said = io.StringIO()
-    report(people, Console(width=200, file=said))
-    return said.getvalue()
 
 
 def test_a_question_before_and_after_the_games_is_reported_for_each_time(tmp_path):
@@ -725,22 +617,12 @@ def test_a_question_before_and_after_the_games_is_reported_for_each_time(tmp_pat
     assert re.search(r"2 +mood +4 +mean 7\.00", text)
 
 
-def begin(people, person, file, **changes):
-    """Begins a game of a person at stage 1."""
-    row = {"person": person, "stage": 1, "game": 0, "number": 0, "attempt": 0, "seat": 0}
-    names = {"name": "mine", "layout": "ring", "partner": NOBODY, "file": file}
-    people.begin_game(row | names | changes)
-
-
 def test_a_game_of_two_stages_is_reported_for_each(tmp_path):
     """As of a tutorial, whose games would be among the others."""
     people = people_in(tmp_path)
-    for stage, score in ((1, 0.0), (3, 100.0)):
-        for number in range(2):
-            file = f"{stage}-{number}"
-            person = people.join(file, file * 16).person
-            begin(people, person, file, stage=stage)
-            people.end_game(file, [score, score], 8, "finished", {0: {}})
+    for file, stage, score in (("a", 1, 0.0), ("b", 1, 0.0), ("c", 3, 100.0), ("d", 3, 100.0)):
+        person = people.join(file, file * 32).person
+        write_game(people, person, file, [score, score], stage=stage)
     text = report_of(people)
     assert re.search(rf"1 +ring +mine +{NOBODY} +2 +0\.0", text)
     assert re.search(rf"3 +ring +mine +{NOBODY} +2 +100\.0", text)
@@ -748,13 +630,9 @@ def test_a_game_of_two_stages_is_reported_for_each(tmp_path):
 
 def test_own_scores_are_stored_and_reported_first(tmp_path):
     people = people_in(tmp_path)
-    for number in range(2):
-        person = people.join(None, f"{number}" * 32).person
-        begin(people, person, f"f{number}")
-        people.end_game(f"f{number}", [3.0, 37.0], 8, "finished", {0: {}})
-    columns, rows = people.table("games")
-    found = [dict(zip(columns, row, strict=True)) for row in rows]
-    assert [(x["score"], x["mean_score"]) for x in found] == [(3.0, 20.0)] * 2
+    for file in ("a", "b"):
+        write_game(people, people.join(None, file * 32).person, file, [3.0, 37.0])
+    assert [(x["score"], x["mean_score"]) for x in people.rows("games")] == [(3.0, 20.0)] * 2
     text = report_of(people)
     assert "of all agents" in text
     assert re.search(rf"{NOBODY} +2 +3\.0 +3\.0 to 3\.0 +20\.0", text)
@@ -765,10 +643,9 @@ def test_orders_are_reported(tmp_path):
     for number in range(5):
         person = people.join(None, f"{number}" * 32).person
         for game in range(2):
-            planned = (number % 2 + game) % 2
+            planned = (number + game) % 2
             where = {"game": game, "number": planned, "name": f"game-{planned}"}
-            begin(people, person, f"f{number}-{game}", **where)
-            people.end_game(f"f{number}-{game}", [0.0, 0.0], 8, "finished", {0: {}})
+            write_game(people, person, f"f{number}-{game}", [0.0, 0.0], **where)
     text = report_of(people)
     assert re.search(r"1 +game-0, game-1 +3 *\n", text)
     assert re.search(r"1 +game-1, game-0 +2 *\n", text)
@@ -779,10 +656,10 @@ def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
     people = course.people
     for id in ("abc", "xyz", "abc", None, None):
         join(course, id)
-    assert [x["same_as"] for x in rows_of(course, "people")] == [None, None, 1, None, None]
+    assert [x["same_as"] for x in course.people.rows("people")] == [None, None, 1, None, None]
+    assert [x["detail"] for x in course.people.rows("events")] == ["", "", "a repeated id", "", ""]
     for person, score in ((1, 20.0), (2, 60.0), (3, 40.0)):
-        begin(people, person, f"f{person}")
-        people.end_game(f"f{person}", [score] * 2, 8, "finished", {0: {}})
+        write_game(people, person, f"f{person}", [score] * 2)
         people.answer(person, 1, 0, {"fluent": person})
     people.end(1, "declined")
     people.end(3, "finished")
@@ -792,7 +669,7 @@ def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
     assert re.search(rf"{NOBODY} +2 +45\.0", text)
     assert re.search(r"fluent .* 2 +mean 1\.50", text)
     with client_of(course) as client:
-        found = client.get("/api/admin", headers={"x-token": "secret"}).json()
+        found = client.get("/api/admin", headers=ADMIN).json()
     assert found["outcomes"] == {"finished": 1, "not finished": 3}
 
 
@@ -832,10 +709,7 @@ def test_the_right_answer_of_a_scale_is_a_number(tmp_path):
 
 def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_course, "_NOTE_AGAIN", 0.05)
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, course):
         found = person.until("game")
         with contextlib.closing(sqlite3.connect(tmp_path / DATA, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -843,30 +717,24 @@ def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, c
             until(lambda: "cannot be recorded yet" in capsys.readouterr().err)
             other.execute("ROLLBACK")
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-    assert [row["outcome"] for row in rows_of(course, "games")] == ["finished"]
+    assert [row["outcome"] for row in course.people.rows("games")] == ["finished"]
 
 
 def test_a_result_that_can_never_be_noted_does_not_hold_up_the_end(menu, tmp_path, monkeypatch):
     monkeypatch.setattr(_course, "_NOTE_AGAIN", 0.05)
     monkeypatch.setattr(_course, "_NOTE_AT_MOST", 0.1)
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
-        person = Participant(client)
-        person.answer(agree="yes")
+    with taking_part(menu, tmp_path) as (person, course):
         found = person.until("game")
         other = sqlite3.connect(tmp_path / DATA, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         person.play(found)
     other.close()
-    assert [row["outcome"] for row in rows_of(course, "games")] == [None]
+    assert [row["outcome"] for row in course.people.rows("games")] == [None]
 
 
 def test_rows_are_forgotten_after_their_files(menu, tmp_path, monkeypatch):
     course = course_of(menu, tmp_path, SMALL)
-    person = join(course, "abc")
-    where = {"person": person.person, "stage": 1, "game": 0, "seat": 0, "number": 0, "attempt": 0}
-    names = {"name": "n", "partner": "p", "layout": "ring", "file": "1-ring"}
-    course.people.begin_game(where | names)
+    begin_game(course.people, join(course, "abc").person, "1-ring")
     (tmp_path / "1-ring.npz").write_bytes(b"")
     with monkeypatch.context() as context:
         context.setattr(Path, "unlink", lambda *_: (_ for _ in ()).throw(OSError("busy")))
@@ -880,9 +748,10 @@ def test_rows_are_forgotten_after_their_files(menu, tmp_path, monkeypatch):
 def test_who_joins_twice_with_a_token_is_one_person(menu, tmp_path):
     course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
     with client_of(course) as client:
-        first, second = (client.post("/api/study/join", content=JOIN) for _ in range(2))
+        token = {"token": "t" * 48}
+        first, second = (client.post("/api/study/join", json=token) for _ in range(2))
         assert first.json() == second.json() == {"person": 1}
-    assert [row["event"] for row in rows_of(course, "events")] == ["joined"]
+    assert [row["event"] for row in course.people.rows("events")] == ["joined"]
 
 
 def test_after_a_restart_places_are_still_taken(menu, tmp_path):
@@ -899,10 +768,8 @@ def test_after_a_restart_places_are_still_taken(menu, tmp_path):
 
 def test_an_id_that_is_too_long_gets_a_sentence(menu, tmp_path):
     with client_of(course_of(menu, tmp_path, SMALL)) as client:
-        content = json.dumps({"token": "t" * 48, "id": "x" * 201})
-        answer = client.post("/api/study/join", content=content)
-    assert answer.status_code == 400
-    assert answer.json()["text"].startswith("The id in the address is longer than 200 characters")
+        problem = problem_of_joining(client, id="x" * 201)
+    assert problem.startswith("The id in the address is longer than 200 characters")
 
 
 def test_a_stage_of_many_long_answers_is_taken(menu, tmp_path):

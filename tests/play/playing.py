@@ -1,0 +1,69 @@
+"""Menus, servers and recorded games for the tests of this folder."""
+
+import time
+
+from eqgrid_lab.play import (
+    Hall,
+    Header,
+    Journal,
+    LiveGame,
+    Menu,
+    Program,
+    SeatRecord,
+    place_of,
+    read_journal,
+)
+from eqgrid_lab.settings import default_settings, shipped_script
+
+NOBODY = "an agent that never moves"
+PROGRAMS = {}
+"""The games that halls have compiled, by world and team."""
+
+
+def menu_of(world, **options):
+    return Menu(default_settings(shipped_script("ippo"), world), **options)
+
+
+def hall_of(menu, folder, ticks_per_second=60, most_games=4, **options):
+    """A hall with a fast clock, which compiles no game that another hall of the menu has."""
+    hall = Hall(menu, folder, ticks_per_second=ticks_per_second, most_games=most_games, **options)
+    hall._programs = PROGRAMS
+    return hall
+
+
+def until(check, seconds=5):
+    """Waits until something is so."""
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+
+
+def receive_until(socket, **wanted):
+    """The next message of a server that has these fields."""
+    while True:
+        message = socket.receive_json()
+        if all(message.get(name) == value for name, value in wanted.items()):
+            return message
+
+
+def join_game(socket, token):
+    socket.send_json({"type": "join", "token": token})
+
+
+def press(socket, action=1):
+    socket.send_json({"type": "press", "choice": 0, "action": action})
+
+
+def write_journal(path, world, steps, seed=5, presses=lambda step: (step % 4, 5)):
+    """A game of two people: the first one walks around, and the second one interacts."""
+    seats = (SeatRecord("one", True), SeatRecord("two", True))
+    head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
+    journal = Journal(path, head)
+    place = place_of(read_journal(path))
+    game = LiveGame(Program(place.env, [None, None], place.idle), seed, journal)
+    for step in range(steps):
+        for hands, action in zip(game.hands, presses(step), strict=True):
+            hands.press(0, action)
+        game.step(step / 6)
+    game.close("left")
