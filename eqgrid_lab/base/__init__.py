@@ -41,6 +41,7 @@ from ._named import (
 from ._remote import (
     address_of as address_of,
     check_local as check_local,
+    copied as copied,
     is_address as is_address,
     local_path as local_path,
     mirrored as mirrored,
@@ -54,6 +55,7 @@ from ._run_files import (
     SWEEP_FILE as SWEEP_FILE,
     VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
+    has_checkpoint as has_checkpoint,
     has_learned as has_learned,
     is_complete as is_complete,
     links as links,

@@ -23,6 +23,7 @@ from platformdirs import user_cache_path
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
 from ._errors import RunError, UsageError, print_error, system_error
+from ._remote import remove_copies
 
 _MAX_CACHE_BYTES = 2**30
 
@@ -216,6 +217,7 @@ class Process:
             raise KeyboardInterrupt
         if not self._begun:
             os.write(2, f"error: interrupted; {self.message}.\n".encode())
+            remove_copies()
             os._exit(self.exit_code)
 
 
@@ -313,6 +315,7 @@ def unforeseen(error: BaseException) -> str:
 
 def _exit_at_once(code: int) -> None:
     """Ends the process without waiting for XLA's compile threads, which cannot be interrupted."""
+    remove_copies()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

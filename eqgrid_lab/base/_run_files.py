@@ -108,6 +108,11 @@ def is_complete(folder: Path, video: bool = True) -> bool:
     return all(os.path.lexists(folder / name) for name in names)
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a folder has the latest state of a run, or of several seeds, to resume from."""
+    return any((folder / f"checkpoints/{x}.safetensors").exists() for x in ("last", "seeds"))
+
+
 def has_learned(folder: Path) -> bool:
     """Whether the folder of a run has any results, beyond its settings."""
     files = [name for name in _FILES if name != SETTINGS_FILE]

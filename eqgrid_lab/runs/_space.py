@@ -26,6 +26,7 @@ _LIMITS += (("seed", 0, LARGEST_SEED),)
 _RANGE = {"low", "high", "log", "step"}
 _OF_ALL_POINTS = ("devices", "distributed", "log", "max_hours", "max_kl", "profile", "stage")
 _OF_ALL_POINTS += ("config", "curriculum", "out", "overwrite", "resume", "sweep")
+_OF_ALL_POINTS += ("auto_resume",)
 """The settings that are the same for all points."""
 
 
