@@ -45,6 +45,7 @@ from ._remote import (
     is_address as is_address,
     local_path as local_path,
     mirrored as mirrored,
+    remove_copies as remove_copies,
     working_path as working_path,
 )
 from ._run_files import (
