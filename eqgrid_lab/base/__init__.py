@@ -3,7 +3,6 @@
 from ._command import (
     NOTHING_LEARNED as NOTHING_LEARNED,
     Process as Process,
-    Stopped as Stopped,
     exit_code_of as exit_code_of,
     keep_compiled_programs as keep_compiled_programs,
     run_command as run_command,
@@ -14,6 +13,7 @@ from ._errors import (
     Failures as Failures,
     PictureError as PictureError,
     RunError as RunError,
+    Stopped as Stopped,
     UsageError as UsageError,
     as_usage_error as as_usage_error,
     print_error as print_error,

@@ -22,7 +22,7 @@ from platformdirs import user_cache_path
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
-from ._errors import RunError, UsageError, print_error, system_error
+from ._errors import RunError, Stopped, UsageError, print_error, system_error
 from ._remote import remove_copies
 
 _MAX_CACHE_BYTES = 2**30
@@ -62,12 +62,6 @@ def keep_compiled_programs() -> str:
 NOTHING_LEARNED = "interrupted before training started, so no files were written."
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
-
-
-class Stopped(Exception):
-    """Raised by `Process.check` after a signal, at a point where the program can safely end. The
-    message is the name of the signal.
-    """
 
 
 @final

@@ -27,7 +27,7 @@ import msgspec
 
 from agents import CheckpointError, write_whole
 
-from ._errors import RunError, UsageError, print_error, warn
+from ._errors import RunError, Stopped, UsageError, print_error, warn
 from ._run_files import SETTINGS_FILE
 
 SNAPSHOT_SECONDS = 10.0
@@ -218,7 +218,7 @@ class _Remote:
         """**Raises:** `RunError` for the errors of a file system, which may be of any class."""
         try:
             yield
-        except (RunError, UsageError, CheckpointError, *passing):
+        except (RunError, UsageError, CheckpointError, Stopped, *passing):
             raise
         except Exception as error:
             why = str(error).partition("\n")[0].rstrip(". ") or type(error).__name__

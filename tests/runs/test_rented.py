@@ -15,6 +15,7 @@ from run_files import SMALL, check_equal
 from agents import ProcessFailed
 from eqgrid_lab.base import (
     Process,
+    Stopped,
     _distributed,
     _remote,
     local_path,
@@ -68,9 +69,9 @@ def test_a_signal_ends_the_wait_for_another_run_and_removes_copies(tmp_path, mon
         monkeypatch.setattr(_remote, "SNAPSHOT_SECONDS", 100)
 
         def stop():
-            raise KeyboardInterrupt
+            raise Stopped
 
-        with pytest.raises(KeyboardInterrupt), mirrored(copy, check=stop):
+        with pytest.raises(Stopped), mirrored(copy, check=stop):
             pass
     assert copy.exists()
     remove_copies()
