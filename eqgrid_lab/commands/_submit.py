@@ -340,7 +340,7 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
         with contextlib.redirect_stderr(io.StringIO()):  # submitit also prints the error there
             started = executor.map_array(job, [[name] for name in names])
     except RuntimeError as error:
-        reason = str(error).strip().rpartition("error: ")[2]
+        reason = re.split("error: |fatal: ", str(error).strip())[-1]
         raise RunError(f"Slurm did not accept the jobs: {reason}.") from error
     return {name: x.job_id for name, x in zip(names, started, strict=True)}
 
