@@ -38,6 +38,8 @@ def no_copies(monkeypatch):
     for name in ("_LOCAL", "_RESUMED"):
         monkeypatch.setattr(_remote, name, {})
     monkeypatch.setattr(_remote, "_TEMPORARY", set())
+    yield
+    remove_copies()
 
 
 @pytest.mark.parametrize(
