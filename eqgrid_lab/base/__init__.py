@@ -3,7 +3,6 @@
 from ._command import (
     NOTHING_LEARNED as NOTHING_LEARNED,
     Process as Process,
-    Stopped as Stopped,
     exit_code_of as exit_code_of,
     keep_compiled_programs as keep_compiled_programs,
     run_command as run_command,
@@ -14,6 +13,7 @@ from ._errors import (
     Failures as Failures,
     PictureError as PictureError,
     RunError as RunError,
+    Stopped as Stopped,
     UsageError as UsageError,
     as_usage_error as as_usage_error,
     print_error as print_error,
@@ -41,9 +41,11 @@ from ._named import (
 from ._remote import (
     address_of as address_of,
     check_local as check_local,
+    copied as copied,
     is_address as is_address,
     local_path as local_path,
     mirrored as mirrored,
+    remove_copies as remove_copies,
     working_path as working_path,
 )
 from ._run_files import (
@@ -54,6 +56,7 @@ from ._run_files import (
     SWEEP_FILE as SWEEP_FILE,
     VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
+    has_checkpoint as has_checkpoint,
     has_learned as has_learned,
     is_complete as is_complete,
     links as links,

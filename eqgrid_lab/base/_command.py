@@ -22,7 +22,8 @@ from platformdirs import user_cache_path
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
-from ._errors import RunError, UsageError, print_error, system_error
+from ._errors import RunError, Stopped, UsageError, print_error, system_error
+from ._remote import remove_copies
 
 _MAX_CACHE_BYTES = 2**30
 
@@ -61,12 +62,6 @@ def keep_compiled_programs() -> str:
 NOTHING_LEARNED = "interrupted before training started, so no files were written."
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
-
-
-class Stopped(Exception):
-    """Raised by `Process.check` after a signal, at a point where the program can safely end. The
-    message is the name of the signal.
-    """
 
 
 @final
@@ -216,6 +211,7 @@ class Process:
             raise KeyboardInterrupt
         if not self._begun:
             os.write(2, f"error: interrupted; {self.message}.\n".encode())
+            remove_copies()
             os._exit(self.exit_code)
 
 
@@ -313,6 +309,7 @@ def unforeseen(error: BaseException) -> str:
 
 def _exit_at_once(code: int) -> None:
     """Ends the process without waiting for XLA's compile threads, which cannot be interrupted."""
+    remove_copies()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import NoReturn
 
 import jax
@@ -66,12 +67,18 @@ def _run_and_agree(process: Process, settings: str, work: Callable[[], int], mem
     """Runs the program. All processes return the same exit code, also if one of them fails."""
     try:
         try:
-            settings_of_all = gather(settings)
-            for number, theirs in enumerate(settings_of_all):
-                if theirs != settings_of_all[0]:
+            all_processes = gather([_versions(), settings])
+            for number, (versions, theirs) in enumerate(all_processes):
+                who = f"Process {number} of {len(all_processes)}"
+                if versions != all_processes[0][0]:
                     raise UsageError(
-                        f"Process {number} of {len(settings_of_all)} and process 0 have different "
-                        "settings: start all processes with the same command line."
+                        f"{who} has {versions}, and process 0 has {all_processes[0][0]}: install "
+                        "the same versions on all hosts."
+                    )
+                if theirs != all_processes[0][1]:
+                    raise UsageError(
+                        f"{who} and process 0 have different settings: start all processes with "
+                        "the same command line."
                     )
             return gather(work())[0]
         except FORESEEN as error:
@@ -82,6 +89,11 @@ def _run_and_agree(process: Process, settings: str, work: Callable[[], int], mem
             name = f"process {failed.number} of {jax.process_count()}: " if failed.number else ""
             print_error(name + sentence, code)
         return code
+
+
+def _versions() -> str:
+    """The versions that all processes must have in common."""
+    return f"eqgrid {version('eqgrid')} and jax {jax.__version__}"
 
 
 def _abort(error: BaseException) -> NoReturn:

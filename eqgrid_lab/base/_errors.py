@@ -19,6 +19,12 @@ class RunError(Exception):
     """The run failed: exit code 1."""
 
 
+class Stopped(Exception):
+    """Raised by `Process.check` after a signal, at a point where the program can safely end. The
+    message is the name of the signal.
+    """
+
+
 class PictureError(RunError):
     """A figure cannot be drawn, since matplotlib is missing, or the world of the user cannot be
     drawn in a video.

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, final
 
@@ -27,7 +27,7 @@ import msgspec
 
 from agents import CheckpointError, write_whole
 
-from ._errors import RunError, UsageError, print_error, warn
+from ._errors import RunError, Stopped, UsageError, print_error, warn
 from ._run_files import SETTINGS_FILE
 
 SNAPSHOT_SECONDS = 10.0
@@ -122,7 +122,8 @@ def working_path(address: str) -> Path:
 
 
 @atexit.register
-def _remove_local() -> None:
+def remove_copies() -> None:
+    """Removes the local folders of addresses, unless they have files that could not be written."""
     for root in _TEMPORARY:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -130,12 +131,23 @@ def _remove_local() -> None:
 def local_path(name: str) -> Path:
     """The path of a file or a run. If the name is an address, its files are copied once.
 
-    **Raises:** `UsageError` when there is no file at the address, `RunError` when it cannot be
-    read, and `CheckpointError` when a file is damaged.
+    **Raises:** `UsageError` when there is no file at the address, and as `copied`.
     """
     if not is_address(name):
         return Path(name)
-    local, remote = working_path(name), _Remote(name)
+    if not (local := copied(name)).exists():
+        raise UsageError(f"{name!r} does not contain a run or a policy.")
+    return local
+
+
+def copied(address: str) -> Path:
+    """The path of the local copy of the files at an address, which does not exist if there are no
+    files.
+
+    **Raises:** `RunError` when the address cannot be read, and `CheckpointError` when a file is
+    damaged.
+    """
+    local, remote = working_path(address), _Remote(address)
     for is_last in (False, False, True):
         if local.exists():
             break
@@ -144,12 +156,14 @@ def local_path(name: str) -> Path:
                 remote.copy_to(local)
         except FileNotFoundError as error:  # a run may replace objects while they are read
             if is_last:
-                raise RunError(f"An object of {name!r} is missing: {error}.") from error
+                raise RunError(f"An object of {address!r} is missing: {error}.") from error
     return local
 
 
 @contextlib.contextmanager
-def mirrored(folder: Path, overwrite: bool = False) -> Iterator[None]:
+def mirrored(
+    folder: Path, overwrite: bool = False, check: Callable[[], object] = bool
+) -> Iterator[None]:
     """Context manager that copies a folder to an address, if it is the local copy of one.
 
     A thread writes snapshots of the folder, and retries if the connection fails. At the end, the
@@ -159,6 +173,7 @@ def mirrored(folder: Path, overwrite: bool = False) -> Iterator[None]:
 
     - `folder`: a folder from `working_path` or `local_path`; nothing happens for other folders.
     - `overwrite`: whether to replace the run at the address.
+    - `check`: called while it waits for a sign of life of another run; may raise an exception.
 
     **Raises:** `UsageError` when another run writes to the address or may not be replaced, and
     `RunError` when it cannot be written at the start or at the end, or when another run begins to
@@ -168,7 +183,7 @@ def mirrored(folder: Path, overwrite: bool = False) -> Iterator[None]:
     if address is None:
         yield
         return
-    mirror = _Mirror(_Remote(address), folder, overwrite)
+    mirror = _Mirror(_Remote(address), folder, overwrite, check)
     try:
         yield
     except BaseException:
@@ -203,7 +218,7 @@ class _Remote:
         """**Raises:** `RunError` for the errors of a file system, which may be of any class."""
         try:
             yield
-        except (RunError, UsageError, CheckpointError, *passing):
+        except (RunError, UsageError, CheckpointError, Stopped, *passing):
             raise
         except Exception as error:
             why = str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
@@ -227,7 +242,9 @@ class _Remote:
         return manifest
 
     def copy_to(self, local: Path) -> None:
-        """Copies a run, a file of a run, or any other file. If this fails, nothing is copied."""
+        """Copies a run, a file of a run, or any other file, if it exists. If this fails, nothing is
+        copied.
+        """
         copy = local.parent / f"{local.name}.partial"
         shutil.rmtree(copy, ignore_errors=True)
         for root in (self.root, *(str(x) for x in PurePosixPath(self.root).parents if x.name)):
@@ -249,9 +266,8 @@ class _Remote:
         else:
             if self.fs.isfile(self.root):
                 self._copy(self.root, copy)
-        if not copy.exists():
-            raise UsageError(f"{self.address!r} does not contain a run or a policy.")
-        copy.rename(local)
+        if copy.exists():
+            copy.rename(local)
 
     def _copy(self, name: str, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -268,14 +284,14 @@ def _described(path: Path) -> _File:
 class _Mirror:
     """Copies a local folder to an address, in a thread."""
 
-    def __init__(self, remote: _Remote, folder: Path, overwrite: bool):
+    def __init__(self, remote: _Remote, folder: Path, overwrite: bool, check: Callable[[], object]):
         """Writes a manifest with the id of this run, and starts the thread.
 
         **Raises:** as `mirrored`.
         """
         self.remote, self.folder, self.run = remote, folder, secrets.token_hex(8)
         with remote.errors("written"):
-            self.manifest = self._check_free(overwrite)
+            self.manifest = self._check_free(overwrite, check)
             names = {x.removeprefix(remote.root).strip("/") for x in remote.fs.find(remote.root)}
             # Folders of other runs below this address.
             others = tuple(x.removesuffix(_MANIFEST) for x in names if x.endswith(f"/{_MANIFEST}"))
@@ -292,7 +308,7 @@ class _Mirror:
         self.thread = threading.Thread(target=self._write_snapshots, daemon=True)
         self.thread.start()
 
-    def _check_free(self, overwrite: bool) -> _Manifest | None:
+    def _check_free(self, overwrite: bool, check: Callable[[], object]) -> _Manifest | None:
         """Checks that no other run writes to the address. **Returns:** the manifest there."""
         remote, address = self.remote, self.remote.address
         found = remote.manifest(remote.root)
@@ -307,7 +323,10 @@ class _Mirror:
         if before is not None and not before.ended:
             seconds = 3 * SNAPSHOT_SECONDS
             print(f"waiting {seconds:g} s: another run may still write to {address}", flush=True)
-            time.sleep(seconds)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                check()
+                time.sleep(0.1)
             found = remote.manifest(remote.root)
         if found != before:
             raise UsageError(

@@ -108,6 +108,12 @@ def is_complete(folder: Path, video: bool = True) -> bool:
     return all(os.path.lexists(folder / name) for name in names)
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a folder has the latest state of a run, of several seeds, or of a group of seeds."""
+    names = ("last", "seeds", "seeds-*")
+    return any(any(folder.glob(f"checkpoints/{name}.safetensors")) for name in names)
+
+
 def has_learned(folder: Path) -> bool:
     """Whether the folder of a run has any results, beyond its settings."""
     files = [name for name in _FILES if name != SETTINGS_FILE]

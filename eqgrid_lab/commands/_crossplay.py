@@ -38,6 +38,8 @@ from ._policies import (
 )
 
 _LARGEST_TABLE = 12
+_LARGEST_WITH_NUMBERS = 50
+"""The number of policies above which the cells of the figure are too small for numbers."""
 
 SCRIPT = "experiments/crossplay.py"
 
@@ -128,7 +130,7 @@ def summary(matrix: Float[np.ndarray, "first second"]) -> Table:
 def draw_matrix(
     path: Path, names: Sequence[str], matrix: Float[np.ndarray, "first second"], title: str
 ) -> None:
-    """Draws the matrix of mean returns as a PNG file, with the numbers in its cells.
+    """Draws the matrix of mean returns as a PNG file. A small matrix has numbers in its cells.
 
     **Arguments:**
 
@@ -144,8 +146,9 @@ def draw_matrix(
     lowest, highest = float(matrix.min(initial=0)), float(matrix.max())
     image = axes.imshow(matrix, cmap="viridis", vmin=lowest, vmax=highest)
     middle = (lowest + highest) / 2
-    texts = return_texts(matrix.ravel().tolist())
-    for ((i, j), mean), text in zip(np.ndenumerate(matrix), texts, strict=True):
+    small = matrix if number <= _LARGEST_WITH_NUMBERS else matrix[:0]
+    texts = return_texts(small.ravel().tolist())
+    for ((i, j), mean), text in zip(np.ndenumerate(small), texts, strict=True):
         colour = "white" if mean < middle else "black"
         axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
     labels = short_names(names)

@@ -66,7 +66,7 @@ def run(args: Sequence[str]) -> None:
             if not found or config.wait or config.cancel:
                 what = "runs" if not found else "jobs of eqgrid-submit"
                 raise UsageError(f"There are no {what} in {str(path)!r}.")
-            rows += [Row(folder, _state(folder)) for folder in found]
+            rows += [_row_without_job(folder) for folder in found]
             continue
         if config.cancel:
             cancel(submission)
@@ -78,15 +78,16 @@ def run(args: Sequence[str]) -> None:
         check_finished(rows)
 
 
-def _state(folder: Path) -> str:
-    """The state of a run that has no job."""
-    if is_finished(folder):
-        return "finished"
+def _row_without_job(folder: Path) -> "Row":
+    """The row of a run that has no job."""
+    so_far = progress(folder)
+    if is_finished(folder, so_far):
+        return Row(folder, "finished", so_far)
     try:
         with locked(folder):
-            return "stopped"
+            return Row(folder, "stopped", so_far)
     except UsageError:
-        return "running"
+        return Row(folder, "running", so_far)
 
 
 @final
@@ -185,11 +186,13 @@ class Row:
 
     - `folder`: the folder of the run.
     - `state`: `waiting`, `running`, `stopped`, `failed` or `finished`.
+    - `progress`: the `progress` of the run.
     - `error`: the error of a run that failed, or why the run did not begin.
     """
 
     folder: Path
     state: str
+    progress: "Progress"
     error: str = ""
 
 
@@ -212,13 +215,24 @@ def rows_of(study: Path, submission: Submission) -> list[Row]:
         if state == "failed":
             errors = [line for line in lines if line.startswith("error: ")]
             error = (errors or lines or [f"exit code {code.read_text()}"])[-1]
-        rows.append(Row(study / name, state, error.removeprefix("error: ")))
+        so_far = progress(study / name)
+        rows.append(Row(study / name, state, so_far, error.removeprefix("error: ")))
     return rows
 
 
-def is_finished(folder: Path) -> bool:
-    """Whether a run has finished, according to the files in its own folder."""
-    steps, total, _, _ = progress(folder)
+Progress = tuple[int, int, float, float]
+"""The steps of a run so far, its total steps, its last mean return, and its time in seconds."""
+
+
+def is_finished(folder: Path, so_far: Progress | None = None) -> bool:
+    """Whether a run has finished, according to the files in its own folder.
+
+    **Arguments:**
+
+    - `folder`: the folder.
+    - `so_far`: the `progress` of the run, if it was read already.
+    """
+    steps, total, _, _ = so_far or progress(folder)
     with contextlib.suppress(CheckpointError):
         checkpoint = folder / "checkpoints" / "last.safetensors"
         return is_complete(folder, video=False) and (
@@ -227,10 +241,8 @@ def is_finished(folder: Path) -> bool:
     return False
 
 
-def progress(folder: Path) -> tuple[int, int, float, float]:
-    """The progress of a run: its steps so far, its total steps, its last mean return, and its time
-    in seconds. Without a readable log, the total is 1 and all other numbers are 0.
-    """
+def progress(folder: Path) -> Progress:
+    """The progress of a run. Without a readable log, the total is 1 and all other numbers are 0."""
     try:
         total = tomllib.loads(read_regular_text(folder / SETTINGS_FILE))["total_steps"]
         text = read_regular_text(folder / "metrics.csv", MAX_RESULT_BYTES)
@@ -246,7 +258,7 @@ def print_rows(rows: Sequence[Row]) -> None:
     console = results_console()
     cells = []
     for row in rows:
-        steps, total, mean, seconds = progress(row.folder)
+        steps, total, mean, seconds = row.progress
         left = f"{seconds * (total / steps - 1) / 60:.0f} min" if steps and steps < total else ""
         shown = (f"{steps:,}", f"{mean:.2f}") if steps else ("", "")
         left = left if row.state in ("waiting", "running") else ""

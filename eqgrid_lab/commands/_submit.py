@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, final
@@ -27,7 +27,14 @@ from msgspec import Meta
 
 from agents import write_whole
 
-from ..base import SETTINGS_FILE, RunError, UsageError, check_local, run_command
+from ..base import (
+    SETTINGS_FILE,
+    RunError,
+    UsageError,
+    check_local,
+    has_checkpoint,
+    run_command,
+)
 from ..folders import locked, made_folder, names_in, results_console, writing_into
 from ..settings import read_flags
 from ._status import (
@@ -249,8 +256,7 @@ class Job:
             return _STOPPED[0]
         index = name.rpartition("-")[2]
         words = [word.replace("{index}", index) for word in self.submission.command]
-        checkpoints = [folder / f"checkpoints/{x}.safetensors" for x in ("last", "seeds")]
-        if any(path.exists() for path in checkpoints) and not self.submission.shared:
+        if has_checkpoint(folder) and not self.submission.shared:
             words += ["--resume", str(folder)]
         else:  # a sweep continues with the same command
             words += ["--out", str(folder)]
@@ -316,12 +322,8 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
                 timeout_min=_NO_LIMIT, gpus_per_node=config.gpus, visible_gpus=gpus
             )
             own = names[i::workers]
-            # Jobs inherit ignored signals, so a Ctrl-C in this terminal does not stop them.
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-            try:
+            with _detached():
                 jobs |= dict.fromkeys(own, executor.submit(job, own).job_id)
-            finally:
-                signal.signal(signal.SIGINT, before)
         return jobs
     parts = (option.partition("=") for option in config.slurm)
     options = {name: value or True for name, _, value in parts}
@@ -338,9 +340,29 @@ def _start(config: Config, folder: Path, job: Job, names: Sequence[str]) -> dict
         with contextlib.redirect_stderr(io.StringIO()):  # submitit also prints the error there
             started = executor.map_array(job, [[name] for name in names])
     except RuntimeError as error:
-        reason = str(error).strip().rpartition("error: ")[2]
+        reason = re.split("error: |fatal: ", str(error).strip())[-1]
         raise RunError(f"Slurm did not accept the jobs: {reason}.") from error
     return {name: x.job_id for name, x in zip(names, started, strict=True)}
+
+
+@contextlib.contextmanager
+def _detached() -> Iterator[None]:
+    """Context manager in which new processes ignore the Ctrl-C of this terminal, and do not inherit
+    the output streams, which could be pipes to another program that would wait for their end.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout.flush()
+    kept, null = [os.dup(number) for number in (1, 2)], os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(null, number)
+    try:
+        yield
+    finally:
+        for number, own in zip((1, 2), kept, strict=True):
+            os.dup2(own, number)
+        for own in (*kept, null):
+            os.close(own)
+        signal.signal(signal.SIGINT, before)
 
 
 def submitit(module: str) -> ModuleType:

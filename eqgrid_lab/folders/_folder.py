@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -96,7 +96,13 @@ _LOCK = "run.lock"
 
 @contextlib.contextmanager
 def open_folder(
-    name: str, out: Path | None, overwrite: bool, settings: str, keep: bool = False
+    name: str,
+    out: Path | None,
+    overwrite: bool,
+    settings: str,
+    *,
+    keep: bool = False,
+    check: Callable[[], object] = bool,
 ) -> Iterator[Path]:
     """Context manager that makes and locks the folder of a new run, and writes its `config.toml`.
 
@@ -109,13 +115,14 @@ def open_folder(
     - `overwrite`: whether to replace the files of an older run in `out`; other files are kept.
     - `settings`: the text of `config.toml`.
     - `keep`: whether to keep the files without results, unless an error is raised.
+    - `check`: as in `mirrored`.
 
     **Returns:** the folder, inside the context.
 
     **Raises:** `UsageError` when the folder is in use or may not be replaced, and `RunError` when
     it cannot be written.
     """
-    with made_folder(name, out, overwrite) as folder, locked(folder):
+    with made_folder(name, out, overwrite, check) as folder, locked(folder):
         with writing_into(folder):
             if names_in(folder) and not overwrite:
                 raise UsageError(
@@ -148,7 +155,12 @@ def open_folder(
 
 
 @contextlib.contextmanager
-def made_folder(name: str, out: Path | None, overwrite: bool = False) -> Iterator[Path]:
+def made_folder(
+    name: str,
+    out: Path | None,
+    overwrite: bool = False,
+    check: Callable[[], object] = bool,
+) -> Iterator[Path]:
     """Context manager that makes a folder, and removes it at the end if it is new and empty.
 
     The files in the local folder of an address are copied there.
@@ -157,7 +169,7 @@ def made_folder(name: str, out: Path | None, overwrite: bool = False) -> Iterato
 
     - `name`: the name of a new folder in `runs/`; a number is appended if it exists.
     - `out`: the folder to use instead, if any.
-    - `overwrite`: whether to replace the run at an address.
+    - `overwrite`, `check`: as in `mirrored`.
 
     **Returns:** the folder, inside the context.
 
@@ -179,7 +191,7 @@ def made_folder(name: str, out: Path | None, overwrite: bool = False) -> Iterato
             folder = next(path for path in map(runs.joinpath, names) if _make_new(path))
             new = [folder]
     try:
-        with mirrored(folder, overwrite):
+        with mirrored(folder, overwrite, check):
             yield folder
     finally:
         with contextlib.suppress(OSError):

@@ -196,17 +196,21 @@ def _opened(whole: Run) -> Iterator[tuple[Path, list[int]]]:
 
 def _waiting(groups: Sequence[Members]) -> list[int]:
     """The indices of the groups that are not complete. If the run is complete, they are the groups
-    that ended early.
+    that ended early, or none with `--auto-resume`.
 
-    **Raises:** `UsageError` when all groups have made all updates.
+    **Raises:** `UsageError` when all groups have made all updates, except with `--auto-resume`.
     """
     whole, numbers = groups[0].whole, range(len(groups))
     num_updates = whole.plan.num_updates
     updates = [_position(group).get("update", 0) for group in groups]
     waiting = [i for i in numbers if not _is_complete(groups[i])]
-    if not waiting and _files_exist(groups):
+    complete = not waiting and _files_exist(groups)
+    if whole.settings.auto_resume and (complete or max(updates) > num_updates):
+        print(f"the run {address_of(whole.folder)} is complete", flush=True)
+        return []
+    if complete:
         waiting = [i for i in numbers if updates[i] < num_updates]
-    if max(updates) > num_updates or (not waiting and _files_exist(groups)):
+    if max(updates) > num_updates or (complete and not waiting):
         steps = max(updates) * whole.plan.steps_per_update
         raise UsageError(
             f"The run {address_of(whole.folder)!r} is complete, with {steps:,} steps of each seed: "

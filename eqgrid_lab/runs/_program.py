@@ -119,10 +119,11 @@ def _run(
         members.train(Console(quiet=True), Failures(), position)
         return 0  # the exit code of the first process is used
     if config.resume is not None:
-        with mirrored(config.resume), locked(config.resume):
+        with mirrored(config.resume, check=process.check), locked(config.resume):
             return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
-    with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
+    folders = open_folder(name, config.out, config.overwrite, dump(config), check=process.check)
+    with folders as folder:
         return _train_and_conclude(members_of(dataclasses.replace(whole, folder=folder)))
 
 
@@ -135,7 +136,11 @@ def _resume(members: Members) -> int:
     whole, updates = members.whole, position["update"]
     num_updates, complete = whole.plan.num_updates, members.have_all_files
     # A run that was killed at its very end has made all updates, but lacks some of its files.
-    if updates > num_updates or (complete and updates == num_updates):
+    is_at_end = updates > num_updates or (complete and updates == num_updates)
+    if whole.settings.auto_resume and (is_at_end or (complete and "ended" in position)):
+        print(f"the run {address_of(folder)} is complete", flush=True)
+        return 0
+    if is_at_end:
         steps = updates * whole.plan.steps_per_update
         raise UsageError(
             f"The run {address_of(folder)!r} is complete, with {steps:,} steps{members.of_each}: "

@@ -9,7 +9,7 @@ from typing import TypeVar
 from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ..base import Named, UsageError, as_usage_error
+from ..base import Named, UsageError, as_usage_error, has_checkpoint
 from ..show import check_installed
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
@@ -20,6 +20,7 @@ from ._flags import (
     check_limits,
     cli,
     flags,
+    has_flag,
     value_after,
     values_after,
 )
@@ -35,9 +36,9 @@ CONFIGS = shipped("configs")
 PEOPLE = "people"
 """The value of `--config` for the settings of agents that cook with people."""
 _LARGEST_COUNT = 2**31 - 1
-OF_THE_PROCESS = ("--resume", "--total-steps", "--stop-at-return", "--patience", "--max-kl")
-OF_THE_PROCESS += ("--checkpoint-every", "--log", "--max-hours", "--profile", "--devices")
-OF_THE_PROCESS += ("--distributed",)
+OF_THE_PROCESS = ("--resume", "--auto-resume", "--total-steps", "--stop-at-return", "--patience")
+OF_THE_PROCESS += ("--max-kl", "--checkpoint-every", "--log", "--max-hours", "--profile")
+OF_THE_PROCESS += ("--devices", "--distributed")
 """The flags that may change when a run is resumed: they set when it ends, what it writes, and on
 which devices it runs.
 """
@@ -55,7 +56,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
-    args = at_home(args)
+    args = _auto_resumed(at_home(args))
     file, run = value_after("--config", args), value_after("--resume", args)
     network, world = value_after("--network", args), value_after("--env.name", args)
     networks = (network or "", *values_after("--partners.networks", args))
@@ -76,6 +77,19 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
         config = _check_resumed(before, config)
     check(config)
     return config
+
+
+def _auto_resumed(args: list[str]) -> list[str]:
+    """A command line with --resume or --overwrite in addition to --auto-resume, if it is given.
+
+    **Raises:** `UsageError` when --out is missing, or --resume is given, too.
+    """
+    if not has_flag("--auto-resume", args) or has_flag("--sweep", args):
+        return args
+    out = value_after("--out", args)
+    if out is None or has_flag("--resume", args):
+        raise UsageError("--auto-resume resumes the run in --out: add --out, without --resume.")
+    return [*args, "--resume", out] if has_checkpoint(Path(out)) else [*args, "--overwrite"]
 
 
 def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
@@ -144,7 +158,7 @@ def _check_resumed(before: E, config: E) -> E:
 def _cannot_change(flag: str) -> UsageError:
     return UsageError(
         f"{flag} cannot change with --resume: a run continues with its own settings, and only "
-        f"{', '.join(OF_THE_PROCESS[1:])} may change."
+        f"{', '.join(OF_THE_PROCESS[2:])} may change."
     )
 
 
@@ -190,6 +204,9 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
         "--seeds-at-once needs --num-seeds.": config.seeds_at_once is not None and not many,
         "--overwrite cannot be given with --sweep: choose another --out.": (
             sweep and config.overwrite
+        ),
+        "--auto-resume cannot be given with --sweep, which always continues.": (
+            sweep and config.auto_resume
         ),
         "--curriculum cannot be given with --sweep, which has no stages.": sweep and curriculum,
         "--devices cannot be given with --sweep, which trains on one device.": (

@@ -20,7 +20,7 @@ from msgspec import Meta
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import DIFFERENT, Hint, UsageError, is_address, local_path, working_path
+from ..base import DIFFERENT, Hint, UsageError, copied, is_address, local_path, working_path
 
 T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
@@ -53,11 +53,17 @@ def at_home(args: Sequence[str]) -> list[str]:
         if is_address(value) and flag in _LOCAL_FLAGS:
             raise UsageError(f"{flag} does not support addresses such as {value!r:.100}.")
         if is_address(value) and not flag.startswith("--partners."):
-            local = working_path if flag == "--out" else local_path
-            found.append(f"{name}{equals}{local(value)}")
+            of_out = copied if has_flag("--auto-resume", args) else working_path
+            local = of_out(value) if flag == "--out" else local_path(value)
+            found.append(f"{name}{equals}{local}")
         else:
             found.append("=".join(map(expand_home, arg.split("=", 1))))
     return found
+
+
+def has_flag(flag: str, args: Sequence[str]) -> bool:
+    """Whether a flag is given on a command line."""
+    return any(name == flag for name, _, _ in _groups(args))
 
 
 def value_after(flag: str, args: Sequence[str]) -> str | None:

@@ -43,8 +43,8 @@ T = TypeVar("T")
 P = TypeVar("P", bound=PolicySettings)
 
 NOT_IN_FILE = (
-    *("config", "curriculum", "out", "overwrite", "resume", "max_hours", "profile", "sweep"),
-    "distributed",
+    *("config", "curriculum", "out", "overwrite", "resume", "auto_resume", "sweep"),
+    *("max_hours", "profile", "distributed"),
 )
 """Settings that are not stored, because they concern one call of the command."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES

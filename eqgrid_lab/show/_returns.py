@@ -136,10 +136,12 @@ def bootstrap_crossplay(
         return dict.fromkeys(("self_play", "cross_play", "gap"))
     rows = np.random.default_rng(0).integers(number, size=(_RESAMPLES, number))
     rows = rows[(rows != rows[:, :1]).any(axis=1)]  # a sample of a single run has no cross-play
-    sampled = matrix[rows[:, :, None], rows[:, None, :]]
-    differ = rows[:, :, None] != rows[:, None, :]
-    self_play = np.diag(matrix)[rows].mean(axis=1)
-    cross_play = sampled.mean(axis=(1, 2), where=differ)
+    own = np.diag(matrix)
+    # How often each sample has each run; the entries of samples would need their size squared.
+    counts = np.stack([np.bincount(row, minlength=number) for row in rows]).astype(float)
+    self_play = counts @ own / number
+    pairs = number**2 - (counts**2).sum(axis=1)
+    cross_play = ((counts @ (matrix - np.diag(own))) * counts).sum(axis=1) / pairs
     means = {"self_play": self_play, "cross_play": cross_play, "gap": self_play - cross_play}
     ends = [50 * (1 - _CONFIDENCE), 50 * (1 + _CONFIDENCE)]
     return {name: tuple(np.percentile(x, ends).tolist()) for name, x in means.items()}

@@ -215,6 +215,7 @@ def test_flags_exist(capsys, monkeypatch):
     known |= {"--wheel", "--outdir"}  # of python -m build
     known |= {"--prefix", "--directory"}  # npm's, and those of Python's file host
     known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
+    known |= {"--num-jobs", "--env", "--build-arg"}  # SkyPilot's and Docker's
     for text in (*PAGES, *TUTORIALS):
         named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", text.read_text(encoding="utf-8"))
         assert set(named) <= known, text.name

@@ -1,0 +1,9 @@
+# An image with all commands of eqgrid, for CPUs or, with --build-arg EXTRAS=cuda,remote, for NVIDIA
+# GPUs: the wheels of JAX contain CUDA, and the host provides the driver.
+ARG BASE=docker.io/library/python:3.12-slim
+FROM ${BASE}
+ARG EXTRAS=remote
+COPY . /opt/eqgrid
+RUN pip install --no-cache-dir "/opt/eqgrid[${EXTRAS}]"
+WORKDIR /work
+CMD ["eqgrid", "--help"]
