@@ -1,7 +1,9 @@
 """Several processes train one run: on this machine, each with two virtual devices."""
 
+import importlib.metadata
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -162,11 +164,18 @@ def test_a_failure_of_one_is_heard_by_all(monkeypatch):
     assert (caught.value.number, caught.value.about) == (2, ["no memory", 1])
 
 
-def test_processes_with_other_settings_are_refused(monkeypatch, capsys):
-    others_say(monkeypatch, '{"value": "seed = 1"}')
+@pytest.mark.parametrize(
+    ("version", "setting", "says"),
+    [
+        (jax.__version__, "seed = 1", "and process 0 have different settings: start all"),
+        ("9.9", "seed = 0", "and jax 9.9, and process 0 has eqgrid"),
+    ],
+)
+def test_processes_that_differ_are_refused(version, setting, says, monkeypatch, capsys):
+    versions = f"eqgrid {importlib.metadata.version('eqgrid')} and jax {version}"
+    others_say(monkeypatch, json.dumps({"value": [versions, setting]}))
     assert _distributed._run_and_agree(Process(), "seed = 0", lambda: 0, "--width") == 2
-    says = "error: Process 1 of 2 and process 0 have different settings: start all"
-    assert capsys.readouterr().err.startswith(says)
+    assert re.match(f"error: Process 1 of 2 .*{says}", capsys.readouterr().err)
 
 
 def test_what_another_process_cannot_do_is_said_by_the_first(monkeypatch, capsys):

@@ -12,11 +12,8 @@ import yaml
 from command_lines import call, call_and_hear
 from run_files import SMALL, check_equal
 
-from agents import ProcessFailed
 from eqgrid_lab.base import (
-    Process,
     Stopped,
-    _distributed,
     _remote,
     local_path,
     mirrored,
@@ -78,21 +75,6 @@ def test_a_signal_ends_the_wait_for_another_run_and_removes_copies(tmp_path, mon
     assert copy.exists()
     remove_copies()
     assert not copy.exists()
-
-
-def test_processes_with_other_versions_are_named(monkeypatch, capsys):
-    def gather(value):
-        return [value, [value[0].replace("jax 0", "jax 9"), value[1]]]
-
-    def fail(about):
-        raise ProcessFailed(0, about)
-
-    monkeypatch.setattr(_distributed, "gather", gather)
-    monkeypatch.setattr(_distributed, "fail", fail)
-    assert _distributed._run_and_agree(Process(), "", lambda: 0, "") == 2
-    said = capsys.readouterr().err
-    assert "Process 1 of 2 has eqgrid" in said
-    assert said.endswith("install the same versions on all hosts.\n")
 
 
 @pytest.mark.slow
