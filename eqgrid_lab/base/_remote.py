@@ -123,7 +123,9 @@ def working_path(address: str) -> Path:
 
 @atexit.register
 def remove_copies() -> None:
-    """Removes the local folders of addresses, unless they have files that could not be written."""
+    """Removes the local copies of addresses, except those that `mirrored` copies or could not copy
+    to their addresses.
+    """
     for root in _TEMPORARY:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -305,6 +307,7 @@ class _Mirror:
         self.root = next(root for root in _TEMPORARY if root in folder.parents)
         self.error: str | None = None
         self.ending = threading.Event()
+        _TEMPORARY.discard(self.root)  # from now on, its files may exist nowhere else
         self.thread = threading.Thread(target=self._write_snapshots, daemon=True)
         self.thread.start()
 
@@ -344,7 +347,6 @@ class _Mirror:
         if self.error is None and self.manifest is not None and not self.manifest.ended:
             self.error = f"{self.remote.address!r} was not written in {_LAST_SECONDS:g} seconds."
         if self.error is not None:
-            _TEMPORARY.remove(self.root)
             _LOCAL.pop(self.remote.address, None)
             return (
                 f"{self.error} All files are in {str(self.folder)!r}: copy this folder, or resume "

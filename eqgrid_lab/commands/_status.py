@@ -22,8 +22,16 @@ from rich.text import Text
 from agents import CheckpointError
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import SETTINGS_FILE, RunError, UsageError, is_complete, read_metadata, run_command
-from ..folders import MAX_RESULT_BYTES, locked, results_console
+from ..base import (
+    SETTINGS_FILE,
+    RunError,
+    UsageError,
+    is_complete,
+    read_metadata,
+    run_command,
+    seed_folders,
+)
+from ..folders import MAX_RESULT_BYTES, check_unlocked, locked, results_console
 from ..settings import read_flags
 from ..show import path_text, print_table
 
@@ -85,6 +93,7 @@ def _row_without_job(folder: Path) -> "Row":
         return Row(folder, "finished", so_far)
     try:
         with locked(folder):
+            check_unlocked(seed_folders(folder))
             return Row(folder, "stopped", so_far)
     except UsageError:
         return Row(folder, "running", so_far)

@@ -34,6 +34,7 @@ from ..base import (
     check_local,
     has_checkpoint,
     run_command,
+    seed_folders,
 )
 from ..folders import locked, made_folder, names_in, results_console, writing_into
 from ..settings import read_flags
@@ -135,7 +136,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
         what = f"There is no program {command[0]!r}" if command else "There is no command"
         raise UsageError(f"{what}: add it after --, such as -- eqgrid-ippo --env.layout cramped.")
     flags = {word.partition("=")[0] for word in command}
-    if taken := flags & {"--out", "--resume", "--overwrite"}:
+    if taken := flags & {"--out", "--resume", "--auto-resume", "--overwrite"}:
         raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
     if not re.fullmatch(r"[1-9]\d{0,4}[mhd]", config.time):
         raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
@@ -250,8 +251,9 @@ class Job:
 
     def _run_once(self, name: str, folder: Path) -> int:
         # Wait for the lock, which a process on a failed host may hold for some time.
-        with contextlib.suppress(UsageError), locked(folder, seconds=180):
-            pass
+        for part in (folder, *seed_folders(folder)):
+            with contextlib.suppress(UsageError), locked(part, seconds=180):
+                pass
         if self.stopped:
             return _STOPPED[0]
         index = name.rpartition("-")[2]

@@ -1,6 +1,7 @@
 """The folders of runs and of results, and the tables in them."""
 
 from ._folder import (
+    check_unlocked as check_unlocked,
     folder_name as folder_name,
     locked as locked,
     made_folder as made_folder,

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -115,7 +115,7 @@ def open_folder(
     - `overwrite`: whether to replace the files of an older run in `out`; other files are kept.
     - `settings`: the text of `config.toml`.
     - `keep`: whether to keep the files without results, unless an error is raised.
-    - `check`: as in `mirrored`.
+    - `check`: as in `mirrored`; also called before the files of an older run are removed.
 
     **Returns:** the folder, inside the context.
 
@@ -129,6 +129,8 @@ def open_folder(
                     f"The folder {str(folder)!r} exists and is not empty: choose another --out, or "
                     "add --overwrite to replace the run in it."
                 )
+            check_unlocked(seed_folders(folder))
+            check()
             check_replaceable(folder)
             known = _wandb_files(folder)  # of older runs, which are kept
             remove_run(folder)
@@ -244,6 +246,13 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / _LOCK).unlink()
+
+
+def check_unlocked(folders: Iterable[Path]) -> None:
+    """**Raises:** `UsageError` when another process has locked one of the folders."""
+    for folder in folders:
+        with locked(folder):
+            pass
 
 
 def folder_name(algorithm: str, layout: str, seed: int) -> str:

@@ -28,8 +28,10 @@ from eqgrid import read_regular_text
 
 from ..base import (
     NOTHING_LEARNED,
+    SETTINGS_FILE,
     Failures,
     Process,
+    Stopped,
     Table,
     UsageError,
     address_of,
@@ -42,6 +44,7 @@ from ..base import (
 )
 from ..folders import (
     MAX_RESULT_BYTES,
+    check_unlocked,
     folder_name,
     locked,
     open_folder,
@@ -62,8 +65,8 @@ from ._run import Run, plan_stages
 
 
 def default_seeds_at_once(num_seeds: int, devices: Sequence[int]) -> int:
-    """The number of seeds in a group, so that each process trains at most one group, and each of
-    its devices the same number of seeds.
+    """The number of seeds in a group, so that each process with as many devices as the first one
+    trains at most one group, and each of its devices the same number of seeds.
 
     **Arguments:**
 
@@ -182,15 +185,18 @@ def _opened(whole: Run) -> Iterator[tuple[Path, list[int]]]:
     out = config.resume or config.out
     if out is not None:
         check_local(out, "--num-seeds with --distributed or --seeds-at-once")
-        for folder in seed_folders(out):
-            with locked(folder):  # raises if a process still trains this seed
-                pass
+        check_unlocked(seed_folders(out))
     if config.resume is not None:
         with locked(config.resume):
-            yield config.resume, _waiting(_groups(whole, config.resume))
+            waiting = _waiting(_groups(whole, config.resume))
+            with writing_into(config.resume):
+                write_whole(config.resume / SETTINGS_FILE, dump(config).encode())
+            yield config.resume, waiting
         return
     name = folder_name(config.algorithm, config.env.title, config.seed)
-    with open_folder(name, out, config.overwrite, dump(config), keep=True) as folder:
+    check = whole.check_new
+    folders = open_folder(name, out, config.overwrite, dump(config), keep=True, check=check)
+    with folders as folder:
         yield folder, list(range(len(_groups(whole, folder))))
 
 
@@ -263,16 +269,19 @@ def _train_own(groups: Sequence[Members], own: Sequence[Members]) -> int:
     whole, console, failures, stopped = groups[0].whole, open_console(), Failures(), None
     with contextlib.ExitStack() as stack:
         stack.callback(_remove_unlearned, whole.folder, own)
-        for run in (run for group in own for run in group.runs):
-            stack.enter_context(locked(run.folder))
         for group in own:
-            stopped = _train(group, failures)
+            for run in group.runs:
+                stack.enter_context(locked(run.folder))
+            try:
+                stopped = _train(group, failures)
+            except Stopped:  # by a signal before the group began to train
+                stopped = whole.process.stop_reason()
             if stopped in (*STOP_CODES, out_of_time(whole.config.max_hours)):
                 break
             stopped = None  # it ended early by itself
     if not os.path.exists(whole.folder):
         return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped or "", 0))
-    with locked(whole.folder, seconds=60):
+    with locked(whole.folder, seconds=600):  # another process may write the same files
         missing = [run for group in groups if not _is_complete(group) for run in group.runs]
         if missing:
             seeds = ", ".join(str(run.settings.seed) for run in missing)
@@ -322,22 +331,25 @@ def _remove_unlearned(folder: Path, own: Sequence[Members]) -> None:
 
 def _write(groups: Sequence[Members], failures: Failures) -> Table:
     """Writes the files of the whole run. **Returns:** the content of `result.json`."""
-    whole, runs, results = groups[0].whole, [], []
+    whole, runs, results, seconds, stage = groups[0].whole, [], [], 0.0, 0
     for group in groups:
         position = _position(group)
+        stage = max(stage, position.get("stage", 1) - 1)
         for run in group.in_stage(position.get("stage", 1) - 1).runs:
             history = read_history(run.folder, position, run.identity)
             runs.append(dataclasses.replace(run, history=history))
             text = read_regular_text(run.folder / "result.json", MAX_RESULT_BYTES)
             results.append(json.loads(text))
-    members = dataclasses.replace(groups[0], runs=tuple(runs))
+        seconds += results[-1]["train_seconds"]
+    members = dataclasses.replace(groups[0].in_stage(stage), runs=tuple(runs))
     with failures.writing(whole.folder / "metrics.csv"):
         write_whole(whole.folder / "metrics.csv", members.rows_of_all())
     median = runs[median_seed(results)]
     checkpoint = median.folder / "checkpoints" / "last.safetensors"
     state = restore(checkpoint, Members(median, (median,), checkpoint).shapes())
     numbers = {
-        "steps_per_second": round(sum(result["steps_per_second"] for result in results), 1),
+        "train_seconds": round(seconds, 2),
+        "steps_per_second": round(sum(x["env_steps"] for x in results) / max(seconds, 1e-9), 1),
         "wall_seconds": max(result["wall_seconds"] for result in results),
     }
     rows = [run.history.evaluations for run in runs]

@@ -405,7 +405,7 @@ class Members:
         each = zip(self.runs, loggers, strict=True)
         own = [_hooks_of_run(run, logs, failures, seconds) for run, logs in each]
         common = [] if self.alone else [functools.partial(forget, self.whole.folder, failures)]
-        return [*common, ForEach(own, evaluators)]
+        return [*common, ForEach(own, evaluators, self.alone)]
 
     def _evaluators(self, rows: Sequence[Table]) -> list[Evaluator]:
         """The evaluator of each run in its current stage.
@@ -686,17 +686,20 @@ class ForEach:
     have a reason to stop.
     """
 
-    def __init__(self, hooks: Sequence[Sequence[Hook]], evaluators: Sequence[Evaluator]):
+    def __init__(
+        self, hooks: Sequence[Sequence[Hook]], evaluators: Sequence[Evaluator], alone: bool
+    ):
         """**Arguments:**
 
         - `hooks`, `evaluators`: the hooks and the evaluator of each run.
+        - `alone`: whether the progress is that of a single run, without an axis of runs.
         """
-        self.hooks, self.evaluators = hooks, evaluators
+        self.hooks, self.evaluators, self.alone = hooks, evaluators, alone
 
     def __call__(self, progress: TrainProgress) -> None:
         reasons = []
         for i, (hooks, evaluator) in enumerate(zip(self.hooks, self.evaluators, strict=True)):
-            own = progress if len(self.hooks) == 1 else _progress_of(progress, i, evaluator)
+            own = progress if self.alone else _progress_of(progress, i, evaluator)
             reasons.append(call_hooks(hooks, own))
         if (reason := _common_reason(reasons)) is not None:
             raise StopTraining(reason)

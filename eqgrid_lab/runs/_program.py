@@ -122,7 +122,7 @@ def _run(
         with mirrored(config.resume, check=process.check), locked(config.resume):
             return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
-    folders = open_folder(name, config.out, config.overwrite, dump(config), check=process.check)
+    folders = open_folder(name, config.out, config.overwrite, dump(config), check=whole.check_new)
     with folders as folder:
         return _train_and_conclude(members_of(dataclasses.replace(whole, folder=folder)))
 
@@ -137,7 +137,9 @@ def _resume(members: Members) -> int:
     num_updates, complete = whole.plan.num_updates, members.have_all_files
     # A run that was killed at its very end has made all updates, but lacks some of its files.
     is_at_end = updates > num_updates or (complete and updates == num_updates)
-    if whole.settings.auto_resume and (is_at_end or (complete and "ended" in position)):
+    has_ended = complete and whole.is_last_stage and members.ended(position)
+    ended_early = complete and "ended" in position
+    if whole.settings.auto_resume and (is_at_end or has_ended or ended_early):
         print(f"the run {address_of(folder)} is complete", flush=True)
         return 0
     if is_at_end:
@@ -146,7 +148,7 @@ def _resume(members: Members) -> int:
             f"The run {address_of(folder)!r} is complete, with {steps:,} steps{members.of_each}: "
             "add a larger --total-steps to continue."
         )
-    if complete and whole.is_last_stage and members.ended(position):
+    if has_ended:
         raise UsageError(f"The run {address_of(folder)!r} is complete: its last stage has ended.")
     if complete:  # the run ended early, and the user resumes it
         position.pop("ended", None)

@@ -36,7 +36,16 @@ from eqgrid import (
 )
 from eqgrid.grid import RandomLayouts
 
-from ..base import IDENTITY, PARTNERS, Process, Table, UsageError, as_usage_error, warn
+from ..base import (
+    IDENTITY,
+    PARTNERS,
+    Process,
+    Table,
+    UsageError,
+    as_usage_error,
+    has_checkpoint,
+    warn,
+)
 from ..folders import History
 from ..settings import Experiment, PartnerSettings, to_table
 from ..worlds import WorldSettings
@@ -298,6 +307,17 @@ class Run:
     def plan(self) -> Plan:
         """The plan of the current stage."""
         return self.plans[self.number]
+
+    def check_new(self) -> None:
+        """Checks a new run before it replaces the files in its folder.
+
+        **Raises:** `Stopped` after a signal, and `UsageError` if `--auto-resume` found no
+        checkpoint, but another process has written one since.
+        """
+        self.process.check()
+        out = self.settings.out
+        if self.settings.auto_resume and out is not None and has_checkpoint(out):
+            raise UsageError(f"{str(out)!r} has a checkpoint now: start the same command again.")
 
     def seconds(self) -> float:
         """The wall-clock time of the run so far, in seconds, including earlier processes."""

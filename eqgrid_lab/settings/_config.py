@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -9,7 +10,7 @@ from typing import TypeVar
 from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ..base import Named, UsageError, as_usage_error, has_checkpoint
+from ..base import RESULTS, Named, UsageError, as_usage_error, has_checkpoint, seed_folders
 from ..show import check_installed
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
@@ -82,14 +83,24 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 def _auto_resumed(args: list[str]) -> list[str]:
     """A command line with --resume or --overwrite in addition to --auto-resume, if it is given.
 
-    **Raises:** `UsageError` when --out is missing, or --resume is given, too.
+    **Raises:** `UsageError` when --out is missing, when --resume is given, too, or when --out has
+    results without a checkpoint, which a new run would replace.
     """
     if not has_flag("--auto-resume", args) or has_flag("--sweep", args):
         return args
     out = value_after("--out", args)
     if out is None or has_flag("--resume", args):
         raise UsageError("--auto-resume resumes the run in --out: add --out, without --resume.")
-    return [*args, "--resume", out] if has_checkpoint(Path(out)) else [*args, "--overwrite"]
+    folder = Path(out)
+    if has_checkpoint(folder):
+        return [*args, "--resume", out]
+    found = (x / name for x in (folder, *seed_folders(folder)) for name in RESULTS)
+    if (result := next(filter(os.path.lexists, found), None)) and not has_flag("--overwrite", args):
+        raise UsageError(
+            f"{str(result)!r} is a result without a checkpoint to resume: choose another --out, or "
+            "add --overwrite to replace it."
+        )
+    return [*args, "--overwrite"]  # a run may have been killed before its first checkpoint
 
 
 def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
@@ -146,6 +157,8 @@ def _check_resumed(before: E, config: E) -> E:
     if (config.out or run).resolve() != run.resolve():
         raise _cannot_change("--out")
     changes = {"config": before.config, "out": None, "overwrite": False}
+    if config.seeds_at_once is None:  # the run may have chosen a number itself
+        changes["seeds_at_once"] = before.seeds_at_once
     config = dataclasses.replace(config, **changes, partners=config.partners.found())
     may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
     values_before = dict(flags(before))

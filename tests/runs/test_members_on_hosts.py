@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, check_refusal
 from run_files import SMALL, check_equal, result, rows
 from safetensors.numpy import load_file
 
 from eqgrid_lab.base import _distributed
+from eqgrid_lab.folders import locked
 from eqgrid_lab.runs import _members
 
 SEEDS = (*SMALL, "--num-seeds", "6")
@@ -101,6 +102,22 @@ def test_a_signal_stops_the_group_of_its_process(whole, tmp_path, monkeypatch, c
     code, said = call_and_hear(capsys, "--resume", "run")
     assert (code, said.count("\n")) == (2, 1)
     assert "is complete, with 640 steps of each seed" in said
+
+
+@pytest.mark.slow
+def test_groups_of_two_seeds_and_of_one_continue(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    again = (*SMALL, "--num-seeds", "3", "--seeds-at-once", "2", "--out", "run", "--auto-resume")
+    assert call(*again) == 0
+    assert call(*again, "--total-steps", "1280") == 0
+    assert "total_steps = 1280" in Path("run/config.toml").read_text()
+    assert rows(Path("run"))[-1]["env_steps"] == rows(Path("run/seed-2"))[-1]["env_steps"] == "1280"
+    assert call(*again, "--total-steps", "1280") == 0
+    assert "the run run is complete" in capsys.readouterr().out
+    with locked(Path("run/seed-2")):  # as while its group trains
+        heard = call_and_hear(capsys, *SMALL, "--out", "run", "--overwrite")
+        check_refusal(heard, "Another process is writing to the folder 'run/seed-2'", codes=(2,))
+    assert Path("run/result.json").exists()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_lines import call, call_and_hear
+from command_lines import call, call_and_hear, check_refusal
 from run_files import SMALL, check_equal
 
 from eqgrid_lab.base import (
@@ -50,8 +50,16 @@ def no_copies(monkeypatch):
 )
 def test_bad_input_is_one_sentence(flags, sentence, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, said = call_and_hear(capsys, *SMALL, "--auto-resume", *flags)
-    assert (code, said.count("\n"), sentence in said) == (2, 1, True), said
+    check_refusal(call_and_hear(capsys, *SMALL, "--auto-resume", *flags), sentence, codes=(2,))
+
+
+@pytest.mark.parametrize("kept", ["result.json", "seed-3/policy.safetensors"])
+def test_results_without_a_checkpoint_are_not_replaced(kept, capsys, tmp_path):
+    (tmp_path / "seed-3").mkdir()
+    (tmp_path / kept).touch()
+    heard = call_and_hear(capsys, *SMALL, "--auto-resume", "--out", tmp_path)
+    check_refusal(heard, "is a result without a checkpoint to resume", codes=(2,))
+    assert (tmp_path / kept).exists()
 
 
 def test_a_signal_ends_the_wait_for_another_run_and_removes_copies(tmp_path, monkeypatch):

@@ -295,7 +295,7 @@ def test_runs_end_when_each_has_a_reason(reasons, together, monkeypatch):
     monkeypatch.setattr(_members, "_progress_of", lambda progress, *_: progress)
     called = []
     hooks = [[stop(reason), called.append] for reason in reasons]
-    each = _members.ForEach(hooks, [SimpleNamespace()] * len(reasons))
+    each = _members.ForEach(hooks, [SimpleNamespace()] * len(reasons), alone=False)
     if together is None:
         each(progress_of_runs())
     else:
