@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -62,4 +61,4 @@ def check_close(folder: Path, other: Path) -> None:
     for row, expected in zip(rows(folder), rows(other), strict=True):
         for name in row:
             a, b = float(row[name]), float(expected[name])
-            assert math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) or math.isnan(a), name
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5, err_msg=name)

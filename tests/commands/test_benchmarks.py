@@ -17,7 +17,7 @@ import throughput as throughput_script
 from command_lines import check_refusal, hear
 from rich.console import Console
 
-from eqgrid import AutoReset
+from eqgrid import ENVIRONMENTS, AutoReset
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import run_command
@@ -335,6 +335,7 @@ def test_a_world_is_measured_beside_those_who_have_it(throughput, tmp_path, caps
     )
     rows = throughput.measure(config, Console(), lambda rows: None)
     assert config.worlds == ("overcooked", *TASK_NAMES)
+    assert {*ENVIRONMENTS} - {"minigrid"} <= {*config.worlds}
     for world in config.worlds:
         measured = [
             row["library"] for row in rows if (row["world"], row["mode"]) == (world, "stored")

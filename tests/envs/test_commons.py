@@ -47,7 +47,8 @@ RIVER = """
     ########"""
 FAST = {"regrowth": (0.1, 0.3, 0.5)}
 WIDE_BEAM = {"beam_length": 5, "beam_radius": 2}
-CERTAIN_GROWTH = {"growth": 1.0, "restoration": 0.3}
+CERTAIN_GROWTH = {"growth": 1.0, "restoration": 0.2, "depletion": 0.9}
+CERTAIN_GROWTH |= {"cooldown": 1, "cleaning_cooldown": 0}
 CASE = ("world", "layout", "agents", "options")
 
 
@@ -65,7 +66,12 @@ def play_as_in_plain_python(world, layout, agents, options, *, steps, radius):
         (Harvest, ORCHARD, 4, {"shared": True, "away": 2, "zap_cost": 0.5} | FAST),
         (Harvest, "small", 3, {"zapped_cost": 3.0, "cooldown": 0} | WIDE_BEAM),
         (Cleanup, RIVER, 1, {"delay": 20, "growth": 0.3}),
-        (Cleanup, RIVER, 4, {"shared": True, "away": 3, "zapped_cost": 2.0} | CERTAIN_GROWTH),
+        (
+            Cleanup,
+            RIVER,
+            4,
+            {"shared": True, "away": 3, "zapped_cost": 2.0} | CERTAIN_GROWTH,
+        ),
     ],
 )
 def test_some_steps_are_as_in_plain_python(world, layout, agents, options):
@@ -142,6 +148,7 @@ def test_a_picture_shows_a_beam(name, beam):
 
 def test_agents_start_in_marked_cells(key):
     env = Harvest()
+    assert REGROWTH == (0.0, 0.0025, 0.005, 0.025)  # as docs/harvest.md says
     assert (env.num_agents, env.shape, env.actions[0]) == (7, (18, 24), Stay())
     worlds = eqx.filter_jit(jax.vmap(lambda k: env.reset(k)[1]))(jax.random.split(key, 64))
     rows, cols = np.asarray(worlds.bodies.position).reshape(-1, 2).T

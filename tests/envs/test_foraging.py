@@ -401,6 +401,3 @@ def test_bad_options_are_refused(options, words):
 def test_bad_names_are_refused(name):
     with pytest.raises(ValueError, match=r"such as 8x8-2p-2f-coop"):
         from_id(name)
-
-
-# Pictures

@@ -93,9 +93,9 @@ def play(env, world, actions):
     return jax.tree.map(lambda *x: np.concatenate(x)[:steps], *told)
 
 
-def rescue(text, *scripts, facing):
+def rescue(text, *scripts, facing, roles=None):
     """Plays scripts in a site, without anything to see: the timesteps."""
-    site = parse_site(text).pad(*PADDED)
+    site = parse_site(text, roles).pad(*PADDED)
     faces = jnp.asarray([FACING[way] for way in facing], jnp.int8)
     site = eqx.tree_at(lambda x: x.start.bodies.direction, site, faces)
     env = Rescue(site, observation=Blind())
@@ -298,6 +298,16 @@ def test_rescuers_lift_together(text, facing, scripts, paid, lifts):
     assert [x.get("lifting", 0) for x in events(timesteps)] == lifts
 
 
+@pytest.mark.parametrize(
+    ("thing", "letter", "happened"),
+    [(":", "T", [{"clearing": 1}] * 2), ("G", "P", [{"victim_pickup": 1}, {}])],
+)
+def test_two_act_on_one_thing_in_their_order(thing, letter, happened):
+    site, roles = TWO.replace("R", thing), ["engineer", "engineer"]
+    timesteps = rescue(site, letter, letter, facing=INWARDS, roles=roles)
+    assert events(timesteps) == happened
+
+
 def test_nothing_is_earned_in_circles():
     timesteps = rescue("####\n#1G#\n####", "PP" * 10, facing=["east"])
     assert timesteps.info["shaped_reward"].sum() == pytest.approx(0, abs=1e-6)
@@ -313,6 +323,7 @@ def test_nothing_is_earned_in_circles():
     ("name", "plan", "victims"), [("small", SMALL_PLAN, 4), ("large", LARGE_PLAN, 10)]
 )
 def test_a_plan_brings_everybody_out(name, plan, victims):
+    assert find_obstacle(load_site(name)) is None
     env = Rescue(name, observation=Blind())
     actions = script(*plan)
     timesteps, worlds = play(env, env.layout.start, actions)
@@ -391,9 +402,6 @@ def test_starts_and_observations_of_ones_own():
     observation, world = env.reset(jax.random.key(1))
     assert observation.shape == (4, 1)
     assert len(set(world.bodies.direction.tolist())) > 1
-
-
-# Pictures
 
 
 # Whether all can be rescued

@@ -463,6 +463,3 @@ def test_bad_texts_are_layout_errors():
         parse_warehouse("\n", 1, 1)
     with pytest.raises(ValueError, match="odd number of columns"):
         shelf_rows(1, 2)
-
-
-# Pictures

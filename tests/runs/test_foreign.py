@@ -12,7 +12,7 @@ from command_lines import call, call_and_hear, hear, parse
 from learners import Clock
 
 from eqgrid_lab import Experiment
-from eqgrid import interop, make
+from eqgrid import TimeLimit, interop, make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
 from eqgrid_lab.settings import dump, load, shipped_script
@@ -65,6 +65,9 @@ def test_images_are_whole_numbers_and_not_normalized(monkeypatch):
 def test_options_reach_the_library():
     env = parse_toy("--env.options", "num_agents=5").env
     assert env.build(train=True).num_agents == 5
+    world = parse_toy("--env.horizon", "7").env.build(train=True)
+    assert isinstance(world, TimeLimit)
+    assert world.limit == 7
     assert _foreign._option("a=true") == ("a", True)
     assert _foreign._option("a=[1, 2.5]") == ("a", [1, 2.5])
     assert _foreign._option("a=words = more") == ("a", "words = more")

@@ -264,6 +264,7 @@ def damage(folder: Path, how: str) -> None:
         ("mappo", [], "experiments/mappo.py, or remove the line 'algorithm' from it"),
         ("log", [], "metrics.csv' is damaged: remove it to continue"),
         ("nothing", ["--seed", "3"], "--seed cannot change with --resume"),
+        ("nothing", ["--total-steps", "100"], "is complete, with 512 steps"),
     ],
 )
 def test_what_cannot_be_resumed_is_one_sentence(call, finished, tmp_path, how, more, words):

@@ -111,8 +111,9 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
         if name.endswith(".safetensors"):
             one, other = load_file(mine / name), load_file(whole / name)
             assert all(np.array_equal(one[x], other[x]) for x in one), name
-    assert call("--resume", mine) == 2
-    assert "is complete, with 640 steps of each seed" in capsys.readouterr().err
+    for more in ((), ("--total-steps", "128")):
+        assert call("--resume", mine, *more) == 2
+        assert "is complete, with 640 steps of each seed" in capsys.readouterr().err
 
 
 def check_edits_are_refused(folder: Path, capsys) -> None:
