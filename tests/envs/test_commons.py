@@ -66,12 +66,7 @@ def play_as_in_plain_python(world, layout, agents, options, *, steps, radius):
         (Harvest, ORCHARD, 4, {"shared": True, "away": 2, "zap_cost": 0.5} | FAST),
         (Harvest, "small", 3, {"zapped_cost": 3.0, "cooldown": 0} | WIDE_BEAM),
         (Cleanup, RIVER, 1, {"delay": 20, "growth": 0.3}),
-        (
-            Cleanup,
-            RIVER,
-            4,
-            {"shared": True, "away": 3, "zapped_cost": 2.0} | CERTAIN_GROWTH,
-        ),
+        (Cleanup, RIVER, 4, {"shared": True, "away": 3, "zapped_cost": 2.0} | CERTAIN_GROWTH),
     ],
 )
 def test_some_steps_are_as_in_plain_python(world, layout, agents, options):
