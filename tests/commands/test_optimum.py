@@ -47,6 +47,10 @@ def test_the_best_known_returns_are_those_of_the_plans():
     assert best_known_return("cramped_room", "classic", 400) == 280
     assert best_known_return("cramped", "classic", 300) is None
     assert Kitchen(layout="cramped").optimum == 280
+    said = {name: optimum.describe(plan) for name, plan in stored_plans().items()}
+    task = "400 steps: 280 is the best possible return"
+    assert said["cramped", "classic", 400] == f"cramped, classic rules, {task}"
+    assert "in use; it is at most 580 with all" in said["asymmetric", "classic", 400]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ import golden
 import pytest
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [*golden.FAST, *(pytest.param(x, marks=pytest.mark.golden) for x in golden.TRAININGS)],
+    [
+        "flags",
+        *(pytest.param(x, marks=pytest.mark.slow) for x in golden.FAST if x != "flags"),
+        *(pytest.param(x, marks=[pytest.mark.slow, pytest.mark.golden]) for x in golden.TRAININGS),
+    ],
 )
 def test_a_section_is_the_same(name):
     try:
