@@ -22,8 +22,8 @@ from eqgrid_lab._pages import COPIED, SCRIPTS
 pytestmark = pytest.mark.slow
 FOLDERS = ("configs", "curricula", "policies")
 KITCHENS = "heldout/kitchens.toml"
-CLONES_ONLY = {"heldout/budgets.csv", "heldout/strangers.csv"}
-"""Data under `experiments/` that only a clone has: results in docs/partners.md."""
+CLONES_ONLY = {"heldout/budgets.csv", "heldout/strangers.csv", "skypilot.yaml"}
+"""Data under `experiments/` that only a clone has: results in docs/partners.md, and a task."""
 LOOK = """
 import importlib.util, json
 import agents, eqgrid
