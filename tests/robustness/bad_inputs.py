@@ -166,7 +166,10 @@ ENTRIES = {  # what such a dictionary has beside its grid
     "text bonus": "'order_bonus': 'x'",
     "bonus of a list": "'order_bonus': []",
     "too many values": f"{ORDERS}, 'recipe_values': [1, 2]",
-    "too few times": f"{ORDERS}, 'recipe_times': []",
+    "too few times": (
+        "'start_all_orders': [{'ingredients': ['onion']}, {'ingredients': ['tomato']}], "
+        "'recipe_times': [1]"
+    ),
     "orders of numbers": "'start_all_orders': [1, 2]",
     "one order": "'start_all_orders': 3",
     "bonus that is no order": f"{ORDERS}, 'start_bonus_orders': [{{'ingredients': ['tomato']}}]",
