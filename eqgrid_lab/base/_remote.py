@@ -344,10 +344,10 @@ class _Mirror:
         """
         self.ending.set()
         self.thread.join(_LAST_SECONDS)
+        _LOCAL.pop(self.remote.address, None)  # another run begins with a new folder
         if self.error is None and self.manifest is not None and not self.manifest.ended:
             self.error = f"{self.remote.address!r} was not written in {_LAST_SECONDS:g} seconds."
         if self.error is not None:
-            _LOCAL.pop(self.remote.address, None)
             return (
                 f"{self.error} All files are in {str(self.folder)!r}: copy this folder, or resume "
                 "the run there with --resume."
