@@ -233,15 +233,9 @@ Progress = tuple[int, int, float, float]
 """The steps of a run so far, its total steps, its last mean return, and its time in seconds."""
 
 
-def is_finished(folder: Path, so_far: Progress | None = None) -> bool:
-    """Whether a run has finished, according to the files in its own folder.
-
-    **Arguments:**
-
-    - `folder`: the folder.
-    - `so_far`: the `progress` of the run, if it was read already.
-    """
-    steps, total, _, _ = so_far or progress(folder)
+def is_finished(folder: Path, so_far: Progress) -> bool:
+    """Whether a run has finished, according to the files in its own folder, and its `progress`."""
+    steps, total, _, _ = so_far
     with contextlib.suppress(CheckpointError):
         checkpoint = folder / "checkpoints" / "last.safetensors"
         return is_complete(folder, video=False) and (

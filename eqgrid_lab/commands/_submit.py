@@ -46,6 +46,7 @@ from ._status import (
     live_jobs,
     log_file,
     print_rows,
+    progress,
     read_submission,
     rows_of,
     wait_for,
@@ -238,7 +239,7 @@ class Job:
         folder = self.submission.run_folder(self.study, name)
         if file.exists():
             return int(file.read_text())
-        if self.submission.shared or not is_finished(folder):
+        if self.submission.shared or not is_finished(folder, progress(folder)):
             code = self._run_once(name, folder)
         while code not in (0, _WRONG_SETTINGS, *_STOPPED) and self.retries[name] > 0:
             self.retries[name] -= 1

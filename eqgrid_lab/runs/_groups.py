@@ -185,9 +185,9 @@ def _opened(whole: Run) -> Iterator[tuple[Path, list[int]]]:
     out = config.resume or config.out
     if out is not None:
         check_local(out, "--num-seeds with --distributed or --seeds-at-once")
-        check_unlocked(seed_folders(out))
     if config.resume is not None:
         with locked(config.resume):
+            check_unlocked(seed_folders(config.resume))
             waiting = _waiting(_groups(whole, config.resume))
             with writing_into(config.resume):
                 write_whole(config.resume / SETTINGS_FILE, dump(config).encode())
@@ -211,17 +211,11 @@ def _waiting(groups: Sequence[Members]) -> list[int]:
     updates = [_position(group).get("update", 0) for group in groups]
     waiting = [i for i in numbers if not _is_complete(groups[i])]
     complete = not waiting and _files_exist(groups)
-    if whole.settings.auto_resume and (complete or max(updates) > num_updates):
-        print(f"the run {address_of(whole.folder)} is complete", flush=True)
-        return []
-    if complete:
+    if complete and not whole.settings.auto_resume:
         waiting = [i for i in numbers if updates[i] < num_updates]
     if max(updates) > num_updates or (complete and not waiting):
-        steps = max(updates) * whole.plan.steps_per_update
-        raise UsageError(
-            f"The run {address_of(whole.folder)!r} is complete, with {steps:,} steps of each seed: "
-            "add a larger --total-steps to continue."
-        )
+        whole.report_complete(max(updates), groups[0].of_each)
+        return []
     return waiting
 
 

@@ -139,15 +139,9 @@ def _resume(members: Members) -> int:
     is_at_end = updates > num_updates or (complete and updates == num_updates)
     has_ended = complete and whole.is_last_stage and members.ended(position)
     ended_early = complete and "ended" in position
-    if whole.settings.auto_resume and (is_at_end or has_ended or ended_early):
-        print(f"the run {address_of(folder)} is complete", flush=True)
+    if is_at_end or (whole.settings.auto_resume and (has_ended or ended_early)):
+        whole.report_complete(updates, members.of_each)
         return 0
-    if is_at_end:
-        steps = updates * whole.plan.steps_per_update
-        raise UsageError(
-            f"The run {address_of(folder)!r} is complete, with {steps:,} steps{members.of_each}: "
-            "add a larger --total-steps to continue."
-        )
     if has_ended:
         raise UsageError(f"The run {address_of(folder)!r} is complete: its last stage has ended.")
     if complete:  # the run ended early, and the user resumes it

@@ -42,6 +42,7 @@ from ..base import (
     Process,
     Table,
     UsageError,
+    address_of,
     as_usage_error,
     has_checkpoint,
     warn,
@@ -318,6 +319,24 @@ class Run:
         out = self.settings.out
         if self.settings.auto_resume and out is not None and has_checkpoint(out):
             raise UsageError(f"{str(out)!r} has a checkpoint now: start the same command again.")
+
+    def report_complete(self, updates: int, of_each: str) -> None:
+        """Prints that the run is complete, with `--auto-resume`.
+
+        **Arguments:**
+
+        - `updates`: the number of updates that it has made.
+        - `of_each`: a text to print after the number of steps, such as ` of each seed`.
+
+        **Raises:** `UsageError` without `--auto-resume`.
+        """
+        address = address_of(self.folder)
+        if not self.settings.auto_resume:
+            raise UsageError(
+                f"The run {address!r} is complete, with {updates * self.plan.steps_per_update:,} "
+                f"steps{of_each}: add a larger --total-steps to continue."
+            )
+        print(f"the run {address} is complete", flush=True)
 
     def seconds(self) -> float:
         """The wall-clock time of the run so far, in seconds, including earlier processes."""

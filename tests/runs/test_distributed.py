@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 from command_lines import call, call_and_hear, check_refusal
+from processes import by_hand, run_together
 from run_files import rows
 from safetensors.numpy import load_file
 
@@ -32,38 +31,17 @@ BLOCKS, BLOCK_STEPS = 6, 128
 class Pair:
     """Two processes, and what came of them; they learn who they are by hand, or as from Slurm."""
 
-    def __init__(
-        self, folder: Path, *flags: str, accident: str = "- 0 SIGTERM", slurm: bool = False
-    ):
-        with socket.socket() as free:
-            free.bind(("localhost", 0))
-            port = str(free.getsockname()[1])
-        devices = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=2"
-        started = []
-        for number in range(2):
-            who = (in_slurm if slurm else by_hand)(port, str(number))
-            env = os.environ | who | {"XLA_FLAGS": devices, "ACCIDENT": accident}
-            command = [sys.executable, str(Path(__file__).parents[1] / "one_of_many.py")]
-            command += ["--distributed", *flags]
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            started.append(subprocess.Popen(command, cwd=folder, env=env, **pipes))
-        try:
-            said = [process.communicate(timeout=400) for process in started]
-        finally:
-            for process in started:
-                process.kill()
-        self.codes = [process.returncode for process in started]
-        self.out, self.err = zip(*said, strict=True)
+    def __init__(self, folder: Path, *flags: str, slurm: bool = False, **accident: str):
+        who = in_slurm if slurm else by_hand
+        ended = run_together(folder, 2, *flags, who=who, devices=2, **accident)
+        codes, self.out, self.err = zip(*ended, strict=True)
+        self.codes = [*codes]
 
 
-def by_hand(port: str, number: str) -> dict[str, str]:
-    return dict(zip(_distributed.BY_HAND, (f"localhost:{port}", "2", number), strict=True))
-
-
-def in_slurm(port: str, number: str) -> dict[str, str]:
-    names = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
-    numbers = {"SLURM_PROCID": number, "SLURM_LOCALID": number}
-    return {**names, **numbers, "JAX_COORDINATOR_PORT": port}
+def in_slurm(port: int, number: int, process: int) -> dict[str, str]:
+    names = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": str(number)}
+    numbers = {"SLURM_PROCID": str(process), "SLURM_LOCALID": str(process)}
+    return {**names, **numbers, "JAX_COORDINATOR_PORT": str(port)}
 
 
 def metadata(run: Path) -> dict:
@@ -238,7 +216,7 @@ def test_environments_that_make_no_sense_are_refused(monkeypatch, values, says):
 def test_a_port_that_is_taken_is_refused(monkeypatch):
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        for name, value in by_hand(str(port), "0").items():
+        for name, value in by_hand(port, 2, 0).items():
             monkeypatch.setenv(name, value)
         with pytest.raises(UsageError, match=f"cannot use port {port}"):
             _distributed._known_by_hand()

@@ -3,51 +3,21 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command_lines import call, call_and_hear, check_refusal
+from processes import run_together
 from run_files import SMALL, check_equal, result, rows
 from safetensors.numpy import load_file
 
-from eqgrid_lab.base import _distributed
 from eqgrid_lab.folders import locked
 from eqgrid_lab.runs import _members
 
 SEEDS = (*SMALL, "--num-seeds", "6")
 PAIRS = (*SEEDS, "--seeds-at-once", "2")
-
-
-def processes(
-    folder: Path, number: int, *flags: object, accident: str = "- 0 SIGTERM", apart: bool = False
-) -> list[tuple[int, str, str]]:
-    """Starts processes of one run, in one folder or in a folder for each.
-
-    **Returns:** the exit code and the output of each.
-    """
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, str(Path(__file__).parents[1] / "one_of_many.py"), "--distributed"]
-    command += map(str, flags)
-    started = []
-    for i in range(number):
-        who = dict(
-            zip(_distributed.BY_HAND, (f"localhost:{port}", str(number), str(i)), strict=True)
-        )
-        env = os.environ | who | {"ACCIDENT": accident}
-        cwd = folder / str(i) if apart else folder
-        cwd.mkdir(exist_ok=True)
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        started.append(subprocess.Popen(command, cwd=cwd, env=env, **pipes))
-    try:
-        said = [process.communicate(timeout=400) for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    return [(x.returncode, *texts) for x, texts in zip(started, said, strict=True)]
 
 
 def check_all_equal(folder: Path, whole: Path) -> None:
@@ -74,7 +44,7 @@ def whole(tmp_path_factory) -> Path:
 def test_a_lost_process_costs_only_its_own_seeds(whole, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Process 0 listens for the others, and has two groups. It dies in the first of them.
-    lost, other = processes(tmp_path, 2, *PAIRS, "--out", "run", accident="0 1 SIGKILL")
+    lost, other = run_together(tmp_path, 2, *PAIRS, "--out", "run", accident="0 1 SIGKILL")
     assert (lost[0], other) == (-9, (0, "", ""))
     check_equal(Path("run/seed-5"), whole / "seed-5")
     assert not Path("run/seed-0/result.json").exists()
@@ -84,7 +54,7 @@ def test_a_lost_process_costs_only_its_own_seeds(whole, tmp_path, monkeypatch):
     assert call("--resume", "run-1") == 0
     check_all_equal(Path("run-1"), whole)
     for number in (2, 3):
-        first, *others = processes(tmp_path, number, "--resume", f"run-{number}")
+        first, *others = run_together(tmp_path, number, "--resume", f"run-{number}")
         assert (first[0], first[2], others) == (0, "", [(0, "", "")] * (number - 1))
         check_all_equal(Path(f"run-{number}"), whole)
 
@@ -93,7 +63,7 @@ def test_a_lost_process_costs_only_its_own_seeds(whole, tmp_path, monkeypatch):
 def test_a_signal_stops_the_group_of_its_process(whole, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # Without --seeds-at-once, three processes have a group of two seeds each.
-    said = processes(tmp_path, 3, *SEEDS, "--out", "run", accident="1 1 SIGTERM")
+    said = run_together(tmp_path, 3, *SEEDS, "--out", "run", accident="1 1 SIGTERM")
     assert [(code, error) for code, _, error in said] == [(0, ""), (143, ""), (0, "")]
     assert not Path("run/result.json").exists()
     assert len(rows(Path("run/seed-2"))) == 1
@@ -122,7 +92,7 @@ def test_groups_of_two_seeds_and_of_one_continue(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_processes_without_a_shared_folder_end_with_one_sentence(tmp_path):
-    first, other = processes(tmp_path, 2, *PAIRS, "--out", "run", apart=True)
+    first, other = run_together(tmp_path, 2, *PAIRS, "--out", "run", apart=True)
     assert (first[0], other) == (2, (2, "", ""))
     assert first[2].startswith("error: process 1 of 2: This process does not find the folder 'run'")
     assert not [*(tmp_path / "0").iterdir(), *(tmp_path / "1").iterdir()]
