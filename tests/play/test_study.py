@@ -492,17 +492,20 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
         person.leave()
         until(lambda: not course.players(found["game"]))
     [game] = course.people.rows("games")
-    assert (game["outcome"], game["left_how"], game["actions"]) == ("left", "left", 4)
+    assert (game["outcome"], game["left_how"]) == ("left", "left")
     assert (game["reloads"], game["disconnections"], game["hidden"]) == (1, 0, 2)
     assert game["left_by"] == str(game["seat"])
     assert game["hidden_s"] > 0.5
     assert 0.5 < game["longest_idle_s"] < game["left_s"]
-    keys = [(x["key"], x["page_ms"], x["step"]) for x in course.people.rows("keys")]
-    once = [("KeyQ", 5.0, None), ("ArrowUp", 6.0, None), ("ArrowUp", 7.0, 1), ("ArrowUp", 8.0, 2)]
-    assert keys[:4] == once
-    assert [(key, step is None) for key, _, step in keys[4:]] == [
-        (x, s is None) for x, _, s in once
-    ]
+    keys = course.people.rows("keys")
+    sent = [("KeyQ", 5.0), ("ArrowUp", 6.0), ("ArrowUp", 7.0), ("ArrowUp", 8.0)]
+    assert [(x["key"], x["page_ms"]) for x in keys] == 2 * sent
+    steps = [x["step"] for x in keys if x["step"] is not None]
+    # Two presses of each visit count, or all three if a step came between them.
+    assert 4 <= len(steps) == game["actions"] <= 6
+    assert keys[0]["step"] is keys[4]["step"] is None  # no key of the game
+    assert steps == sorted(set(steps))
+    assert steps[0] == 1
 
 
 def test_after_its_time_the_study_ends_for_a_person(menu, tmp_path):
