@@ -24,6 +24,7 @@ from ._train import (
     call_hooks as call_hooks,
     init_train_state as init_train_state,
     scan_updates as scan_updates,
+    trace_block as trace_block,
     train as train,
 )
 from ._transfer import PARTS as PARTS, Part as Part, transfer as transfer

@@ -200,9 +200,7 @@ def train(
             check_even(runs, mesh, "runs")
     if progress.updates == num_updates:
         return progress
-    # Settings become arrays, so that the compiled block can be used with other values.
-    length = min(updates_per_block, num_updates)
-    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
+    settings = _settings(algorithm, env, num_updates, updates_per_block, mesh, env_axes)
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
     block, reason = _compile(settings, state, donate, should_stop)
@@ -217,6 +215,28 @@ def train(
         progress = dataclasses.replace(progress, stopped=call_hooks(hooks, progress))
         progress = _agree(progress, should_stop(), mesh)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - run_start)
+
+
+def trace_block(
+    algorithm: AbstractAlgorithm[S],
+    env: AbstractVectorEnv,
+    state: S,
+    *,
+    num_updates: int,
+    updates_per_block: int = 10,
+    env_axes: Any = None,
+    donate: bool = False,
+) -> None:
+    """Traces the block of updates that `train` compiles for the same arguments, which then need
+    not be traced again. Call it while a thread compiles the program of the initial state.
+
+    **Arguments:**
+
+    - `state`: an array of each shape; the values are not read.
+    - `algorithm`, `env`, `num_updates`, `updates_per_block`, `env_axes`, `donate`: as in `train`.
+    """
+    settings = _settings(algorithm, env, num_updates, updates_per_block, None, env_axes)
+    _lower(settings, state, donate)
 
 
 def init_train_state(
@@ -349,6 +369,19 @@ class _Settings(NamedTuple):
     env_axes: PyTree[int | None]
 
 
+def _settings(
+    algorithm: AbstractAlgorithm[Any],
+    env: AbstractVectorEnv,
+    num_updates: int,
+    updates_per_block: int,
+    mesh: Mesh | None,
+    env_axes: PyTree[int | None],
+) -> _Settings:
+    # Settings become arrays, so that the compiled block can be used with other values.
+    length = min(updates_per_block, num_updates)
+    return _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
+
+
 def _without_repeats(state: S) -> S:
     """Copies arrays that occur more than once in the state, such as the parameters of a target
     network, because an array can be donated only once.
@@ -411,18 +444,15 @@ def _compile(
 
     **Raises:** `OutOfMemory` when the block needs more memory than is free.
     """
-    inputs = (settings, state, replicate(_int32(1), settings.mesh))
     # A program depends on static fields and on the shapes of arrays, not on their values.
-    leaves, structure = jax.tree.flatten(inputs)
+    leaves, structure = jax.tree.flatten((settings, state))
     shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) if eqx.is_array(x) else x for x in leaves]
     key = (donate, structure, *shapes)
     if key not in _compiled_blocks:
         while len(_compiled_blocks) >= _MOST_BLOCKS:
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
-        # The settings are an input of every block, so everything but the settings is donated.
-        run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
         # Compiled ahead of time, so that its memory can be checked before it runs.
-        lowered = cast(Any, run_block).lower(*inputs)
+        lowered = _lower(settings, state, donate)
         if spans_processes(settings.mesh):  # all processes have to stop together
             block, reason = lowered.compile(), None
         else:
@@ -432,6 +462,14 @@ def _compile(
         _compiled_blocks[key] = block
     check_memory(_compiled_blocks[key])
     return _compiled_blocks[key], None
+
+
+def _lower(settings: _Settings, state: AbstractTrainState[Any], donate: bool) -> Any:
+    """Traces and lowers a block. JAX keeps the result for inputs of the same shapes."""
+    # The settings are an input of every block, so everything but the settings is donated.
+    run_block = eqx.filter_jit(_run_block, donate="all-except-first" if donate else "none")
+    count = replicate(_int32(1), settings.mesh)
+    return cast(Any, run_block).lower(settings, state, count)
 
 
 def _call_in_thread(

@@ -14,6 +14,7 @@ import io
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -41,7 +42,7 @@ from agents import (
     transfer,
     write_whole,
 )
-from agents.training import call_hooks, stack_runs
+from agents.training import call_hooks, stack_runs, trace_block
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
@@ -150,8 +151,15 @@ class Members:
             return init, env, keys[0]
         return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
 
-    def start(self) -> AbstractTrainState:
+    def start(
+        self, meanwhile: Callable[[AbstractTrainState], object] = lambda _: None
+    ) -> AbstractTrainState:
         """Makes the initial training states of the current stage.
+
+        **Arguments:**
+
+        - `meanwhile`: called with states of zeros while the program of the initial states compiles
+            in a thread.
 
         **Raises:** `OutOfMemory` when the program needs more memory than there is.
         """
@@ -160,7 +168,10 @@ class Members:
         program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
             init, compiler_options={"xla_backend_optimization_level": "0"}
         )
-        compiled = program.lower(*args).compile()
+        with ThreadPoolExecutor(1, "compiler") as pool:
+            compiling = pool.submit(program.lower(*args).compile)
+            meanwhile(jax.tree.map(_zeros, self.shapes()))
+        compiled = compiling.result()
         check_memory(compiled)
         return compiled(*args)
 
@@ -444,15 +455,26 @@ class Members:
         - `before`: the progress at the end of the previous stage of this process, if any.
         """
         whole, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
-        if not self.written_here:
-            state = self.shapes()  # the first process sends the state
-        else:
-            state = self.start() if self.state is None else self.state
         over = ended is not None or self._end_of_stage(rows) is not None
         learner, env, env_axes = whole.config.learner(), plan.train_env, None
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
             env, env_axes = stack_envs(env, configs)
+        trace = functools.partial(
+            trace_block,
+            learner,
+            env,
+            num_updates=plan.num_updates,
+            updates_per_block=plan.updates_per_block,
+            env_axes=env_axes,
+            donate=True,
+        )
+        if not self.written_here:
+            state = self.shapes()  # the first process sends the state
+        elif self.state is None:
+            state = self.start(trace) if plan.mesh is None and not over else self.start()
+        else:
+            state = self.state
         if before is None:
             whole.process.check()
         evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
@@ -503,6 +525,15 @@ class Members:
         if self.alone and whole.is_last_stage and whole.config.env.has_video:
             programs.append(video_program(whole, state))
         return programs
+
+
+def _zeros(x: Any) -> Any:
+    """An array of zeros, if `x` is a shape and a dtype. It is made without a compiled program."""
+    if not isinstance(x, jax.ShapeDtypeStruct):
+        return x
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_zeros(jax.eval_shape(jax.random.key_data, x)))
+    return jax.device_put(np.zeros(x.shape, x.dtype))
 
 
 def members_of(whole: Run) -> Members:
