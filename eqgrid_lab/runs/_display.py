@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol, final
 
+import jax
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
@@ -66,7 +67,19 @@ def print_preparations(
         console.print(f"defaults of {config.env.name}: {escape(changed)}", highlight=False)
     for sentence in config.env.remarks():
         console.print(escape(sentence), highlight=False)
+    if config.num_envs < _ENVS_OF_ACCELERATOR and jax.default_backend() != "cpu":
+        console.print(
+            f"{config.num_envs} environments leave the device idle most of the time: "
+            f"--num-envs {_ENVS_OF_ACCELERATOR} should take little longer per update",
+            highlight=False,
+        )
     console.print(escape(programs), style="dim", highlight=False)
+
+
+_ENVS_OF_ACCELERATOR = 2048
+"""Its kernels take 2 us or more, whatever they compute. For an H100, 32 ms per update are predicted
+with 2,048 environments, and 20 ms with 64 (`benchmarks/gpu_programs.py`).
+"""
 
 
 def open_display(console: Console) -> Display:

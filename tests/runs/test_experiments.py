@@ -371,7 +371,8 @@ def test_what_was_asked_is_trained_rounded_up_to_one_update(tmp_path, capsys):
     assert states[0] == states[1], "evaluations change nothing"
 
 
-def test_a_length_that_is_rounded_up_is_printed_once():
+def test_what_a_run_uses_is_printed_once(monkeypatch):
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
     console = Console(file=io.StringIO(), width=200)
     plan = SimpleNamespace(num_updates=2, steps_per_update=256)
     plans = [(300, plan), (300, plan), (512, plan)]
@@ -380,6 +381,7 @@ def test_a_length_that_is_rounded_up_is_printed_once():
     words = "training 512 steps of each seed: --total-steps 300 is rounded up to whole updates of"
     assert said.count("training") == 1
     assert f"{words} 256 steps\n" in said
+    assert "--num-envs 2048 should take little longer" in said
 
 
 @pytest.mark.slow
