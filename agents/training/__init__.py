@@ -13,6 +13,7 @@ from ._sharding import (
     check_memory as check_memory,
     device_mesh as device_mesh,
     num_runs as num_runs,
+    on_each_device as on_each_device,
     pick_run as pick_run,
     stack_runs as stack_runs,
 )

@@ -15,11 +15,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from agents import write_whole
+
 from ..base import Table, UsageError, keep_compiled_programs, run_command
-from ..folders import open_results, short_name, write_csv, write_json
+from ..folders import open_results, short_name, write_json
 from ..settings import Seed, program, read_flags
 from ..show import (
     bootstrap_crossplay,
+    csv_text,
     new_figure,
     print_paths,
     print_table,
@@ -87,8 +90,13 @@ def run(args: Sequence[str]) -> None:
         shown = settings.observe(world)
         partners = [saved.partner(settings, shown, greedy=config.greedy) for saved in policies]
         keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-        returns = play_all(shown, partners, keys)
-        matrix = returns.mean(axis=-1)
+        names = different_names([saved.name for saved in policies])
+        means, table = [], []
+        for name, returns in zip(names, play_all(shown, partners, keys), strict=True):
+            means.append(returns.mean(axis=-1))
+            rows = score_rows(returns[None], first=[name], second=names)
+            table.append(csv_text(rows, header=not table))
+        matrix = np.stack(means)
         result = {
             "command": f"{program(SCRIPT)} {shlex.join(args)}",
             "world": settings.env.name,
@@ -100,9 +108,8 @@ def run(args: Sequence[str]) -> None:
             **summary(matrix),
             "wall_seconds": round(time.perf_counter() - started, 2),
         }
-        names = different_names([saved.name for saved in policies])
         _print_scores(console, names, matrix, result)
-        write_csv(folder / "crossplay.csv", score_rows(returns, first=names, second=names))
+        write_whole(folder / "crossplay.csv", "".join(table).encode())
         write_json(folder / "crossplay.json", result)
         draw_matrix(folder / "matrix.png", names, matrix, title)
         files = ("crossplay.json", "crossplay.csv", "matrix.png")

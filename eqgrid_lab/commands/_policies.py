@@ -1,7 +1,7 @@
 """Reads the policies that a command names, forms teams of them, and plays their games."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
 
@@ -319,12 +319,12 @@ def play_with(
     """
     own = np.eye(env.num_agents, dtype=bool)
     others = np.arange(1, len(partners))[:, None, None]
-    return play_teams(env, partners, np.where(own, 0, others), keys)
+    return np.stack([*play_teams(env, partners, np.where(own, 0, others), keys)])
 
 
 def play_all(
     env: AbstractEnv, partners: Sequence[AbstractPartner], keys: PRNGKeyArray
-) -> Float[np.ndarray, "first second episodes"]:
+) -> Iterator[Float[np.ndarray, "second episodes"]]:
     """Plays episodes of every pair of partners, in both orders, and of every partner with itself.
 
     **Arguments:**
@@ -333,8 +333,8 @@ def play_all(
     - `partners`: the partners.
     - `keys`: a key for each episode; the same for all teams.
 
-    **Returns:** the return (the mean over the agents) of every episode, by the partner in the first
-    seat and by the partner in all other seats.
+    **Returns:** for each partner in the first seat, the return (the mean over the agents) of every
+    episode, by the partner in all other seats.
     """
     first, second = np.mgrid[: len(partners), : len(partners)]
     teams = np.stack([first, *[second] * (env.num_agents - 1)], axis=-1)
@@ -346,8 +346,8 @@ def play_teams(
     partners: Sequence[AbstractPartner],
     teams: Int[np.ndarray, "rows columns agents"],
     keys: PRNGKeyArray,
-) -> Float[np.ndarray, "rows columns episodes"]:
-    """Plays episodes of many teams in one compiled program.
+) -> Iterator[Float[np.ndarray, "columns episodes"]]:
+    """Plays episodes of many teams, one row after another, with one compiled program.
 
     The program plays one team after another, and all episodes of a team in parallel. So it computes
     only the partners of the current team.
@@ -359,24 +359,25 @@ def play_teams(
     - `teams`: the index in `partners` of each agent of each team.
     - `keys`: a key for each episode; the same for all teams.
 
-    **Returns:** the return (the mean over the agents) of every episode.
+    **Returns:** for each row, the return (the mean over the agents) of every episode.
     """
-    return np.asarray(_play(env, OneOf(partners), jnp.asarray(teams), keys))
+    one_of = OneOf(partners)
+    for row in teams:
+        yield np.asarray(_play(env, one_of, jnp.asarray(row), keys))
 
 
 @eqx.filter_jit
 def _play(
     env: AbstractEnv,
     one_of: OneOf,
-    teams: Int[Array, "rows columns agents"],
+    teams: Int[Array, "teams agents"],
     keys: PRNGKeyArray,
-) -> Float[Array, "rows columns episodes"]:
+) -> Float[Array, "teams episodes"]:
     def games(numbers: Int[Array, " agents"]) -> Float[Array, " episodes"]:
         team = [one_of.alone(number) for number in numbers]
         return jax.vmap(lambda key: play(env, team, key).episode_return.mean())(keys)
 
-    rows, columns, agents = teams.shape
-    return jax.lax.map(games, teams.reshape(-1, agents)).reshape(rows, columns, len(keys))
+    return jax.lax.map(games, teams)
 
 
 def score_rows(

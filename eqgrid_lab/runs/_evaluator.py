@@ -7,12 +7,13 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import chain
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Shaped
 
 from agents import (
@@ -23,6 +24,7 @@ from agents import (
     compile_evaluation,
     evaluate,
 )
+from agents.training import on_each_device
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 from eqgrid.typing import PyTree
 
@@ -159,11 +161,12 @@ def frozen(env: AbstractVectorEnv, env_state: PyTree) -> AbstractVectorEnv:
 class EvaluatorOfMany:
     """Evaluates the current policies of several runs in one program.
 
-    Each run plays the same episodes as with its own evaluator.
+    Each run plays the same episodes as with its own evaluator. If the runs train on several
+    devices, each device evaluates its own runs, and does not wait for the other devices.
     """
 
-    def __init__(self, evaluators: Sequence[Evaluator]):
-        self.evaluators = evaluators
+    def __init__(self, evaluators: Sequence[Evaluator], mesh: Mesh | None = None):
+        self.evaluators, self.mesh = evaluators, mesh
         self.keys = jnp.stack([evaluator.key for evaluator in evaluators])
 
     def __call__(self, progress: TrainProgress) -> dict[str, float]:
@@ -195,23 +198,38 @@ class EvaluatorOfMany:
 
     def _arguments(self, state: AbstractTrainState, number: int) -> tuple[Any, ...]:
         env, evaluation = self.evaluators[0].env, jnp.asarray(np.uint32(number))
-        return state.policy, env, state.runner.env_state, self.keys, evaluation
+        runs = state.policy, state.runner.env_state, self.keys
+        return self.mesh, runs, env, evaluation
+
+
+Runs: TypeAlias = tuple[ActorCritic, PyTree, Shaped[PRNGKeyArray, " runs"]]
+"""The policy, the state of the environments, and the key of several runs."""
 
 
 @eqx.filter_jit
 def _play_all(
-    policies: ActorCritic,
-    env: AbstractVectorEnv,
-    env_states: PyTree,
-    keys: Shaped[PRNGKeyArray, " runs"],
-    number: Int[Array, ""],
+    mesh: Mesh | None, runs: Runs, env: AbstractVectorEnv, number: Int[Array, ""]
 ) -> Evaluation:
+    """Plays the episodes of every run, on the devices of the mesh."""
+    if mesh is None:
+        return _play_runs(runs, env, number)
+    arrays, rest = eqx.partition((runs, env), eqx.is_array)
+    axes = jax.tree.map(lambda _: 0, arrays[0]), jax.tree.map(lambda _: None, arrays[1])
+
+    def play_own(arrays: PyTree, number: Int[Array, ""]) -> tuple[Evaluation, tuple[()]]:
+        runs, env = eqx.combine(arrays, rest)
+        return _play_runs(runs, env, number), ()
+
+    return on_each_device(play_own, arrays, number, axes=axes, mesh=mesh)[0]
+
+
+def _play_runs(runs: Runs, env: AbstractVectorEnv, number: Int[Array, ""]) -> Evaluation:
     """Plays the episodes of every run with the same keys as its own evaluator."""
 
     def play(policy: ActorCritic, env_state: PyTree, key: PRNGKeyArray) -> Evaluation:
         return evaluate(policy, frozen(env, env_state), _keys(key, number, 1)[0])
 
-    return eqx.filter_vmap(play)(policies, env_states, keys)
+    return eqx.filter_vmap(play)(*runs)
 
 
 @contextlib.contextmanager

@@ -477,7 +477,7 @@ class Members:
             state = self.state
         if before is None:
             whole.process.check()
-        evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators)
+        evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators, plan.mesh)
         programs = [] if over else self._later_programs(evaluate, state)
         with compiled_ahead(programs) as wait_for_first:
 

@@ -17,6 +17,7 @@ import functools
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -287,13 +288,28 @@ def stages(population: Path) -> list[Path]:
 
 
 def _call(*command: str | Path) -> None:
-    """Runs a script. If it fails or is interrupted, this program exits with the same code."""
-    try:
-        code = subprocess.run([sys.executable, *command]).returncode
-    except KeyboardInterrupt:
-        code = 130
-    if code:
-        sys.exit(code)
+    """Runs a script. If it fails or is stopped, this program exits with the same code.
+
+    The script also receives a SIGTERM to this program, and this program waits until it has saved.
+    """
+    received: list[int] = []
+    script: subprocess.Popen[bytes] | None = None
+
+    def stop(number: int, _: object) -> None:
+        received.append(number)
+        if script is not None and number == signal.SIGTERM:  # a Ctrl-C reaches both programs
+            script.terminate()
+
+    handled = [x for x in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(x) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
+    script = subprocess.Popen([sys.executable, *command])
+    if received:  # while the script started
+        script.terminate()
+    code = script.wait()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if code or received:
+        sys.exit(128 - code if code < 0 else code or 128 + received[0])
 
 
 def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequence[Path]) -> Path:

@@ -114,7 +114,7 @@ def test_policies_that_observe_differently_play_as_among_themselves(tmp_path, ca
 def test_partners_of_several_structures_have_their_rows(key):
     env = make("goals", horizon=5, num_agents=2)
     partners = [RandomPartner(env.action_space), StayPartner(4), RandomPartner(env.action_space)]
-    returns = play_all(env, partners, jax.random.split(key, 3))
+    returns = np.stack([*play_all(env, partners, jax.random.split(key, 3))])
     assert returns.shape == (3, 3, 3)
     np.testing.assert_array_equal(returns[0], returns[2])
     np.testing.assert_array_equal(returns[:, 0], returns[:, 2])

@@ -69,8 +69,8 @@ def test_they_earn_what_their_card_says(kitchen):
     config = saved[0].config
     world = config.observe(config.env.build(train=False))
     partners = [x.config.partner(x.policy, config, world) for x in saved]
-    returns = play_all(world, partners, jax.random.split(jax.random.key(7), 16))
-    own = np.stack([returns[i, i] for i in range(len(partners))])
+    returns = [*play_all(world, partners, jax.random.split(jax.random.key(7), 16))]
+    own = np.stack([returns[i][i] for i in range(len(partners))])
     error = own.std(axis=1).mean() / np.sqrt(own.size) + own.std(axis=1).mean() / np.sqrt(1280)
     assert own.mean() == pytest.approx(np.mean([x["return"] for x in found]), abs=4 * error)
 

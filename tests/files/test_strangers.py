@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
+import time
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -90,6 +93,33 @@ def test_a_population_has_beginners_and_experts(tmp_path):
         strangers.stages(tmp_path)
 
 
+SAVES_SLOWLY = """
+import pathlib, signal, sys, time
+def save(*_):
+    time.sleep(1)
+    pathlib.Path("saved").touch()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, save)
+pathlib.Path("ready").touch()
+time.sleep(600)
+"""
+
+
+def test_a_training_saves_before_a_study_ends(tmp_path):
+    (tmp_path / "mine.py").write_text(SAVES_SLOWLY)
+    command = [sys.executable, strangers.__file__, "mine.py", "--out", "study"]
+    study = subprocess.Popen(command, cwd=tmp_path)
+    try:
+        while not (tmp_path / "ready").exists():
+            assert study.poll() is None
+            time.sleep(0.1)
+        study.terminate()
+        assert study.wait(60) == 143
+        assert (tmp_path / "saved").exists()
+    finally:
+        study.kill()
+
+
 @pytest.mark.slow
 def test_methods_are_trained_and_judged_once(tmp_path, monkeypatch, capsys):
     population = ("--num-seeds", "2", "--checkpoint-every", "256", *SMALL)
@@ -113,7 +143,7 @@ def test_methods_are_trained_and_judged_once(tmp_path, monkeypatch, capsys):
     config = tomllib.loads((tmp_path / "fcp/cramped/seed-0/config.toml").read_text())
     taught = {Path(x).parents[1] for x in config["partners"]["policies"]}
     assert taught == {tmp_path / f"fcp/cramped/population/seed-{n}" for n in range(2)}
-    monkeypatch.setattr(strangers.subprocess, "run", lambda *_, **__: pytest.fail("done twice"))
+    monkeypatch.setattr(strangers.subprocess, "Popen", lambda *_, **__: pytest.fail("done twice"))
     strangers.run(everybody)
     strangers.run(people)
     assert strangers._read(tmp_path / "returns.csv") == rows

@@ -124,6 +124,8 @@ def test_groups_need_a_local_folder(tmp_path, capsys):
 
 WORK = """
 import re, equinox as eqx, jax
+from eqgrid_lab.runs import Evaluator
+from eqgrid_lab.runs._evaluator import EvaluatorOfMany
 from agents import PPO, device_mesh, init_train_state, train
 from agents.training import _train
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
@@ -134,11 +136,14 @@ for devices in (1, 2, 4):
     init = eqx.filter_vmap(lambda key: init_train_state(ppo, env, key))
     state = init(jax.random.split(jax.random.key(0), 8))
     _train._compiled_blocks.clear()
-    train(ppo, env, state, num_updates=1, mesh=device_mesh(devices) if devices > 1 else None)
-    program = next(iter(_train._compiled_blocks.values())).compiled
-    text = program.as_text()
-    assert not re.search("all-reduce|all-gather|all-to-all|collective|reduce-scatter", text)
-    print(program.cost_analysis()["flops"], program.cost_analysis()["bytes accessed"])
+    mesh = device_mesh(devices) if devices > 1 else None
+    state = train(ppo, env, state, num_updates=1, mesh=mesh).state
+    evaluators = [Evaluator(env, jax.random.key(seed), float) for seed in range(8)]
+    evaluation = EvaluatorOfMany(evaluators, mesh).program(state)
+    for program in (next(iter(_train._compiled_blocks.values())), evaluation()):
+        text, cost = program.compiled.as_text(), program.compiled.cost_analysis()
+        assert not re.search("all-reduce|all-gather|all-to-all|collective|reduce-scatter", text)
+        print(cost["flops"], cost["bytes accessed"])
 """
 
 
@@ -153,5 +158,6 @@ def test_devices_divide_the_work():
     )
     assert done.returncode == 0, done.stderr
     work = [[float(x) for x in line.split()] for line in done.stdout.splitlines()]
-    for devices, own in zip((1, 2, 4), work, strict=True):
-        assert own == pytest.approx([whole / devices for whole in work[0]], rel=0.1)
+    for program in range(2):  # a block of training, and an evaluation
+        for devices, own in zip((1, 2, 4), work[program::2], strict=True):
+            assert own == pytest.approx([whole / devices for whole in work[program]], rel=0.1)

@@ -103,6 +103,7 @@ def test_the_task_of_skypilot_continues_on_another_machine(tmp_path, monkeypatch
     """Its `run` starts a run, continues it after the machine was lost, and does nothing at last."""
     task = yaml.safe_load((ROOT / "experiments" / "skypilot.yaml").read_text())
     assert task["resources"]["use_spot"]
+    assert '/python ".[cuda,remote]"' in task["setup"]  # a wheel, as in the Dockerfile
     (tmp_path / "quick.py").write_text(QUICK)
     own = {"COMMAND": f"{sys.executable} {tmp_path / 'quick.py'} {' '.join(SMALL)}"}
     own |= {"OUT": f"file://{tmp_path}/lab", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
