@@ -15,6 +15,7 @@ from ._sharding import (
     num_runs as num_runs,
     on_each_device as on_each_device,
     pick_run as pick_run,
+    place_runs as place_runs,
     stack_runs as stack_runs,
 )
 from ._train import (

@@ -224,6 +224,7 @@ def trace_block(
     *,
     num_updates: int,
     updates_per_block: int = 10,
+    mesh: Mesh | None = None,
     env_axes: Any = None,
     donate: bool = False,
 ) -> None:
@@ -233,10 +234,11 @@ def trace_block(
     **Arguments:**
 
     - `state`: an array of each shape; the values are not read.
-    - `algorithm`, `env`, `num_updates`, `updates_per_block`, `env_axes`, `donate`: as in `train`.
+    - `algorithm`, `env`, `num_updates`, `updates_per_block`, `mesh`, `env_axes`, `donate`: as in
+        `train`.
     """
-    settings = _settings(algorithm, env, num_updates, updates_per_block, None, env_axes)
-    _lower(settings, state, donate)
+    settings = _settings(algorithm, env, num_updates, updates_per_block, mesh, env_axes)
+    _lower(*_place(settings, state), donate)
 
 
 def init_train_state(

@@ -7,6 +7,7 @@ from ._command import (
     keep_compiled_programs as keep_compiled_programs,
     run_command as run_command,
     run_process as run_process,
+    use_cores_as_devices as use_cores_as_devices,
 )
 from ._distributed import together as together
 from ._errors import (

@@ -59,6 +59,21 @@ def keep_compiled_programs() -> str:
     return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
+def use_cores_as_devices() -> None:
+    """Makes each core of the processor a device of JAX, before JAX is used for the first time.
+
+    It does nothing if JAX is in use already, or if the user has chosen the number of devices.
+    """
+    is_set = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    settings: Any = jax.config
+    if is_set or settings.jax_num_cpu_devices > 0:
+        return
+    allowed = getattr(os, "sched_getaffinity", None)  # only Linux limits a process to some cores
+    cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+    with contextlib.suppress(RuntimeError):  # JAX is in use
+        jax.config.update("jax_num_cpu_devices", cores)
+
+
 NOTHING_LEARNED = "interrupted before training started, so no files were written."
 _REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 _STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))

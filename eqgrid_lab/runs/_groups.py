@@ -20,10 +20,9 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 from rich.markup import escape
 
-from agents import device_mesh, gather, is_first, restore, write_whole
+from agents import gather, is_first, restore, write_whole
 from eqgrid import read_regular_text
 
 from ..base import (
@@ -61,7 +60,7 @@ from ._hooks import STOP_CODES, out_of_time
 from ._identity import check_same_run
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
-from ._run import Run, plan_stages
+from ._run import Run, plan_stages, shared_mesh
 
 
 def default_seeds_at_once(num_seeds: int, devices: Sequence[int]) -> int:
@@ -154,7 +153,7 @@ def _groups(whole: Run, folder: Path) -> list[Members]:
     runs, size = all_seeds.runs, whole.settings.seeds_at_once or len(all_seeds.runs)
     groups = []
     for group in (runs[i : i + size] for i in range(0, len(runs), size)):
-        mesh = _mesh(_devices(whole), len(group))
+        mesh = shared_mesh(_devices(whole), len(group))
         plans = tuple(dataclasses.replace(plan, mesh=mesh) for plan in whole.plans)
         path = all_seeds.checkpoint.with_stem(f"seeds-{group[0].settings.seed}")
         own = dataclasses.replace(all_seeds.whole, plans=plans)
@@ -167,12 +166,6 @@ def _devices(whole: Run) -> list[jax.Device]:  # pyright: ignore[reportInvalidTy
     if whole.plan.mesh is not None:
         return list(whole.plan.mesh.devices.flat)
     return jax.local_devices()[: None if whole.settings.distributed else 1]
-
-
-def _mesh(devices: Sequence[object], number: int) -> Mesh | None:
-    """As many of the devices as can share a number of seeds evenly; `None` for one device."""
-    size = max(n for n in range(1, len(devices) + 1) if number % n == 0)
-    return Mesh(np.array(devices[:size]), device_mesh(1).axis_names) if size > 1 else None
 
 
 @contextlib.contextmanager

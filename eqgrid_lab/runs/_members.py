@@ -42,7 +42,7 @@ from agents import (
     transfer,
     write_whole,
 )
-from agents.training import call_hooks, stack_runs, trace_block
+from agents.training import call_hooks, place_runs, stack_runs, trace_block
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
@@ -466,13 +466,14 @@ class Members:
             env,
             num_updates=plan.num_updates,
             updates_per_block=plan.updates_per_block,
+            mesh=plan.mesh,
             env_axes=env_axes,
             donate=True,
         )
         if not self.written_here:
             state = self.shapes()  # the first process sends the state
         elif self.state is None:
-            state = self.start(trace) if plan.mesh is None and not over else self.start()
+            state = self.start() if over or whole.config.distributed else self.start(trace)
         else:
             state = self.state
         if before is None:
@@ -515,12 +516,14 @@ class Members:
     ) -> list[Callable[[], None]]:
         """Functions that compile the programs of the evaluation and of the video of a single run.
 
-        The list is empty on several devices, because the shardings of trained states are not known
-        yet.
+        The list is empty for a run on several devices, because the shardings of its trained state
+        are not known yet.
         """
-        whole = self.whole
-        if whole.plan.mesh is not None or not self.written_here:
+        whole, mesh = self.whole, self.whole.plan.mesh
+        if not self.written_here or (self.alone and mesh is not None):
             return []
+        if mesh is not None:
+            state = place_runs(state, jax.tree.map(eqx.if_array(0), state), mesh)
         programs = [evaluator.program(state)]
         if self.alone and whole.is_last_stage and whole.config.env.has_video:
             programs.append(video_program(whole, state))
@@ -549,7 +552,7 @@ def members_of(whole: Run) -> Members:
     runs = []
     for seed in range(config.seed, config.seed + config.num_seeds):
         own = dataclasses.replace(
-            config, seed=seed, num_seeds=1, devices=1, out=None, seeds_at_once=None
+            config, seed=seed, num_seeds=1, devices=None, out=None, seeds_at_once=None
         )
         folder = whole.folder / f"seed-{seed}"
         runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))

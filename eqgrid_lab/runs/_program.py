@@ -23,6 +23,7 @@ from ..base import (
     read_metadata,
     run_process,
     together,
+    use_cores_as_devices,
 )
 from ..folders import folder_name, locked, open_folder
 from ..settings import Experiment, dump, parse
@@ -92,6 +93,8 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     config = dataclasses.replace(config, partners=config.partners.found())
     if config.sweep is not None:
         return run_sweep(config, process)
+    if config.num_seeds > 1 and config.devices is None and not config.distributed:
+        use_cores_as_devices()
     run_stages = stages(config)
     files = digests(config)  # before anything is built from the files
     settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"

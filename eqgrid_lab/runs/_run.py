@@ -11,6 +11,7 @@ from typing import final
 
 import equinox as eqx
 import jax
+import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
@@ -204,6 +205,12 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
         )
 
 
+def shared_mesh(devices: Sequence[object], number: int) -> Mesh | None:
+    """As many of the devices as can share a number of seeds evenly; `None` for one device."""
+    size = max(n for n in range(1, len(devices) + 1) if number % n == 0)
+    return Mesh(np.array(devices[:size]), device_mesh(1).axis_names) if size > 1 else None
+
+
 def _mesh(config: Experiment) -> Mesh | None:
     """The devices to train on; `None` for a single device.
 
@@ -212,10 +219,14 @@ def _mesh(config: Experiment) -> Mesh | None:
     """
     if config.distributed and config.num_seeds > 1:
         return None  # the mesh of each process is made later, for its groups of seeds
+    if config.devices is None and not config.distributed:
+        # XLA uses the cores well if each of them trains seeds of its own, but accelerators of one
+        # host may be meant for other runs.
+        devices = jax.devices()[: None if jax.default_backend() == "cpu" else 1]
+        return shared_mesh(devices, config.seeds_at_once or config.num_seeds)
     if config.devices == 1 and not config.distributed:
         return None
-    use_all = config.distributed or config.devices == "all"
-    mesh = device_mesh(None if use_all else int(config.devices))
+    mesh = device_mesh(config.devices if isinstance(config.devices, int) else None)
     if config.num_seeds > 1:
         check_even(config.num_seeds, mesh, "seeds")
     else:

@@ -223,7 +223,7 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
         ),
         "--curriculum cannot be given with --sweep, which has no stages.": sweep and curriculum,
         "--devices cannot be given with --sweep, which trains on one device.": (
-            sweep and config.devices != 1
+            sweep and config.devices is not None
         ),
         "--log wandb cannot be given with --sweep: use optuna-dashboard.": (
             sweep and "wandb" in config.log
@@ -238,5 +238,5 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
             config.seed + config.num_seeds - 1 > LARGEST_SEED
         ),
         "--distributed trains on all devices of all processes: leave out --devices, or give "
-        "--devices all.": config.distributed and config.devices not in (1, "all"),
+        "--devices all.": config.distributed and config.devices not in (None, "all"),
     }

@@ -77,8 +77,9 @@ class Experiment(PolicySettings):
     --num-envs times --ppo.rollout-length steps."""
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 64
     """Number of parallel environments."""
-    devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] = 1
-    """Number of devices to spread environments over, or all."""
+    devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] | None = None
+    """Number of devices to spread environments or seeds over, or all. By default, a run uses one
+    device, and on a CPU, --num-seeds uses the cores as devices."""
     seeds_at_once: Annotated[int, Meta(ge=1, le=1024)] | None = None
     """Seeds of --num-seeds that train in one program; by default, all seeds of a process."""
     distributed: bool = False
