@@ -62,7 +62,20 @@ def pick_run(state: S, run: int) -> S:
     if not 0 <= run < number:
         raise ValueError(f"There is no run {run} in a state of {number} runs.")
     # The index is an array, so that one compiled program picks any run.
-    return _pick(state, jnp.asarray(np.int32(run)))
+    picked = _pick(state, jnp.asarray(np.int32(run)))
+    return jax.tree.map(_on_one_device, picked)
+
+
+def _on_one_device(x: PyTree) -> PyTree:
+    """A copy on the default device, if several devices have one: all of them would compute what
+    follows.
+    """
+    if not eqx.is_array(x) or len(x.devices()) == 1:
+        return x
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        key_data = _on_one_device(jax.random.key_data(x))
+        return jax.random.wrap_key_data(key_data, impl=jax.random.key_impl(x))
+    return jax.device_put(np.asarray(x))
 
 
 @eqx.filter_jit

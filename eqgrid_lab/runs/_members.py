@@ -568,6 +568,8 @@ def print_header(members: Members) -> Console:
     if not members.alone:
         first, last = (members.runs[i].config.seed for i in (0, -1))
         seeds, each = f"seeds {first} to {last} at once", " each"
+        if (mesh := whole.plan.mesh) is not None:
+            seeds += f" on {mesh.size} {'cores' if jax.default_backend() == 'cpu' else 'devices'}"
     console.print(
         f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "
         f"environments{each}: writing to {escape(address_of(whole.folder))}",

@@ -111,12 +111,27 @@ def test_a_command_line_in_eight_devices(tmp_path, capsys):
         out = tmp_path / f"run{len(more)}"
         assert call(*flags.split(), *more, "--out", out) == 0
         entropies.append([float(row["entropy"]) for row in rows(out)])
-    np.testing.assert_allclose(*entropies, rtol=1e-4)
-    capsys.readouterr()
+    for more in ((), ("--devices", "1")):  # the last seed, on the second of two cores
+        out = tmp_path / f"seeds{len(more)}"
+        assert call(*flags.split(), *more, "--num-seeds", "2", "--out", out) == 0
+        entropies.append([float(row["entropy"]) for row in rows(out / "seed-1")])
+        assert ("seeds 0 to 1 at once on 2 cores" in capsys.readouterr().out) == (not more)
+    np.testing.assert_allclose(*entropies[:2], rtol=1e-4)
+    np.testing.assert_allclose(*entropies[2:], rtol=1e-4)
     more = ("--devices", "3", "--num-seeds", "4", "--out", tmp_path / "none")
     code, said = call_and_hear(capsys, *flags.split(), *more)
     assert (code, said.count("\n")) == (2, 1)
     assert said.startswith("error: 4 seeds cannot be spread evenly over 3 devices")
+
+
+def test_the_cores_of_a_process_are_its_devices():
+    program = "import jax; from eqgrid_lab.base import use_cores_as_devices as use; use()"
+    program += "; print(len(jax.devices())); use(); print(len(jax.devices()))"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    for chosen, number in (({}, cores), ({"JAX_NUM_CPU_DEVICES": "3"}, 3)):
+        env = os.environ | {"XLA_FLAGS": ""} | chosen
+        ended = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True)
+        assert ended.stdout.split() == 2 * [b"%d" % number]
 
 
 def test_uneven_numbers_are_refused(key):
