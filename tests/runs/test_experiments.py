@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,6 +95,16 @@ def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_pa
     assert str(folder) in cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir == str(folder)
     assert folder.is_dir()
+
+
+def test_what_a_killed_process_left_in_the_cache_is_removed(cache, tmp_path):
+    for name in ("jit_f-1-cache", "jit_g-2-cache", "jit_g-2-atime"):
+        (tmp_path / name).write_bytes(b"x")
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    with warnings.catch_warnings(action="error"):
+        cache.keep_compiled_programs()
+        warnings.warn("Error reading persistent compilation cache entry for 'f'", stacklevel=1)
+    assert {x.name for x in tmp_path.glob("*-*")} == {"jit_g-2-cache", "jit_g-2-atime"}
 
 
 def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
@@ -306,7 +317,7 @@ def test_an_error_in_a_program_that_compiles_ahead_is_ignored():
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_that_compiles(tmp_path, own_caches):
+def test_ctrl_c_ends_a_run_that_compiles(tmp_path, as_people_do):
     out = tmp_path / "run"
     script = ROOT / "experiments" / "ippo.py"
     with subprocess.Popen(
@@ -314,7 +325,7 @@ def test_ctrl_c_ends_a_run_that_compiles(tmp_path, own_caches):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**own_caches, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"},
+        env={**as_people_do, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"},
     ) as process:
         for line in process.stderr:
             if "Compiling jit(_run_block)" in line:
