@@ -42,7 +42,7 @@ def keep_compiled_programs() -> str:
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
         return "compiled programs are not cached: JAX's compilation cache is off"
-    if settings.jax_compilation_cache_dir is None:
+    if (folder := settings.jax_compilation_cache_dir) is None:
         try:
             folder = user_cache_path("eqgrid") / "compiled"
         except RuntimeError:  # the user has no home folder, as in some containers
@@ -60,8 +60,8 @@ def keep_compiled_programs() -> str:
     # JAX compiles again what it cannot read, and each warning would be several lines.
     text = "Error (reading|writing) persistent compilation cache entry"
     warnings.filterwarnings("ignore", text, UserWarning)
-    _remove_unfinished(Path(settings.jax_compilation_cache_dir))
-    return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
+    _remove_unfinished(Path(folder))
+    return f"compiled programs are cached in {folder}"
 
 
 def use_cores_as_devices() -> None:

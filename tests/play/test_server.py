@@ -480,7 +480,7 @@ def test_a_connection_that_is_dead_pauses_the_game(long_menu, tmp_path, monkeypa
             steps = session.game.steps
             await asyncio.sleep(0.2)
             assert session.game.steps == steps
-            time.now += 1
+            time.now += 1000  # the server stands still, so nobody's patience has ended
             session.hear(two)
             if again == "connection":
                 one = session.connect(0)
@@ -537,11 +537,20 @@ def test_a_server_that_stands_still_takes_nobody_for_silent(long_menu, tmp_path,
             while session.game.steps < 3:
                 session.hear(one)
                 await asyncio.sleep(0.001)
-            for _ in range(2):
-                session.hear(one)
+
+            def slow_step(seconds):
                 time.now += 0.5
+                del session.game.step
+                session.game.step(seconds)
+
+            for in_a_step in (False, True):
+                session.hear(one)
+                if in_a_step:
+                    session.game.step = slow_step
+                else:
+                    time.now += 0.5
                 steps = session.game.steps
-                while session.game.steps == steps:
+                while session.game.steps < steps + 2:
                     await asyncio.sleep(0.001)
             session.receive(two, Leave())
             await session.over.wait()
