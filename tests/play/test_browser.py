@@ -297,6 +297,11 @@ globalThis.pad = pad;
 """
 """A gamepad that a test holds."""
 
+TWO_FRAMES = """
+() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))
+"""
+"""Waits until the page has looked at the gamepad."""
+
 
 def test_a_gamepad_walks_and_pauses(visit, long_kitchen):
     opened = visit(long_kitchen)
@@ -313,7 +318,7 @@ def test_a_gamepad_walks_and_pauses(visit, long_kitchen):
     opened.evaluate("pad.buttons[9].pressed = true")
     opened.wait_for_selector("text=Paused.")
     opened.evaluate("pad.buttons[9].pressed = false")
-    opened.wait_for_timeout(100)
+    opened.evaluate(TWO_FRAMES)
     opened.evaluate("pad.buttons[9].pressed = true")
     until(opened, lambda: not opened.inner_text("#status"))
     with taken(visit, opened):
