@@ -97,6 +97,7 @@ def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(sl
     again = eqgrid("submit", "--out", "study", "--array", "0:2", "--", sys.executable, SLOW, *small)
     assert (again.returncode, again.stdout) == (2, "")
     assert re.fullmatch("error: Jobs of 'study' still wait or run: .*\n", again.stderr)
+    wake()
     waited = eqgrid("status", "study", "--wait")
     assert (waited.returncode, waited.stderr) == (
         1,
