@@ -42,7 +42,7 @@ def keep_compiled_programs() -> str:
     settings: Any = jax.config
     if not settings.jax_enable_compilation_cache:
         return "compiled programs are not cached: JAX's compilation cache is off"
-    if (folder := settings.jax_compilation_cache_dir) is None:
+    if settings.jax_compilation_cache_dir is None:
         try:
             folder = user_cache_path("eqgrid") / "compiled"
         except RuntimeError:  # the user has no home folder, as in some containers
@@ -57,11 +57,11 @@ def keep_compiled_programs() -> str:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        _remove_unfinished(folder)
     # JAX compiles again what it cannot read, and each warning would be several lines.
     text = "Error (reading|writing) persistent compilation cache entry"
     warnings.filterwarnings("ignore", text, UserWarning)
-    _remove_unfinished(Path(folder))
-    return f"compiled programs are cached in {folder}"
+    return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
 def use_cores_as_devices() -> None:
@@ -81,7 +81,7 @@ def use_cores_as_devices() -> None:
 
 def _remove_unfinished(folder: Path) -> None:
     """Removes compiled programs that were being written when a process was killed. JAX can neither
-    read nor replace them, and writes the time of the last access after each program.
+    read nor replace them. In a cache of limited size, the time of the last access is written last.
     """
     with contextlib.suppress(OSError, Timeout), FileLock(folder / ".lockfile", timeout=0):
         for path in folder.glob("*-cache"):

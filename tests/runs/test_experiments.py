@@ -97,14 +97,16 @@ def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_pa
     assert folder.is_dir()
 
 
-def test_what_a_killed_process_left_in_the_cache_is_removed(cache, tmp_path):
+def test_what_a_killed_process_left_in_the_cache_is_removed(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "eqgrid" / "compiled"
+    folder.mkdir(parents=True)
     for name in ("jit_f-1-cache", "jit_g-2-cache", "jit_g-2-atime"):
-        (tmp_path / name).write_bytes(b"x")
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+        (folder / name).write_bytes(b"x")
     with warnings.catch_warnings(action="error"):
         cache.keep_compiled_programs()
         warnings.warn("Error reading persistent compilation cache entry for 'f'", stacklevel=1)
-    assert {x.name for x in tmp_path.glob("*-*")} == {"jit_g-2-cache", "jit_g-2-atime"}
+    assert {x.name for x in folder.glob("*-*")} == {"jit_g-2-cache", "jit_g-2-atime"}
 
 
 def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
@@ -177,6 +179,8 @@ def test_settings_file_reproduces_the_run_and_compiled_programs_are_kept(finishe
     assert (again / "config.toml").read_text() == (finished / "config.toml").read_text()
     kept = {path.name for path in (finished.parent / "cache" / "eqgrid" / "compiled").iterdir()}
     assert any(name.startswith("jit__run_block-") for name in kept)
+    programs = {x.removesuffix("-cache") for x in kept if x.endswith("-cache")}
+    assert programs == {x.removesuffix("-atime") for x in kept if x.endswith("-atime")}
 
 
 @pytest.mark.slow
