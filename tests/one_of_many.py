@@ -17,7 +17,7 @@ import jax  # noqa: E402
 from eqgrid_lab.base import _distributed  # noqa: E402
 from eqgrid_lab.runs import _members, run_command_line  # noqa: E402
 
-_distributed._HEARTBEAT = 20
+_distributed._HEARTBEAT = 40
 who, block, name = os.environ.get("ACCIDENT", "- 0 SIGTERM").split()
 
 

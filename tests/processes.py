@@ -1,6 +1,8 @@
 """Processes of one `--distributed` run on this machine."""
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -8,6 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from eqgrid_lab.base import _distributed
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody uses, below those that the system gives to connections in the meantime."""
+    found: list[int] = []
+    with contextlib.ExitStack() as stack:
+        while len(found) < number:
+            port = random.SystemRandom().randrange(20_000, 32_000)
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.create_server(("", port)))
+                found.append(port)
+    return found
 
 
 def by_hand(port: int, number: int, process: int) -> dict[str, str]:
@@ -29,8 +43,7 @@ def run_together(
 
     **Returns:** the exit code and the output of each.
     """
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     xla = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
     command = [sys.executable, str(Path(__file__).parent / "one_of_many.py"), "--distributed"]
     command += map(str, flags)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO, final
@@ -56,6 +57,10 @@ def keep_compiled_programs() -> str:
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        _remove_unfinished(folder)
+    # JAX compiles again what it cannot read, and each warning would be several lines.
+    text = "Error (reading|writing) persistent compilation cache entry"
+    warnings.filterwarnings("ignore", text, UserWarning)
     return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
@@ -72,6 +77,16 @@ def use_cores_as_devices() -> None:
     cores = len(allowed(0)) if allowed else os.cpu_count() or 1
     with contextlib.suppress(RuntimeError):  # JAX is in use
         jax.config.update("jax_num_cpu_devices", cores)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Removes compiled programs that were being written when a process was killed. JAX can neither
+    read nor replace them. In a cache of limited size, the time of the last access is written last.
+    """
+    with contextlib.suppress(OSError, Timeout), FileLock(folder / ".lockfile", timeout=0):
+        for path in folder.glob("*-cache"):
+            if not path.with_name(f"{path.name.removesuffix('cache')}atime").exists():
+                path.unlink()
 
 
 NOTHING_LEARNED = "interrupted before training started, so no files were written."

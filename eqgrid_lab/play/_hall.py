@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import secrets
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -37,6 +38,7 @@ class Hall:
         default `most_games`.
     - `recorded`: games to watch.
     - `sleep`: waits for some seconds, for the clocks.
+    - `now`: returns the time in seconds, with any origin, for the clocks and the games.
     """
 
     def __init__(
@@ -49,11 +51,13 @@ class Hall:
         most_per_client: int | None = None,
         recorded: Sequence[Recorded] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] = time.perf_counter,
     ):
         self.menu, self.folder, self.recorded = menu, folder, tuple(recorded)
         self.sessions: dict[str, Session] = {}
         self.tiles = TileSheet()
-        self.ticks_per_second, self.most_games, self._sleep = ticks_per_second, most_games, sleep
+        self.ticks_per_second, self.most_games = ticks_per_second, most_games
+        self._sleep, self._now = sleep, now
         self.most_per_client = most_per_client or most_games
         self._opening: list[str] = []  # the clients whose games are being opened
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
@@ -143,8 +147,8 @@ class Hall:
         header = self._header(place, partners, names, seed)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
-        clock = Clock(self.ticks_per_second, sleep=self._sleep)
-        session = Session(place, names, game, self.tiles, clock, terms)
+        clock = Clock(self.ticks_per_second, self._now, self._sleep)
+        session = Session(place, names, game, self.tiles, clock, terms, self._now)
         self.sessions[name] = session
         self._requests[name] = (layout, tuple(seats))
         self._forget_old_games()

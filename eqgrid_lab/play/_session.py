@@ -358,17 +358,20 @@ class Session:
             if self._halted():
                 await self._wait()
                 continue
+            busy = 0.0
             async for late in self._clock.ticks():
-                for page in self._pages:
-                    page.heard += late  # a busy server reads no messages, so pages are not silent
+                for page in self._pages:  # a busy server reads no messages: pages are not silent
+                    page.heard += late + busy
                 if self._ended() or self._halted():
                     break
-                self._started = self._now() if self._started is None else self._started
-                self.game.step(self._now() - self._started)
+                begin = self._now()
+                self._started = begin if self._started is None else self._started
+                self.game.step(begin - self._started)
                 frame = self._frame()
                 for page in list(self._pages):
                     if not self._send_frame(page, frame):
                         self.disconnect(page)  # the page is too slow; it may connect again
+                busy = self._now() - begin
                 if self._ended():
                     break
 
@@ -382,7 +385,8 @@ class Session:
                 await asyncio.wait_for(
                     self._changed.wait(), min(_POLL_SECONDS, max(0.0, self._patience_left()))
                 )
-            self._waited_seconds[reason] += self._now() - since
+            # A server that stood still has not waited: it may have messages to read.
+            self._waited_seconds[reason] += min(self._now() - since, _LONGEST_DELAY)
             if self._waited_seconds[reason] >= self._terms.patience[reason] and self._halted():
                 self.leave(self._lost() or self._waited_for())
         self._waited_seconds = [0.0, 0.0, 0.0]

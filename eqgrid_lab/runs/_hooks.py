@@ -18,7 +18,7 @@ import psutil
 
 from agents import AbstractTrainState, Hook, Metrics, StopTraining, TrainProgress, save
 
-from ..base import Failures, Process, RunError, Table
+from ..base import VIDEO_FILE, Failures, Process, RunError, Table
 from ..folders import History
 from ..show import Logger
 
@@ -104,10 +104,13 @@ def _mean_totals(metrics: Metrics | None, totals: Mapping[str, Sequence[str]]) -
 
 
 def forget(folder: Path, failures: Failures, _: TrainProgress) -> None:
-    """A hook that removes the result and the policy of a resumed run after its first block."""
+    """A hook that removes the results of a resumed run after its first block: the result, the
+    policy and the pictures. The run is complete only when its conclusion has written them again,
+    so `--resume` repeats a conclusion that a signal has cut short.
+    """
     with failures.writing(folder):
-        (folder / "result.json").unlink(missing_ok=True)
-        (folder / "policy.safetensors").unlink(missing_ok=True)
+        for name in ("result.json", "policy.safetensors", "curve.png", VIDEO_FILE):
+            (folder / name).unlink(missing_ok=True)
 
 
 @final

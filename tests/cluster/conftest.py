@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 CONFIG = """
@@ -38,7 +39,7 @@ ReturnToService=2
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobRequeue=1
-SlurmdTimeout=10
+SlurmdTimeout=30
 NodeName={host} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=4000
 NodeName=other NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=4000
 PartitionName=low Nodes={host},other Default=YES PriorityTier=1
@@ -59,10 +60,7 @@ class Slurm:
         (self.folder / "state").mkdir()
         (self.folder / "munge.key").write_bytes(os.urandom(128))
         (self.folder / "munge.key").chmod(0o600)
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-        ports = [one.getsockname()[1] for one in sockets]
-        for one in sockets:
-            one.close()
+        ports = free_ports(3)
         names = {"folder": self.folder, "host": self.nodes[0], "user": getpass.getuser()}
         (self.folder / "slurm.conf").write_text(CONFIG.format(ports=ports, **names))
         files = {"socket": "socket", "key-file": "key", "pid-file": "pid", "log-file": "log"}
@@ -97,7 +95,7 @@ class Slurm:
     def call(self, *words: object) -> str:
         """Runs a command. **Returns:** its output."""
         done = subprocess.run(
-            [*map(str, words)], env=self.env, check=True, timeout=60, stdout=subprocess.PIPE
+            [*map(str, words)], env=self.env, check=True, timeout=300, stdout=subprocess.PIPE
         )
         return done.stdout.decode()
 
@@ -107,7 +105,7 @@ class Slurm:
             if job.endswith("BeginTime"):
                 self.call("scontrol", "update", f"jobid={job.split()[0]}", "starttime=now")
 
-    def until(self, condition: Callable[[], bool], seconds: float = 120) -> None:
+    def until(self, condition: Callable[[], bool], seconds: float = 600) -> None:
         """Waits until a condition holds, and starts jobs that were queued again."""
         end = time.time() + seconds
         while not condition():

@@ -18,9 +18,15 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def study(slurm, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, value in slurm.env.items():
+    rest = {"SECONDS_OF_REST": "600", "END_OF_REST": str(tmp_path / "awake")}
+    for name, value in (slurm.env | rest).items():
         monkeypatch.setenv(name, value)
     return tmp_path / "study"
+
+
+def wake() -> None:
+    """Ends the rests of all runs, which come after each block."""
+    Path("awake").touch()
 
 
 def eqgrid(*words: object) -> subprocess.CompletedProcess[str]:
@@ -48,8 +54,7 @@ def log(study: Path, name: str) -> str:
     return (study / "jobs" / f"{name}.log").read_text()
 
 
-def test_a_killed_node_and_a_preemption_change_no_result(slurm, study, monkeypatch):
-    monkeypatch.setenv("SECONDS_OF_REST", "5")
+def test_a_killed_node_and_a_preemption_change_no_result(slurm, study):
     submit(study, "--array", "0:6", "--at-once", "4")
 
     # Two runs are on each node. The other node loses its power.
@@ -67,6 +72,7 @@ def test_a_killed_node_and_a_preemption_change_no_result(slurm, study, monkeypat
     requeued = re.findall(r"Restarts=([1-9])", slurm.call("scontrol", "show", "jobs"))
     assert len(requeued) >= 3
 
+    wake()
     slurm.until(lambda: len([*study.glob("jobs/*.exit")]) == 6)
     slurm.start_node("other")
     waited = eqgrid("status", "study", "--wait")
@@ -75,12 +81,12 @@ def test_a_killed_node_and_a_preemption_change_no_result(slurm, study, monkeypat
     check_undisturbed(study, range(6))
 
 
-def test_runs_of_an_array_continue_after_their_time_limit(slurm, study, monkeypatch):
-    monkeypatch.setenv("SECONDS_OF_REST", "15")
+def test_runs_of_an_array_continue_after_their_time_limit(slurm, study):
     submit(study, "--array", "0:2", "--time", "1m")
     slurm.until(lambda: all(saved(study / f"seed-{i}") for i in range(2)))
     slurm.until(lambda: all("terminated after" in log(study, f"seed-{i}") for i in range(2)))
     assert re.search("[12] (running|waiting)", eqgrid("status", "study").stdout)
+    wake()
     slurm.until(lambda: len([*study.glob("jobs/*.exit")]) == 2)
     check_undisturbed(study, range(2))
 
@@ -91,6 +97,7 @@ def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(sl
     again = eqgrid("submit", "--out", "study", "--array", "0:2", "--", sys.executable, SLOW, *small)
     assert (again.returncode, again.stdout) == (2, "")
     assert re.fullmatch("error: Jobs of 'study' still wait or run: .*\n", again.stderr)
+    wake()
     waited = eqgrid("status", "study", "--wait")
     assert (waited.returncode, waited.stderr) == (
         1,
@@ -106,7 +113,7 @@ def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(sl
     assert rejected.stderr == f"error: {sentence} specified.\n"
 
 
-def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study, monkeypatch):
+def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study):
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.S)
     small = " ".join((*SMALL[:-2], "--total-steps", "1280"))
@@ -120,7 +127,6 @@ def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study, monkeyp
         assert old in script
         script = script.replace(old, new)
     Path("job.sh").write_text(script)
-    monkeypatch.setenv("SECONDS_OF_REST", "3")
     job = slurm.call(
         "sbatch", "--parsable", "-o", "job.log", "-w", slurm.nodes[0], "job.sh"
     ).strip()
@@ -128,6 +134,7 @@ def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study, monkeyp
     slurm.until(lambda: saved(run))
     slurm.call("scancel", "--signal=TERM", job)  # as before the time limit
     slurm.until(lambda: "Restarts=1" in slurm.call("scontrol", "show", "job", job))
+    wake()
     slurm.until(lambda: "COMPLETED" in slurm.call("scontrol", "show", "job", job))
     said = Path("job.log").read_text()
     assert "terminated after" in said

@@ -113,7 +113,7 @@ def test_local_jobs_are_cancelled_and_continue_to_the_same_result(capsys, monkey
     command = [str(Path(sys.executable).with_name("eqgrid")), "submit", "--out", "study"]
     command += ["--executor", "local", "--array", "0:3", "--at-once", "2"]
     command += ["--", sys.executable, script, *SMALL]
-    monkeypatch.setenv("SECONDS_OF_REST", "5")
+    monkeypatch.setenv("SECONDS_OF_REST", "600")  # or until it is cancelled
     with Path("said").open("w") as said:
         assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
     while not Path("study/seed-0/checkpoints/last.safetensors").exists():

@@ -302,7 +302,7 @@ SEARCHES = {
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node, for the script of the search")
 def test_searches_find_the_right_page_first(site):
     command = ["node", str(Path(__file__).with_name("search.js")), str(site), *SEARCHES]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     found = {query: (*pages, "nothing")[0] for query, *pages in lines}

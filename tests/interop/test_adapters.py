@@ -38,7 +38,7 @@ if sys.platform != "win32":
         print(error)
 """
     command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     return done.stdout.split("\n", 1)
 
 

@@ -3,11 +3,20 @@ from playing import menu_of
 from studies import OPEN
 
 from eqgrid_lab import Kitchen
+from eqgrid_lab.play import _session
+from eqgrid_lab.study import _course
 
 
 @pytest.fixture(scope="module")
 def menu():
     return menu_of(Kitchen(layout="ring", horizon=8))
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Pages of tests send no pings, and a busy machine may compile a game for many seconds."""
+    for module in (_session, _course):
+        monkeypatch.setattr(module, "_SILENT", 600.0)
 
 
 @pytest.fixture(autouse=True)

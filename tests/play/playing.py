@@ -1,5 +1,6 @@
 """Menus, servers and recorded games for the tests of this folder."""
 
+import asyncio
 import time
 
 from eqgrid_lab.play import (
@@ -31,7 +32,22 @@ def hall_of(menu, folder, ticks_per_second=60, most_games=4, **options):
     return hall
 
 
-def until(check, seconds=5):
+class Time:
+    """Time that passes only while somebody waits or works."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += seconds
+        await asyncio.sleep(0.001)  # others run, too
+
+
+def until(check, seconds=100):
     """Waits until something is so."""
     end = time.monotonic() + seconds
     while not check():

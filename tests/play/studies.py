@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 
-from playing import NOBODY, hall_of, join_game, press, receive_until
+from playing import NOBODY, hall_of, join_game, press, receive_until, until
 from rich.console import Console
 from starlette.testclient import TestClient
 
@@ -120,12 +120,10 @@ class Participant:
             receive_until(socket, status="over")
         return opening
 
-    def until(self, kind, seconds=5):
-        for _ in range(int(20 * seconds)):
-            if (found := self.now())["kind"] == kind:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(found)
+    def until(self, kind):
+        seen = []
+        until(lambda: seen.append(self.now()) or seen[-1]["kind"] == kind)
+        return seen[-1]
 
 
 def client_of(course):

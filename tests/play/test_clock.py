@@ -2,21 +2,9 @@
 
 import asyncio
 
+from playing import Time
+
 from eqgrid_lab.play import Clock
-
-
-class Time:
-    """Time that passes only while somebody waits or works."""
-
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-    async def sleep(self, seconds):
-        assert seconds >= 0
-        self.now += seconds
 
 
 def ticks(work, *, late=0.0, count=6):

@@ -18,7 +18,7 @@ from studies import (
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import read_journal
+from eqgrid_lab.play import Terms, read_journal
 from eqgrid_lab.study import WaitingRoom, _course
 from eqgrid_lab.worlds import world_settings
 
@@ -189,7 +189,7 @@ def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
 
 
 def test_who_left_a_game_of_two_is_stored(tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_TOGETHER", (0.2, 20, 20))
+    monkeypatch.setattr(_course, "_TOGETHER", (0.2, 600, 600))
     course = course_of(menu_of(Kitchen(layout="ring", horizon=400)), tmp_path, PAIRS)
     with client_of(course) as client:
         people = Participant(client), Participant(client)
@@ -220,7 +220,7 @@ def test_a_fixed_order_is_kept(menu, tmp_path):
 
 
 def test_a_partner_who_does_not_come_costs_no_game(menu, tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_TOGETHER", (0.2, 0.2, 0.2))
+    monkeypatch.setattr(_course, "_TOGETHER", (600.0, 600.0, 600.0))
     course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 2"))
     with client_of(course) as client:
         one, gone = Participant(client), Participant(client)
@@ -228,9 +228,11 @@ def test_a_partner_who_does_not_come_costs_no_game(menu, tmp_path, monkeypatch):
         gone.now()
         with_nobody = one.until("game")
         with begun(client, with_nobody) as socket:
+            session = course.hall.sessions[with_nobody["game"]]
+            session._terms = Terms(free=False, patience=(0.2, 0.2, 0.2))
             assert "early" in receive_until(socket, status="over")["text"]
         assert one.until("waiting")["at"] == "0.0.0"
-        again = one.until("game", seconds=5)  # with the fallback
+        again = one.until("game")  # with the fallback
         assert again["game"] != with_nobody["game"]
         one.play(again)
         assert one.until("end")["outcome"] == "finished"
@@ -279,7 +281,7 @@ def test_who_waits_is_told_at_once(menu, tmp_path, monkeypatch):
         assert course.players((await course.show(one))["game"]) == [1, 2]
         await course.close()
 
-    asyncio.run(asyncio.wait_for(wait(), 15))
+    asyncio.run(asyncio.wait_for(wait(), 100))
 
 
 def test_the_waiting_room():
@@ -294,7 +296,7 @@ def test_the_waiting_room():
     assert room.others(0, {4, 2}) == [1]
     assert room.others(0, {4}) == [1, 2]
     assert room.waited(1) == 1.0
-    now[0] = 10.5
+    now[0] = _course._SILENT + 0.5
     assert room.others(0, {4}) == [2]  # 1 is silent
     assert room.enter(1, 0)
     assert room.waited(1) == 0.0

@@ -6,11 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+from playing import until
 
 from agents import read_table
 from agents.files import shipped
@@ -213,7 +213,7 @@ def test_bots_try_a_plan(tmp_path, capsys):
 
 def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch, capsys):
     opened = []
-    monkeypatch.setattr(_play, "_server", lambda: lambda *_: time.sleep(1))
+    monkeypatch.setattr(_play, "_server", lambda: lambda *_: until(lambda: opened))
     monkeypatch.setattr(_play.webbrowser, "open", opened.append)
     (tmp_path / "plan.toml").write_text(PLAN)
     run(["--study", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--port", "0"])
@@ -236,7 +236,7 @@ def test_the_server_runs_until_it_is_interrupted(tmp_path, own_caches):
     with urllib.request.urlopen(address) as answer:
         assert b"Play together" in answer.read()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0
     assert not errors
     assert not list(out.glob("*.jsonl"))

@@ -49,6 +49,7 @@ def visit(chromium):
     def visit(address, **options):
         options = {"viewport": {"width": 1100, "height": 760}} | options
         opened = stack.enter_context(chromium.new_context(**options)).new_page()
+        opened.context.set_default_timeout(100_000)
         opened.on("pageerror", lambda error: problems.append(str(error)))
         opened.on("console", lambda said: problems.append(said.text))
         inside = (address, "data:", "blob:")
@@ -64,7 +65,7 @@ def visit(chromium):
 
 
 def wait_for_world(opened):
-    opened.wait_for_function("globalThis.eqgrid?.game?.world", timeout=60_000)
+    opened.wait_for_function("globalThis.eqgrid?.game?.world", timeout=100_000)
 
 
 def walk(opened, *keys):
@@ -89,7 +90,7 @@ def play_to_the_end(opened, tmp_path):
     assert opened.inner_text("#time") == left
     opened.keyboard.press("KeyP")
     walk(opened, "ArrowUp", "Space", "ArrowDown")
-    opened.wait_for_selector("#over:not([hidden])", timeout=60_000)
+    opened.wait_for_selector("#over:not([hidden])", timeout=100_000)
     screenshot(opened, "static-over")
     with opened.expect_download() as download:
         opened.click("#record")
@@ -120,8 +121,8 @@ def check_watching_again(opened, tmp_path):
     opened.wait_for_function("document.getElementById('time').textContent === '15 s'")
     opened.click("#make-video")
     opened.wait_for_selector("text=Making a video")
-    with opened.expect_download(timeout=60_000) as download:
-        opened.click("#video", timeout=60_000)
+    with opened.expect_download(timeout=100_000) as download:
+        opened.click("#video", timeout=100_000)
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     assert path.suffix in (".webm", ".mp4")
@@ -172,7 +173,7 @@ def test_a_page_that_cannot_be_loaded_says_why(chromium, folder, address, what, 
         opened.route("**/step.onnx.gz", lambda route: route.fulfill(status=404))
     is_file = what == "there is no server"
     opened.goto((folder / "index.html").as_uri() if is_file else address)
-    opened.wait_for_selector(f"#loading:has-text('{said}')", timeout=60_000)
+    opened.wait_for_selector(f"#loading:has-text('{said}')", timeout=100_000)
     context.close()
 
 

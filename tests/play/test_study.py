@@ -496,7 +496,7 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
     assert (game["reloads"], game["disconnections"], game["hidden"]) == (1, 0, 2)
     assert game["left_by"] == str(game["seat"])
     assert game["hidden_s"] > 0.5
-    assert 0.5 < game["longest_idle_s"] < game["left_s"]
+    assert 0.15 < game["longest_idle_s"] < game["left_s"]  # three presses in 40 steps
     keys = course.people.rows("keys")
     sent = [("KeyQ", 5.0), ("ArrowUp", 6.0), ("ArrowUp", 7.0), ("ArrowUp", 8.0)]
     assert [(x["key"], x["page_ms"]) for x in keys] == 2 * sent

@@ -56,7 +56,7 @@ def run_all(programs, tmp_path):
         script = Path(__file__).parent / "many_runs.py"
         command = [sys.executable, str(script), str(tmp_path / "lines.json")]
         return subprocess.run(
-            [*around, *command], env=programs, capture_output=True, text=True, timeout=300
+            [*around, *command], env=programs, capture_output=True, text=True, timeout=800
         )
 
     return run_all

@@ -20,7 +20,7 @@ from eqgrid_lab.commands import (
 from eqgrid_lab.settings import default_settings, shipped_script
 
 pytestmark = pytest.mark.robustness
-SECONDS = 60
+SECONDS = 300
 NO_FILE = "it is not a file, but a folder, a pipe or a device"
 
 

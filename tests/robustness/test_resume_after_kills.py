@@ -53,14 +53,16 @@ def test_the_end_is_the_same(begin, what_is_left, undisturbed, tmp_path, seed):
 
 def test_a_run_that_was_killed_before_its_first_checkpoint(begin, tmp_path):
     folder = tmp_path / "run"
-    process = begin(*STEPS, "--out", "run")
-    deadline = time.monotonic() + 100
+    # Its first checkpoint would come after minutes.
+    late = ("--total-steps", "100000000", "--eval-every", "20000000")
+    process = begin(*late, "--out", "run")
+    deadline = time.monotonic() + 300
     while not (folder / "config.toml").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.kill()
     process.communicate(timeout=60)
     process = begin("--resume", "run")
-    _, error = process.communicate(timeout=100)
+    _, error = process.communicate(timeout=300)
     assert process.returncode == 1
     assert error == "error: There is no checkpoint 'run/checkpoints/last.safetensors'.\n"
     process = begin("--total-steps", "512", "--out", "run", "--overwrite")

@@ -141,13 +141,13 @@ def test_runs_that_lead_nowhere_are_one_sentence(begin, tmp_path):
 def test_a_folder_that_vanishes_comes_back(begin, tmp_path):
     process = begin("--total-steps", "100000000", "--out", "run")
     log = tmp_path / "run" / "metrics.csv"
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while not log.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     (tmp_path / "run").rename(tmp_path / "elsewhere")
     time.sleep(7)  # until the next checkpoint makes a folder again
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=100)
+    _, error = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in error
     assert b"\0" not in log.read_bytes()
@@ -157,12 +157,14 @@ def test_a_folder_that_vanishes_comes_back(begin, tmp_path):
 
 
 def test_a_signal_at_the_end_is_told(begin, tmp_path):
-    process = begin("--total-steps", "512", "--out", "run", "--final-episodes", "40000")
+    # It would take minutes.
+    more = ("--final-episodes", "40000", "--env.horizon", "4000")
+    process = begin("--total-steps", "512", "--out", "run", *more)
     for line in process.stdout:
         if "final evaluation" in line:
             break
     process.send_signal(signal.SIGTERM)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=300)
     assert process.returncode == 143
     assert error == ""
     result = json.loads((tmp_path / "run" / "result.json").read_text())

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -96,6 +97,18 @@ def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_pa
     assert folder.is_dir()
 
 
+def test_what_a_killed_process_left_in_the_cache_is_removed(cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "eqgrid" / "compiled"
+    folder.mkdir(parents=True)
+    for name in ("jit_f-1-cache", "jit_g-2-cache", "jit_g-2-atime"):
+        (folder / name).write_bytes(b"x")
+    with warnings.catch_warnings(action="error"):
+        cache.keep_compiled_programs()
+        warnings.warn("Error reading persistent compilation cache entry for 'f'", stacklevel=1)
+    assert {x.name for x in folder.glob("*-*")} == {"jit_g-2-cache", "jit_g-2-atime"}
+
+
 def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -166,6 +179,8 @@ def test_settings_file_reproduces_the_run_and_compiled_programs_are_kept(finishe
     assert (again / "config.toml").read_text() == (finished / "config.toml").read_text()
     kept = {path.name for path in (finished.parent / "cache" / "eqgrid" / "compiled").iterdir()}
     assert any(name.startswith("jit__run_block-") for name in kept)
+    programs = {x.removesuffix("-cache") for x in kept if x.endswith("-cache")}
+    assert programs == {x.removesuffix("-atime") for x in kept if x.endswith("-atime")}
 
 
 @pytest.mark.slow
@@ -306,7 +321,7 @@ def test_an_error_in_a_program_that_compiles_ahead_is_ignored():
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_that_compiles(tmp_path, own_caches):
+def test_ctrl_c_ends_a_run_that_compiles(tmp_path, as_people_do):
     out = tmp_path / "run"
     script = ROOT / "experiments" / "ippo.py"
     with subprocess.Popen(
@@ -314,7 +329,7 @@ def test_ctrl_c_ends_a_run_that_compiles(tmp_path, own_caches):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**own_caches, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"},
+        env={**as_people_do, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"},
     ) as process:
         for line in process.stderr:
             if "Compiling jit(_run_block)" in line:

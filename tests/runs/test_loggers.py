@@ -154,7 +154,7 @@ def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
     written = files[-1]
     assert {path.stem for path in files} == {f"run-{(tmp_path / WANDB_ID).read_text()}"}
     names = (b"eval_return_mean", b"approx_kl", b"env_steps")
-    for _ in range(100):  # its own process may still be writing
+    for _ in range(500):  # its own process may still be writing
         if all(name in written.read_bytes() for name in names):
             return
         time.sleep(0.2)

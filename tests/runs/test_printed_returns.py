@@ -1,6 +1,7 @@
 """Returns are printed with as many digits as their scale needs."""
 
 import io
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -77,18 +78,18 @@ def test_the_progress_of_a_run_in_a_world_of_small_returns():
 
 
 def test_a_run_that_compiles_for_long_prints_lines_until_training_starts():
-    console = Console(file=io.StringIO(), width=200)
+    console, before = Console(file=io.StringIO(), width=200), {*threading.enumerate()}
     display = LogDisplay(console, seconds=0.05)
     display.start(512)
     deadline = time.monotonic() + 60
     while "compiling, 0 s so far" not in console.file.getvalue():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    printing = {*threading.enumerate()} - before
     display.stop()
-    time.sleep(0.2)  # the thread may be printing its last line
-    said = console.file.getvalue()
-    time.sleep(0.2)
-    assert console.file.getvalue() == said
+    for thread in printing:
+        thread.join(60)
+    assert [thread.is_alive() for thread in printing] == [False]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_the_task_of_skypilot_continues_on_another_machine(tmp_path, monkeypatch
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(["bash", "-c", task["run"]], env=rest, **pipes)
 
-    process, end = start("3"), time.monotonic() + 300
+    process, end = start("300"), time.monotonic() + 300
     try:
         while not list((tmp_path / "lab/seed-3/checkpoints").glob("last.safetensors@*")):
             assert process.poll() is None, process.communicate()

@@ -17,6 +17,7 @@ from agents.files import _checkpoint
 from agents.training import _train
 from eqgrid_lab.folders import read_history
 from eqgrid_lab.runs import Evaluator
+from eqgrid_lab.runs._conclusion import Conclusion
 from eqgrid_lab.settings import command_of, shipped_script
 
 ROOT = Path(__file__).parents[2]
@@ -200,6 +201,28 @@ def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, finished, 
     assert call("--resume", "mine")[0] == 0
     for name in ("curve.png", "episode.gif"):
         assert Path("mine", name).exists()
+    check_equal(Path("mine"), finished)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+def test_a_signal_in_the_final_evaluation_leaves_the_rest_to_a_resume(
+    call, stop_after, finished, monkeypatch
+):
+    stop_after(1)
+    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 130
+    assert Path("mine", "curve.png").exists()
+    real = Conclusion._best
+
+    def press(self):
+        signal.raise_signal(signal.SIGINT)
+        return real(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Conclusion, "_best", press)
+        assert call("--resume", "mine")[0] == 130
+    assert result(Path("mine"))["best_return_mean"] is None
+    assert call("--resume", "mine")[0] == 0
     check_equal(Path("mine"), finished)
 
 

@@ -124,7 +124,7 @@ for i in range(25):
         racer.stdin.flush()
     folders = []
     for racer in racers:
-        folders += racer.communicate(timeout=120)[0].split()
+        folders += racer.communicate(timeout=400)[0].split()
         assert racer.returncode == 0
     assert len(folders) == len(set(folders)) == 4 * 2 * 25 + 2 * 25
 
