@@ -460,20 +460,18 @@ class Members:
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
             env, env_axes = stack_envs(env, configs)
-        trace = functools.partial(
-            trace_block,
-            learner,
-            env,
-            num_updates=plan.num_updates,
-            updates_per_block=plan.updates_per_block,
-            mesh=plan.mesh,
-            env_axes=env_axes,
-            donate=True,
-        )
+        block: Any = {
+            "num_updates": rows[0]["update"] if over else plan.num_updates,
+            "updates_per_block": plan.updates_per_block,
+            "mesh": plan.mesh,
+            "env_axes": env_axes,
+            "donate": True,
+        }
         if not self.written_here:
             state = self.shapes()  # the first process sends the state
         elif self.state is None:
-            state = self.start() if over or whole.config.distributed else self.start(trace)
+            ahead = not over and not whole.config.distributed
+            state = self.start(lambda x: trace_block(learner, env, x, **block) if ahead else None)
         else:
             state = self.state
         if before is None:
@@ -490,15 +488,11 @@ class Members:
                 learner,
                 env,
                 state,
-                env_axes=env_axes,
-                num_updates=rows[0]["update"] if over else plan.num_updates,
-                updates_per_block=plan.updates_per_block,
-                mesh=plan.mesh,
+                **block,
                 measure=measure if self.written_here else None,
                 hooks=hooks if self.written_here else [],
                 should_stop=whole.process.stop_reason,
                 before=before,
-                donate=True,
             )
         whole.process.training_ended()
         if progress.stopped or not self.written_here:
