@@ -91,10 +91,11 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     """
     config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
+    many = config.num_seeds > 1 or config.sweep is not None
+    if many and config.devices is None and not config.distributed:
+        use_cores_as_devices()
     if config.sweep is not None:
         return run_sweep(config, process)
-    if config.num_seeds > 1 and config.devices is None and not config.distributed:
-        use_cores_as_devices()
     run_stages = stages(config)
     files = digests(config)  # before anything is built from the files
     settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"

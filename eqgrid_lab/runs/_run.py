@@ -211,6 +211,15 @@ def shared_mesh(devices: Sequence[object], number: int) -> Mesh | None:
     return Mesh(np.array(devices[:size]), device_mesh(1).axis_names) if size > 1 else None
 
 
+def default_mesh(number: int) -> Mesh | None:
+    """The devices for a number of runs if the user names none: the cores of a CPU, if they are
+    devices of JAX and can share the runs evenly, and otherwise `None`, for the first device.
+    """
+    # A core trains runs of its own faster than XLA divides one program among cores. Accelerators
+    # are left alone, since they may be meant for other commands.
+    return shared_mesh(jax.devices(), number) if jax.default_backend() == "cpu" else None
+
+
 def _mesh(config: Experiment) -> Mesh | None:
     """The devices to train on; `None` for a single device.
 
@@ -220,10 +229,7 @@ def _mesh(config: Experiment) -> Mesh | None:
     if config.distributed and config.num_seeds > 1:
         return None  # the mesh of each process is made later, for its groups of seeds
     if config.devices is None and not config.distributed:
-        # XLA uses the cores well if each of them trains seeds of its own, but accelerators of one
-        # host may be meant for other runs.
-        devices = jax.devices()[: None if jax.default_backend() == "cpu" else 1]
-        return shared_mesh(devices, config.seeds_at_once or config.num_seeds)
+        return default_mesh(config.seeds_at_once or config.num_seeds)
     if config.devices == 1 and not config.distributed:
         return None
     mesh = device_mesh(config.devices if isinstance(config.devices, int) else None)

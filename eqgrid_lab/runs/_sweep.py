@@ -53,7 +53,7 @@ from ._hooks import check_time, own_end
 from ._identity import digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
-from ._run import Plan, Run, plan_stages
+from ._run import Plan, Run, default_mesh, plan_stages
 from ._space import Sweep, category, checked_points, distributions, optuna, read_sweep, settings_of
 
 if TYPE_CHECKING:
@@ -484,6 +484,8 @@ def _tell(search: Search, point: Point) -> bool:
 
 def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> Members:
     """The runs of all seeds of several points."""
+    mesh = default_mesh(sum(len(point.configs) for point in points))
+    plans = tuple(dataclasses.replace(plan, mesh=mesh) for plan in plans)
     runs = tuple(
         Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)
         for point in points
