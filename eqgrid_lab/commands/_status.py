@@ -106,15 +106,24 @@ class Submission(msgspec.Struct, frozen=True):
     **Arguments:**
 
     - `executor`: the executor of the jobs.
-    - `command`: the command of the jobs, with `{index}`.
+    - `command`: the command of the jobs, with `{index}` and the flags of `--vary` in braces.
     - `jobs`: the number of the job, by the name of the run.
+    - `values`: the values that replace the braces, by the name of the run.
     - `shared`: whether all jobs write to the same folder, as the jobs of a sweep do.
     """
 
     executor: str
     command: tuple[str, ...]
     jobs: dict[str, str]
+    values: dict[str, dict[str, str]]
     shared: bool
+
+    def words(self, name: str) -> list[str]:
+        """The command of a run."""
+        words = list(self.command)
+        for key, value in self.values[name].items():
+            words = [word.replace(f"{{{key}}}", value) for word in words]
+        return words
 
     def run_folder(self, study: Path, name: str) -> Path:
         """The folder of a run."""

@@ -9,6 +9,8 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import itertools
+import math
 import os
 import re
 import shutil
@@ -55,6 +57,7 @@ from ._status import (
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
 
+_ADD_COMMAND = "add it after --, such as -- eqgrid-ippo --env.layout cramped."
 _STOPPED = (143, 130, 129, -15, -2, -1)
 """The exit codes of runs that a signal stopped."""
 _WRONG_SETTINGS = 2
@@ -76,6 +79,12 @@ class Config:
     array: Annotated[str | None, tyro.conf.arg(metavar="FIRST:END")] = None
     """Start a run for each index from FIRST to END - 1. The index replaces {index} in the command,
     and is the --seed of a command without {index}."""
+    vary: tyro.conf.UseAppendAction[
+        tuple[Annotated[str, tyro.conf.arg(metavar="FLAG=VALUE,VALUE")], ...]
+    ] = ()
+    """Start these runs for each value of a flag, such as --vary env.layout=cramped,ring; repeat it
+    for all combinations with another flag. The value replaces {FLAG} in the command, if it occurs
+    there, as in --vary method=ippo,mappo -- eqgrid-{method}."""
     at_once: Annotated[int | None, Meta(ge=1)] = None
     """Jobs that run at the same time; by default 1 with local, and no limit with slurm."""
     time: str = "4h"
@@ -133,9 +142,8 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     if config.out is None:
         raise UsageError("Name the folder of the study with --out.")
     check_local(config.out, "eqgrid-submit")
-    if not command or shutil.which(command[0]) is None:
-        what = f"There is no program {command[0]!r}" if command else "There is no command"
-        raise UsageError(f"{what}: add it after --, such as -- eqgrid-ippo --env.layout cramped.")
+    if not command:
+        raise UsageError(f"There is no command: {_ADD_COMMAND}")
     flags = {word.partition("=")[0] for word in command}
     if taken := flags & {"--out", "--resume", "--auto-resume", "--overwrite"}:
         raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
@@ -143,8 +151,19 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
         raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
     if wrong := next((x for x in config.slurm if not re.fullmatch(r"[\w-]+(=.+)?", x)), None):
         raise UsageError(f"--slurm must be an option such as partition=long, but is {wrong!r}.")
-    shared, names, words = "--sweep" in flags, ["run"], list(command)
+    shared, words = "--sweep" in flags, list(command)
+    axes: dict[str, list[str]] = {}
+    for option in config.vary:
+        flag, _, values = option.partition("=")
+        if shared or {f"--{flag}"} & flags or not re.fullmatch(r"[\w.-]+=[^,]+(,[^,]+)*", option):
+            raise UsageError(
+                "--vary must be a flag that the command lacks, with its values, such as "
+                f"env.layout=cramped,ring, and without --sweep, but is {option!r}."
+            )
+        axes[flag] = values.split(",")
+        words += [] if f"{{{flag}}}" in " ".join(command) else [f"--{flag}", f"{{{flag}}}"]
     has_index = any("{index}" in word for word in command)
+    kind = "job" if shared else "index" if has_index else "seed"
     if config.array is not None:
         found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", config.array)
         first, end = map(int, found.groups()) if found else (0, 0)
@@ -152,17 +171,27 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
             raise UsageError(f"--array must be FIRST:END, such as 0:50, but is {config.array!r}.")
         if "--seed" in flags and not (has_index or shared):
             raise UsageError("Leave out --seed in the command, or add --seed {index}.")
-        kind = "job" if shared else "index" if has_index else "seed"
-        names = [f"{kind}-{index}" for index in range(first, end)]
+        axes["index"] = [str(index) for index in range(first, end)]
         words += ["--seed", "{index}"] if kind == "seed" else []
     elif has_index:
         raise UsageError("{index} in the command needs --array, such as --array 0:50.")
+    runs = {}
+    for combination in itertools.product(*axes.values()):
+        own = dict(zip(axes, combination, strict=True))
+        parts = (f"{kind}-{value}" if axis == "index" else value for axis, value in own.items())
+        runs[re.sub(r"[^\w.-]+", "-", "-".join(parts)) or "run"] = own
+    if len(runs) < math.prod(map(len, axes.values())):
+        raise UsageError("Two runs would have the same folder: give --vary different values.")
+    new = Submission(config.executor, tuple(words), dict.fromkeys(runs, ""), runs, shared)
+    for program in {new.words(name)[0] for name in runs}:
+        if shutil.which(program) is None:
+            raise UsageError(f"There is no program {program!r}: {_ADD_COMMAND}")
     if config.executor == "slurm" and shutil.which("srun") is None:
         raise UsageError(
             "There is no Slurm on this host: call this command on a host of the cluster, or add "
             "--executor local."
         )
-    return Submission(config.executor, tuple(words), dict.fromkeys(names, ""), shared)
+    return new
 
 
 @final
@@ -257,8 +286,7 @@ class Job:
                 pass
         if self.stopped:
             return _STOPPED[0]
-        index = name.rpartition("-")[2]
-        words = [word.replace("{index}", index) for word in self.submission.command]
+        words = self.submission.words(name)
         if has_checkpoint(folder) and not self.submission.shared:
             words += ["--resume", str(folder)]
         else:  # a sweep continues with the same command
@@ -284,7 +312,7 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
 
     **Returns:** the submission, with the numbers of the jobs.
     """
-    known = {} if old is None else old.jobs
+    known, values = ({}, {}) if old is None else (old.jobs, old.values)
     if old is not None:
         if (old.command, old.shared) != (new.command, new.shared):
             raise UsageError(
@@ -303,7 +331,9 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
             names.append(name)
     job = Job(study, new, dict.fromkeys(names, config.retries))
     started = _start(config, study / "jobs", job, names) if names else {}
-    submission = msgspec.structs.replace(new, jobs={**known, **started})
+    submission = msgspec.structs.replace(
+        new, jobs={**known, **started}, values={**values, **new.values}
+    )
     write_whole(study / "jobs" / "submission.json", msgspec.json.encode(submission))
     return submission
 

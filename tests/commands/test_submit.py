@@ -1,5 +1,6 @@
 """`eqgrid-submit` and `eqgrid-status` on this machine; `tests/cluster` has a real Slurm."""
 
+import itertools
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,24 @@ def test_retries_are_for_failures_and_not_for_wrong_settings(capsys):
     assert (code, "2 finished, 1 failed" in said) == (0, True)
 
 
+def test_one_command_varies_methods_kitchens_and_seeds(capsys):
+    Path("mappo.py").write_text(PROGRAM)
+    flags = ("--executor", "debug", "--out", "study", "--array", "0:1", "--vary")
+    command = ("--", sys.executable, "{method}.py")
+    varied = ("method=program,mappo", "--vary", "env.layout=ring,maps/a.txt", *command)
+    hear(capsys, submit_command, *flags, *varied)
+    layouts = {"ring": "ring", "maps-a.txt": "maps/a.txt"}
+    for method, (name, layout) in itertools.product(("program", "mappo"), layouts.items()):
+        words = f"--env.layout {layout} --seed 0 --out study/{method}-{name}-seed-0"
+        assert calls(f"{method}-{name}-seed-0") == [words]
+    code, said = hear(capsys, status_command, "study")
+    assert (code, "4 finished" in said) == (0, True)
+    # A further layout adds its runs.
+    more = ("method=program,mappo", "--vary", "env.layout=circuit", *command)
+    hear(capsys, submit_command, *flags, *more)
+    assert "6 finished" in hear(capsys, status_command, "study")[1]
+
+
 def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
     index = ("--layout", "{index}.txt", "--width", "0")
     flags = ("--executor", "debug", "--out")
@@ -74,6 +93,16 @@ def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
         (("--out", "study", "--array", "5", *COMMAND), "--array must be FIRST:END, such as 0:50,"),
         (("--out", "study", "--array", "0:2", *COMMAND, "--seed", "1"), "Leave out --seed in the"),
         (("--out", "study", *COMMAND, "{index}"), "{index} in the command needs --array"),
+        (
+            ("--out", "study", "--vary", "a", *COMMAND),
+            "--vary must be a flag that the command lack",
+        ),
+        (("--out", "study", "--vary", "a=1", *COMMAND, "--a", "2"), "--vary must be a flag that"),
+        (
+            ("--out", "study", "--vary", "a=b/c,b-c", *COMMAND),
+            "Two runs would have the same folder",
+        ),
+        (("--out", "study", "--vary", "a=x,y", "--", "no-{a}"), "There is no program 'no-"),
         (("--out", "study", "--time", "4", *COMMAND), "--time must be a time such as 30m, 4h or"),
         (("--out", "study", "--slurm", "a b", *COMMAND), "--slurm must be an option such as"),
         (("--executor", "debug", "--out", "program.py/study", *COMMAND), "Not a directory."),
