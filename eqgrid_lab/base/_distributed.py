@@ -67,7 +67,7 @@ def _run_and_agree(process: Process, settings: str, work: Callable[[], int], mem
     """Runs the program. All processes return the same exit code, also if one of them fails."""
     try:
         try:
-            all_processes = gather([_versions(), settings])
+            all_processes = gather([library_versions(), settings])
             for number, (versions, theirs) in enumerate(all_processes):
                 who = f"Process {number} of {len(all_processes)}"
                 if versions != all_processes[0][0]:
@@ -91,8 +91,8 @@ def _run_and_agree(process: Process, settings: str, work: Callable[[], int], mem
         return code
 
 
-def _versions() -> str:
-    """The versions that all processes must have in common."""
+def library_versions() -> str:
+    """The versions that all processes and jobs of a study must have in common."""
     return f"eqgrid {version('eqgrid')} and jax {jax.__version__}"
 
 

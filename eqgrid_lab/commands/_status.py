@@ -106,6 +106,7 @@ class Submission(msgspec.Struct, frozen=True):
     **Arguments:**
 
     - `executor`: the executor of the jobs.
+    - `versions`: the `library_versions` of `eqgrid-submit`, which jobs must have, too.
     - `command`: the command of the jobs, with `{index}` and the flags of `--vary` in braces.
     - `jobs`: the number of the job, by the name of the run.
     - `values`: the values that replace the braces, by the name of the run.
@@ -113,6 +114,7 @@ class Submission(msgspec.Struct, frozen=True):
     """
 
     executor: str
+    versions: str
     command: tuple[str, ...]
     jobs: dict[str, str]
     values: dict[str, dict[str, str]]

@@ -35,6 +35,7 @@ from ..base import (
     UsageError,
     check_local,
     has_checkpoint,
+    library_versions,
     run_command,
     seed_folders,
 )
@@ -182,7 +183,8 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
         runs[re.sub(r"[^\w.-]+", "-", "-".join(parts)) or "run"] = own
     if len(runs) < math.prod(map(len, axes.values())):
         raise UsageError("Two runs would have the same folder: give --vary different values.")
-    new = Submission(config.executor, tuple(words), dict.fromkeys(runs, ""), runs, shared)
+    jobs, versions = dict.fromkeys(runs, ""), library_versions()
+    new = Submission(config.executor, versions, tuple(words), jobs, runs, shared)
     for program in {new.words(name)[0] for name in runs}:
         if shutil.which(program) is None:
             raise UsageError(f"There is no program {program!r}: {_ADD_COMMAND}")
@@ -294,6 +296,10 @@ class Job:
             if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
                 words.append("--overwrite")  # the run was killed before its first checkpoint
         with log_file(self.study, name).open("ab") as log:
+            if (own := library_versions()) != (others := self.submission.versions):
+                log.write(f"error: This host has {own}, but the host of eqgrid-submit ".encode())
+                log.write(f"had {others}: install the same versions on all hosts.\n".encode())
+                return _WRONG_SETTINGS
             try:
                 self.process = subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT

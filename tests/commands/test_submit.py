@@ -12,7 +12,7 @@ import submitit  # noqa: F401  (its log keeps the standard output of the import)
 from command_lines import call, check_refusal, hear
 from run_files import SMALL, check_equal
 
-from eqgrid_lab.commands import status_command, submit_command
+from eqgrid_lab.commands import _submit, status_command, submit_command
 from eqgrid_lab.folders import locked
 
 COMMAND = ("--", sys.executable, "program.py")
@@ -71,6 +71,18 @@ def test_one_command_varies_methods_kitchens_and_seeds(capsys):
     more = ("method=program,mappo", "--vary", "env.layout=circuit", *command)
     hear(capsys, submit_command, *flags, *more)
     assert "6 finished" in hear(capsys, status_command, "study")[1]
+
+
+def test_a_host_with_other_versions_trains_nothing(capsys, monkeypatch):
+    versions = map("eqgrid {}".format, itertools.count(1))
+    monkeypatch.setattr(_submit, "library_versions", versions.__next__)
+    hear(capsys, submit_command, "--executor", "debug", "--out", "study", "--retries", 2, *COMMAND)
+    sentence = (
+        "This host has eqgrid 2, but the host of eqgrid-submit had eqgrid 1: install the same"
+    )
+    assert f"study/run: {sentence}" in hear(capsys, status_command, "study")[1]
+    assert Path("study/jobs/run.exit").read_text() == "2"
+    assert not Path("study/run/calls").exists()
 
 
 def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
