@@ -40,6 +40,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 JobRequeue=1
 SlurmdTimeout=30
+KillWait=120
 NodeName={host} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=4000
 NodeName=other NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=4000
 PartitionName=low Nodes={host},other Default=YES PriorityTier=1

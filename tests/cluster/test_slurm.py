@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from command_lines import call
-from run_files import SMALL, check_equal, rows
+from processes import run_together
+from run_files import SMALL, check_equal
 
 ROOT = Path(__file__).parents[2]
 SLOW = str(ROOT / "tests" / "slow_run.py")
@@ -56,6 +57,7 @@ def log(study: Path, name: str) -> str:
 
 def test_a_killed_node_and_a_preemption_change_no_result(slurm, study):
     submit(study, "--array", "0:6", "--at-once", "4")
+    assert "ArrayTaskThrottle=4" in slurm.call("scontrol", "show", "jobs")
 
     # Two runs are on each node. The other node loses its power.
     slurm.until(lambda: sum(saved(study / f"seed-{seed}") for seed in range(4)) == 4)
@@ -91,6 +93,22 @@ def test_runs_of_an_array_continue_after_their_time_limit(slurm, study):
     check_undisturbed(study, range(2))
 
 
+def test_cancelled_runs_save_and_wait_for_the_next_submission(slurm, study):
+    submit(study, "--array", "0:2")
+    slurm.until(lambda: all(saved(study / f"seed-{i}") for i in range(2)))
+    cancelled = eqgrid("status", "study", "--cancel")
+    assert (cancelled.returncode, cancelled.stderr) == (0, "")
+    assert "2 stopped" in cancelled.stdout
+    assert all("terminated after" in log(study, f"seed-{i}") for i in range(2))
+    assert slurm.call("squeue", "-h") == ""  # no job was queued again
+    assert not [*study.glob("jobs/*.exit")]
+
+    wake()
+    submit(study, "--array", "0:2")
+    slurm.until(lambda: len([*study.glob("jobs/*.exit")]) == 2)
+    check_undisturbed(study, range(2))
+
+
 def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(slurm, study):
     small = (*SMALL[:-2], "--total-steps", "256", "--width", "{index}")
     submit(study, "--array", "0:2", "--retries", "3", command=small)
@@ -116,12 +134,12 @@ def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(sl
 def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study):
     page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.S)
-    small = " ".join((*SMALL[:-2], "--total-steps", "1280"))
+    small = (*SMALL[:-2], "--total-steps", "1280")
     for old, new in (
         ("--nodes=2", "--nodes=1"),
         ("--ntasks-per-node=4", "--ntasks-per-node=2"),
         ("#SBATCH --gpus-per-node=4\n", ""),
-        ("--env.layout circuit --num-envs 4096 --total-steps 4000000000", small),
+        ("--env.layout circuit --num-envs 4096 --total-steps 4000000000", " ".join(small)),
         ("python experiments/ippo.py", f"{sys.executable} {SLOW}"),
     ):
         assert old in script
@@ -136,6 +154,6 @@ def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study):
     slurm.until(lambda: "Restarts=1" in slurm.call("scontrol", "show", "job", job))
     wake()
     slurm.until(lambda: "COMPLETED" in slurm.call("scontrol", "show", "job", job))
-    said = Path("job.log").read_text()
-    assert "terminated after" in said
-    assert [row["env_steps"] for row in rows(run)] == [str(256 * x) for x in range(1, 6)]
+    assert "terminated after" in Path("job.log").read_text()
+    assert [code for code, *_ in run_together(Path(), 2, *small, "--out", "whole")] == [0, 0]
+    check_equal(run, Path("whole"))
