@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import submitit  # noqa: F401  (its log keeps the standard output of the import)
 from command_lines import call, check_refusal, hear
-from run_files import SMALL, check_equal
+from run_files import SMALL, check_equal, table
 
 from eqgrid_lab.commands import _submit, status_command, submit_command
 from eqgrid_lab.folders import locked
@@ -28,10 +28,29 @@ sys.exit(code if code != 1 or len((folder / "calls").read_text().splitlines()) <
 """Its exit code is its seed; code 1 becomes 0 at the third call in a folder."""
 
 
+GPU_PROGRAM = """
+import os, pathlib, sys, time
+folder = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+folder.mkdir(exist_ok=True)
+start = time.time()
+time.sleep(0.5)
+(folder / "seen").write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {start} {time.time()}")
+"""
+
+
 @pytest.fixture(autouse=True)
 def program(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("program.py").write_text(PROGRAM)
+
+
+def submit_locally(*flags: str) -> str:
+    """Submits jobs of this machine in a process of its own. **Returns:** its output."""
+    command = [Path(sys.executable).with_name("eqgrid"), "submit", "--out", "study"]
+    command += ["--executor", "local", *flags]
+    with Path("said").open("w") as said:  # the jobs may keep a pipe open
+        assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
+    return Path("said").read_text()
 
 
 def calls(run: str) -> list[str]:
@@ -143,6 +162,52 @@ def test_a_study_that_is_locked_or_of_another_command_stays(capsys, monkeypatch)
     assert calls("seed-0") == ["--seed 0 --out study/seed-0"]
 
 
+def test_status_shows_progress_and_jobs_that_ended_early(capsys):
+    Path("run").mkdir()
+    Path("run/config.toml").write_text("total_steps = 1000\n")
+    log = "env_steps,eval_return_mean,wall_seconds\n200,0,500\n250,1.5,600\n"
+    Path("run/metrics.csv").write_text(log)
+    with locked(Path("run")):
+        shown = hear(capsys, status_command, "run")[1].splitlines()
+    assert shown[0].split() == ["run", "state", "steps", "return", "remaining"]
+    assert shown[1].split() == ["run", "running", "250", "1.50", "30", "min"]
+    shown = hear(capsys, status_command, "run")[1].splitlines()
+    assert shown[1].split() == ["run", "stopped", "250", "1.50"]
+
+    hear(capsys, submit_command, "--executor", "debug", "--out", "study", *COMMAND)
+    for name in ("run.exit", "run.log"):
+        Path("study/jobs", name).unlink()
+    shown = hear(capsys, status_command, "study")[1]
+    assert "study/run: Its job ended before the run began. Can all hosts write to this" in shown
+    assert "1 stopped" in shown
+
+
+@pytest.mark.slow
+def test_jobs_at_once_have_their_own_gpus():
+    Path("program.py").write_text(GPU_PROGRAM)
+    flags = ("--array", "0:4", "--at-once", "2", "--gpus", "2", "--wait")
+    assert "4 finished" in submit_locally(*flags, *COMMAND)
+    seen = [Path(f"study/seed-{i}/seen").read_text().split() for i in range(4)]
+    assert [gpus for gpus, *_ in seen] == ["0,1", "2,3", "0,1", "2,3"]
+    for first, second in (seen[::2], seen[1::2]):  # the runs of a worker do not overlap
+        assert float(first[2]) <= float(second[1])
+
+
+@pytest.mark.slow
+def test_jobs_share_a_sweep():
+    lines = 'at_once = 1\n[space]\n"ppo.learning_rate" = [0.01, 0.001, 0.0001]\n'
+    Path("rates.toml").write_text(lines)
+    flags = ("--array", "0:2", "--at-once", "2", "--wait")
+    ippo = str(Path(sys.executable).with_name("eqgrid-ippo"))
+    sweep = (*SMALL, "--sweep", "rates.toml")
+    assert "2 finished" in submit_locally(*flags, "--", ippo, *sweep)
+    assert call(*sweep, "--out", "whole") == 0
+    assert len(table(Path("whole/table.csv"))) == 3
+    for point in table(Path("whole/table.csv")):
+        name = f"point-{int(point['point']):04}"
+        check_equal(Path("study/sweep", name), Path("whole", name))
+
+
 def test_status_of_a_folder_without_runs_is_an_error(capsys):
     assert hear(capsys, status_command) == (2, "error: Name the folders of runs; see --help.\n")
     assert hear(capsys, status_command, ".") == (2, "error: There are no runs in '.'.\n")
@@ -151,12 +216,9 @@ def test_status_of_a_folder_without_runs_is_an_error(capsys):
 @pytest.mark.slow
 def test_local_jobs_are_cancelled_and_continue_to_the_same_result(capsys, monkeypatch):
     script = str(Path(__file__).parents[1] / "slow_run.py")
-    command = [str(Path(sys.executable).with_name("eqgrid")), "submit", "--out", "study"]
-    command += ["--executor", "local", "--array", "0:3", "--at-once", "2"]
-    command += ["--", sys.executable, script, *SMALL]
+    flags = ("--array", "0:3", "--at-once", "2", "--", sys.executable, script, *SMALL)
     monkeypatch.setenv("SECONDS_OF_REST", "600")  # or until it is cancelled
-    with Path("said").open("w") as said:
-        assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
+    submit_locally(*flags)
     while not Path("study/seed-0/checkpoints/last.safetensors").exists():
         time.sleep(0.2)
     code, shown = hear(capsys, status_command, "study", "--cancel")
@@ -164,8 +226,7 @@ def test_local_jobs_are_cancelled_and_continue_to_the_same_result(capsys, monkey
     assert "terminated after" in Path("study/jobs/seed-0.log").read_text()
 
     monkeypatch.setenv("SECONDS_OF_REST", "0")
-    with Path("said").open("w") as said:
-        assert subprocess.run(command, stdout=said, stderr=said).returncode == 0
+    submit_locally(*flags)
     code, shown = hear(capsys, status_command, "study", "--wait")
     assert (code, "3 finished" in shown) == (0, True)
     for seed in range(3):

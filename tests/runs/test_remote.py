@@ -264,6 +264,11 @@ def test_bad_addresses_are_one_sentence(s3, capsys, monkeypatch):
     s3.fault = WRONG
     heard = call_and_hear(capsys, *SMALL, "--out", "s3://lab/run")
     check_refusal(heard, "Check the credentials", codes=(1,))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # nor those of a rented machine
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    heard = call_and_hear(capsys, *SMALL, "--out", "s3://lab/run")
+    check_refusal(heard, "Unable to locate credentials", codes=(1,))
 
 
 @pytest.mark.slow
