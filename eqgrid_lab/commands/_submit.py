@@ -180,7 +180,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     for combination in itertools.product(*axes.values()):
         own = dict(zip(axes, combination, strict=True))
         parts = (f"{kind}-{value}" if axis == "index" else value for axis, value in own.items())
-        runs[re.sub(r"[^\w.-]+", "-", "-".join(parts)) or "run"] = own
+        runs[re.sub(r"[^\w.-]+", "-", "-".join(parts)).strip(".") or "run"] = own
     if len(runs) < math.prod(map(len, axes.values())):
         raise UsageError("Two runs would have the same folder: give --vary different values.")
     jobs, versions = dict.fromkeys(runs, ""), library_versions()
