@@ -28,6 +28,8 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+if "xla_force_host_platform_device_count" not in os.environ["XLA_FLAGS"]:
+    jax.config.update("jax_num_cpu_devices", 1)  # also for commands that would use all cores
 
 
 @pytest.hookimpl(tryfirst=True)
