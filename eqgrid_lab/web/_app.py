@@ -5,6 +5,7 @@ import contextlib
 import socket
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated, final
@@ -55,13 +56,16 @@ from ..play import (
 )
 from ..show import running_return, with_last
 from ..study import Course
-from ._limits import Limits, client_of
 from ._study_routes import Answer, Endpoint, study_routes
 
 PAGE = Path(__file__).with_name("page")
 _LARGEST_BODY = 4096
 _LARGEST_FRAME = 4096
 """The maximum sizes of a request and of a WebSocket message, in bytes."""
+_REQUESTS_PER_GAME = 4
+"""The maximum number of open requests and connections of a client per game, or per person in a
+study.
+"""
 _MESSAGES_PER_SECOND = 60.0
 _MOST_REFUSALS = 50
 """The limits for the messages of a page: their rate, and the number of invalid messages."""
@@ -148,7 +152,7 @@ def build_app(
             Route("/api/recordings/{number:int}/thoughts/{policy:int}", _endpoint(_thoughts)),
         ]
     guard = Middleware(_Guard, hosts=frozenset(hosts))
-    limits = Middleware(Limits, most_per_client=hall.most_per_client)
+    limits = Middleware(_Limits, most_per_client=hall.most_per_client)
     app = Starlette(routes=routes, middleware=[guard, limits], lifespan=lifespan)
     app.state.hall = hall
     return app
@@ -185,6 +189,33 @@ class _Guard:
         except ValueError:
             return False
         return name in self._hosts and same
+
+
+@final
+class _Limits:
+    """Rejects requests and connections of a client that has too many open ones."""
+
+    def __init__(self, app: ASGIApp, most_per_client: int):
+        self._app, self._max_open = app, _REQUESTS_PER_GAME * most_per_client
+        self._open: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Behind a proxy on the same machine, uvicorn sets the address that the proxy reports.
+        client, _ = scope.get("client") or ("", 0)
+        if client and self._open[client] >= self._max_open:
+            if scope["type"] == "websocket":
+                await WebSocket(scope, receive, send).close(1013)
+            else:
+                text = "Your network address has too many requests open. Please try again."
+                await _error(text, 429)(scope, receive, send)
+            return
+        self._open[client] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
 
 
 def _endpoint(answer: Answer) -> Endpoint:
@@ -265,7 +296,8 @@ async def _open(hall: Hall, request: Request) -> Response:
     if content is None:
         return _error("The request for a new game is too large.", 413)
     wanted = read_json(content, msgspec.json.Decoder(_NewGame))
-    layout, client = _layout_of(hall, wanted.layout), client_of(request.scope)
+    layout = _layout_of(hall, wanted.layout)
+    client = request.client.host if request.client else ""
     name = await hall.open(layout, wanted.seats, client=client)
     session = hall.sessions[name]
     tokens = {"tokens": session.tokens, "watch": session.watch_token}

@@ -1,4 +1,4 @@
-"""A planar biped with three tasks: to stand, to walk, and to stop at a goal."""
+"""Two bodies: a planar biped that stands, walks, and stops at a goal; and a cart-pole."""
 
 from pathlib import Path
 from typing import final
@@ -18,11 +18,15 @@ from ...interop.mjx import (
     NoisyStart,
     OutOfRange,
     RandomGoal,
+    SetJoint,
 )
 
-_MODEL = Path(__file__).parent / "biped.xml"
+_BIPED = Path(__file__).with_name("biped.xml")
 _X, _Z, _PITCH = 0, 1, 2
 _FULL_SPEED, _GOAL_RADIUS = 1.0, 0.4
+
+_CART_POLE = Path(__file__).with_name("cartpole.xml")
+_SLIDE, _HINGE = 0, 1
 
 
 @final
@@ -55,7 +59,7 @@ class Biped(AbstractMjxEnv):
         if task not in _REWARDS:
             raise ValueError(f"A biped has no task {task!r}: choose {', '.join(_REWARDS)}.")
         super().__init__(
-            _MODEL,
+            _BIPED,
             rewards={"task": _REWARDS[task](), "effort": Effort(-0.05)},
             measures={"distance": Distance(_X), "at_goal": AtGoal()},
             observation=BodyAndGoal(),
@@ -136,3 +140,66 @@ def _ahead(state: BodyState) -> Float[Array, ""]:
 
 def _is_at_goal(motion: Motion) -> Bool[Array, ""]:
     return jnp.abs(_ahead(motion.after)) < _GOAL_RADIUS
+
+
+@final
+class CartPole(AbstractMjxEnv):
+    """A cart-pole, with 50 steps per second. The action, a number from -1 to 1, is a force on the
+    cart from -10 N to 10 N.
+
+    In `"balance"`, the pole starts near the top, the reward is 1 per step, and the agent terminates
+    when the pole leans by more than 0.2 radians or the cart is more than 1 metre from the middle.
+    In `"swing_up"`, the pole starts hanging, the reward is largest when the pole is on top and at
+    rest with the cart in the middle, and the agent never terminates.
+    """
+
+    def __init__(self, task: str = "balance"):
+        """**Arguments:**
+
+        - `task`: the name of the task, `"balance"` or `"swing_up"`.
+
+        **Raises:** `ValueError` when there is no such task.
+        """
+        if task not in ("balance", "swing_up"):
+            raise ValueError(f"A cart-pole has no task {task!r}: choose balance or swing_up.")
+        balances = task == "balance"
+        noise = NoisyStart(0.05, 0.05)
+        super().__init__(
+            _CART_POLE,
+            rewards={"upright": NotFallen() if balances else SwungUp()},
+            observation=CartAndPole(),
+            starts=(noise,) if balances else (SetJoint(_HINGE, jnp.pi), noise),
+            endings=(OutOfRange(_SLIDE, -1, 1), OutOfRange(_HINGE, -0.2, 0.2)) if balances else (),
+            substeps=2,
+        )
+
+
+@final
+class CartAndPole(AbstractBodyObservation):
+    """The position of the cart, sine and cosine of the pole's angle, and both velocities."""
+
+    def __call__(self, model: Model, state: BodyState) -> Float[Array, " numbers"]:
+        angle = state.qpos[_HINGE]
+        return jnp.stack([state.qpos[_SLIDE], jnp.sin(angle), jnp.cos(angle), *state.qvel])
+
+
+@final
+class NotFallen(AbstractBodyMeasure):
+    """1 in every step, since the agent terminates when the pole has fallen."""
+
+    def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
+        return jnp.ones(())
+
+
+@final
+class SwungUp(AbstractBodyMeasure):
+    """From 0 to 1: 1 when the pole is at rest on top and the cart is in the middle, 0 when the pole
+    hangs.
+    """
+
+    def __call__(self, model: Model, motion: Motion) -> Float[Array, ""]:
+        place, angle = motion.after.qpos
+        height = (1 + jnp.cos(angle)) / 2
+        centred = (1 + jnp.exp(-jnp.square(place))) / 2
+        calm = (1 + jnp.exp(-jnp.square(motion.after.qvel[_HINGE]) / 4)) / 2
+        return height * centred * calm
