@@ -312,10 +312,6 @@ def _where(
     better: Bool[Array, " runs"], network: AbstractNetwork, other: AbstractNetwork
 ) -> AbstractNetwork:
     """Takes the runs of `network` where it is better, and all other runs from `other`."""
-    arrays, rest = eqx.partition(network, eqx.is_array)
-    chosen = jax.tree.map(
-        lambda x, y: jnp.where(better.reshape(-1, *[1] * (x.ndim - 1)), x, y),
-        arrays,
-        eqx.filter(other, eqx.is_array),
+    return jax.tree.map(
+        lambda x, y: jax.vmap(jnp.where)(better, x, y) if eqx.is_array(x) else x, network, other
     )
-    return eqx.combine(chosen, rest)

@@ -240,11 +240,13 @@ class Kept:
 
 
 @eqx.filter_jit
-def _over_time(chances: Chances, worlds: Any, horizon: int) -> Float[Array, "times worlds actions"]:
+def _over_time(
+    chances: Chances, worlds: PyTree, horizon: int
+) -> Float[Array, "times worlds actions"]:
     """The action probabilities in states at all times of an episode."""
     worlds = jax.tree.map(jnp.asarray, worlds)
 
-    def at(world: Any, time: Int[Array, ""]) -> Float[Array, " actions"]:
+    def at(world: PyTree, time: Int[Array, ""]) -> Float[Array, " actions"]:
         return chances(dataclasses.replace(world, time=time.astype(world.time.dtype)))
 
     in_all = jax.vmap(at, in_axes=(0, None))

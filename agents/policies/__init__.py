@@ -1,11 +1,5 @@
 """Policies: networks, action distributions, critic inputs, and networks of several agents."""
 
-from ._actor import (
-    AbstractActor as AbstractActor,
-    AgentArrays as AgentArrays,
-    EnvArrays as EnvArrays,
-    Shapes as Shapes,
-)
 from ._heads import (
     AbstractActionHead as AbstractActionHead,
     ActionDistribution as ActionDistribution,
@@ -41,14 +35,21 @@ from ._partners import (
     StuckMemory as StuckMemory,
     StuckRule as StuckRule,
 )
-from ._policy import ActorCritic as ActorCritic, actor_critic as actor_critic
+from ._policy import (
+    AbstractActor as AbstractActor,
+    ActorCritic as ActorCritic,
+    actor_critic as actor_critic,
+)
 from ._team import (
     AbstractCriticInput as AbstractCriticInput,
     AbstractMultiAgentNetwork as AbstractMultiAgentNetwork,
+    AgentArrays as AgentArrays,
+    EnvArrays as EnvArrays,
     GlobalState as GlobalState,
     IndependentParameters as IndependentParameters,
     JointObservation as JointObservation,
     LocalObservation as LocalObservation,
+    Shapes as Shapes,
     SharedParameters as SharedParameters,
 )
 from ._trained_policy import (

@@ -10,11 +10,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from eqgrid import AbstractSpace
 
-from ._actor import AgentArrays, AgentArraysOverTime
 from ._heads import AbstractActionHead
 from ._networks import unroll
 from ._policy import ActorCritic
-from ._team import AbstractMultiAgentNetwork, LocalObservation
+from ._team import AbstractMultiAgentNetwork, AgentArrays, AgentArraysOverTime, LocalObservation
 from ._trained_policy import TrainedPolicy
 
 
@@ -149,7 +148,13 @@ class MixedHead(AbstractActionHead):
 
     def __init__(self, heads: Sequence[AbstractActionHead], space: AbstractSpace):
         self.heads = tuple(heads)
-        shapes = [eqx.filter_eval_shape(_example, head, space) for head in heads]
+
+        def example(head: AbstractActionHead) -> tuple[Array, Array, Array]:
+            output = jnp.zeros((1, head.out_size(space)))
+            noise = head.noise(jax.random.key(0), space, (1,))
+            return output, noise, head.sample(head.distribution(output), noise)
+
+        shapes = [eqx.filter_eval_shape(example, head) for head in heads]
         if any(x != shapes[0] for x in shapes):
             raise ValueError(
                 "The action heads of one team need equal numbers of outputs and random numbers, "
@@ -200,10 +205,3 @@ def _split(array: Shaped[Array, "..."], ndim: int) -> list[Shaped[Array, "..."]]
 def _join(arrays: Sequence[Shaped[Array, "..."]], ndim: int) -> Shaped[Array, "..."]:
     """The inverse of `_split`."""
     return jnp.concatenate(arrays, axis=arrays[0].ndim - ndim - 1)
-
-
-def _example(head: AbstractActionHead, space: AbstractSpace) -> tuple[Array, Array, Array]:
-    """The outputs, the random numbers and the raw action of one agent, for their shapes."""
-    output = jnp.zeros((1, head.out_size(space)))
-    noise = head.noise(jax.random.key(0), space, (1,))
-    return output, noise, head.sample(head.distribution(output), noise)

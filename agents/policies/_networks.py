@@ -12,8 +12,6 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from eqgrid.typing import PyTree
 
-from ._actor import Arrays, ArraysOverTime
-
 _HIDDEN_SCALE = math.sqrt(2)
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
@@ -23,6 +21,12 @@ Activation: TypeAlias = Literal[
     "tanh", "relu", "gelu", "silu", "elu", "softplus", "leaky_relu", "sigmoid"
 ]
 """The name of an activation function of `jax.nn`."""
+
+Arrays: TypeAlias = PyTree[Shaped[Array, "..."]]
+"""Arrays of any shape, such as the observation or the carry of one agent."""
+
+ArraysOverTime: TypeAlias = PyTree[Shaped[Array, "time ..."]]
+"""`Arrays` of consecutive steps."""
 
 
 class AbstractNetwork(eqx.Module):
@@ -389,7 +393,15 @@ class GRU(AbstractSequenceNetwork):
         self.encoder = encoder(
             in_shape, width, width=width, final_scale=_HIDDEN_SCALE, key=encoder_key
         )
-        self.cell = _orthogonal_cell(width, cell_key)
+        # The parameters that the cell initialises are replaced. Three gates read the features, and
+        # three gates read the carry.
+        gates = [_orthogonal(1.0, (width, width), k) for k in jax.random.split(cell_key, 6)]
+        weights = (jnp.concatenate(gates[:3]), jnp.concatenate(gates[3:]))
+        self.cell = eqx.tree_at(
+            lambda cell: (cell.weight_ih, cell.weight_hh, cell.bias, cell.bias_n),
+            eqx.nn.GRUCell(width, width, key=jax.random.clone(cell_key)),
+            (*weights, jnp.zeros(3 * width), jnp.zeros(width)),
+        )
         self.head = Dense(width, out_size, scale=final_scale, key=head_key)
         self.width = width
 
@@ -429,20 +441,6 @@ class GRU(AbstractSequenceNetwork):
     def _encode(self, x: Shaped[Array, "..."]) -> Float[Array, " width"]:
         features, _ = self.encoder(x, None)
         return jnp.tanh(features)
-
-
-def _orthogonal_cell(width: int, key: PRNGKeyArray) -> eqx.nn.GRUCell:
-    # The parameters that the cell initialises are replaced below.
-    cell = eqx.nn.GRUCell(width, width, key=jax.random.clone(key))
-    keys = jax.random.split(key, 6)
-    gates = [_orthogonal(1.0, (width, width), key) for key in keys]
-    weights = (jnp.concatenate(gates[:3]), jnp.concatenate(gates[3:]))
-    biases = (jnp.zeros(3 * width), jnp.zeros(width))
-    return eqx.tree_at(
-        lambda cell: (cell.weight_ih, cell.weight_hh, cell.bias, cell.bias_n),
-        cell,
-        (*weights, *biases),
-    )
 
 
 def _convolution(in_channels: int, out_channels: int, key: PRNGKeyArray) -> eqx.nn.Conv2d:

@@ -21,9 +21,9 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ._actor import AbstractActor, AgentArrays
 from ._heads import CategoricalHead
-from ._policy import ActorCritic
+from ._policy import AbstractActor, ActorCritic
+from ._team import AgentArrays
 from ._trained_policy import TrainedPolicy, choose_actions
 
 

@@ -1,17 +1,17 @@
-"""The actor and the critic of all agents of an environment."""
+"""The interface of actors, and the actor and critic of all agents of an environment."""
 
+import abc
 import functools
 from collections.abc import Callable
 from typing import Any, final
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from eqgrid import AbstractVectorEnv, split_mask
 from eqgrid.typing import PyTree
 
-from ._actor import AgentArrays, AgentArraysOverTime, Shapes
 from ._heads import (
     AbstractActionHead,
     ActionDistribution,
@@ -24,13 +24,49 @@ from ._networks import MLP, AbstractNetwork
 from ._team import (
     AbstractCriticInput,
     AbstractMultiAgentNetwork,
+    AgentArrays,
+    AgentArraysOverTime,
     IndependentParameters,
     LocalObservation,
+    Shapes,
     SharedParameters,
 )
 
 _ACTOR_SCALE = 0.01
 _CRITIC_SCALE = 0.01
+
+
+class AbstractActor(eqx.Module):
+    """Acts for all agents of one environment: a `TrainedPolicy`, or an actor of your own, such as a
+    Q-network with epsilon-greedy exploration.
+
+    `evaluate` and `record_episodes` accept any actor, and map `act` over the environments.
+    """
+
+    @abc.abstractmethod
+    def initial_carry(self) -> AgentArrays:
+        """The carry at the start of an episode; `None` for an actor without memory."""
+
+    @abc.abstractmethod
+    def act(
+        self,
+        observation: AgentArrays,
+        carry: AgentArrays,
+        key: PRNGKeyArray | None,
+        *,
+        greedy: bool = False,
+    ) -> tuple[Shaped[Array, "agents ..."], AgentArrays]:
+        """Computes the actions of all agents.
+
+        **Arguments:**
+
+        - `observation`: the observations of all agents.
+        - `carry`: the carry before this step.
+        - `key`: the source of randomness; it may be `None` if `greedy`.
+        - `greedy`: take the best actions instead of exploring or sampling.
+
+        **Returns:** the actions, and the next carry.
+        """
 
 
 @final

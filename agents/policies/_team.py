@@ -6,7 +6,7 @@ IPPO and MAPPO differ only in the inputs of their critics.
 import abc
 import functools
 from collections.abc import Sequence
-from typing import final
+from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -14,9 +14,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Shaped
 
 from eqgrid import ObservationAndState
+from eqgrid.typing import PyTree
 
-from ._actor import AgentArrays, AgentArraysOverTime
 from ._networks import AbstractNetwork, unroll_network
+
+AgentArrays: TypeAlias = PyTree[Shaped[Array, "agents ..."]]
+"""Arrays of all agents of one environment."""
+
+AgentArraysOverTime: TypeAlias = PyTree[Shaped[Array, "time agents ..."]]
+"""`AgentArrays` of consecutive steps."""
+
+EnvArrays: TypeAlias = PyTree[Shaped[Array, "envs agents ..."]]
+"""Arrays of all agents of all environments."""
+
+Shapes: TypeAlias = PyTree[jax.ShapeDtypeStruct]
+"""Shapes and dtypes of arrays."""
 
 
 class AbstractCriticInput(eqx.Module):

@@ -25,10 +25,15 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ._actor import AbstractActor, AgentArrays, Shapes
 from ._heads import mask_logits
-from ._policy import ActorCritic
-from ._team import AbstractMultiAgentNetwork, IndependentParameters, LocalObservation
+from ._policy import AbstractActor, ActorCritic
+from ._team import (
+    AbstractMultiAgentNetwork,
+    AgentArrays,
+    IndependentParameters,
+    LocalObservation,
+    Shapes,
+)
 
 
 @final

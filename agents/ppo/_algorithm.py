@@ -116,7 +116,7 @@ class Metrics(eqx.Module):
             episode_length=mean_over(info["episode_length"].astype(jnp.float32), done),
             episodes=done.sum(dtype=jnp.int32),
             totals={
-                name.removeprefix("episode_"): _mean_at_end(x, done)
+                name.removeprefix("episode_"): mean_over(x.astype(jnp.float32), done)
                 for name, x in info.items()
                 if name.startswith("episode_") and name not in _FIELDS and eqx.is_array(x)
             },
@@ -233,19 +233,13 @@ _FIELDS = ("episode_done", "episode_return", "episode_length")
 """The entries of `info` that have fields of their own in `Metrics`."""
 
 
-def _mean_at_end(
-    x: Shaped[Array, "time envs ..."], done: Bool[Array, "time envs"]
-) -> Float[Array, "..."]:
-    """The mean of an entry of `info` over the last steps of the episodes that ended."""
-    # A masked sum, since the number of ended episodes is not known when the program is compiled.
-    number = jnp.maximum(done.sum(dtype=jnp.int32), 1).astype(jnp.float32)
-    last = jnp.expand_dims(done, tuple(range(2, x.ndim)))
-    return jnp.where(last, x.astype(jnp.float32), 0.0).sum(axis=(0, 1)) / number
-
-
-def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, ""]:
-    """The mean over the entries where `counted` is true; 0 if there is none."""
+def mean_over(x: Float[ArrayLike, "..."], counted: Bool[Array, "..."]) -> Float[Array, "..."]:
+    """The mean over the entries where `counted` is true; 0 if there is none. Axes of `x` after the
+    axes of `counted` are kept.
+    """
     x = jnp.asarray(x)
-    # `where` and not a product, since the other entries may be NaN.
+    # A masked sum, since the number of entries is not known when the program is compiled. `where`
+    # and not a product, since the other entries may be NaN.
     number = jnp.maximum(counted.sum(dtype=jnp.int32), 1).astype(x.dtype)
-    return jnp.where(counted, x, 0.0).sum() / number
+    mask = jnp.expand_dims(counted, tuple(range(counted.ndim, x.ndim)))
+    return jnp.where(mask, x, 0.0).sum(axis=tuple(range(counted.ndim))) / number

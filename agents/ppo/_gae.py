@@ -66,19 +66,14 @@ def gae(
     # `where` and not a product: values after the end of a task have no meaning, and 0 * inf is NaN.
     error = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
     decay = jnp.where(ended, 0.0, gamma * gae_lambda)
-    # The body is too small to hide the cost of the loop, so an iteration has several steps.
-    _, advantage = jax.lax.scan(
-        _accumulate, jnp.zeros_like(error[0]), (error, decay), reverse=True, unroll=8
-    )
-    return advantage
 
-
-def _accumulate(
-    later: Float[Array, "envs agents"],
-    step: tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]],
-) -> tuple[Float[Array, "envs agents"], Float[Array, "envs agents"]]:
     # Equation 16 as a recursion, backwards in time: the advantage of a step is its error, plus the
     # decayed advantage of the step after it.
-    error, decay = step
-    advantage = error + decay * later
-    return advantage, advantage
+    def accumulate(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        error, decay = step
+        advantage = error + decay * later
+        return advantage, advantage
+
+    # The body is too small to hide the cost of the loop, so an iteration has several steps.
+    nothing = jnp.zeros_like(error[0])
+    return jax.lax.scan(accumulate, nothing, (error, decay), reverse=True, unroll=8)[1]

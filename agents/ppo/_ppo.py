@@ -310,8 +310,14 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         self.check(env, policy)
         key, init_key = jax.random.split(key)
         parameters, rest = eqx.partition(policy, eqx.is_inexact_array)
-        # XLA removes a check if nothing depends on it, so it passes the parameters through.
-        parameters = _check_traced(self, parameters)
+        settings = {name: (getattr(self, name), *limits) for name, limits in _ranges().items()}
+        traced = {name: x for name, x in settings.items() if isinstance(x[0], Tracer)}
+        if traced:
+            wrong = jnp.stack([~jnp.all(contains(x)) for x, _, contains in traced.values()])
+            messages = [f"{name} must be {limits}." for name, (_, limits, _) in traced.items()]
+            # XLA removes a check if nothing depends on it, so it passes the parameters through.
+            first = jnp.argmax(wrong)
+            parameters = eqx.branched_error_if(parameters, wrong.any(), first, messages)
         policy = eqx.combine(parameters, rest)
         return TrainState(
             policy=policy,
@@ -598,20 +604,6 @@ def _fraction_done(made: ArrayLike, total: int | Int[Array, ""]) -> Float[Array,
     last = jnp.asarray(total, dtype=jnp.int32) - 1
     fraction = jnp.asarray(made).astype(jnp.float32) / jnp.maximum(last, 1).astype(jnp.float32)
     return jnp.where(last > 0, jnp.minimum(fraction, 1.0), 0.0)
-
-
-def _check_traced(ppo: PPO, parameters: PyTree) -> PyTree:
-    """Returns the parameters, and checks at run time that all traced settings are in range."""
-    wrong, messages = [], []
-    for name, (limits, contains) in _ranges().items():
-        number = getattr(ppo, name)
-        if isinstance(number, Tracer):
-            wrong.append(~jnp.all(contains(number)))
-            messages.append(f"{name} must be {limits}.")
-    if not wrong:
-        return parameters
-    wrong = jnp.stack(wrong)
-    return eqx.branched_error_if(parameters, jnp.any(wrong), jnp.argmax(wrong), messages)
 
 
 def _ranges() -> dict[str, _Range]:

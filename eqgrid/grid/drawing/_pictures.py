@@ -154,27 +154,18 @@ def tile_png(kinds: Kinds, look: Look, cell_pixels: int, over: bool) -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def _bare_looks(tiles: bytes, width: int, solid: tuple[bool, ...]) -> list[Look]:
-    sides = _open_sides(tiles, width, [number for number, x in enumerate(solid) if not x])
+    numbers = np.frombuffer(tiles, np.uint8).reshape(-1, width)
+    free = np.pad(~np.asarray(solid)[numbers], 1)
+    # For each cell, whether the adjacent cells can be entered, in the order of `Direction`.
+    sides = np.stack([free[:-2, 1:-1], free[2:, 1:-1], free[1:-1, 2:], free[1:-1, :-2]], axis=-1)
     found = []
-    for place, number in enumerate(np.frombuffer(tiles, np.uint8).tolist()):
-        row, col = divmod(place, width)
-        middle = top_of(sides[place]) / 2 if solid[number] else 0.5
+    for (row, col), number in np.ndenumerate(numbers):
+        north, south, east, west = sides[row, col].tolist()
+        open_sides = (north, south, east, west)
+        middle = top_of(open_sides) / 2 if solid[number] else 0.5
         shade = (row + col) % 2
-        found.append(Look(number, NOTHING, IDLE, 0, shade, sides[place], middle, None))
+        found.append(Look(int(number), NOTHING, IDLE, 0, shade, open_sides, middle, None))
     return found
-
-
-def _open_sides(
-    tiles: bytes, width: int, walkable: Sequence[int]
-) -> tuple[tuple[bool, bool, bool, bool], ...]:
-    """For each cell, whether the adjacent cells can be entered, in the order of `Direction`."""
-    free = np.isin(np.frombuffer(tiles, np.uint8).reshape(-1, width), walkable)
-    around = np.pad(free, 1)
-    sides = (around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, 2:], around[1:-1, :-2])
-    return tuple(
-        (bool(n), bool(s), bool(e), bool(w))
-        for n, s, e, w in zip(*(side.ravel() for side in sides), strict=True)
-    )
 
 
 def _agents(codes: LookCodes) -> dict[int, AgentLook]:

@@ -6,7 +6,7 @@ number of each cell for each agent (`table_rows`), and then looks the planes up 
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -540,7 +540,7 @@ def _window(
     # Planes are looked up only for the cells of the window, so row numbers are cut and not planes.
     edges = [(radius, radius, 0)] * 2
     padded = jax.lax.pad(grid, outside.astype(grid.dtype), edges)
-    start: Any = tuple(body.position.astype(jnp.int32))
+    start = body.position.astype(jnp.int32)
     return jax.lax.dynamic_slice(padded, start, (2 * radius + 1,) * 2)
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Shaped
 
 from ..._checks import check_whole
+from ...typing import PyTree
 from .._kinds import NOTHING
 from .._layout import Layout
 from .._world import IDLE, Bodies, Cell, World, cells_at, direction_delta
@@ -137,8 +138,8 @@ class Sight(eqx.Module):
 
 
 def for_each_agent(
-    function: Callable[[Sight], Any], layout: Layout, world: World, steps_left: Int32[Array, ""]
-) -> Any:
+    function: Callable[[Sight], PyTree], layout: Layout, world: World, steps_left: Int32[Array, ""]
+) -> PyTree:
     """Applies a function of `Sight` for every agent. The results have a leading `agents` axis."""
     count = world.num_agents
     # For each agent, the bodies are permuted: its own comes first, and the others follow in cyclic
@@ -146,7 +147,7 @@ def for_each_agent(
     own_first = (np.arange(count)[:, None] + np.arange(count)[None, :]) % count
     bodies = jax.tree.map(lambda leaf: leaf[own_first], world.bodies)
 
-    def for_one(agent: Int32[Array, ""], bodies: Bodies) -> Any:
+    def for_one(agent: Int32[Array, ""], bodies: Bodies) -> PyTree:
         position = bodies.position.astype(jnp.int32)
         here = position[0]
         nearness = _nearness(layout.tiles.shape, here)
