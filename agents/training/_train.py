@@ -339,16 +339,8 @@ def _initial_progress(
     before: TrainProgress[S] | None,
 ) -> TrainProgress[S]:
     updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
-    steps_per_update = algorithm.steps_per_update(env)
-    progress = TrainProgress(
-        state=state,
-        metrics=None,
-        updates=updates,
-        num_updates=num_updates,
-        env_steps=updates * steps_per_update,
-        num_env_steps=num_updates * steps_per_update,
-        env_steps_before=updates * steps_per_update,
-    )
+    steps, all_steps = (x * algorithm.steps_per_update(env) for x in (updates, num_updates))
+    progress = TrainProgress(state, None, updates, num_updates, steps, all_steps, steps)
     if before is None:
         return progress
     continued = ("env_steps_before", "wall_seconds", "compile_seconds", "train_seconds")

@@ -84,9 +84,10 @@ def _remove_unfinished(folder: Path) -> None:
     read nor replace them. In a cache of limited size, the time of the last access is written last.
     """
     with contextlib.suppress(OSError, Timeout), FileLock(folder / ".lockfile", timeout=0):
-        for path in folder.glob("*-cache"):
-            if not path.with_name(f"{path.name.removesuffix('cache')}atime").exists():
-                path.unlink()
+        names = {*os.listdir(folder)}  # listed once, since there may be thousands of programs
+        for name in names:
+            if name.endswith("-cache") and f"{name.removesuffix('cache')}atime" not in names:
+                (folder / name).unlink()
 
 
 NOTHING_LEARNED = "interrupted before training started, so no files were written."
