@@ -503,29 +503,23 @@ def open_study(
             yield folder, console
         return
     with locked(out):
-        _check_same(out, plan, settings)
+        study = f"The study in {str(out)!r}"
+        try:
+            before = json.loads((out / SETTINGS).read_bytes())
+            same = (out / PLAN).read_bytes() == plan.read_bytes()
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{study} cannot continue: its {PLAN} or {SETTINGS} cannot be read."
+            ) from error
+        if not same:
+            raise UsageError(f"{study} was started with a different plan: see its {PLAN}.")
+        now = json.loads(json.dumps(settings))
+        if changed := [name for name in now if before.get(name) != now[name]]:
+            names = ", ".join(changed)
+            raise UsageError(
+                f"{study} was started with different settings of {names}: see its {SETTINGS}."
+            )
         yield out, results_console()
-
-
-def _check_same(out: Path, plan: Path, settings: Mapping[str, object]) -> None:
-    try:
-        before = json.loads((out / SETTINGS).read_bytes())
-        same = (out / PLAN).read_bytes() == plan.read_bytes()
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"The study in {str(out)!r} cannot continue: its {PLAN} or {SETTINGS} cannot be read."
-        ) from error
-    if not same:
-        raise UsageError(
-            f"The study in {str(out)!r} was started with a different plan: see its {PLAN}."
-        )
-    now = json.loads(json.dumps(settings))
-    changed = [name for name in now if before.get(name) != now[name]]
-    if changed:
-        raise UsageError(
-            f"The study in {str(out)!r} was started with different settings of "
-            f"{', '.join(changed)}: see its {SETTINGS}."
-        )
 
 
 @contextlib.contextmanager

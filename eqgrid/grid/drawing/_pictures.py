@@ -21,7 +21,6 @@ from .._world import IDLE, World
 from ._looks import (
     AgentLook,
     Look,
-    LookCodes,
     Number,
     Pen,
     draw_cell,
@@ -94,7 +93,18 @@ def looks(layout: Layout, world: World) -> list[Look]:
     """The looks of all cells in row-major order."""
     codes = look_codes(layout, world)
     lying, timers, marks = (x.tolist() for x in (codes.lying, codes.timer, codes.mark))
-    agents = _agents(codes)
+    direction, held, numbered = codes.direction.tolist(), codes.held.tolist(), len(codes.place) > 2
+    agents = {  # by the numbers of their cells
+        place: AgentLook(
+            index + 1,
+            direction[index],
+            held[index],
+            numbered,
+            tuple(number for leaf in codes.extra for number in leaf[index].tolist()),
+        )
+        for index, place in enumerate(codes.place.tolist())
+        if place >= 0
+    }
     return [
         bare._replace(
             lying=lying[place],
@@ -166,23 +176,6 @@ def _bare_looks(tiles: bytes, width: int, solid: tuple[bool, ...]) -> list[Look]
         shade = (row + col) % 2
         found.append(Look(int(number), NOTHING, IDLE, 0, shade, open_sides, middle, None))
     return found
-
-
-def _agents(codes: LookCodes) -> dict[int, AgentLook]:
-    """The looks of all drawn agents by the numbers of their cells."""
-    numbered = len(codes.place) > 2
-    direction, held = codes.direction.tolist(), codes.held.tolist()
-    return {
-        place: AgentLook(
-            index + 1,
-            direction[index],
-            held[index],
-            numbered,
-            tuple(number for leaf in codes.extra for number in leaf[index].tolist()),
-        )
-        for index, place in enumerate(codes.place.tolist())
-        if place >= 0
-    }
 
 
 def _duration(layout: Layout, tile: int, lying: int, timer: int) -> int:

@@ -150,20 +150,16 @@ def for_each_agent(
     def for_one(agent: Int32[Array, ""], bodies: Bodies) -> PyTree:
         position = bodies.position.astype(jnp.int32)
         here = position[0]
-        nearness = _nearness(layout.tiles.shape, here)
+        height, width = layout.tiles.shape
+        rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
+        distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
+        # The index breaks ties between cells at the same distance, so that every machine finds the
+        # same nearest cell.
+        nearness = distance * (height * width) + rows[:, None] * width + cols[None, :]
         deltas = position[1:] - here[None]
         return function(Sight(agent, layout, world, bodies, here, deltas, nearness, steps_left))
 
     return jax.vmap(for_one)(jnp.arange(count, dtype=jnp.int32), bodies)
-
-
-def _nearness(shape: tuple[int, ...], here: Int32[Array, "2"]) -> Int32[Array, "height width"]:
-    height, width = shape
-    rows, cols = jnp.arange(height, dtype=jnp.int32), jnp.arange(width, dtype=jnp.int32)
-    distance = jnp.abs(rows - here[0])[:, None] + jnp.abs(cols - here[1])[None, :]
-    # The index breaks ties between cells at the same distance, so that every machine finds the same
-    # nearest cell.
-    return distance * (height * width) + rows[:, None] * width + cols[None, :]
 
 
 def check_radius(radius: int | None) -> None:
