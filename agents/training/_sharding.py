@@ -62,18 +62,24 @@ def pick_run(state: S, run: int) -> S:
     if not 0 <= run < number:
         raise ValueError(f"There is no run {run} in a state of {number} runs.")
     # The index is an array, so that one compiled program picks any run.
-    picked = _pick(state, jnp.asarray(np.int32(run)))
-    return jax.tree.map(_on_one_device, picked)
+    index = jnp.asarray(np.int32(run))
+    if isinstance(state.updates, Tracer) or len(state.updates.devices()) == 1:
+        return _pick(state, index)
+    # The device that has the run picks it: a program for all devices would give all runs to each of
+    # them. The result is moved to the default device, where later programs are compiled once.
+    device = run * len(state.updates.devices()) // number
+    arrays, rest = eqx.partition(state, eqx.is_array)
+    own = jax.tree.map(lambda x: x.addressable_shards[device].data, arrays)
+    first = state.updates.addressable_shards[device].index[0].start or 0
+    picked = _pick(eqx.combine(own, rest), index - np.int32(first))
+    return jax.tree.map(_on_default_device, picked)
 
 
-def _on_one_device(x: PyTree) -> PyTree:
-    """A copy on the default device, if several devices have one: all of them would compute what
-    follows.
-    """
-    if not eqx.is_array(x) or len(x.devices()) == 1:
+def _on_default_device(x: PyTree) -> PyTree:
+    if not eqx.is_array(x):
         return x
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        key_data = _on_one_device(jax.random.key_data(x))
+        key_data = _on_default_device(jax.random.key_data(x))
         return jax.random.wrap_key_data(key_data, impl=jax.random.key_impl(x))
     return jax.device_put(np.asarray(x))
 
@@ -237,7 +243,8 @@ def check_memory(program: Any) -> None:
     """Checks that a compiled program fits into the free memory of the device.
 
     On a CPU, allocating too much memory does not fail. The system kills the process later, without
-    an error message, so the check comes before the program runs.
+    an error message, so the check comes before the program runs. All devices of a CPU have the same
+    memory.
 
     **Arguments:**
 
@@ -251,6 +258,8 @@ def check_memory(program: Any) -> None:
     needed = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
     needed -= analysis.alias_size_in_bytes  # donated arrays are allocated already
     free = _free_memory()
+    if jax.default_backend() == "cpu":  # the analysis is that of one device
+        needed *= len(program.compiled.runtime_executable().local_devices())
     if needed > free:
         raise OutOfMemory(needed, free)
 

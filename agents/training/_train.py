@@ -228,12 +228,12 @@ def trace_block(
     env_axes: Any = None,
     donate: bool = False,
 ) -> None:
-    """Traces the block of updates that `train` compiles for the same arguments, which then need
-    not be traced again. Call it while a thread compiles the program of the initial state.
+    """Traces the block of updates ahead of time, so that `train` with the same arguments only
+    compiles it. Call it while a thread compiles the program of the initial state.
 
     **Arguments:**
 
-    - `state`: an array of each shape; the values are not read.
+    - `state`: a state with the right shapes; its values are not read.
     - `algorithm`, `env`, `num_updates`, `updates_per_block`, `mesh`, `env_axes`, `donate`: as in
         `train`.
     """

@@ -58,16 +58,17 @@ def keep_compiled_programs() -> str:
         jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
         _remove_unfinished(folder)
-    # JAX compiles again what it cannot read, and each warning would be several lines.
-    text = "Error (reading|writing) persistent compilation cache entry"
-    warnings.filterwarnings("ignore", text, UserWarning)
+        # JAX compiles again what it cannot read, so nobody needs these long warnings.
+        text = "Error (reading|writing) persistent compilation cache entry"
+        warnings.filterwarnings("ignore", text, UserWarning)
     return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
 def use_cores_as_devices() -> None:
     """Makes each core of the processor a device of JAX, before JAX is used for the first time.
 
-    It does nothing if JAX is in use already, or if the user has chosen the number of devices.
+    It does nothing if JAX is in use already, or if the user has chosen the number of devices. A
+    limit of processor time, as of a container, counts as fewer cores.
     """
     is_set = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
     settings: Any = jax.config
@@ -75,15 +76,19 @@ def use_cores_as_devices() -> None:
         return
     allowed = getattr(os, "sched_getaffinity", None)  # only Linux limits a process to some cores
     cores = len(allowed(0)) if allowed else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # there is no limit
+        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+        cores = max(1, min(cores, quota // period))
     with contextlib.suppress(RuntimeError):  # JAX is in use
         jax.config.update("jax_num_cpu_devices", cores)
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Removes compiled programs that were being written when a process was killed. JAX can neither
-    read nor replace them. In a cache of limited size, the time of the last access is written last.
+    """Removes compiled programs that were being written when a process was killed, since JAX can
+    neither read nor replace them. JAX writes `KEY-cache` before `KEY-atime`, under this lock.
     """
-    with contextlib.suppress(OSError, Timeout), FileLock(folder / ".lockfile", timeout=0):
+    no_lock = (OSError, Timeout, NotImplementedError)  # the last one on disks without locks
+    with contextlib.suppress(*no_lock), FileLock(folder / ".lockfile", timeout=1):
         names = {*os.listdir(folder)}  # listed once, since there may be thousands of programs
         for name in names:
             if name.endswith("-cache") and f"{name.removesuffix('cache')}atime" not in names:

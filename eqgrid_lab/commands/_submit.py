@@ -145,7 +145,9 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     check_local(config.out, "eqgrid-submit")
     if not command:
         raise UsageError(f"There is no command: {_ADD_COMMAND}")
-    flags = {word.partition("=")[0] for word in command}
+    flags = {word.partition("=")[0].replace("_", "-") for word in command}
+    axes = _values_of_flags(config, flags)
+    flags |= {f"--{flag.replace('_', '-')}" for flag in axes}
     if taken := flags & {"--out", "--resume", "--auto-resume", "--overwrite"}:
         raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
     if not re.fullmatch(r"[1-9]\d{0,4}[mhd]", config.time):
@@ -153,17 +155,9 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     if wrong := next((x for x in config.slurm if not re.fullmatch(r"[\w-]+(=.+)?", x)), None):
         raise UsageError(f"--slurm must be an option such as partition=long, but is {wrong!r}.")
     shared, words = "--sweep" in flags, list(command)
-    axes: dict[str, list[str]] = {}
-    for option in config.vary:
-        flag, _, values = option.partition("=")
-        if shared or {f"--{flag}"} & flags or not re.fullmatch(r"[\w.-]+=[^,]+(,[^,]+)*", option):
-            raise UsageError(
-                "--vary must be a flag that the command lacks, with its values, such as "
-                f"env.layout=cramped,ring, and without --sweep, but is {option!r}."
-            )
-        axes[flag] = values.split(",")
+    for flag in axes:
         words += [] if f"{{{flag}}}" in " ".join(command) else [f"--{flag}", f"{{{flag}}}"]
-    has_index = any("{index}" in word for word in command)
+    has_index = any("{index}" in word for word in (*command, *config.vary))
     kind = "job" if shared else "index" if has_index else "seed"
     if config.array is not None:
         found = re.fullmatch(r"(\d{1,9}):(\d{1,9})", config.array)
@@ -178,11 +172,13 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
         raise UsageError("{index} in the command needs --array, such as --array 0:50.")
     runs = {}
     for combination in itertools.product(*axes.values()):
-        own = dict(zip(axes, combination, strict=True))
-        parts = (f"{kind}-{value}" if axis == "index" else value for axis, value in own.items())
-        runs[re.sub(r"[^\w.-]+", "-", "-".join(parts)).strip(".") or "run"] = own
-    if len(runs) < math.prod(map(len, axes.values())):
-        raise UsageError("Two runs would have the same folder: give --vary different values.")
+        values = dict(zip(axes, combination, strict=True))
+        names = (f"{kind}-{value}" if axis == "index" else value for axis, value in values.items())
+        name = re.sub(r"[^\w.-]+", "-", "-".join(names)).strip(".-")[:200]
+        runs[name or "run"] = values
+    folders = {"jobs", *map(str.lower, runs)}  # some file systems ignore case
+    if len(folders) <= math.prod(map(len, axes.values())):
+        raise UsageError("Two runs would have the same folder: give --vary other values.")
     jobs, versions = dict.fromkeys(runs, ""), library_versions()
     new = Submission(config.executor, versions, tuple(words), jobs, runs, shared)
     for program in {new.words(name)[0] for name in runs}:
@@ -194,6 +190,29 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
             "--executor local."
         )
     return new
+
+
+def _values_of_flags(config: Config, flags: set[str]) -> dict[str, list[str]]:
+    """The values of `--vary`, by the name of the flag.
+
+    **Raises:** `UsageError` when a flag cannot be varied.
+    """
+    if config.vary and "--sweep" in flags:
+        raise UsageError("--vary cannot be given with --sweep, whose file has the values.")
+    values_of: dict[str, list[str]] = {}
+    for option in config.vary:
+        flag, _, values = option.partition("=")
+        if not re.fullmatch(r"[\w.-]+=[^,]+(,[^,]+)*", option):
+            raise UsageError(
+                "--vary must be a flag with its values, such as env.layout=cramped,ring, but is "
+                f"{option!r}."
+            )
+        if flag in ("index", "sweep"):
+            raise UsageError(f"--vary cannot set {flag!r}: use --array, or one sweep.")
+        if flag in values_of or f"--{flag.replace('_', '-')}" in flags:
+            raise UsageError(f"--vary {flag} sets a flag that is given already: leave out one.")
+        values_of[flag] = values.split(",")
+    return values_of
 
 
 @final
@@ -297,8 +316,8 @@ class Job:
                 words.append("--overwrite")  # the run was killed before its first checkpoint
         with log_file(self.study, name).open("ab") as log:
             if (own := library_versions()) != (others := self.submission.versions):
-                log.write(f"error: This host has {own}, but the host of eqgrid-submit ".encode())
-                log.write(f"had {others}: install the same versions on all hosts.\n".encode())
+                sentence = f"This host has {own}, but the host of eqgrid-submit had {others}"
+                log.write(f"error: {sentence}: install the same versions on all hosts.\n".encode())
                 return _WRONG_SETTINGS
             try:
                 self.process = subprocess.Popen(

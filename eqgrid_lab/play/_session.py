@@ -361,7 +361,7 @@ class Session:
             busy = 0.0
             async for late in self._clock.ticks():
                 for page in self._pages:  # a busy server reads no messages: pages are not silent
-                    page.heard += late + busy
+                    page.heard += late + max(0.0, busy - self.period)
                 if self._ended() or self._halted():
                     break
                 begin = self._now()

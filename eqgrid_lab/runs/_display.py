@@ -67,18 +67,19 @@ def print_preparations(
         console.print(f"defaults of {config.env.name}: {escape(changed)}", highlight=False)
     for sentence in config.env.remarks():
         console.print(escape(sentence), highlight=False)
-    if config.num_envs < _ENVS_OF_ACCELERATOR and jax.default_backend() != "cpu":
+    num_envs = config.num_envs * config.num_seeds
+    if jax.default_backend() != "cpu" and config.sweep is None and num_envs < _ENVS_OF_GPU:
         console.print(
-            f"{config.num_envs} environments leave the device idle most of the time: "
-            f"--num-envs {_ENVS_OF_ACCELERATOR} should take little longer per update",
+            f"{num_envs} environments leave a GPU idle most of the time: "
+            f"--num-envs {_ENVS_OF_GPU} should take little longer per update",
             highlight=False,
         )
     console.print(escape(programs), style="dim", highlight=False)
 
 
-_ENVS_OF_ACCELERATOR = 2048
-"""Its kernels take 2 us or more, whatever they compute. For an H100, 32 ms per update are predicted
-with 2,048 environments, and 20 ms with 64 (`benchmarks/gpu_programs.py`).
+_ENVS_OF_GPU = 2048
+"""With fewer environments, a GPU is mostly idle, since each kernel takes at least 2 us. On an H100,
+an update should take 32 ms with 2,048 environments, and 20 ms with 64 (`gpu_programs.py`).
 """
 
 

@@ -152,14 +152,14 @@ class Members:
         return eqx.filter_vmap(init, in_axes=(None, 0)), env, jnp.stack(keys)
 
     def start(
-        self, meanwhile: Callable[[AbstractTrainState], object] = lambda _: None
+        self, while_compiling: Callable[[AbstractTrainState], object] | None = None
     ) -> AbstractTrainState:
         """Makes the initial training states of the current stage.
 
         **Arguments:**
 
-        - `meanwhile`: called with states of zeros while the program of the initial states compiles
-            in a thread.
+        - `while_compiling`: called with states of zeros while the program of the initial states
+            compiles in a thread.
 
         **Raises:** `OutOfMemory` when the program needs more memory than there is.
         """
@@ -170,7 +170,8 @@ class Members:
         )
         with ThreadPoolExecutor(1, "compiler") as pool:
             compiling = pool.submit(program.lower(*args).compile)
-            meanwhile(jax.tree.map(_zeros, self.shapes()))
+            if while_compiling is not None:
+                while_compiling(jax.tree.map(_zeros, self.shapes()))
         compiled = compiling.result()
         check_memory(compiled)
         return compiled(*args)
@@ -470,10 +471,12 @@ class Members:
         if not self.written_here:
             state = self.shapes()  # the first process sends the state
         elif self.state is None:
-            ahead = not over and not whole.config.distributed
-            state = self.start(lambda x: trace_block(learner, env, x, **block) if ahead else None)
+            now = over or whole.config.distributed
+            state = self.start(None if now else lambda x: trace_block(learner, env, x, **block))
         else:
             state = self.state
+        if plan.mesh is not None and not self.alone:
+            state = place_runs(state, jax.tree.map(eqx.if_array(0), state), plan.mesh)
         if before is None:
             whole.process.check()
         evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators, plan.mesh)
@@ -508,16 +511,15 @@ class Members:
     def _later_programs(
         self, evaluator: Evaluator | EvaluatorOfMany, state: AbstractTrainState
     ) -> list[Callable[[], None]]:
-        """Functions that compile the programs of the evaluation and of the video of a single run.
+        """Functions that compile the program of the evaluations and, for a single run, the program
+        of the video.
 
-        The list is empty for a run on several devices, because the shardings of its trained state
-        are not known yet.
+        The list is empty for a single run on several devices, because the shardings of its trained
+        state are not known yet.
         """
-        whole, mesh = self.whole, self.whole.plan.mesh
-        if not self.written_here or (self.alone and mesh is not None):
+        whole = self.whole
+        if not self.written_here or (self.alone and whole.plan.mesh is not None):
             return []
-        if mesh is not None:
-            state = place_runs(state, jax.tree.map(eqx.if_array(0), state), mesh)
         programs = [evaluator.program(state)]
         if self.alone and whole.is_last_stage and whole.config.env.has_video:
             programs.append(video_program(whole, state))
@@ -562,7 +564,7 @@ def print_header(members: Members) -> Console:
     if not members.alone:
         first, last = (members.runs[i].config.seed for i in (0, -1))
         seeds, each = f"seeds {first} to {last} at once", " each"
-        if (mesh := whole.plan.mesh) is not None:
+        if (mesh := whole.plan.mesh) is not None and mesh.size > 1:
             seeds += f" on {mesh.size} {'cores' if jax.default_backend() == 'cpu' else 'devices'}"
     console.print(
         f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "

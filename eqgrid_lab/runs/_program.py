@@ -92,7 +92,7 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
     many = config.num_seeds > 1 or config.sweep is not None
-    if many and config.devices is None and not config.distributed:
+    if many and not (config.devices == 1 or config.distributed or process.is_shared):
         use_cores_as_devices()
     if config.sweep is not None:
         return run_sweep(config, process)

@@ -206,7 +206,7 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
 
 
 def shared_mesh(devices: Sequence[object], number: int) -> Mesh | None:
-    """As many of the devices as can share a number of seeds evenly; `None` for one device."""
+    """A mesh of the largest number of devices that divides a number of seeds; `None` if it is 1."""
     size = max(n for n in range(1, len(devices) + 1) if number % n == 0)
     return Mesh(np.array(devices[:size]), device_mesh(1).axis_names) if size > 1 else None
 
@@ -215,8 +215,8 @@ def default_mesh(number: int) -> Mesh | None:
     """The devices for a number of runs if the user names none: the cores of a CPU, if they are
     devices of JAX and can share the runs evenly, and otherwise `None`, for the first device.
     """
-    # A core trains runs of its own faster than XLA divides one program among cores. Accelerators
-    # are left alone, since they may be meant for other commands.
+    # A core trains runs of its own faster than XLA divides one program among cores. GPUs are not
+    # used by default, because other commands may need them.
     return shared_mesh(jax.devices(), number) if jax.default_backend() == "cpu" else None
 
 

@@ -484,7 +484,8 @@ def _tell(search: Search, point: Point) -> bool:
 
 def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -> Members:
     """The runs of all seeds of several points."""
-    mesh = default_mesh(sum(len(point.configs) for point in points))
+    number = sum(len(point.configs) for point in points)
+    mesh = None if search.config.devices == 1 else default_mesh(number)
     plans = tuple(dataclasses.replace(plan, mesh=mesh) for plan in plans)
     runs = tuple(
         Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)

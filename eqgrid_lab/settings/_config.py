@@ -222,8 +222,8 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
             sweep and config.auto_resume
         ),
         "--curriculum cannot be given with --sweep, which has no stages.": sweep and curriculum,
-        "--devices cannot be given with --sweep, which trains on one device.": (
-            sweep and config.devices is not None
+        "--devices cannot be given with --sweep, except --devices 1.": (
+            sweep and config.devices not in (None, 1)
         ),
         "--log wandb cannot be given with --sweep: use optuna-dashboard.": (
             sweep and "wandb" in config.log
@@ -238,5 +238,5 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
             config.seed + config.num_seeds - 1 > LARGEST_SEED
         ),
         "--distributed trains on all devices of all processes: leave out --devices, or give "
-        "--devices all.": config.distributed and config.devices not in (None, "all"),
+        "--devices all.": config.distributed and config.devices not in (None, 1, "all"),
     }

@@ -78,8 +78,8 @@ class Experiment(PolicySettings):
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 64
     """Number of parallel environments."""
     devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] | None = None
-    """Number of devices to spread environments or seeds over, or all. By default, a run uses one
-    device, and on a CPU, --num-seeds uses the cores as devices."""
+    """Number of devices, or all, that share the environments or seeds; one by default, but on a
+    CPU, each core is a device for --num-seeds."""
     seeds_at_once: Annotated[int, Meta(ge=1, le=1024)] | None = None
     """Seeds of --num-seeds that train in one program; by default, all seeds of a process."""
     distributed: bool = False

@@ -126,9 +126,15 @@ def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
         (("--out", "study", *COMMAND, "{index}"), "{index} in the command needs --array"),
         (
             ("--out", "study", "--vary", "a", *COMMAND),
-            "--vary must be a flag that the command lack",
+            "--vary must be a flag with its values, such as",
         ),
-        (("--out", "study", "--vary", "a=1", *COMMAND, "--a", "2"), "--vary must be a flag that"),
+        (("--out", "study", "--vary", "a_b=1", *COMMAND, "--a-b", "2"), "--vary a_b sets a flag"),
+        (("--out", "study", "--vary", "a=1", "--vary", "a=2", *COMMAND), "--vary a sets a flag"),
+        (("--out", "study", "--vary", "out=1", *COMMAND), "Leave out --out in the command"),
+        (("--out", "study", "--vary", "index=1", *COMMAND), "--vary cannot set 'index': use"),
+        (("--out", "study", "--vary", "a=1", *COMMAND, "--sweep", "x"), "--vary cannot be given"),
+        (("--out", "study", "--vary", "a={index}", *COMMAND), "{index} in the command needs"),
+        (("--out", "study", "--vary", "a=A,a", *COMMAND), "Two runs would have the same folder"),
         (
             ("--out", "study", "--vary", "a=..,.", *COMMAND),
             "Two runs would have the same folder",
