@@ -243,8 +243,7 @@ def check_memory(program: Any) -> None:
     """Checks that a compiled program fits into the free memory of the device.
 
     On a CPU, allocating too much memory does not fail. The system kills the process later, without
-    an error message, so the check comes before the program runs. All devices of a CPU have the same
-    memory.
+    an error message, so the check comes before the program runs.
 
     **Arguments:**
 
@@ -257,16 +256,11 @@ def check_memory(program: Any) -> None:
         return  # some backends have no such analysis
     needed = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
     needed -= analysis.alias_size_in_bytes  # donated arrays are allocated already
-    free = _free_memory()
-    if jax.default_backend() == "cpu":  # the analysis is that of one device
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    if "bytes_limit" in statistics:
+        free = statistics["bytes_limit"] - statistics["bytes_in_use"]
+    else:  # a CPU, whose devices all use the memory of the machine
+        free = psutil.virtual_memory().available
         needed *= len(program.compiled.runtime_executable().local_devices())
     if needed > free:
         raise OutOfMemory(needed, free)
-
-
-def _free_memory() -> int:
-    statistics = jax.local_devices()[0].memory_stats()
-    if statistics and "bytes_limit" in statistics:
-        return statistics["bytes_limit"] - statistics["bytes_in_use"]
-    # JAX has no statistics of a CPU, which uses the memory of the machine.
-    return psutil.virtual_memory().available

@@ -181,7 +181,12 @@ def train(
     """
     if spans_processes(mesh):  # all processes must begin with the same bits
         state = from_first(state)
-    progress = _initial_progress(algorithm, env, state, num_updates, before)
+    updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
+    steps, all_steps = (x * algorithm.steps_per_update(env) for x in (updates, num_updates))
+    progress = TrainProgress(state, None, updates, num_updates, steps, all_steps, steps)
+    if before is not None:
+        kept = ("env_steps_before", "wall_seconds", "compile_seconds", "train_seconds")
+        progress = dataclasses.replace(progress, **{name: getattr(before, name) for name in kept})
     call_start = time.perf_counter()
     run_start = call_start - progress.wall_seconds  # as if `before` had ended just now
     if progress.updates > num_updates:
@@ -200,7 +205,9 @@ def train(
             check_even(runs, mesh, "runs")
     if progress.updates == num_updates:
         return progress
-    settings = _settings(algorithm, env, num_updates, updates_per_block, mesh, env_axes)
+    # Settings become arrays, so that the compiled block can be used with other values.
+    length = min(updates_per_block, num_updates)
+    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     state = _without_repeats(state) if donate else state
     settings, state = _place(settings, state)
     block, reason = _compile(settings, state, donate, should_stop)
@@ -237,7 +244,8 @@ def trace_block(
     - `algorithm`, `env`, `num_updates`, `updates_per_block`, `mesh`, `env_axes`, `donate`: as in
         `train`.
     """
-    settings = _settings(algorithm, env, num_updates, updates_per_block, mesh, env_axes)
+    length = min(updates_per_block, num_updates)
+    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     _lower(*_place(settings, state), donate)
 
 
@@ -331,22 +339,6 @@ def scan_updates(
     return eqx.combine(arrays, rest), metrics
 
 
-def _initial_progress(
-    algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
-    state: S,
-    num_updates: int,
-    before: TrainProgress[S] | None,
-) -> TrainProgress[S]:
-    updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
-    steps, all_steps = (x * algorithm.steps_per_update(env) for x in (updates, num_updates))
-    progress = TrainProgress(state, None, updates, num_updates, steps, all_steps, steps)
-    if before is None:
-        return progress
-    continued = ("env_steps_before", "wall_seconds", "compile_seconds", "train_seconds")
-    return dataclasses.replace(progress, **{name: getattr(before, name) for name in continued})
-
-
 class _Settings(NamedTuple):
     """The inputs of a compiled block that are the same for all blocks of a run. Other values of its
     arrays do not recompile the block; another `length`, `mesh` or static field does.
@@ -361,19 +353,6 @@ class _Settings(NamedTuple):
     length: int
     mesh: Mesh | None
     env_axes: PyTree[int | None]
-
-
-def _settings(
-    algorithm: AbstractAlgorithm[Any],
-    env: AbstractVectorEnv,
-    num_updates: int,
-    updates_per_block: int,
-    mesh: Mesh | None,
-    env_axes: PyTree[int | None],
-) -> _Settings:
-    # Settings become arrays, so that the compiled block can be used with other values.
-    length = min(updates_per_block, num_updates)
-    return _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
 
 
 def _without_repeats(state: S) -> S:

@@ -1,5 +1,7 @@
 """Recorded episodes are those that a loop in Python plays."""
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -7,7 +9,6 @@ import pytest
 from kitchen_checks import assert_equal
 
 from agents import OutOfMemory, actor_critic, record_episodes
-from agents.training import _sharding
 from eqgrid import AppendAgentId, AutoReset, LogEpisodes, NormalizeObservation, Vectorize, make
 
 pytestmark = pytest.mark.slow
@@ -62,6 +63,6 @@ def test_what_cannot_be_recorded_is_one_sentence(played, monkeypatch):
         record_episodes(policy, env, key, max_steps=2)
     with pytest.raises(ValueError, match="evaluate needs the moments"):
         record_episodes(policy, NormalizeObservation(env), key, max_steps=2)
-    monkeypatch.setattr(_sharding, "_free_memory", lambda: 0)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=0))
     with pytest.raises(OutOfMemory):
         record_episodes(policy, env, key, max_steps=2)

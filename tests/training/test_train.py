@@ -2,6 +2,7 @@ import dataclasses
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -11,7 +12,6 @@ import pytest
 from compilations import counted
 from learners import GRU, Clock, assert_close, clocks, loud_mlp
 
-import agents.training._sharding
 import agents.training._train
 from agents import (
     PPO,
@@ -310,7 +310,7 @@ def test_a_reason_that_is_given_once_while_a_block_compiles_is_enough(key):
 
 
 def test_what_does_not_fit_into_memory_is_not_begun(key, monkeypatch):
-    monkeypatch.setattr(agents.training._sharding, "_free_memory", lambda: 1000)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
     env, state = start(key)
     with pytest.raises(OutOfMemory, match=r"GB of memory, but 0\.0 GB are free") as error:
         run(env, state)
