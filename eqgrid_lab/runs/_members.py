@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import functools
 import io
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,7 +160,7 @@ class Members:
         **Arguments:**
 
         - `while_compiling`: called with states of zeros while the program of the initial states
-            compiles in a thread.
+            compiles in a thread, unless the states are very large.
 
         **Raises:** `OutOfMemory` when the program needs more memory than there is.
         """
@@ -171,7 +172,10 @@ class Members:
         with ThreadPoolExecutor(1, "compiler") as pool:
             compiling = pool.submit(program.lower(*args).compile)
             if while_compiling is not None:
-                while_compiling(jax.tree.map(_zeros, self.shapes()))
+                shapes = self.shapes()
+                sizes = [math.prod(x.shape) for x in jax.tree.leaves(shapes) if hasattr(x, "shape")]
+                if sum(sizes) < _MOST_ZEROS:
+                    while_compiling(jax.tree.map(_zeros, shapes))
         compiled = compiling.result()
         check_memory(compiled)
         return compiled(*args)
@@ -524,6 +528,10 @@ class Members:
         if self.alone and whole.is_last_stage and whole.config.env.has_video:
             programs.append(video_program(whole, state))
         return programs
+
+
+_MOST_ZEROS = 2**26
+"""The most numbers in states of zeros: larger ones need memory that has not been checked yet."""
 
 
 def _zeros(x: Any) -> Any:
