@@ -139,7 +139,7 @@ def test_no_closure_is_inside_a_closure():
 
 PRIVATE = {
     "agents.files": {"_checkpoint", "_description", "_trajectory_files"},
-    "agents.training": {"_processes", "_sharding", "_train"},
+    "agents.training": {"_processes", "_train"},
     "eqgrid.envs.overcooked": {"_ways"},
     "eqgrid.envs.overcooked.layouts": {"_layouts"},
     "eqgrid.envs.overcooked.people": {"_files"},
