@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS people (
     person INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, token TEXT UNIQUE NOT NULL,
     started TEXT NOT NULL,
     finished TEXT, stage INTEGER NOT NULL DEFAULT 0, game INTEGER NOT NULL DEFAULT 0,
-    asked INTEGER NOT NULL DEFAULT 0, outcome TEXT, seen TEXT NOT NULL);
+    asked INTEGER NOT NULL DEFAULT 0, outcome TEXT, seen TEXT NOT NULL, same_as INTEGER,
+    parameters TEXT);
 CREATE TABLE IF NOT EXISTS answers (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
     game INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT, at TEXT NOT NULL,
@@ -44,7 +45,9 @@ CREATE TABLE IF NOT EXISTS games (
     game INTEGER NOT NULL, number INTEGER NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL,
     layout TEXT NOT NULL,
     partner TEXT NOT NULL, seat INTEGER NOT NULL, file TEXT NOT NULL, score REAL, steps INTEGER,
-    outcome TEXT, latency_ms REAL, at TEXT NOT NULL);
+    outcome TEXT, latency_ms REAL, at TEXT NOT NULL, mean_score REAL, left_by TEXT, left_how TEXT,
+    left_s REAL, waited_s REAL, people INTEGER, actions INTEGER, longest_idle_s REAL,
+    disconnections INTEGER, reloads INTEGER, hidden INTEGER, hidden_s REAL);
 CREATE TABLE IF NOT EXISTS events (
     person INTEGER REFERENCES people ON DELETE CASCADE, at TEXT NOT NULL, event TEXT NOT NULL,
     detail TEXT NOT NULL DEFAULT '');
@@ -58,23 +61,6 @@ CREATE TABLE IF NOT EXISTS keys (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, file TEXT NOT NULL,
     key TEXT NOT NULL, page_ms REAL NOT NULL, server_s REAL, step INTEGER);
 """
-_LATER_COLUMNS = (
-    ("people", "same_as", "INTEGER"),
-    ("people", "parameters", "TEXT"),
-    ("games", "mean_score", "REAL"),
-    ("games", "left_by", "TEXT"),
-    ("games", "left_how", "TEXT"),
-    ("games", "left_s", "REAL"),
-    ("games", "waited_s", "REAL"),
-    ("games", "people", "INTEGER"),
-    ("games", "actions", "INTEGER"),
-    ("games", "longest_idle_s", "REAL"),
-    ("games", "disconnections", "INTEGER"),
-    ("games", "reloads", "INTEGER"),
-    ("games", "hidden", "INTEGER"),
-    ("games", "hidden_s", "REAL"),
-)
-"""Columns that were added later, which the databases of older studies may lack."""
 _NUMBER = "CAST(person AS TEXT)"
 _NOT_ENDED = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
@@ -210,9 +196,6 @@ class People:
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
         self._db.executescript(_TABLES)
-        for table, column, declared in _LATER_COLUMNS:
-            if column not in self._declared(table):
-                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} {declared}")
         self._now = now
         self._last_heard = self._last_heard_times()
         self._last_written: dict[int, float] = {}
@@ -425,7 +408,8 @@ class People:
 
     def types(self, name: str) -> dict[str, str]:
         """The type of each column of a table, as SQLite names it."""
-        declared = self._declared(name)
+        rows = self._db.execute(f"PRAGMA table_info({name})").fetchall()
+        declared = {row[1]: row[2] for row in rows}
         return {column: declared[column] for column in DICTIONARY[name]}
 
     def table(self, name: str) -> tuple[list[str], list[tuple[Cell, ...]]]:
@@ -438,10 +422,6 @@ class People:
         """The rows of a table of `DICTIONARY`."""
         columns, rows = self.table(name)
         return [dict(zip(columns, row, strict=True)) for row in rows]
-
-    def _declared(self, name: str) -> dict[str, str]:
-        rows = self._db.execute(f"PRAGMA table_info({name})").fetchall()
-        return {row[1]: row[2] for row in rows}
 
     def _same_person(self, id: str) -> str:
         """A query for the people with an id, or for the person with this number."""

@@ -676,24 +676,6 @@ def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
     assert found["outcomes"] == {"finished": 1, "not finished": 3}
 
 
-def test_data_of_a_study_that_was_begun_earlier_can_be_used(tmp_path):
-    """They lack columns and tables that came later."""
-    people = people_in(tmp_path)
-    people.join("abc", "a" * 32)
-    people.close()
-    with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as data:
-        for table, column in (("people", "same_as"), ("games", "mean_score"), ("games", "left_by")):
-            data.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        data.execute("DROP TABLE turns")
-        data.commit()
-    people = people_in(tmp_path)
-    assert people.join("abc", "b" * 32).person == 2
-    assert [row[2] for row in people.table("people")[1]] == [None, 1]
-    assert people.types("games")["left_by"] == "TEXT"
-    assert people.turn(2, 0, (), 1, 2) == 0
-    assert "1 people" in report_of(people)
-
-
 def test_data_that_are_damaged_get_a_sentence(tmp_path):
     (tmp_path / DATA).write_bytes(b"no database" * 100)
     says = "cannot be used: file is not a database"
