@@ -385,7 +385,7 @@ class Session:
                 await asyncio.wait_for(
                     self._changed.wait(), min(_POLL_SECONDS, max(0.0, self._patience_left()))
                 )
-            # A server that stood still has not waited: it may have messages to read.
+            # A server that stood still may have messages to read, so it counts a short time only.
             self._waited_seconds[reason] += min(self._now() - since, _LONGEST_DELAY)
             if self._waited_seconds[reason] >= self._terms.patience[reason] and self._halted():
                 self.leave(self._lost() or self._waited_for())

@@ -103,7 +103,7 @@ def _mean_totals(metrics: Metrics | None, totals: Mapping[str, Sequence[str]]) -
     return means
 
 
-def forget(folder: Path, failures: Failures, _: TrainProgress) -> None:
+def remove_results(folder: Path, failures: Failures, _: TrainProgress) -> None:
     """A hook that removes the results of a resumed run after its first block: the result, the
     policy and the pictures. The run is complete only when its conclusion has written them again,
     so `--resume` repeats a conclusion that a signal has cut short.

@@ -70,9 +70,9 @@ from ._hooks import (
     EarlyStop,
     Log,
     check_time,
-    forget,
     own_end,
     profiled,
+    remove_results,
     speed,
 )
 from ._identity import check_updates
@@ -420,7 +420,9 @@ class Members:
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, loggers, strict=True)
         own = [_hooks_of_run(run, logs, failures, seconds) for run, logs in each]
-        common = [] if self.alone else [functools.partial(forget, self.whole.folder, failures)]
+        common = (
+            [] if self.alone else [functools.partial(remove_results, self.whole.folder, failures)]
+        )
         return [*common, ForEach(own, evaluators, self.alone)]
 
     def _evaluators(self, rows: Sequence[Table]) -> list[Evaluator]:
@@ -767,7 +769,7 @@ def _hooks_of_run(
         max_kl=config.max_kl,
     )
     log = Log(loggers, failures, run.history.train_seconds, run.plan.totals)
-    begin = functools.partial(forget, run.folder, failures)
+    begin = functools.partial(remove_results, run.folder, failures)
     return begin, log, checkpoints, early, run.stage.check_end
 
 
