@@ -72,16 +72,7 @@ def pick_run(state: S, run: int) -> S:
     own = jax.tree.map(lambda x: x.addressable_shards[device].data, arrays)
     first = state.updates.addressable_shards[device].index[0].start or 0
     picked = _pick(eqx.combine(own, rest), index - np.int32(first))
-    return jax.tree.map(_on_default_device, picked)
-
-
-def _on_default_device(x: PyTree) -> PyTree:
-    if not eqx.is_array(x):
-        return x
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        key_data = _on_default_device(jax.random.key_data(x))
-        return jax.random.wrap_key_data(key_data, impl=jax.random.key_impl(x))
-    return jax.device_put(np.asarray(x))
+    return jax.tree.map(lambda x: _copy(x, jax.device_put) if eqx.is_array(x) else x, picked)
 
 
 @eqx.filter_jit
@@ -215,12 +206,16 @@ def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
         return jax.lax.with_sharding_constraint(x, sharding)
     if sharding.is_fully_addressable:  # all devices belong to this process
         return jax.device_put(x, sharding)
-    # Each process places the shards of its own devices, from NumPy arrays, which cannot be keys.
+    # Each process places the shards of its own devices.
+    return _copy(x, lambda x: jax.make_array_from_callback(x.shape, sharding, x.__getitem__))
+
+
+def _copy(x: Array, place: Callable[[np.ndarray], Array]) -> Array:
+    """Copies an array by way of a NumPy array, which cannot contain keys, but their data."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        key_data = _place(jax.random.key_data(x), sharding)
+        key_data = _copy(jax.random.key_data(x), place)
         return jax.random.wrap_key_data(key_data, impl=jax.random.key_impl(x))
-    numbers = np.asarray(x)
-    return jax.make_array_from_callback(numbers.shape, sharding, lambda index: numbers[index])
+    return place(np.asarray(x))
 
 
 @final

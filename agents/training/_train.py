@@ -205,11 +205,8 @@ def train(
             check_even(runs, mesh, "runs")
     if progress.updates == num_updates:
         return progress
-    # Settings become arrays, so that the compiled block can be used with other values.
-    length = min(updates_per_block, num_updates)
-    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     state = _without_repeats(state) if donate else state
-    settings, state = _place(settings, state)
+    settings, state = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh, env_axes)
     block, reason = _compile(settings, state, donate, should_stop)
     compiled = progress.compile_seconds + time.perf_counter() - call_start
     progress = dataclasses.replace(progress, compile_seconds=compiled)
@@ -244,9 +241,8 @@ def trace_block(
     - `algorithm`, `env`, `num_updates`, `updates_per_block`, `mesh`, `env_axes`, `donate`: as in
         `train`.
     """
-    length = min(updates_per_block, num_updates)
-    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
-    _lower(*_place(settings, state), donate)
+    inputs = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh, env_axes)
+    _lower(*inputs, donate)
 
 
 def init_train_state(
@@ -370,9 +366,19 @@ def _without_repeats(state: S) -> S:
     return jax.tree.map(copy, state)
 
 
-def _place(settings: _Settings, state: S) -> tuple[_Settings, S]:
-    """Places the inputs of a block on the devices of its mesh, if it has one."""
-    mesh = settings.mesh
+def _inputs(
+    algorithm: AbstractAlgorithm[S],
+    env: AbstractVectorEnv,
+    state: S,
+    num_updates: int,
+    updates_per_block: int,
+    mesh: Mesh | None,
+    env_axes: PyTree[int | None],
+) -> tuple[_Settings, S]:
+    """The inputs of a block, on the devices of its mesh, if it has one."""
+    # Settings become arrays, so that the compiled block can be used with other values.
+    length = min(updates_per_block, num_updates)
+    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
     if mesh is not None and num_runs(state) is not None:
         return place_runs((settings, state), _run_axes(settings, state), mesh)
     return replicate(settings, mesh), _spread_envs(state, settings.env.num_envs, mesh)

@@ -172,7 +172,7 @@ class Members:
         with ThreadPoolExecutor(1, "compiler") as pool:
             compiling = pool.submit(program.lower(*args).compile)
             if while_compiling is not None:
-                shapes = self.shapes()
+                shapes = eqx.filter_eval_shape(init, *args)
                 sizes = [math.prod(x.shape) for x in jax.tree.leaves(shapes) if hasattr(x, "shape")]
                 if sum(sizes) < _MOST_ZEROS:
                     while_compiling(jax.tree.map(_zeros, shapes))
