@@ -192,7 +192,7 @@ def test_the_order_of_hooks_does_not_matter(tmp_path):
         (folder / "checkpoints").mkdir(parents=True)
         failures = Failures()
         hooks = [
-            functools.partial(_hooks.forget, folder, failures),
+            functools.partial(_hooks.remove_results, folder, failures),
             _hooks.Log([Csv(folder / "metrics.csv")], failures, 0.0),
             _hooks.Checkpoints(
                 folder / "checkpoints", failures, History(), lambda _: {}, keep_every=200
