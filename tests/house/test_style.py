@@ -1,6 +1,7 @@
 """The habits of the house that a program can check."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -12,15 +13,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROOTS = ("eqgrid", "agents", "eqgrid_lab", "experiments", "benchmarks")
 SOURCES = sorted(path for folder in ROOTS for path in (ROOT / folder).rglob("*.py"))
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 MODULE_ROOT = "eqx.Module"
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def classes() -> dict[str, tuple[Path, ast.ClassDef]]:
     return {
         node.name: (path, node)
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     }
 
@@ -29,6 +34,7 @@ def bases(node: ast.ClassDef) -> list[str]:
     return [ast.unparse(base).split("[")[0] for base in node.bases]
 
 
+@functools.cache
 def modules() -> dict[str, ast.ClassDef]:
     """Every class that is an `eqx.Module`, however far down."""
     known = classes()
@@ -44,9 +50,6 @@ def modules() -> dict[str, ast.ClassDef]:
         found |= new
 
 
-MODULES = modules()
-
-
 def found_in(paths: Iterable[Path], find: Callable[[Path], object]) -> dict[str, object]:
     """What a search finds, by the file in which it finds something."""
     found = {path.relative_to(ROOT).as_posix(): find(path) for path in paths}
@@ -56,15 +59,15 @@ def found_in(paths: Iterable[Path], find: Callable[[Path], object]) -> dict[str,
 def test_a_module_is_abstract_or_final():
     final = {
         name: any(ast.unparse(x) in ("final", "typing.final") for x in node.decorator_list)
-        for name, node in MODULES.items()
+        for name, node in modules().items()
     }
-    assert len(MODULES) > 100
-    assert not [name for name in MODULES if name.startswith("Abstract") == final[name]]
+    assert len(modules()) > 100
+    assert not [name for name in modules() if name.startswith("Abstract") == final[name]]
 
 
 def test_only_abstract_modules_are_inherited_from():
     inherited = {
-        name: set(bases(node)) - {MODULE_ROOT, "Generic"} for name, node in MODULES.items()
+        name: set(bases(node)) - {MODULE_ROOT, "Generic"} for name, node in modules().items()
     }
     assert not {
         name: wrong
@@ -91,7 +94,7 @@ def test_no_concrete_method_of_a_module_is_overridden():
     """A method is read in one place (Equinox's documentation, "Abstract/final design pattern")."""
     known = classes()
     overridden = []
-    for name, node in MODULES.items():
+    for name, node in modules().items():
         above = [base for base in bases(node) if base in known]
         while above:
             parent = known[above.pop()][1]
@@ -103,7 +106,7 @@ def test_no_concrete_method_of_a_module_is_overridden():
 
 def test_no_function_looks_like_a_class():
     def capitalised(path: Path) -> list[str]:
-        functions = [x for x in ast.walk(TREES[path]) if isinstance(x, ast.FunctionDef)]
+        functions = [x for x in ast.walk(tree_of(path)) if isinstance(x, ast.FunctionDef)]
         return [x.name for x in functions if x.name[0].isupper()]
 
     assert not found_in(SOURCES, capitalised)
@@ -121,7 +124,7 @@ def test_no_function_is_over_60_lines():
     def long(path: Path) -> dict[str, int]:
         functions = [
             node
-            for node in ast.walk(TREES[path])
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ]
         return {node.name: lines(node) for node in functions if lines(node) > 60}
@@ -134,7 +137,7 @@ def test_no_closure_is_inside_a_closure():
         here = inside + isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         return max([here, *(depth(child, here) for child in ast.iter_child_nodes(node))])
 
-    assert not found_in(SOURCES, lambda path: depth(TREES[path]) > 2)
+    assert not found_in(SOURCES, lambda path: depth(tree_of(path)) > 2)
 
 
 PRIVATE = {
@@ -212,7 +215,7 @@ def private_imports(path: Path, tree: ast.Module) -> set[str]:
 
 
 def test_packages_are_imported_by_their_public_names():
-    assert not found_in(SOURCES, lambda path: private_imports(path, TREES[path]))
+    assert not found_in(SOURCES, lambda path: private_imports(path, tree_of(path)))
 
 
 def test_only_tests_of_something_private_import_it():
@@ -225,7 +228,7 @@ def test_only_tests_of_something_private_import_it():
 
 @pytest.mark.parametrize("package", ["eqgrid", "agents"])
 def test_a_library_shows_only_what_it_exports(package):
-    tree = TREES[ROOT / package / "__init__.py"]
+    tree = tree_of(ROOT / package / "__init__.py")
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     exported = {alias.asname for node in imports for alias in node.names}
     # In a process of its own: under `python -m pytest`, the import hook adds a name to the package.
@@ -282,7 +285,7 @@ def test_what_is_imported_late_is_named_above():
     def late(path: Path) -> list[tuple[str, str]]:
         return [
             (function.name, ast.unparse(node.args[0]))
-            for function in ast.walk(TREES[path])
+            for function in ast.walk(tree_of(path))
             if isinstance(function, ast.FunctionDef)
             for node in ast.walk(function)
             if isinstance(node, ast.Call)
@@ -296,13 +299,13 @@ def test_matplotlib_is_imported_only_for_its_types():
     def matplotlib(path: Path) -> list[str]:
         checked = {
             inner
-            for node in ast.walk(TREES[path])
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
             for inner in ast.walk(node)
         }
         names = {
             alias.name if isinstance(node, ast.Import) else node.module
-            for node in ast.walk(TREES[path])
+            for node in ast.walk(tree_of(path))
             if isinstance(node, ast.Import | ast.ImportFrom) and node not in checked
             for alias in node.names
         }
@@ -315,7 +318,7 @@ def test_an_init_file_only_passes_names_on():
     def others(path: Path) -> list[str]:
         return [
             ast.unparse(node)
-            for node in TREES[path].body
+            for node in tree_of(path).body
             if not isinstance(node, ast.Expr)
             and not (
                 isinstance(node, ast.ImportFrom)
