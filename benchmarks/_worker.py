@@ -29,11 +29,12 @@ class Worker:
         - `share`: the fraction of the accelerator's memory that the process may use, since several
             processes can share one accelerator.
 
-        **Raises:** `RunError` when the interpreter does not have the library.
+        **Raises:** `RunError` when the interpreter cannot be run, or the process ends, such as when
+        the library is missing.
         """
         self.library, self.python = library, python
         self.name = NAMES.get(library, library)
-        self.env = os.environ | {  # jax rejects both names of the fraction together
+        self.env = os.environ | {  # jax raises if XLA_PYTHON_CLIENT_MEM_FRACTION is set as well
             "XLA_CLIENT_MEM_FRACTION": f"{share:.2f}",
             "JAX_ENABLE_COMPILATION_CACHE": "false",
         }

@@ -191,8 +191,7 @@ class NoisyPartner(AbstractPartner):
 
 @final
 class DelayedPartner(AbstractPartner):
-    """Wraps a partner, and delays its actions, since people react late, too: each action is taken
-    some steps after the partner has chosen it.
+    """Wraps a partner, and takes each of its actions some steps later, since people react late.
 
     **Arguments:**
 
@@ -230,7 +229,7 @@ class DelayedPartner(AbstractPartner):
 class RecordedPartner(AbstractPartner):
     """Replays recorded actions, such as the actions of a human game or of a planner.
 
-    The action depends only on the number of the step, not on the environment.
+    The action depends only on the number of the step and on the seat.
 
     **Arguments:**
 
@@ -267,8 +266,8 @@ class OneOf(AbstractPartner):
     the index in the reset of an environment.
 
     Partners of equal structure are stacked, and `OneOf` takes the row of the acting partner from
-    its stack. `jax.lax.switch` selects the stack; under `vmap`, it computes an action for every
-    stack, and then selects one action.
+    its stack. `jax.lax.switch` selects the stack. If the index differs within a batch, it computes
+    an action for every stack, and then selects one action.
 
     ```python
     from eqgrid import OneOf, StayPartner

@@ -202,8 +202,8 @@ def _record(
     keys: Shaped[PRNGKeyArray, " episodes"],
     max_steps: int,
 ) -> tuple[dict[str, PyTree], Bool[Array, "steps episodes"]]:
-    """The fields of `Trajectories` that have a row for every step, and whether each step was the
-    last of its episode.
+    """The fields of `Trajectories` that have a row for every step, and whether the episode was over
+    after each step. Steps after its end are played, too.
     """
 
     def episode(key: PRNGKeyArray) -> tuple[dict[str, PyTree], Bool[Array, " steps"]]:

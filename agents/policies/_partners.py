@@ -104,13 +104,12 @@ Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
 
 @final
 class PolicyPartner(AbstractPartner):
-    """A partner that acts by a trained policy, as if all agents had this policy.
+    """A partner that takes the action that a trained policy chooses for the agent in its seat.
 
     ```python
     import jax
 
-    from agents import PolicyPartner, load_policy
-    from agents import shipped_policies
+    from agents import PolicyPartner, load_policy, shipped_policies
     from eqgrid import make, play
     from eqgrid.envs.overcooked import ScriptedCook
 

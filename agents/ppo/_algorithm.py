@@ -22,10 +22,10 @@ A = TypeVar("A")
 class AbstractTrainState(eqx.Module, Generic[P]):
     """The state of a training run between two updates: everything that an algorithm changes.
 
-    `save` writes all of its arrays, and `eqx.filter_vmap` gives each of them an axis of the runs. A
-    subclass names the type of its policy, and adds fields of its own, such as the state of an
-    optimiser, a replay buffer, and the key of all further randomness. An algorithm around PPO needs
-    no subclass: it stores its state in `TrainState.extra`.
+    `save` writes all of its arrays, and `eqx.filter_vmap` over several runs adds a leading axis to
+    each of them. A subclass names the type of its policy, and adds fields of its own, such as the
+    state of an optimiser, a replay buffer, and the key of all further randomness. An algorithm
+    around PPO needs no subclass: it stores its state in `TrainState.extra`.
 
     - `policy`: the actor in evaluations.
     - `runner`: the state of the environments and of the agents in them, which is sharded over
@@ -33,8 +33,8 @@ class AbstractTrainState(eqx.Module, Generic[P]):
     - `updates`: the number of updates made so far.
     """
 
-    # For a type checker, an AbstractVar would be an argument of `__init__`, which excludes
-    # properties.
+    # Type checkers treat an AbstractVar as an argument of `__init__`, so a subclass could not
+    # define it as a property.
     if TYPE_CHECKING:
         policy: Any = eqx.field(init=False)
         runner: Any = eqx.field(init=False)
@@ -44,8 +44,9 @@ class AbstractTrainState(eqx.Module, Generic[P]):
         runner: eqx.AbstractVar[RunnerState]
         updates: eqx.AbstractVar[Int[Array, "*runs"]]
     kept: ClassVar[Mapping[str, tuple[str, ...]]] = {"parameters": ("policy",)}
-    """The names of the fields that `transfer` copies for the parts `"parameters"` and
-    `"optimizer"`."""
+    """The names of the fields that `transfer` copies for each part, of `"parameters"` and
+    `"optimizer"`; a part without an entry has no fields.
+    """
 
 
 S = TypeVar("S", bound=AbstractTrainState[Any])

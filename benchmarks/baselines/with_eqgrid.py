@@ -31,7 +31,8 @@ def build(spec: dict[str, Any], num_envs: int) -> tuple[Any, Any, Any]:
 
 
 def batch(envs: Sequence[AbstractEnv], num_envs: int) -> tuple[Any, Any, Any]:
-    """Batches copies of one environment, or of several that differ only in their arrays, in turn.
+    """Batches environments that differ only in their arrays: environment `i` of the batch is a copy
+    of `envs[i % len(envs)]`.
 
     **Returns:** the arrays, and the vectorised `reset` and `step`.
     """

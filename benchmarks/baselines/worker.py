@@ -42,7 +42,8 @@ def rollout(
         `"dynamics"` none, so that they need not be computed.
     - `params`, `states`: the parameters and the states of the environments.
     - `keys`, `actions`: the key and the actions of each step, which are sampled beforehand.
-    - `memory`: the result of an earlier rollout, which is donated, so that no memory is allocated.
+    - `memory`: the observations and rewards of an earlier rollout. They are not read: they are
+        donated, so that no memory is allocated.
 
     **Returns:** the last states, and the observations (by `mode`) and rewards of every step.
     """
@@ -96,19 +97,21 @@ class Stopwatch:
         num_steps: int,
         max_bytes: float,
     ):
-        """**Raises:** `MemoryError` when not even 8 steps of observations fit into `max_bytes`."""
+        """**Raises:** `MemoryError` when the observations and rewards of 8 steps do not fit into
+        `max_bytes`.
+        """
         params, reset, step = library.build(spec, num_envs)
         key = jax.random.key(0)
         self.states = jax.jit(reset)(params, jax.random.split(key, num_envs))
         program = partial(rollout, step, mode)
         keys = jax.random.split(key, num_steps)
-        shape = jax.ShapeDtypeStruct((num_steps, num_envs, spec["num_agents"]), jnp.int32)
-        kept = jax.eval_shape(program, params, self.states, keys, shape, None)[1]
+        actions = jax.ShapeDtypeStruct((num_steps, num_envs, spec["num_agents"]), jnp.int32)
+        kept = jax.eval_shape(program, params, self.states, keys, actions, None)[1]
         num_steps = min(num_steps, int(max_bytes / (_bytes(kept) / num_steps)))
         if num_steps < 8:
             raise MemoryError("8 steps do not fit")
         self.memory = jax.tree.map(lambda x: jnp.zeros((num_steps, *x.shape[1:]), x.dtype), kept)
-        shape = (num_steps, *shape.shape[1:])
+        shape = (num_steps, *actions.shape[1:])
         actions = jax.random.randint(key, shape, 0, spec["num_actions"], jnp.int32)
         self.inputs = (params, keys[:num_steps], actions)
         jax.clear_caches()  # so that nothing is compiled already
@@ -153,7 +156,8 @@ def _device() -> str:
 
 def serve(library: str, requests: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Answers requests, which are lines of JSON: `start` compiles a rollout, `run` times it, and
-    `compile` compiles it for a GPU that need not be there.
+    `compile` compiles it for a GPU that need not be there. The first answer is the device and the
+    version of jax.
     """
     module = importlib.import_module(f"with_{library}")
     yield {"device": _device(), "jax": jax.__version__}

@@ -115,7 +115,8 @@ class Vectorize(AbstractVectorEnv):
     - `env`: a single environment.
     - `num_envs`: the number of copies, at least 1.
 
-    **Raises:** `ValueError` for a vector environment, or if `num_envs` is not a positive integer.
+    **Raises:** `ValueError` for a vector environment, or if `num_envs` is not a positive integer;
+    `TypeError` for another object.
     """
 
     env: AbstractEnv

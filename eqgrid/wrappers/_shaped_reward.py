@@ -69,7 +69,7 @@ class LinearSchedule(eqx.Module):
 
 @final
 class ScheduledState(AbstractWrapperState):
-    """The number of steps since `reset` was called, over all episodes, and the inner state."""
+    """The number of steps since the wrapper's `reset`, over all episodes, and the inner state."""
 
     env_state: PyTree
     count: Int[Array, ""]
@@ -101,7 +101,8 @@ class Scheduled(AbstractWrapper):
     - `schedule`: the number as a function of `count` (an Int scalar), for example a
         `LinearSchedule`.
 
-    **Raises:** `ValueError` for a wrong nesting, or if `where` picks no scalar array.
+    **Raises:** `ValueError` for a wrong nesting, or if `where` picks no scalar array; `TypeError`
+    if `env` is no environment.
     """
 
     env: AbstractEnv
@@ -148,7 +149,7 @@ class Scheduled(AbstractWrapper):
 
 @final
 class ShapedRewardState(AbstractWrapperState):
-    """The number of steps since `reset` was called, over all episodes, and the inner state."""
+    """The number of steps since the wrapper's `reset`, over all episodes, and the inner state."""
 
     env_state: PyTree
     count: Int[Array, ""]
@@ -178,7 +179,8 @@ class ShapedReward(AbstractWrapper):
     - `key`: the entry of `info` with the shaping reward.
 
     **Raises:** `ValueError` for a wrong nesting, if `info[key]` is missing or has another shape or
-    dtype, or if `schedule` is neither callable nor a finite number.
+    dtype, or if `schedule` is neither callable nor a finite number; `TypeError` if `env` is no
+    environment.
     """
 
     env: AbstractEnv
@@ -196,8 +198,8 @@ class ShapedReward(AbstractWrapper):
             isinstance(layer, ShapedReward) and layer.key == key for layer in iter_wrappers(env)
         ):
             raise ValueError(
-                f"This reward is already shaped by info[{key!r}]; one is enough: "
-                "ShapedReward(env, schedule)."
+                f"This environment already has a ShapedReward for info[{key!r}]: remove one of "
+                "the two."
             )
         entry = info_entry(self.env, key, "ShapedReward")
         if entry.shape != (env.num_agents,) or not jnp.issubdtype(entry.dtype, jnp.floating):

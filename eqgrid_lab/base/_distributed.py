@@ -58,7 +58,7 @@ def together(process: Process, settings: str, work: Callable[[], int], memory: s
     try:
         code = _run_and_agree(process, settings, work, memory)
     except BaseException as error:  # the other processes may be waiting for this one
-        _abort(error)
+        _abort(error, memory)
     jax.distributed.shutdown()
     return code
 
@@ -96,7 +96,7 @@ def library_versions() -> str:
     return f"eqgrid {version('eqgrid')} and jax {jax.__version__}"
 
 
-def _abort(error: BaseException) -> NoReturn:
+def _abort(error: BaseException, memory: str) -> NoReturn:
     """Prints an error, and ends this process at once. The other processes detect its end by the
     missing heartbeat.
     """
@@ -105,7 +105,7 @@ def _abort(error: BaseException) -> NoReturn:
     if os.environ.get("EQGRID_TRACEBACK"):
         sys.excepthook(type(error), error, error.__traceback__)
     elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in line:
-        print_error(f"{who}: There is not enough memory: lower --num-envs.", 1)
+        print_error(f"{who}: There is not enough memory: lower {memory}.", 1)
     elif isinstance(error, jax.errors.JaxRuntimeError):
         print_error(
             f"{who}: another process was lost or cannot be reached: --resume continues from the "
@@ -149,8 +149,8 @@ def _join(process: Process) -> None:
 
 
 def _known_by_hand() -> Table:
-    """The arguments of `jax.distributed.initialize` from environment variables; empty if they are
-    not set.
+    """The arguments of `jax.distributed.initialize` from environment variables; empty without
+    numbers. jax itself reads an address without numbers.
 
     **Raises:** `UsageError` when the variables are incomplete or invalid, or the port is taken.
     """
@@ -161,7 +161,9 @@ def _known_by_hand() -> Table:
     if all(number is None for number in numbers):
         return {}
     if address is None or None in numbers:
-        raise UsageError(f"--distributed needs all of {', '.join(BY_HAND)}, or none of them.")
+        raise UsageError(
+            f"--distributed needs all of {', '.join(BY_HAND)} if one of the numbers is set."
+        )
     if not all(number and number.isdecimal() for number in numbers):
         raise UsageError(f"{BY_HAND[1]} and {BY_HAND[2]} must be whole numbers.")
     count, number = (int(number or 0) for number in numbers)
@@ -191,7 +193,7 @@ def _time_limit() -> Iterator[None]:
 
     def give_up() -> None:
         print_error(
-            f"the processes of --distributed have not found each other within {_WAIT} seconds: "
+            f"The processes of --distributed have not found each other within {_WAIT} seconds: "
             "start all of them at the same time, and let them reach the port of process 0.",
             1,
         )

@@ -32,17 +32,21 @@ from ._run_files import SETTINGS_FILE
 
 SNAPSHOT_SECONDS = 10.0
 """The time between two snapshots, in seconds."""
-_LONGEST = 60.0
+_MAX_SECONDS = 60.0
 """The longest time between two attempts to write a snapshot, in seconds."""
 _KEPT_SNAPSHOTS = 6
-"""For how many snapshots an object is kept that the manifest no longer names: it may be read."""
+"""The number of snapshots for which an object is kept after the manifest stops naming it, since a
+reader may still need it.
+"""
 _LAST_TRIES, _LAST_SECONDS = 5, 300.0
 """The number of attempts to write the last snapshot, and their time limit in seconds."""
 _MANIFEST = "eqgrid-manifest.json"
 _ADDRESS = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]+://")
 _OBJECT = re.compile(r"@[0-9a-f]{12}$")
 _READ_FIRST = ("last.safetensors", "seeds.safetensors")
-"""Checkpoints from which runs resume. Logs may be newer, because a resumed run cuts later rows."""
+"""Checkpoints from which runs resume. A snapshot reads them first, so logs may be newer: a resumed
+run removes the later rows.
+"""
 
 
 @final
@@ -59,7 +63,8 @@ class _File(msgspec.Struct, frozen=True):
 class _Manifest(msgspec.Struct, frozen=True):
     """The files of a snapshot by their paths, and the id of the run that wrote it.
 
-    `count` is the number of snapshots of this run, so it changes as long as the run lives.
+    `count` is 1 more than in the previous manifest at the address, so it changes as long as a run
+    writes there.
     """
 
     run: str
@@ -82,8 +87,8 @@ _OPTIONS = {
 _LOCAL: dict[str, Path] = {}
 """The local folder, or file, of each address that this process uses."""
 _TEMPORARY: set[Path] = set()
-"""The folders of these local folders, which are removed when the process ends normally."""
-_RESUMED: dict[Path, _Manifest] = {}
+"""The temporary folders that contain them, which are removed when the process ends normally."""
+_COPIED: dict[Path, _Manifest] = {}
 """The manifests of the runs that were copied to local folders."""
 
 
@@ -123,8 +128,8 @@ def working_path(address: str) -> Path:
 
 @atexit.register
 def remove_copies() -> None:
-    """Removes the local copies of addresses, except those that `mirrored` copies or could not copy
-    to their addresses.
+    """Removes the local copies of addresses, except folders that `mirrored` is copying to an
+    address, or could not copy.
     """
     for root in _TEMPORARY:
         shutil.rmtree(root, ignore_errors=True)
@@ -146,8 +151,8 @@ def copied(address: str) -> Path:
     """The path of the local copy of the files at an address, which does not exist if there are no
     files.
 
-    **Raises:** `RunError` when the address cannot be read, and `CheckpointError` when a file is
-    damaged.
+    **Raises:** `UsageError` when no installed library supports the address, `RunError` when it
+    cannot be read, and `CheckpointError` when a file is damaged.
     """
     local, remote = working_path(address), _Remote(address)
     for is_last in (False, False, True):
@@ -164,7 +169,7 @@ def copied(address: str) -> Path:
 
 @contextlib.contextmanager
 def mirrored(
-    folder: Path, overwrite: bool = False, check: Callable[[], object] = bool
+    folder: Path, overwrite: bool = False, check: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
     """Context manager that copies a folder to an address, if it is the local copy of one.
 
@@ -175,7 +180,7 @@ def mirrored(
 
     - `folder`: a folder from `working_path` or `local_path`; nothing happens for other folders.
     - `overwrite`: whether to replace the run at the address.
-    - `check`: called while it waits for a sign of life of another run; may raise an exception.
+    - `check`: called repeatedly while it waits for a change by another run; may raise an exception.
 
     **Raises:** `UsageError` when another run writes to the address or may not be replaced, and
     `RunError` when it cannot be written at the start or at the end, or when another run begins to
@@ -201,7 +206,9 @@ class _Remote:
     """The file system of an address, and the path in it."""
 
     def __init__(self, address: str):
-        """**Raises:** `UsageError` when no installed library supports the address."""
+        """**Raises:** `UsageError` when no installed library supports the address, and `RunError`
+        when it cannot be reached.
+        """
         self.address = address.rstrip("/")
         scheme = address.partition("://")[0]
         try:
@@ -249,6 +256,7 @@ class _Remote:
         """
         copy = local.parent / f"{local.name}.partial"
         shutil.rmtree(copy, ignore_errors=True)
+        # The address may be a file or a folder of a run, whose manifest is then in a parent folder.
         for root in (self.root, *(str(x) for x in PurePosixPath(self.root).parents if x.name)):
             if (manifest := self.manifest(root)) is None:
                 continue
@@ -258,12 +266,12 @@ class _Remote:
                     name = file.object_of(path)
                     target = copy / PurePosixPath(path).relative_to(inside)
                     self._copy(f"{root}/{name}", target)
-                    if _described(target) != file:
+                    if _size_and_checksum(target) != file:
                         raise CheckpointError(
                             f"The object {name!r} of {self.address!r} is damaged."
                         )
             if not inside:
-                _RESUMED[local] = manifest
+                _COPIED[local] = manifest
             break
         else:
             if self.fs.isfile(self.root):
@@ -276,7 +284,7 @@ class _Remote:
         self.fs.get_file(name, str(target))
 
 
-def _described(path: Path) -> _File:
+def _size_and_checksum(path: Path) -> _File:
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     return _File(path.stat().st_size, digest)
@@ -303,7 +311,7 @@ class _Mirror:
             self._write(self.older, ended=False)
         self.has_result = False
         self.unnamed_at: dict[str, int] = {}
-        self.known: dict[str, tuple[object, _File]] = {}
+        self.last_written: dict[str, tuple[object, _File]] = {}
         self.root = next(root for root in _TEMPORARY if root in folder.parents)
         self.error: str | None = None
         self.ending = threading.Event()
@@ -315,12 +323,12 @@ class _Mirror:
         """Checks that no other run writes to the address. **Returns:** the manifest there."""
         remote, address = self.remote, self.remote.address
         found = remote.manifest(remote.root)
-        resumed = _RESUMED.pop(self.folder, None)
+        resumed = _COPIED.pop(self.folder, None)
         is_used = found.files if found else remote.fs.find(remote.root)
         if is_used and resumed is None and not overwrite:
             raise UsageError(
-                f"The folder {address!r} exists and is not empty: choose another --out. A training "
-                "replaces an older run with --overwrite."
+                f"The folder {address!r} exists and is not empty: choose another --out. Training "
+                "commands replace an older run with --overwrite."
             )
         before = resumed or found
         if before is not None and not before.ended:
@@ -360,21 +368,22 @@ class _Mirror:
     def _write_snapshots(self) -> None:
         failures = 0
         try:
-            while not self.ending.wait(min(SNAPSHOT_SECONDS * 2 ** min(failures, 6), _LONGEST)):
-                failures = 0 if self._is_written() else failures + 1
+            while not self.ending.wait(min(SNAPSHOT_SECONDS * 2 ** min(failures, 6), _MAX_SECONDS)):
+                failures = 0 if self._try_to_write() else failures + 1
                 if failures == 1:
                     warn(f"{self.error} The run continues and will retry.")
             for attempt in range(_LAST_TRIES):
                 time.sleep(2**attempt - 1)
-                if self._is_written(is_last=True):
+                if self._try_to_write(is_last=True):
                     break
         except UsageError as error:  # another run writes to the address
             self.error = str(error)
+            # The run ends as after a signal, and `close` returns the error.
             if callable(signal.getsignal(signal.SIGTERM)):
                 signal.raise_signal(signal.SIGTERM)
 
-    def _is_written(self, is_last: bool = False) -> bool:
-        """Tries to write a snapshot."""
+    def _try_to_write(self, is_last: bool = False) -> bool:
+        """Writes a snapshot. **Returns:** whether this succeeded; if not, `error` says why."""
         try:
             with self.remote.errors("written"):
                 self._write_snapshot(is_last)
@@ -382,26 +391,25 @@ class _Mirror:
             self.error = str(error)
             return False
         if self.error is not None:
-            print(f"{self.remote.address} is written again", file=sys.stderr, flush=True)
+            print(f"{self.remote.address} can be written again", file=sys.stderr, flush=True)
         self.error = None
         return True
 
     def _write_snapshot(self, is_last: bool) -> None:
         """Writes the files that have changed, and then the manifest."""
         paths = {path.relative_to(self.folder).as_posix(): path for path in self._paths()}
-        # The files of an older run are replaced once there is a result: more than settings, and the
-        # logs that begin with the run.
+        # The files of an older run are kept until this run has a result, which is any file except
+        # its settings and the logs that begin with the run.
         results = (x for x in map(PurePosixPath, paths) if x.name != SETTINGS_FILE)
         self.has_result |= any(not {"tensorboard", "wandb"} & {*x.parts} for x in results)
-        files = {} if self.has_result else self.older
-        for name, path in paths.items() if self.has_result else ():
-            if (file := self._write_file(path, name)) is not None:
-                files[name] = file
+        files = self.older
+        if self.has_result:
+            written = {name: self._write_file(path, name) for name, path in paths.items()}
+            files = {name: file for name, file in written.items() if file is not None}
         manifest = self._write(files, is_last)
         unnamed = self.stored - manifest.objects()
-        since = {name: self.unnamed_at.get(name, manifest.count) for name in unnamed}
-        self.unnamed_at = since
-        for name, count in since.items():
+        self.unnamed_at = {name: self.unnamed_at.get(name, manifest.count) for name in unnamed}
+        for name, count in self.unnamed_at.items():
             if is_last or manifest.count - count >= _KEPT_SNAPSHOTS:
                 # An object that cannot be removed stays: everything is stored.
                 with contextlib.suppress(Exception):
@@ -419,31 +427,37 @@ class _Mirror:
         copy = self.root / "copy"  # a run may change the file while it is written
         try:
             status = path.stat()
-            mark = (status.st_mtime_ns, status.st_size, status.st_ino)
-            before, file = self.known.get(name, (None, None))
-            if file is not None and before == mark and file.object_of(name) in self.stored:
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            before, file = self.last_written.get(name, (None, None))
+            if file is not None and before == version and file.object_of(name) in self.stored:
                 return file
             shutil.copyfile(path, copy)
         except FileNotFoundError:
             return None
-        file = _described(copy)
+        file = _size_and_checksum(copy)
         if (target := file.object_of(name)) not in self.stored:
             self.remote.fs.put_file(str(copy), f"{self.remote.root}/{target}")
             self.stored.add(target)
-        self.known[name] = mark, file
+        self.last_written[name] = version, file
         return file
 
     def _write(self, files: Mapping[str, _File], ended: bool) -> _Manifest:
-        """Writes the manifest, unless another run has written it."""
+        """Writes the manifest.
+
+        **Raises:** `UsageError` when another run has written one, and `RunError` when the files at
+        the address were removed.
+        """
         remote, path = self.remote, f"{self.remote.root}/{_MANIFEST}"
         found, before = remote.manifest(remote.root), self.manifest
         if found is None and before is not None:
-            self.manifest, self.known = None, {}
+            self.manifest, self.last_written = None, {}
             self.stored.clear()
             raise RunError(f"The files in {remote.address!r} were removed.")
-        is_first = before is not None and before.run != self.run
-        changed = found is not None and (before is None or found.run != before.run)
-        if changed or (is_first and found != before):
+        if before is not None and before.run == self.run:
+            expected = found is not None and found.run == self.run
+        else:  # the manifest of an older run, or none
+            expected = found == before
+        if not expected:
             raise UsageError(f"Another run is writing to {remote.address!r}, so this run stops.")
         count = before.count + 1 if before else 0
         manifest = _Manifest(self.run, count, ended, dict(files))

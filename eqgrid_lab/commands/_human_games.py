@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 SCRIPT = "experiments/human_games.py"
 _STEPS = 400
-"""The length of the episodes of policies, and the unit of returns, in steps."""
+"""The length of the episodes of policies in worlds without a horizon, in steps."""
 _COLUMNS = ("return", "stay", "interact", "walks", "collisions", "bumps", "stuck")
 _CELL_INCHES, _CELL_PIXELS, _LETTER_INCHES = 0.5, 96, 0.08
 
@@ -69,7 +69,7 @@ class Config(PolicyFlags):
     episodes: Annotated[int, Meta(ge=2, le=2**12)] = 32
     """Episodes of each policy with itself."""
     seed: Seed = 0
-    """Seed of these episodes."""
+    """Seed of the episodes of policies."""
 
 
 @final
@@ -158,8 +158,8 @@ def _groups_of_policies(
     **Raises:** `UsageError` when `layout` is not the kitchen of the policies.
     """
     settings, world = common
-    own = kitchen_layout(world)
-    if own is None or not np.array_equal(np.asarray(own.tiles), np.asarray(layout.tiles)):
+    trained = kitchen_layout(world)
+    if trained is None or not np.array_equal(np.asarray(trained.tiles), np.asarray(layout.tiles)):
         raise UsageError(
             f"The policies were trained in {short_name(settings.env.title)}: leave out --kitchen."
         )
@@ -170,7 +170,7 @@ def _groups_of_policies(
     for name, saved in zip(names, policies, strict=True):
         team = [saved.partner(settings, shown)] * shown.num_agents
         games = record_play(shown, team, keys, max_steps=settings.env.horizon or _STEPS)
-        groups.append(Group(name, own, games, behaviour(games, shown)))
+        groups.append(Group(name, trained, games, behaviour(games, shown)))
     return groups
 
 
@@ -196,14 +196,11 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
     A star marks each mean of a policy that differs from the mean of people by more than two
     standard deviations of the games of people.
     """
-    people = [group for group in groups if group.recorded]
-    spread = {
-        name: (_mean(each), _mean((each - _mean(each)) ** 2) ** 0.5)
-        for name in people[0].found.numbers()
-        for each in [np.concatenate([group.found.numbers()[name] for group in people])]
-    }
     rows = []
-    for name, (mean, deviation) in spread.items():
+    for name in groups[0].found.numbers():
+        of_people = np.concatenate([x.found.numbers()[name] for x in groups if x.recorded])
+        mean = _mean(of_people)
+        deviation = _mean((of_people - mean) ** 2) ** 0.5
         cells = []
         for group in groups:
             value = _mean(group.found.numbers()[name])

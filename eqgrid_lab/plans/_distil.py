@@ -35,7 +35,7 @@ from ..show import running_return, with_last
 from ..worlds import Kitchen
 
 Teacher: TypeAlias = Callable[[World], Int[np.ndarray, "*states agents"]]
-"""Returns the actions to learn in states."""
+"""A function from states to the actions to learn in them."""
 
 _LEVELS = (0.0, 0.05, 0.15, 0.4)
 """The shares of random actions in the games from which a network learns."""
@@ -124,7 +124,8 @@ class Distillation:
     Reduction of Imitation Learning and Structured Prediction to No-Regret Online Learning").
 
     - `rounds`: the number of rounds. Each plays new games, and learns from all games so far.
-    - `games`: the number of games of a round, a quarter of them without random actions.
+    - `games`: the number of games of a round, a multiple of 4. A quarter of them have no random
+        actions.
     - `examples`: the number of actions from which a round learns. One in eight is from the
         teacher's own game, in which a single mistake may cost a soup. The others are sampled from
         all games so far.
@@ -138,13 +139,17 @@ class Distillation:
         default_factory=lambda: BehaviorCloning(batch_size=2048)
     )
 
+    def __post_init__(self) -> None:
+        if self.games % len(_LEVELS):
+            raise ValueError(f"games must be a multiple of {len(_LEVELS)}, but it is {self.games}.")
+
     def teach(
         self,
         env: AbstractGridWorld,
         teacher: Teacher,
         network: AbstractNetwork,
         key: PRNGKeyArray,
-        on_round: Callable[[int, float, float], None] = lambda number, loss, earned: None,
+        on_round: Callable[[int, float, float], None] = lambda number, loss, mean_return: None,
     ) -> AbstractNetwork:
         """Teaches a network.
 
@@ -157,8 +162,8 @@ class Distillation:
         - `on_round`: called after each round with its number from 1, the loss in nats, and the mean
             return of the games without random actions.
 
-        **Returns:** of the networks after each round with the lower learning rate, the network
-        whose most probable actions have the highest return; the latest of equal ones.
+        **Returns:** the best network of the rounds with the lower learning rate, by the return of
+        its most probable actions; the last of several equal ones.
         """
         learn_key, key = jax.random.split(key)
         horizon = int(env.horizon)
@@ -172,7 +177,7 @@ class Distillation:
         size = per_game + self.rounds * per_round
         observations = np.empty((size, observation.shape[-1]), np.float32)
         actions = np.empty(size, np.int32)
-        for time, (worlds, taught, _) in enumerate(recite(env, teacher, one)):
+        for time, (worlds, taught, _) in enumerate(play_teacher(env, teacher, one)):
             step = slice(env.num_agents * time, env.num_agents * (time + 1))
             observations[step], actions[step] = np.asarray(_observe(env, worlds))[0], taught[0]
         best, best_return = state.network, -np.inf
@@ -184,7 +189,7 @@ class Distillation:
             actions[new] = teacher(played.worlds).reshape(-1)
             sample = rng.integers(new.stop, size=self.examples)
             sample[: self.examples // _TEACHER_EVERY] %= per_game  # from the teacher's own game
-            shown = Demonstrations(  # of single steps
+            shown = Demonstrations(  # each of a single step
                 jnp.asarray(observations[sample][:, None]),
                 jnp.asarray(actions[sample][:, None]),
                 jnp.ones((len(sample), 1), bool),
@@ -205,7 +210,7 @@ class Distillation:
 _epoch = eqx.filter_jit(BehaviorCloning.epoch)
 
 
-def label(
+def plan_actions(
     table: PlanTable, worlds: World
 ) -> tuple[Int[np.ndarray, "*states 2"], Float[np.ndarray, "*states"]]:
     """The actions of the plan in states, and the best possible returns from them.
@@ -222,9 +227,9 @@ def label(
     return actions.reshape(*shape, 2), values.reshape(shape)
 
 
-def follows(table: PlanTable) -> Teacher:
+def plan_teacher(table: PlanTable) -> Teacher:
     """A teacher that returns the actions of the plan."""
-    return lambda worlds: label(table, worlds)[0]
+    return lambda worlds: plan_actions(table, worlds)[0]
 
 
 def repeat(world: World, number: int) -> World:
@@ -250,14 +255,15 @@ def sharpened(network: AbstractNetwork, factor: float) -> AbstractNetwork:
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Judged:
+class Comparison:
     """Returns of a network, to compare with the best possible returns.
 
     - `greedy`: the return of the most probable actions from the initial state.
     - `sampled`: the returns of sampled actions.
     - `noisy`: the returns of sampled actions, of which a share is replaced by random actions.
     - `plan_noisy`: the returns of the plan with the same share of random actions.
-    - `earned`: the returns of the network from states of games with many random actions.
+    - `returns`: the returns of the most probable actions from states of games with many random
+        actions.
     - `possible`: the best possible returns from the same states.
     """
 
@@ -265,16 +271,16 @@ class Judged:
     sampled: Float[np.ndarray, " games"]
     noisy: Float[np.ndarray, " games"]
     plan_noisy: Float[np.ndarray, " games"]
-    earned: Float[np.ndarray, " states"]
+    returns: Float[np.ndarray, " states"]
     possible: Float[np.ndarray, " states"]
 
     @property
     def share(self) -> float:
         """The return of the network from noisy states, as a share of the best possible return."""
-        return float(self.earned.sum() / max(self.possible.sum(), 1e-6))
+        return float(self.returns.sum() / max(self.possible.sum(), 1e-6))
 
 
-def judge(
+def compare_with_plan(
     env: AbstractGridWorld,
     table: PlanTable,
     network: AbstractNetwork,
@@ -282,7 +288,7 @@ def judge(
     games: int = 256,
     states: int = 1000,
     noise: float = 0.1,
-) -> tuple[Judged, Played]:
+) -> tuple[Comparison, Played]:
     """Compares a network with the plan that taught it.
 
     **Arguments:**
@@ -291,9 +297,9 @@ def judge(
     - `table`: the plan.
     - `key`: the source of randomness.
     - `games`: the number of games with sampled actions.
-    - `states`: the number of states of `Judged.earned`. They are at random times in the first nine
-        tenths of games in which 40% of the actions are random.
-    - `noise`: the share of random actions in `Judged.noisy` and `Judged.plan_noisy`.
+    - `states`: the number of states of `Comparison.returns`. They are at random times in the first
+        nine tenths of games in which 40% of the actions are random.
+    - `noise`: the share of random actions in `Comparison.noisy` and `Comparison.plan_noisy`.
 
     **Returns:** the returns, and the game of the most probable actions.
     """
@@ -306,24 +312,24 @@ def judge(
     rng = np.random.default_rng(1)
     game, time = rng.integers(games, size=states), rng.integers(steps * 9 // 10, size=states)
     worlds = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[game, time]), off_plan.worlds)
-    possible = label(table, worlds)[1]
+    possible = plan_actions(table, worlds)[1]
     rewards = play_from(env, network, worlds, jnp.zeros(states), keys[4], steps, True).rewards
     before_end = np.arange(steps) < (steps - time)[:, None]
-    earned = np.where(before_end, np.asarray(rewards), 0).sum(axis=1)
-    plan_games = recite(env, follows(table), starts, noise)
+    returns = np.where(before_end, np.asarray(rewards), 0).sum(axis=1)
+    plan_games = play_teacher(env, plan_teacher(table), starts, noise)
     plan_noisy = np.sum([reward for *_, reward in plan_games], axis=0)
-    judged = Judged(
+    comparison = Comparison(
         greedy=float(best.rewards.sum()),
         sampled=np.asarray(sampled),
         noisy=np.asarray(noisy),
         plan_noisy=plan_noisy,
-        earned=earned,
+        returns=returns,
         possible=possible,
     )
-    return judged, best
+    return comparison, best
 
 
-def recite(
+def play_teacher(
     env: AbstractGridWorld, teacher: Teacher, worlds: World, noise: float = 0.0
 ) -> Iterator[tuple[World, Int[np.ndarray, "games agents"], Float[np.ndarray, " games"]]]:
     """Plays games in which the teacher acts, with a share of random actions.

@@ -14,7 +14,7 @@ from agents import TrainedPolicy
 from eqgrid import Discrete
 from eqgrid.grid import AbstractGridWorld, World
 
-from ._distil import recite, repeat
+from ._distil import play_teacher, repeat
 
 _Hashes: TypeAlias = UInt64[np.ndarray, " states"]
 _Rows: TypeAlias = Int[np.ndarray, " states"]
@@ -85,7 +85,7 @@ class Search:
         return len(self._rows)
 
     @property
-    def num_tried(self) -> int:
+    def num_expanded(self) -> int:
         """The number of states in which all joint actions were tried."""
         return len(self._successors)
 
@@ -102,7 +102,8 @@ class Search:
         **Arguments:**
 
         - `start`: the state.
-        - `beam`, `depth`: as in `search`.
+        - `beam`, `depth`: as in `search`. The searches from states of noisy games start in half as
+            many states, and have a depth of 40.
         - `seed`: the seed of the choice of states of noisy games.
         - `report`: called after each of the `PARTS` with its number from 1.
         """
@@ -111,7 +112,7 @@ class Search:
             self.search(repeat(start, 1), beam, depth)
             report(number)
         for number, noise in enumerate(_NOISE, start=3):
-            games = recite(self.env, self.label, repeat(start, 16), noise)
+            games = play_teacher(self.env, self.best_actions, repeat(start, 16), noise)
             worlds = [jax.tree.map(np.asarray, worlds) for worlds, *_ in games]
             noisy = jax.tree.map(lambda *x: np.concatenate(x), *worlds)
             sample = rng.integers(len(noisy.time), size=max(1, beam // 2))
@@ -149,7 +150,7 @@ class Search:
             worlds, gained, rows = _take(after.worlds, best), gains[best], successors[best]
         self._solve_bellman()
 
-    def label(self, worlds: World) -> Int[np.ndarray, "*states agents"]:
+    def best_actions(self, worlds: World) -> Int[np.ndarray, "*states agents"]:
         """The best known actions in states. These are the actions of the policy, unless the search
         has found better ones.
         """
@@ -166,7 +167,7 @@ class Search:
         actions = np.unravel_index(joint, _choices(self.env))
         return np.stack(actions, axis=-1).reshape(*shape, -1)
 
-    def worth(self, worlds: World) -> Float[np.ndarray, " states"]:
+    def values(self, worlds: World) -> Float[np.ndarray, " states"]:
         """The values of visited states.
 
         **Raises:** `KeyError` when the search has not visited one of the states.
@@ -182,9 +183,9 @@ class Search:
         value = np.zeros(self.num_states, np.float32)
         rows, successors, rewards = self._all_expanded()
         for _ in range(steps):
-            longer = self._policy_reward[: len(value)] + value[self._policy_next[: len(value)]]
-            longer[rows] = np.maximum(longer[rows], (rewards + value[successors]).max(axis=-1))
-            value = longer
+            updated = self._policy_reward[: len(value)] + value[self._policy_next[: len(value)]]
+            updated[rows] = np.maximum(updated[rows], (rewards + value[successors]).max(axis=-1))
+            value = updated
         return float(value[start])
 
     @property
@@ -223,7 +224,7 @@ class Search:
         each = zip(rows, successors.reshape(shape), rewards.reshape(shape), strict=True)
         for row, after, reward in each:
             if self._expanded[row] < 0:
-                self._expanded[row] = self.num_tried
+                self._expanded[row] = self.num_expanded
                 self._successors.append(after)
                 self._rewards.append(reward.astype(np.float32))
 
@@ -251,15 +252,14 @@ class Search:
         while len(unfinished):
             after = _follow(self.env, self.policy, _pad(worlds, _BATCH), _STEPS)
             hashes, rewards = _as_integers(after.hashes), np.asarray(after.rewards)
-            lanes = [
-                lane
-                for lane, game in enumerate(unfinished)
-                if self._extend(*games[game], hashes[lane], rewards[lane])
-            ]
+            lanes = []  # of the games that continue
+            for lane, game in enumerate(unfinished):
+                if self._extend(*games[game], hashes[lane], rewards[lane]):
+                    lanes.append(lane)
             unfinished = unfinished[lanes]
             worlds = jax.tree.map(lambda x, lanes=lanes: np.asarray(x)[lanes, -1], after.worlds)
-        for path, rewards in games:
-            self._store(path, rewards)
+        for path, rewards_of_path in games:
+            self._store(path, rewards_of_path)
 
     def _extend(
         self,
@@ -283,6 +283,7 @@ class Search:
 
     def _store(self, path: list[int], rewards: list[float]) -> None:
         """Stores the states of a game, with values computed backwards from its last state."""
+        # If the last state has no row, the game has reached it before, and repeats these rewards.
         loop = rewards[path.index(path[-1]) :] if path[-1] not in self._rows else []
         rows = [self._rows.setdefault(name, self.num_states) for name in path]
         while self.num_states > len(self._value):
@@ -290,7 +291,7 @@ class Search:
             self._policy_reward = _doubled(self._policy_reward, 0)
             self._policy_next = _doubled(self._policy_next, -1)
             self._expanded = _doubled(self._expanded, -1)
-        if loop:  # the policy repeats these rewards forever
+        if loop:
             once = sum(self.discount**time * reward for time, reward in enumerate(loop))
             self._value[rows[-1]] = once / (1 - self.discount ** len(loop))
         for row, after, reward in reversed(list(zip(rows[:-1], rows[1:], rewards, strict=True))):

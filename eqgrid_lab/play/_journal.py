@@ -226,8 +226,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def read_journal(path: Path) -> Recording:
-    """Reads a journal up to its last complete line. An incomplete line, as after a full disk, is
-    ignored.
+    """Reads a journal up to its first incomplete line, such as a line that was cut by a full disk.
 
     **Raises:** `UsageError` when the journal is damaged, and `OSError` when it cannot be read.
     """
@@ -249,7 +248,7 @@ def read_journal(path: Path) -> Recording:
         reward = np.asarray([step.reward for step in steps], np.float32)
         agents = len(header.seats)
         if steps and not action.shape[:2] == reward.shape == (len(steps), agents):
-            raise ValueError(f"a step does not have {agents} actions")
+            raise ValueError(f"a step does not have {agents} actions and {agents} rewards")
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise UsageError(f"The journal {str(path)!r} is damaged: {error}.") from error
     time = np.asarray([step.time for step in steps], np.float32)
@@ -337,11 +336,12 @@ def _replay(
     def team(own: Int[Array, "agents ..."]) -> tuple[StayPartner, ...]:
         return tuple(StayPartner(own[seat]) for seat in range(env.num_agents))
 
+    arrays, rest = eqx.partition(start_play(env, team(action[0]), key), eqx.is_array)
+
     def step(arrays: PyTree, own: Int[Array, "agents ..."]) -> tuple[PyTree, dict[str, PyTree]]:
         state, row = play_step(env, team(own), eqx.combine(arrays, rest))
         return eqx.filter(state, eqx.is_array), row
 
-    arrays, rest = eqx.partition(start_play(env, team(action[0]), key), eqx.is_array)
     arrays, rows = jax.lax.scan(step, arrays, action)
     return rows, unwrap_state(eqx.combine(arrays, rest).env_state)
 

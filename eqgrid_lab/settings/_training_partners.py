@@ -56,8 +56,8 @@ class PartnerSettings:
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share changes from --partners.share-from; 0 for none."""
     policies: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Policy files, runs with all their checkpoints, shipped:NAME, or clones; if none, the agents'
-    own policy."""
+    """Policy files, runs with all their checkpoints, shipped:NAME, clones or proxies; if none, the
+    agents' own policy."""
     networks: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Your own classes of networks in these policies, if any, as MODULE:NAME."""
     least_noise: Share = 0.0
@@ -92,8 +92,8 @@ class PartnerSettings:
             )
         if not (self._is_unused or self.policies or self.designs or self.most_noise):
             raise UsageError(
-                "--partners.share has no effect alone: add --partners.policies, or "
-                "--partners.most-noise."
+                "--partners.share has no effect alone: add --partners.policies, "
+                "--partners.designs or --partners.most-noise."
             )
 
     def around(
@@ -129,8 +129,8 @@ class PartnerSettings:
         return max(self.share, self.share_from) == 0
 
     def found(self) -> "PartnerSettings":
-        """The same settings with folders replaced by the absolute paths of their policy files, so
-        that a resumed run has the same partners.
+        """The same settings with files and folders replaced by the absolute paths or addresses of
+        their policy files, so that a resumed run has the same partners.
 
         The names of bundled policies and of models of people are kept, because the files of the
         models differ between kitchens.
@@ -199,7 +199,8 @@ def _read(
             table = values if isinstance(values, dict) else {}
             networks |= fill(own_network(name), table, "network_settings.").parts
     policy = load_policy(path, **{**parts, "networks": networks})
-    # The observations of a script of the user are known only if it is the script of this run.
+    # For a policy of a user's script, the settings of this run are used, which are correct only if
+    # the same script trained it.
     config = run
     if settings.get(SCRIPT) is None and settings.get("algorithm") in SHIPPED:
         known = Named(worlds=(run.env.name,), networks=tuple(named))

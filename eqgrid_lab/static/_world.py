@@ -28,7 +28,7 @@ from ..play import Place
 
 @final
 class PersonOrPartner(AbstractPartner):
-    """Takes the action of a person or of a partner, as an array selects.
+    """Takes the action of a person if `person` is true, and the action of a partner otherwise.
 
     **Arguments:**
 
@@ -52,7 +52,9 @@ class PersonOrPartner(AbstractPartner):
 
 
 class Shown(NamedTuple):
-    """The part of a state that a page draws: the fields of `LookCodes` that pages need."""
+    """The part of a state that a page draws: the fields of `LookCodes` that pages need, except that
+    `extra` has one number for each agent, its entry in `Sheet.agents`.
+    """
 
     lying: Int[Array, " cells"]
     timer: Int[Array, " cells"]
@@ -97,7 +99,8 @@ class Stepped(NamedTuple):
 class PageWorld:
     """A world with the same partner in every seat, in which people can take any seat.
 
-    The methods take and return lists of arrays, as exported programs do.
+    The methods take and return arrays, and lists of arrays in place of PyTrees, as exported
+    programs do.
     """
 
     def __init__(self, place: Place, partner: AbstractPartner, observed: AbstractEnv):
@@ -185,8 +188,9 @@ class PageWorld:
         flags = [leaf for leaf in codes.extra if leaf.dtype == bool]
         index = jnp.zeros(self._agents, jnp.int32)
         if len(flags) == len(codes.extra):
-            for column in jnp.concatenate([*flags, jnp.zeros((self._agents, 0), bool)], -1).T:
-                index = 2 * index + column.astype(jnp.int32)
+            for leaf in flags:
+                for column in leaf.T:
+                    index = 2 * index + column.astype(jnp.int32)
         found = (codes.lying, codes.timer, codes.place, codes.direction, codes.held, index)
         return Shown(*(jnp.asarray(x).astype(jnp.int32) for x in found))
 

@@ -174,7 +174,7 @@ class Course:
                 self.people.set_fact("stopped", "yes" if on else None)
                 self.people.note(None, "stopped" if on else "goes on")
                 if not on:
-                    self.people.let_stopped_go_on()
+                    self.people.reopen_stopped()
 
     def join(
         self,

@@ -129,12 +129,12 @@ DICTIONARY = {
         "file": "the game, as in `games`",
         "key": "the key, as `KeyboardEvent.code` of browsers names it, or the button of the page",
         "page_ms": "when it was pressed by the clock of the page, in milliseconds since 1970 (UTC)",
-        "server_s": "when the server heard of it, in seconds since the game began",
+        "server_s": "when the server received it, in seconds since the game began",
         "step": "the number of the step, from 1, in which it counted; empty if it did not count",
     },
     "events": {
         "person": "number of the person, if the event concerns one",
-        "at": "when it was (UTC)",
+        "at": "when it happened (UTC)",
         "event": "what happened",
         "detail": "more about it",
     },
@@ -282,8 +282,8 @@ class People:
         row = (outcome, utc_now(), person)
         self._db.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
 
-    def let_stopped_go_on(self) -> None:
-        """Lets the people continue for whom the study ended because it was stopped."""
+    def reopen_stopped(self) -> None:
+        """Clears the outcome `stopped` of all people, so that they can continue."""
         query = "UPDATE people SET outcome = NULL, finished = NULL WHERE outcome = 'stopped'"
         self._db.execute(query)
 
@@ -394,8 +394,8 @@ class People:
         )
 
     def files(self, id: str) -> list[str]:
-        """The names of the games of all people with an id. If nobody has the id, it is the number
-        of a person.
+        """The names of the games of all people with an id. If no person has the id, it is
+        read as the number of a person.
         """
         query = f"SELECT file FROM games WHERE person IN ({self._same_person(id)})"
         return [row[0] for row in self._db.execute(query, (id,))]
@@ -494,7 +494,7 @@ def open_study(
         if not same:
             raise UsageError(f"{study} was started with a different plan: see its {PLAN}.")
         now = json.loads(json.dumps(settings))
-        if changed := [name for name in now if before.get(name) != now[name]]:
+        if changed := [x for x in {**before, **now} if before.get(x) != now.get(x)]:
             names = ", ".join(changed)
             raise UsageError(
                 f"{study} was started with different settings of {names}: see its {SETTINGS}."

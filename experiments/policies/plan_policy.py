@@ -29,7 +29,15 @@ from eqgrid_lab.base import (
     run_command,
 )
 from eqgrid_lab.folders import open_results
-from eqgrid_lab.plans import Distillation, Judged, Played, follows, judge, sharpened, write_taught
+from eqgrid_lab.plans import (
+    Comparison,
+    Distillation,
+    Played,
+    compare_with_plan,
+    plan_teacher,
+    sharpened,
+    write_taught,
+)
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import mean_with_interval, print_paths, print_table, progress
 from eqgrid_lab.worlds import build_one_kitchen, read_counters
@@ -74,7 +82,7 @@ class Config:
 
 def teach(
     config: Config, world: AbstractGridWorld, console: Console
-) -> tuple[AbstractNetwork, Judged, Played, Table]:
+) -> tuple[AbstractNetwork, Comparison, Played, Table]:
     """Finds the optimal plan of the kitchen, and teaches it to a network.
 
     **Returns:** the network, its comparison with the plan, its game, and the numbers of the search.
@@ -101,10 +109,10 @@ def teach(
     seconds = time.perf_counter() - begin
     with progress(console, "teaching", config.rounds) as report:
         network = Distillation(config.rounds).teach(
-            world, follows(table), network, key, lambda number, *_: report(number)
+            world, plan_teacher(table), network, key, lambda number, *_: report(number)
         )
     network = sharpened(network, config.sharpness)
-    judged, played = judge(world, table, network, key)
+    comparison, played = compare_with_plan(world, table, network, key)
     search = {
         "counters": counters,
         "value": table.value,
@@ -112,23 +120,23 @@ def teach(
         "search_seconds": round(seconds, 1),
         "seconds": round(time.perf_counter() - begin, 1),
     }
-    return network, judged, played, search
+    return network, comparison, played, search
 
 
-def describe(judged: Judged, value: float) -> Table:
+def describe(comparison: Comparison, value: float) -> Table:
     """The returns of a network for the output files.
 
-    - `judged`: the comparison of the network with the plan.
+    - `comparison`: the comparison of the network with the plan.
     - `value`: the best possible return.
     """
-    optimal = judged.earned >= judged.possible - 1e-3
+    optimal = comparison.returns >= comparison.possible - 1e-3
     return {
-        "greedy": judged.greedy,
-        "sampled": mean_with_interval(judged.sampled),
-        "with_random_actions": mean_with_interval(judged.noisy),
-        "plan_with_random_actions": mean_with_interval(judged.plan_noisy),
-        "share_of_the_best": judged.greedy / value if value else None,
-        "share_off_the_plan": judged.share,
+        "greedy": comparison.greedy,
+        "sampled": mean_with_interval(comparison.sampled),
+        "with_random_actions": mean_with_interval(comparison.noisy),
+        "plan_with_random_actions": mean_with_interval(comparison.plan_noisy),
+        "share_of_the_best": comparison.greedy / value if value else None,
+        "share_off_the_plan": comparison.share,
         "as_good_as_possible_off_the_plan": float(optimal.mean()),
     }
 
@@ -160,10 +168,10 @@ def run(args: Sequence[str]) -> None:
     keep_compiled_programs()
     with open_results("plan-policy", config.out) as (folder, console):
         try:
-            network, judged, played, search = teach(config, world, console)
+            network, comparison, played, search = teach(config, world, console)
         except ValueError as error:
             raise RunError(str(error)) from error
-        numbers = {"layout": layout, **search, **describe(judged, search["value"])}
+        numbers = {"layout": layout, **search, **describe(comparison, search["value"])}
         show(console, numbers)
         paths = write_taught(
             folder,

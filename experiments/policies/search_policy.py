@@ -31,7 +31,7 @@ from eqgrid_lab.plans import (
     Search,
     Teacher,
     play_from,
-    recite,
+    play_teacher,
     repeat,
     sharpened,
     write_taught,
@@ -112,7 +112,7 @@ def search(
     with progress(console, "searching", Search.PARTS) as report:
         found.explore(start, config.beam, config.depth, config.seed, report)
     console.print(
-        f"{found.num_states:,} states, all actions tried in {found.num_tried:,}", highlight=False
+        f"{found.num_states:,} states, all actions tried in {found.num_expanded:,}", highlight=False
     )
     return found
 
@@ -147,7 +147,8 @@ def teach(
 
 def returns(world: AbstractGridWorld, teacher: Teacher, start: World) -> float:
     """The return of a team that follows a teacher."""
-    return float(sum(reward.item() for *_, reward in recite(world, teacher, repeat(start, 1))))
+    steps = play_teacher(world, teacher, repeat(start, 1))
+    return float(sum(reward.item() for *_, reward in steps))
 
 
 def show(console: Console, numbers: Table) -> None:
@@ -173,18 +174,18 @@ def run(args: Sequence[str]) -> None:
     start = world.reset(jax.random.key(config.seed))[1]
     with open_results("search-policy", config.out) as (folder, console):
         # A search that has not explored returns the actions of the policy.
-        before = returns(world, Search(world, saved.policy).label, start)
+        before = returns(world, Search(world, saved.policy).best_actions, start)
         begin = time.perf_counter()
         found = search(config, saved, world, start, console)
         seconds = time.perf_counter() - begin
-        network, played, network_returns = teach(config, world, found.label, console)
+        network, played, network_returns = teach(config, world, found.best_actions, console)
         numbers = {
             "policy": before,
-            "search": returns(world, found.label, start),
+            "search": returns(world, found.best_actions, start),
             "best_of_known_ways": found.best_return(start, int(world.horizon)),
             **network_returns,
             "states": found.num_states,
-            "states_with_all_actions": found.num_tried,
+            "states_with_all_actions": found.num_expanded,
             "search_seconds": round(seconds, 1),
             "seconds": round(time.perf_counter() - begin, 1),
         }

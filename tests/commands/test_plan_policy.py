@@ -16,7 +16,7 @@ from eqgrid_lab import Kitchen
 from agents import MLP, read_metadata
 from eqgrid import StayPartner, play
 from eqgrid.envs.overcooked import Overcooked
-from eqgrid_lab.plans import Distillation, judge, label, play_from, repeat
+from eqgrid_lab.plans import Distillation, compare_with_plan, plan_actions, play_from, repeat
 from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import default_settings, shipped_script
 
@@ -50,25 +50,26 @@ def run(monkeypatch, *args):
 
 
 def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
-    judged = []
+    compared = []
 
-    def judge_and_keep(env, table, network, key):
-        judged.append((table, *judge(env, table, network, key, games=32, states=100)))
-        return judged[0][1:]
+    def compare_and_keep(env, table, network, key):
+        found = compare_with_plan(env, table, network, key, games=32, states=100)
+        compared.append((table, *found))
+        return found
 
     quick = functools.partial(Distillation, games=32, examples=2**17)
     monkeypatch.setattr(plan_policy, "Distillation", quick)
-    monkeypatch.setattr(plan_policy, "judge", judge_and_keep)
+    monkeypatch.setattr(plan_policy, "compare_with_plan", compare_and_keep)
     flags = ["--horizon", HORIZON, "--width", 64, "--rounds", 14, "--out", tmp_path / "plan"]
     assert run(monkeypatch, "cramped", *flags) == 0
     numbers = json.loads((tmp_path / "plan" / "plan_policy.json").read_text())
     assert (numbers["layout"], numbers["joint_states"]) == ("cramped", 36_800)
-    ((table, found, best),) = judged
+    ((table, found, best),) = compared
     assert numbers["greedy"] == numbers["value"] == table.value == best.rewards.sum() > 0
     assert numbers["sampled"]["mean"] > 0.9 * table.value
     assert numbers["share_off_the_plan"] > 0.8
     assert (found.earned <= found.possible + 1e-3).all()
-    _, values = label(table, jax.tree.map(lambda x: x[:, :1], best.worlds))
+    _, values = plan_actions(table, jax.tree.map(lambda x: x[:, :1], best.worlds))
     assert values.tolist() == [[table.value]]
     assert (tmp_path / "plan" / "episode.gif").stat().st_size > 1000
     path = tmp_path / "plan" / "policy.safetensors"

@@ -16,7 +16,7 @@ from saved_policies import write_policy
 from agents import actor_critic, read_metadata, trained_policy
 from eqgrid import AutoReset, Vectorize
 from eqgrid.envs.overcooked.plans import JointModel, reachable_counters, solve
-from eqgrid_lab.plans import Search, recite, repeat
+from eqgrid_lab.plans import Search, play_teacher, repeat
 from eqgrid_lab.runs import read_policy
 
 pytestmark = [pytest.mark.slow]
@@ -47,11 +47,11 @@ def test_the_actions_earn_what_a_state_is_worth(key):
     search, start = search_in(env, key, 0.9)
 
     def earned():
-        games = recite(env, search.label, repeat(start, 1))
+        games = play_teacher(env, search.best_actions, repeat(start, 1))
         return sum(0.9**time * reward.item() for time, (*_, reward) in enumerate(games))
 
     def worth():
-        return search.worth(repeat(start, 1)).item()
+        return search.values(repeat(start, 1)).item()
 
     with pytest.raises(KeyError):
         worth()
@@ -92,7 +92,7 @@ def test_at_first_states_are_worth_what_the_policy_earns(key, kitchen):
     search = Search(env, policy)
     search.search(repeat(start, 1), 1, 1)
     np.testing.assert_allclose(
-        search.worth(jax.tree.map(lambda x: x[7:400:7], worlds)), expected, atol=0.01
+        search.values(jax.tree.map(lambda x: x[7:400:7], worlds)), expected, atol=0.01
     )
     assert search.best_return(start, 400) >= rewards[:400].sum() > 0
 

@@ -34,7 +34,7 @@ def quick(monkeypatch):
     """Snapshots and attempts follow one another quickly, and each test begins without copies."""
     monkeypatch.setattr(_remote, "SNAPSHOT_SECONDS", 0.1)
     monkeypatch.setattr(_remote, "_LAST_TRIES", 2)
-    for name in ("_LOCAL", "_RESUMED"):
+    for name in ("_LOCAL", "_COPIED"):
         monkeypatch.setattr(_remote, name, {})
 
 
@@ -223,7 +223,7 @@ def test_a_fault_during_a_run(s3, fault, capfd):
             assert (elsewhere("s3://lab/run") / "metrics.csv").read_text() == "one"
             time.sleep(1)
             s3.fault = None
-            wait_until(lambda: "is written again" in capfd.readouterr().err)
+            wait_until(lambda: "can be written again" in capfd.readouterr().err)
     assert (elsewhere("s3://lab/run") / "metrics.csv").read_text() == "two"
     assert len(objects("s3://lab/run")) == 2
 

@@ -32,7 +32,7 @@ runpy.run_path({str(ROOT / "tests" / "slow_run.py")!r}, run_name="__main__")
 
 @pytest.fixture(autouse=True)
 def no_copies(monkeypatch):
-    for name in ("_LOCAL", "_RESUMED"):
+    for name in ("_LOCAL", "_COPIED"):
         monkeypatch.setattr(_remote, name, {})
     monkeypatch.setattr(_remote, "_TEMPORARY", set())
     yield

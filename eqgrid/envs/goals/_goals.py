@@ -160,9 +160,10 @@ class Goals(AbstractGridWorld):
         most = min(len(floor) // 2, len(AGENT_CHARACTERS))
         if not 1 <= wanted <= most:
             raise LayoutError(
-                f"This layout has room for 1 to {most} agents and flags, not {wanted}."
+                f"This layout has room for 1 to {most} agents with a flag each, not {wanted}."
             )
         if wanted != layout.num_agents:
+            # `RandomPositions` replaces the starts in every reset.
             without_agents = str.maketrans(dict.fromkeys(AGENT_CHARACTERS, " "))
             text = str(layout).translate(without_agents)
             layout = Layout.parse(text, KINDS, starts=floor[:wanted])
@@ -219,6 +220,7 @@ class GeneratedMazes(AbstractGenerator):
         self.height, self.width, self.num_agents = height, width, num_agents
         self.loops = as_probability(loops)
         start = empty_world(KINDS, (height, width), np.zeros((num_agents, 2), np.int8))
+        # `check_generator` calls `attempt`, which needs a start.
         self.example = Layout(jnp.zeros((height, width), jnp.uint8), start, None, KINDS)
         self.example = check_generator(self, "ask for larger mazes or fewer agents")
 

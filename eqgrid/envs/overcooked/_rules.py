@@ -224,12 +224,12 @@ def dish_is_useful(step: Step) -> Bool[Array, " agents"]:
 
 @final
 class SharedDeliveryReward(AbstractReward):
-    """The value of every soup that any cook delivers, as a reward for every cook."""
+    """Rewards every cook with the total value of the soups that all cooks deliver in the step."""
 
     def __call__(self, step: Step) -> Float32[Array, " agents"]:
         soups = step.before.bodies.held
-        paid = [
+        values = [
             jnp.where(delivered, step.layout.params.payoff(soup), 0.0)
             for delivered, soup in zip(step.by(Deliver), soups, strict=True)
         ]
-        return jnp.broadcast_to(sum(paid), soups.shape)
+        return jnp.broadcast_to(sum(values), soups.shape)

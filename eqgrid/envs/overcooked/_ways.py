@@ -35,12 +35,13 @@ def count_steps(
 
     - `floor`: the cells that cooks can walk on.
     - `targets`: the cells that the cook wants to stand next to.
-    - `toll`: the extra cost of each cell, in moves.
+    - `toll`: the extra cost of entering each cell, in moves.
 
     **Returns:** the number of moves plus extra costs; 0 next to a target, and at least `FAR` for
     cells that have no path or are not floor.
     """
     first = jnp.where(floor & next_to(targets), 0, FAR).astype(jnp.int32)
+    # `spread` goes from the targets outwards, so a cook enters the cells that its paths leave.
     return spread(floor, first, toll + 1)
 
 

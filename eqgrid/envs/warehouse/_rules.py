@@ -71,8 +71,8 @@ class Deliver(AbstractPhase):
         goals = step.layout.params
         cells, bodies = step.world.cells, step.world.bodies
         objects, held = cells.object, bodies.held
-        standing, carried = objects == Load.SHELF, held == Load.SHELF
-        num_free = standing.sum(dtype=jnp.int32) + carried.sum(dtype=jnp.int32)
+        num_free = (objects == Load.SHELF).sum(dtype=jnp.int32)
+        num_free += (held == Load.SHELF).sum(dtype=jnp.int32)
         ranks = self.draw(step.key, len(goals), num_free)
         delivers = jnp.zeros(held.shape, bool)
         for goal, rank in zip(goals, ranks, strict=True):
@@ -160,11 +160,11 @@ class ChainCollision(AbstractCollision):
         numbers = jnp.arange(agents, dtype=jnp.int32)
         as_wanted = jnp.where(follows, 2 * numbers[:, None] + 1, 2 * agents).min(axis=0)
         rank = jnp.minimum(2 * numbers, as_wanted)
-        # better[i, j]: robot j has precedence over robot i.
-        better = (length[None, :] > length[:, None]) | (
+        # loses[i, j]: robot j has precedence over robot i.
+        loses = (length[None, :] > length[:, None]) | (
             (length[None, :] == length[:, None]) & (rank[None, :] < rank[:, None])
         )
-        wins = moves & ~(rivals & better).any(axis=1)
+        wins = moves & ~(rivals & loses).any(axis=1)
         into_empty = ~follows.any(axis=1)
         goes = wins & into_empty
         for _ in range(agents - 1):  # adds robots that follow a robot that moves
@@ -183,10 +183,12 @@ def _in_cycle(follows: Bool[Array, "agents agents"]) -> Bool[Array, " agents"]:
     """Which robots are in a cycle of four or more; on a grid, all cycles have an even length."""
     cycle = jnp.zeros(len(follows), bool)
     two_steps = _compose(follows, follows)
+    # path[i, j]: a chain of 4, 6, ... robots leads from robot i to robot j.
     path = two_steps
     for _ in range(4, len(follows) + 1, 2):
         path = _compose(path, two_steps)
         cycle |= jnp.diagonal(path)
+    # Two robots that want to swap cells are back after two steps, and so after 4, 6, ...
     return cycle & ~jnp.diagonal(two_steps)
 
 
@@ -213,7 +215,7 @@ class ToggleLoad(AbstractPhase):
         is_empty = bodies.held == Load.NOTHING
         takes = toggles & is_empty & (here != Load.NOTHING)
         puts = toggles & ~is_empty & (step.layout.tiles[row, col] == Tile.RACK)
-        swaps = takes | puts  # the cell and the robot exchange a shelf and nothing
+        swaps = takes | puts  # the shelf moves between cell and robot; one of the two is empty
         objects = cells.object.at[row, col].set(jnp.where(swaps, bodies.held, here))
         bodies = dataclasses.replace(
             bodies, held=jnp.where(swaps, here, bodies.held), extra=bodies.extra & ~puts

@@ -90,7 +90,7 @@ class Pen:
         scaled = self._scale(points)
         self._draw.polygon(scaled, fill=fill)
         if edge:
-            closed = [*scaled, scaled[0], scaled[1]]
+            closed = [*scaled, scaled[0], scaled[1]]  # two points again, to join the first corner
             self._draw.line(closed, fill=edge, width=self._width(width), joint="curve")
 
     def line(self, points: Iterable[Point], *, fill: Colour, width: Number) -> None:
@@ -168,7 +168,7 @@ class AgentLook(NamedTuple):
     - `number`: the number of the agent, counted from 1.
     - `direction`: the direction that it faces, as a `Direction`.
     - `held`: the code of the object that it holds.
-    - `numbered`: whether to draw numbers on agents: true if there are more than two.
+    - `numbered`: whether there are more than two agents; some sprites draw numbers only then.
     - `extra`: all numbers of the agent in `Bodies.extra`.
     """
 
@@ -230,7 +230,9 @@ def draw_cell(pen: Pen, kinds: Kinds, look: Look) -> None:
 
 
 def draw_over_tile(pen: Pen, kinds: Kinds, look: Look) -> None:
-    """Draws the object on the tile, unless the tile draws it, the agent and the overlay."""
+    """Draws the object on the tile (unless the sprite of the tile draws it), the agent and the
+    overlay.
+    """
     kind = kinds.tiles[look.tile]
     if look.lying != NOTHING and not kind.draws_object:
         _object_drawer(pen, kinds, look.lying)(0.5, look.middle, 0.26)
@@ -368,7 +370,7 @@ def _marks(layout: Layout, world: World) -> Int[np.ndarray | jax.Array, " cells"
         numbers = np.asarray(numbers)
     if numbers.shape != layout.tiles.shape:
         raise ValueError(
-            f"An overlay must give a number for each of the {layout.tiles.shape} cells, but gives "
-            f"an array of shape {numbers.shape}."
+            f"An overlay must return an array of shape {layout.tiles.shape}, but returns one of "
+            f"shape {numbers.shape}."
         )
     return numbers.astype(np.int32).ravel()
