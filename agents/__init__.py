@@ -25,8 +25,8 @@ from .files import (
     save_policy as save_policy,
     save_trajectories as save_trajectories,
     shipped_policies as shipped_policies,
+    write_atomic as write_atomic,
     write_table as write_table,
-    write_whole as write_whole,
 )
 from .policies import (
     CNN as CNN,

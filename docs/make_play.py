@@ -24,7 +24,7 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 from eqgrid_lab import Kitchen
 from agents import load_policy, shipped_policies
 from eqgrid import make
-from eqgrid_lab.play import Hall, Menu, Session
+from eqgrid_lab.play import GameServer, Menu, Session
 from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_lab.web._app import build_app
 
@@ -35,19 +35,19 @@ KEYS = ("ArrowUp", "ArrowDown", "ArrowRight", "ArrowLeft", None, "Space")
 
 
 @contextlib.contextmanager
-def served() -> Iterator[tuple[Hall, str]]:
+def served() -> Iterator[tuple[GameServer, str]]:
     """A server of games in the kitchen `cramped`, and its address."""
     menu = Menu(default_settings(shipped_script("ippo"), Kitchen(layout="cramped")))
     with tempfile.TemporaryDirectory() as folder:
-        hall = Hall(menu, Path(folder), ticks_per_second=RATE, most_games=1)
-        app = build_app(hall, ["127.0.0.1"], None, "secret")
+        games = GameServer(menu, Path(folder), ticks_per_second=RATE, most_games=1)
+        app = build_app(games, ["127.0.0.1"], None, "secret")
         server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
         thread = threading.Thread(target=server.run)
         thread.start()
         while not server.started:
             time.sleep(0.02)
         try:
-            yield hall, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+            yield games, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
         finally:
             server.should_exit = True
             thread.join()
@@ -91,14 +91,14 @@ def record(opened: Page, session: Session) -> list[Image.Image]:
 
 
 if __name__ == "__main__":
-    with served() as (hall, address), sync_playwright() as tool:
+    with served() as (games, address), sync_playwright() as tool:
         browser = tool.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         opened = browser.new_page(viewport=SIZE, reduced_motion="reduce")
         opened.goto(address)
         begin(opened)
-        frames = record(opened, next(iter(hall.sessions.values())))
+        frames = record(opened, next(iter(games.sessions.values())))
         browser.close()
     durations = [*[1000 // RATE // 10 * 10] * (len(frames) - 1), LAST]
     write_gif(frames, IMAGES / "play.gif", durations)

@@ -27,13 +27,13 @@ from ._functions import (
 from ._moments import RunningMoments as RunningMoments
 from ._partner import (
     AbstractPartner as AbstractPartner,
+    ConstantPartner as ConstantPartner,
     DelayedPartner as DelayedPartner,
     NoisyPartner as NoisyPartner,
     OneOf as OneOf,
+    PartnerInput as PartnerInput,
     RandomPartner as RandomPartner,
     RecordedPartner as RecordedPartner,
-    Seen as Seen,
-    StayPartner as StayPartner,
     act_as_team as act_as_team,
     stack_partners as stack_partners,
 )
@@ -60,8 +60,8 @@ from ._spaces import (
 from .envs import ENVIRONMENTS as ENVIRONMENTS, make as make
 from .envs.overcooked import Overcooked as Overcooked
 from .wrappers import (
-    REPLACED as REPLACED,
-    TAKEN as TAKEN,
+    JOINT_ACTION as JOINT_ACTION,
+    PARTNER_MASK as PARTNER_MASK,
     AbstractAutoReset as AbstractAutoReset,
     AppendAgentId as AppendAgentId,
     AppendTimeLeft as AppendTimeLeft,

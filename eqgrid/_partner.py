@@ -17,7 +17,7 @@ from .typing import PyTree
 
 
 @final
-class Seen(eqx.Module):
+class PartnerInput(eqx.Module):
     """The input of a partner in one step.
 
     A policy uses the observation; a script may use the state.
@@ -48,7 +48,7 @@ class AbstractPartner(eqx.Module):
 
     @abc.abstractmethod
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         """Chooses an action.
 
@@ -75,14 +75,14 @@ def act_as_team(
     **Arguments:**
 
     - `team`: the partner of every agent, in the order of the agents.
-    - `observation`, `state`: as in `Seen`.
+    - `observation`, `state`: as in `PartnerInput`.
     - `carries`: the memory of each partner before this step.
     - `keys`: the source of randomness of each partner.
 
     **Returns:** the actions of all agents, and the next memory of each partner.
     """
     results = [
-        partner(Seen(observation, state, jnp.asarray(seat)), carry, key)
+        partner(PartnerInput(observation, state, jnp.asarray(seat)), carry, key)
         for seat, (partner, carry, key) in enumerate(zip(team, carries, keys, strict=True))
     ]
     return jnp.stack([action for action, _ in results]), tuple(carry for _, carry in results)
@@ -113,13 +113,13 @@ class RandomPartner(AbstractPartner):
         return None
 
     def __call__(
-        self, seen: Seen, carry: None, key: PRNGKeyArray
+        self, seen: PartnerInput, carry: None, key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], None]:
         return sample_allowed(self.action_space, seen.observation, seen.seat, key), None
 
 
 @final
-class StayPartner(AbstractPartner):
+class ConstantPartner(AbstractPartner):
     """Takes the same action in every step.
 
     **Arguments:**
@@ -136,7 +136,7 @@ class StayPartner(AbstractPartner):
         return None
 
     def __call__(
-        self, seen: Seen, carry: None, key: PRNGKeyArray
+        self, seen: PartnerInput, carry: None, key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], None]:
         return self.action, None
 
@@ -180,7 +180,7 @@ class NoisyPartner(AbstractPartner):
         return self.partner.initial_carry()
 
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         own_key, noise_key, level_key = jax.random.split(key, 3)
         action, carry = self.partner(seen, carry, own_key)
@@ -217,7 +217,7 @@ class DelayedPartner(AbstractPartner):
         return self.partner.initial_carry(), queue
 
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         own_carry, queue = carry
         action, own_carry = self.partner(seen, own_carry, key)
@@ -251,7 +251,7 @@ class RecordedPartner(AbstractPartner):
         return jnp.zeros((), int)
 
     def __call__(
-        self, seen: Seen, carry: Int[Array, ""], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: Int[Array, ""], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], Int[Array, ""]]:
         length = len(self.actions)
         action = self.actions[jnp.minimum(carry, length - 1), seen.seat]
@@ -270,10 +270,10 @@ class OneOf(AbstractPartner):
     an action for every stack, and then selects one action.
 
     ```python
-    from eqgrid import OneOf, StayPartner
+    from eqgrid import OneOf, ConstantPartner
     from eqgrid.envs.overcooked import ScriptedCook
 
-    partners = OneOf([ScriptedCook("cramped"), StayPartner(4)])
+    partners = OneOf([ScriptedCook("cramped"), ConstantPartner(4)])
     print(partners.num_partners)  # 2
     ```
 
@@ -334,7 +334,7 @@ class OneOf(AbstractPartner):
         return tuple(_row(stack, self.row[self.number]).initial_carry() for stack in self.stacks)
 
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         branches = [functools.partial(_act_in_stack, *pair) for pair in enumerate(self.stacks)]
         row = self.row[self.number]
@@ -379,7 +379,7 @@ def _act_in_stack(
     index: int,
     stack: AbstractPartner,
     row: Int[Array, ""],
-    seen: Seen,
+    seen: PartnerInput,
     carry: tuple[PyTree, ...],
     key: PRNGKeyArray,
 ) -> tuple[Shaped[Array, "..."], tuple[PyTree, ...]]:

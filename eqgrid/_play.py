@@ -131,10 +131,10 @@ def play(
     ```python
     import jax
 
-    from eqgrid import RandomPartner, StayPartner, make, play
+    from eqgrid import RandomPartner, ConstantPartner, make, play
 
     env = make("overcooked")
-    game = play(env, (RandomPartner(env.action_space), StayPartner(4)), jax.random.key(0))
+    game = play(env, (RandomPartner(env.action_space), ConstantPartner(4)), jax.random.key(0))
     print(game.episode_return, game.episode_length)
     ```
 
@@ -173,10 +173,10 @@ def record_play(
     ```python
     import jax
 
-    from eqgrid import StayPartner, make, record_play
+    from eqgrid import ConstantPartner, make, record_play
     from eqgrid.envs.overcooked import ScriptedCook
 
-    env, team = make("overcooked"), (ScriptedCook("cramped"), StayPartner(4))
+    env, team = make("overcooked"), (ScriptedCook("cramped"), ConstantPartner(4))
     games = record_play(env, team, jax.random.split(jax.random.key(0), 4), max_steps=400)
     ```
 
@@ -250,8 +250,8 @@ def play_step(
 
     - `env`: as in `play`.
     - `team`: the partner that acts for each agent; the team may change from step to step. A
-        `StayPartner` with the action of a person acts for this person: the action is an array, so
-        another action does not compile the program again.
+        `ConstantPartner` with the action of a person acts for this person: the action is an array,
+        so another action does not compile the program again.
     - `state`: the game before the step.
 
     **Returns:** the game after the step, and the fields of `Trajectories` that have a row for every

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from eqgrid_lab import Kitchen
-from agents import write_whole
+from agents import write_atomic
 from agents.exact import Chances, Kept, Progress, respond, without_stuck_rule
 from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
 from eqgrid.envs.overcooked import REFERENCE_NAMES
@@ -242,7 +242,7 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
             )
             if config.video:
                 name = f"{Path(held_out.name).stem}-seat-{seat}.gif"
-                write_whole(folder / name, setup.kitchen.draw(setup.world, *found.video))
+                write_atomic(folder / name, setup.kitchen.draw(setup.world, *found.video))
         if config.keep:
             best = BestResponses(setup.file, setup.settings)
             best.keep_exact(held_out, values, config.counters)

@@ -20,7 +20,7 @@ from msgspec import Meta
 from rich.console import Console
 
 from eqgrid_lab import Kitchen
-from agents import write_whole
+from agents import write_atomic
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES, reference_layouts
 from eqgrid.envs.overcooked.plans import (
     PLANS_FILE,
@@ -155,7 +155,7 @@ def store(plan: Plan) -> bool:
             return False
     plans[plan.key] = plan
     entries = [plans[key].to_dict() for key in sorted(plans)]
-    write_whole(PLANS_FILE, (json.dumps(entries, indent=1) + "\n").encode())
+    write_atomic(PLANS_FILE, (json.dumps(entries, indent=1) + "\n").encode())
     stored_plans.cache_clear()
     return True
 
@@ -181,7 +181,7 @@ def run(args: Sequence[str]) -> None:
             # `replay` returns the state before each step. The last state needs one more step.
             states, rewards = replay(env, jnp.concatenate([actions, actions[-1:]]))
             scores = running_return(np.asarray(rewards[:-1]))
-            write_whole(folder / "episode.gif", kitchen.draw(env, states, scores))
+            write_atomic(folder / "episode.gif", kitchen.draw(env, states, scores))
             console.print(f"video  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
         if config.store:
             stored = store(plan)

@@ -17,12 +17,12 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
+    ConstantPartner,
     Discrete,
     NoisyPartner,
+    PartnerInput,
     PlayState,
     RandomPartner,
-    Seen,
-    StayPartner,
     play_step,
     start_play,
     unwrap_state,
@@ -141,7 +141,7 @@ class Chances(eqx.Module):
 
     **Arguments:**
 
-    - `partner`: a policy without memory, `RandomPartner`, `StayPartner`, or one of them in a
+    - `partner`: a policy without memory, `RandomPartner`, `ConstantPartner`, or one of them in a
         `NoisyPartner`.
     - `env`: the environment, with the observations that the partner is given.
     - `seat`: the seat of the partner.
@@ -159,7 +159,7 @@ class Chances(eqx.Module):
         partner = self.partner
         while isinstance(partner, NoisyPartner):
             partner = partner.partner
-        if not isinstance(partner, PolicyPartner | RandomPartner | StayPartner):
+        if not isinstance(partner, PolicyPartner | RandomPartner | ConstantPartner):
             raise ValueError(
                 f"The action probabilities of a {type(partner).__name__} are not known, or depend "
                 "on earlier steps."
@@ -173,17 +173,19 @@ class Chances(eqx.Module):
 
         - `state`: the state of the innermost environment.
         """
-        seen = Seen(self.env.observe(state), state, jnp.asarray(self.seat))
+        seen = PartnerInput(self.env.observe(state), state, jnp.asarray(self.seat))
         space: Any = self.env.action_space
         return _chances(self.partner, seen, space.n)
 
 
-def _chances(partner: AbstractPartner, seen: Seen, actions: int) -> Float[Array, " actions"]:
+def _chances(
+    partner: AbstractPartner, seen: PartnerInput, actions: int
+) -> Float[Array, " actions"]:
     uniform = jnp.full(actions, 1 / actions)
     if isinstance(partner, NoisyPartner):
         own = _chances(partner.partner, seen, actions)
         return (1 - partner.level) * own + partner.level * uniform
-    if isinstance(partner, StayPartner):
+    if isinstance(partner, ConstantPartner):
         return jax.nn.one_hot(partner.action, actions)
     if isinstance(partner, PolicyPartner):
         output = partner.outputs(seen, partner.initial_carry())[0][seen.seat]
@@ -302,5 +304,5 @@ def _team(
     partner: AbstractPartner, seat: int, action: Int[Array, ""]
 ) -> tuple[AbstractPartner, ...]:
     """The team of one step, in which the response takes `action`."""
-    own = StayPartner(action)
+    own = ConstantPartner(action)
     return (own, partner) if seat == 0 else (partner, own)

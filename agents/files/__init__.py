@@ -12,7 +12,7 @@ from ._checkpoint import (
     save as save,
     unpack as unpack,
 )
-from ._files import expand_home as expand_home, write_whole as write_whole
+from ._files import expand_home as expand_home, write_atomic as write_atomic
 from ._policy_file import (
     BUNDLED as BUNDLED,
     POLICY_FILE as POLICY_FILE,

@@ -20,7 +20,7 @@ from safetensors.numpy import load, save as serialize
 from eqgrid import MAX_FILE_BYTES, read_regular_file
 from eqgrid.typing import PyTree
 
-from ._files import write_whole
+from ._files import write_atomic
 
 _T = TypeVar("_T")
 _FORMAT = "eqgrid checkpoint 1"
@@ -78,7 +78,7 @@ def save(path: str | Path, state: PyTree, metadata: Mapping[str, Any] | None = N
         if len(content) > MAX_FILE_BYTES:
             raise ValueError(f"it has more than {MAX_FILE_BYTES:,} bytes")
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        write_atomic(path, content)
     except (OSError, ValueError, TypeError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0][:100]
         message = f"The checkpoint {str(path)!r} cannot be written: {reason}."

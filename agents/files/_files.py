@@ -24,7 +24,7 @@ def expand_home(text: str) -> str:
 _TILDE = re.compile(r"(^|,\s*)~(?=[/\\,]|$)")
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes) -> None:
     """Writes a file atomically: to a temporary file, which is read back and then renamed.
 
     **Arguments:**

@@ -16,7 +16,7 @@ from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap
 from eqgrid.typing import PyTree
 
 from ._checkpoint import NEWER, is_key, is_newer, named_leaves, to_numpy
-from ._files import write_whole
+from ._files import write_atomic
 
 _FORMAT, _FORMAT_ENTRY = "eqgrid arrays 1", "eqgrid format"
 _DAMAGED = (
@@ -58,7 +58,7 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
     **Raises:** `OSError` when the file cannot be written.
     """
     arrays = {name: to_numpy(leaf) for name, leaf in _named(trajectories).items()}
-    write_whole(Path(path), _to_npz(arrays))
+    write_atomic(Path(path), _to_npz(arrays))
 
 
 def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
@@ -133,7 +133,7 @@ def write_table(
         arrays = {name: np.asarray(column) for name, column in table.items()}
         strings = {x: np.char.encode(y, "utf-8") for x, y in arrays.items() if y.dtype.kind == "U"}
         content = _to_npz({**arrays, **strings})
-    write_whole(Path(path), content)
+    write_atomic(Path(path), content)
 
 
 def read_table(path: str | Path) -> dict[str, list[Any]]:

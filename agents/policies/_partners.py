@@ -15,7 +15,7 @@ from eqgrid import (
     AbstractWrapperState,
     Discrete,
     NormalizeObservation,
-    Seen,
+    PartnerInput,
     act_as_team,
     contains_wrapper,
 )
@@ -150,13 +150,13 @@ class PolicyPartner(AbstractPartner):
         return self.policy.initial_carry()
 
     def __call__(
-        self, seen: Seen, carry: AgentArrays, key: PRNGKeyArray
+        self, seen: PartnerInput, carry: AgentArrays, key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], AgentArrays]:
         output, carry = self.outputs(seen, carry)
         return self.choose(output, seen.seat, key), carry
 
     def outputs(
-        self, seen: Seen, carry: AgentArrays
+        self, seen: PartnerInput, carry: AgentArrays
     ) -> tuple[Float[Array, "agents out"], AgentArrays]:
         """The result of `TrainedPolicy.outputs` for the partner's own observation."""
         observation = seen.observation if self.env is None else self.env.observe(seen.state)
@@ -232,7 +232,7 @@ class StuckRule(AbstractPartner):
         )
 
     def __call__(
-        self, seen: Seen, carry: StuckMemory, key: PRNGKeyArray
+        self, seen: PartnerInput, carry: StuckMemory, key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], StuckMemory]:
         output, own = self.partner.outputs(seen, carry.own)
         pose = jnp.asarray(self.poses(seen.state))[seen.seat].astype(int)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from eqgrid import REPLACED, TAKEN, AbstractVectorEnv, TimeStep, batched_cond
+from eqgrid import JOINT_ACTION, PARTNER_MASK, AbstractVectorEnv, TimeStep, batched_cond
 from eqgrid.typing import PyTree
 
 from ..policies import ActorCritic, EnvArrays, reset_carry
@@ -125,7 +125,7 @@ def _step(
     final_value = _final_value(policy, env, env_key, runner, decision, timestep)
     # A terminated agent has actions and values until the episode ends, but they have no effect.
     # Learning from them would add noise to the advantages of the agents that still act.
-    replaced = timestep.info.get(REPLACED)
+    replaced = timestep.info.get(PARTNER_MASK)
     active = runner.active if replaced is None else runner.active & ~replaced
     # Only the entries of `LogEpisodes` are stored.
     is_logged = {"episode_done", "episode_return", "episode_length"} <= set(timestep.info)
@@ -135,7 +135,7 @@ def _step(
         "carry": decision.carry,
         "start": runner.start,
         "active": active,
-        "taken": timestep.info.get(TAKEN),
+        "taken": timestep.info.get(JOINT_ACTION),
         "raw_action": decision.raw_action,
         "log_prob": decision.log_prob,
         "value": decision.value,

@@ -71,10 +71,10 @@ from ._starts import (
     apply_starts as apply_starts,
     bare_floor as bare_floor,
     check_room as check_room,
-    draw_cells as draw_cells,
     free_cells as free_cells,
     is_free as is_free,
     occupied_cells as occupied_cells,
+    sample_cells as sample_cells,
 )
 from ._step import AbstractPhase as AbstractPhase, Step as Step
 from ._world import (
@@ -121,9 +121,9 @@ from .layouts import (
     check_ranges as check_ranges,
     count_next_to as count_next_to,
     draw_layouts as draw_layouts,
-    draw_maze as draw_maze,
     next_to as next_to,
     reach as reach,
+    sample_maze as sample_maze,
     stack_layouts as stack_layouts,
 )
 from .observations import (

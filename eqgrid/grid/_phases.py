@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 from .._checks import is_known
 from ._actions import Say, words_of
 from ._kinds import NOTHING
-from ._starts import bare_floor, draw_cells, occupied_cells
+from ._starts import bare_floor, occupied_cells, sample_cells
 from ._step import AbstractPhase, Step
 from ._world import IDLE, Bodies, Cell, Direction, World
 
@@ -95,9 +95,9 @@ class ComeBack(AbstractPhase):
         places = self._places(step) & ~occupied_cells(world)
         # One cell per agent is sampled, since the number of agents that are due is not static. The
         # cumulative sum counts them, so that the first agent gets the first cell, and so on.
-        cells = draw_cells(step.key, places, world.num_agents)
+        cells = sample_cells(step.key, places, world.num_agents)
         cell = cells[jnp.maximum(jnp.cumsum(due) - 1, 0)]
-        back = due & places[cell[:, 0], cell[:, 1]]  # `draw_cells` may run out of places
+        back = due & places[cell[:, 0], cell[:, 1]]  # `sample_cells` may run out of places
         bodies = dataclasses.replace(
             bodies,
             position=jnp.where(back[:, None], cell, bodies.position),

@@ -67,7 +67,7 @@ class RandomPositions(AbstractCheckedStart):
         check_room(bare_floor(layout, layout.start), layout.num_agents, "agents")
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
-        position = draw_cells(key, bare_floor(layout, world), world.num_agents)
+        position = sample_cells(key, bare_floor(layout, world), world.num_agents)
         bodies = dataclasses.replace(world.bodies, position=position)
         return dataclasses.replace(world, bodies=bodies)
 
@@ -198,7 +198,7 @@ def stands_at(bodies: Bodies, position: Int[Array, "*cells 2"]) -> Bool[Array, "
     return here.any(axis=-1)
 
 
-def draw_cells(
+def sample_cells(
     key: PRNGKeyArray, places: Bool[Array, "height width"], count: int
 ) -> Int8[Array, "count 2"]:
     """Samples distinct cells, uniformly at random.

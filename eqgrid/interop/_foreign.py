@@ -21,7 +21,13 @@ from .._env import (
 )
 from .._spaces import AbstractSpace, Box, Discrete, split_mask
 from ..typing import PyTree
-from ..wrappers import REPLACED, TAKEN, AbstractAutoReset, check_single_env, contains_wrapper
+from ..wrappers import (
+    JOINT_ACTION,
+    PARTNER_MASK,
+    AbstractAutoReset,
+    check_single_env,
+    contains_wrapper,
+)
 
 
 @contextlib.contextmanager
@@ -202,7 +208,7 @@ def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str
                 f"has this name: the entries with {env.num_agents} rows are {known}."
             )
     declared: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())
-    names = {"shaped_reward", "events", REPLACED, TAKEN, *declared, *by_agent}
+    names = {"shaped_reward", "events", PARTNER_MASK, JOINT_ACTION, *declared, *by_agent}
     return frozenset({*names, "episode_return", *(f"episode_{name}" for name in names)})
 
 

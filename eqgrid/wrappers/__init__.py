@@ -32,8 +32,8 @@ from ._shaped_reward import (
     ShapedRewardState as ShapedRewardState,
 )
 from ._with_partner import (
-    REPLACED as REPLACED,
-    TAKEN as TAKEN,
+    JOINT_ACTION as JOINT_ACTION,
+    PARTNER_MASK as PARTNER_MASK,
     DesignPartners as DesignPartners,
     DesignPartnersState as DesignPartnersState,
     WithPartner as WithPartner,

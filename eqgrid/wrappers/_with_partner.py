@@ -23,15 +23,15 @@ from .._env import (
     unwrap_state,
 )
 from .._moments import RunningMoments
-from .._partner import OneOf, Seen
+from .._partner import OneOf, PartnerInput
 from .._spaces import Discrete, sample_allowed
 from ..typing import PyTree
 from ._episode_ends import AbstractAutoReset
 from ._nesting import Vectorize, check_single_env, check_vector_env, contains_wrapper, iter_wrappers
 
-REPLACED = "replaced"
+PARTNER_MASK = "replaced"
 """The key in `info` of a boolean per agent: whether a partner's action replaced the agent's."""
-TAKEN = "taken"
+JOINT_ACTION = "taken"
 """The key in `info` of the actions that all agents took, including the partner's."""
 
 
@@ -65,8 +65,9 @@ class WithPartner(AbstractWrapper):
 
     Each reset samples whether there is a partner in this episode, its seat, its index in
     `partners`, and its noise level. In each step, the partner's action replaces the action that is
-    passed for its seat. `info[REPLACED]` marks this agent, and `info[TAKEN]` contains the actions
-    that all agents took. `agents.collect_rollout` excludes replaced actions from learning.
+    passed for its seat. `info[PARTNER_MASK]` marks this agent, and `info[JOINT_ACTION]` contains
+    the actions that all agents took. `agents.collect_rollout` excludes replaced actions from
+    learning.
 
     With policies of earlier runs as partners, this is the second stage of fictitious co-play
     (Strouse et al. 2021, "Collaborating with Humans without Human Data"). Without `partners`, only
@@ -167,7 +168,7 @@ class WithPartner(AbstractWrapper):
         action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
         timestep, env_state = self.env.step(env_key, state.env_state, action)
         timestep = dataclasses.replace(
-            timestep, info={**timestep.info, REPLACED: replaced, TAKEN: action}
+            timestep, info={**timestep.info, PARTNER_MASK: replaced, JOINT_ACTION: action}
         )
         return timestep, dataclasses.replace(state, env_state=env_state, carry=carry)
 
@@ -190,7 +191,7 @@ class WithPartner(AbstractWrapper):
         """The partner's action before noise, and its next memory."""
         if self.partners is None:
             return action[state.seat], None
-        seen = Seen(observation, unwrap_state(state.env_state), state.seat)
+        seen = PartnerInput(observation, unwrap_state(state.env_state), state.seat)
         chosen, carry = self.partners.pick(state.number)(seen, state.carry, key)
         return chosen.astype(action.dtype), carry
 

@@ -25,7 +25,7 @@ from typing import Any, final
 
 import msgspec
 
-from agents import CheckpointError, write_whole
+from agents import CheckpointError, write_atomic
 
 from ._errors import RunError, Stopped, UsageError, print_error, warn
 from ._run_files import SETTINGS_FILE
@@ -464,7 +464,9 @@ class _Mirror:
         content = msgspec.json.encode(manifest)
         if "file" in remote.fs.protocol:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(Path(path), content)  # in contrast to `pipe_file`, completely or not at all
+            write_atomic(
+                Path(path), content
+            )  # in contrast to `pipe_file`, completely or not at all
         else:
             remote.fs.pipe_file(path, content)
         self.manifest = manifest

@@ -23,7 +23,7 @@ from agents import (
     actor_critic,
     save_policy,
     trained_policy,
-    write_whole,
+    write_atomic,
 )
 from agents.cloning import CloningScore, Epoch, clone, score
 from agents.training import stack_runs
@@ -245,7 +245,7 @@ def _write(
         seed_folder = folder / f"seed-{own.seed}" if several else folder
         with writing_into(seed_folder):
             seed_folder.mkdir(exist_ok=True)
-            write_whole(seed_folder / SETTINGS_FILE, dump(own).encode())
+            write_atomic(seed_folder / SETTINGS_FILE, dump(own).encode())
         kept = models.policies[config.keep][i], models.scores[config.keep][i]
         _write_seed(own, kept, result, models.rows[i], seed_folder, failures)
     median = median_seed(results)
@@ -273,7 +273,7 @@ def _write(
         team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)
         draw, key = functools.partial(config.env.draw, world), jax.random.key(config.seed)
         video = video_episode(team, one, draw, key, config.env.horizon)
-        write_whole(folder / VIDEO_FILE, video)
+        write_atomic(folder / VIDEO_FILE, video)
 
 
 def _write_seed(

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Protocol
 
-from agents import save_policy, write_whole
+from agents import save_policy, write_atomic
 
 from ..base import RunError, Table, UsageError
 from ..folders import escape_markdown, short_name, without_folders
@@ -84,7 +84,7 @@ def write_card(folder: Path, saved: SavedPolicy, evaluation: Table, results: Pat
     shutil.copyfile(results / "evaluation.json", folder / "evaluation.json")
     for name in shown:
         shutil.copyfile(sources[name], folder / name)
-    write_whole(folder / "README.md", content)
+    write_atomic(folder / "README.md", content)
 
 
 def _front_matter(saved: SavedPolicy, evaluation: Table) -> str:

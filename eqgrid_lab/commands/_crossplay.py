@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from agents import write_whole
+from agents import write_atomic
 
 from ..base import Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_json
@@ -109,7 +109,7 @@ def run(args: Sequence[str]) -> None:
             "wall_seconds": round(time.perf_counter() - started, 2),
         }
         _print_scores(console, names, matrix, result)
-        write_whole(folder / "crossplay.csv", "".join(table).encode())
+        write_atomic(folder / "crossplay.csv", "".join(table).encode())
         write_json(folder / "crossplay.json", result)
         draw_matrix(folder / "matrix.png", names, matrix, title)
         files = ("crossplay.json", "crossplay.csv", "matrix.png")

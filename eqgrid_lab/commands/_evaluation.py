@@ -23,8 +23,8 @@ from agents import (
     evaluate,
     record_episodes,
     save_trajectories,
+    write_atomic,
     write_table,
-    write_whole,
 )
 from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories, interop
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
@@ -216,7 +216,7 @@ def _draw_videos(folder: Path, teams: Sequence[Team], place: Place, seed: int) -
         key = jax.random.fold_in(jax.random.key(seed), number)
         names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
         video = video_episode(team.policy, place.one, draw, key, place.env.horizon)
-        write_whole(folder / names[-1], video)
+        write_atomic(folder / names[-1], video)
     return names
 
 

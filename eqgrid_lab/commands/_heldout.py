@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from agents import find_policy
 from agents.files import BUNDLED, shipped
-from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner, RandomPartner, StayPartner
+from eqgrid import AbstractEnv, AbstractPartner, ConstantPartner, NoisyPartner, RandomPartner
 from eqgrid.envs.overcooked import STAY, ScriptedCook
 
 from ..base import Table, UsageError, as_usage_error, read_metadata
@@ -176,7 +176,7 @@ def _build(
             f"The partner {partner.name!r} is for one kitchen of the world overcooked: choose a "
             "kitchen with --layout, or other runs or --partners."
         )
-    return StayPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
+    return ConstantPartner(STAY) if partner.kind == "stay" else ScriptedCook(kitchen, partner.kind)
 
 
 def _read_partner(

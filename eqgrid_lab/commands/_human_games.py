@@ -14,7 +14,7 @@ from msgspec import Meta
 from rich.console import Console
 from rich.text import Text
 
-from agents import write_whole
+from agents import write_atomic
 from eqgrid import AbstractEnv, Trajectories, record_play
 from eqgrid.envs.overcooked import Behaviour, Overcooked, behaviour
 from eqgrid.envs.overcooked.people import (
@@ -125,7 +125,7 @@ def run(args: Sequence[str]) -> None:
             draw_heat_maps(paths[-1], own[0].layout, [(x.name, x.games) for x in own], name)
         if config.video is not None:
             paths.append(folder / f"game-{config.video}.gif")
-            write_whole(paths[-1], video_of(games[config.video]))
+            write_atomic(paths[-1], video_of(games[config.video]))
         summary = {name: [_statistics(group) for group in own] for name, own in groups.items()}
         about = {"command": f"{program(SCRIPT)} {shlex.join(args)}"}
         write_json(folder / "human_games.json", about | {"kitchens": summary})

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import tyro
 
-from agents import write_whole
+from agents import write_atomic
 from eqgrid import read_regular_file, read_regular_text
 
 from ..base import Table, UsageError, run_command, seed_folders
@@ -76,7 +76,7 @@ def run(args: Sequence[str]) -> None:
     with open_results("report", config.out) as (folder, console):
         table = as_markdown(rows)
         console.print(table, highlight=False, markup=False, soft_wrap=True)
-        write_whole(folder / "report.md", table.encode())
+        write_atomic(folder / "report.md", table.encode())
         write_csv(folder / "report.csv", [row.numbers() for row in rows])
         write_csv(folder / "seeds.csv", [seed for row in rows for seed in row.seeds()])
         draw_all(folder / "curves.png", rows)
@@ -403,5 +403,5 @@ def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
         if video is not None:
             name = "-".join(x for x in row.names.values() if x not in ("", "mlp"))
             names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
-            write_whole(folder / names[-1], read_regular_file(video))
+            write_atomic(folder / names[-1], read_regular_file(video))
     return names

@@ -27,7 +27,7 @@ import msgspec
 import tyro
 from msgspec import Meta
 
-from agents import write_whole
+from agents import write_atomic
 
 from ..base import (
     SETTINGS_FILE,
@@ -297,7 +297,7 @@ class Job:
         if code in _STOPPED:
             time.sleep(5)  # waits for the signal to reach this process too, which sets `stopped`
         else:
-            write_whole(file, str(code).encode())
+            write_atomic(file, str(code).encode())
         return code
 
     def _run_once(self, name: str, folder: Path) -> int:
@@ -359,7 +359,7 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
     submission = msgspec.structs.replace(
         new, jobs={**known, **started}, values={**values, **new.values}
     )
-    write_whole(study / "jobs" / "submission.json", msgspec.json.encode(submission))
+    write_atomic(study / "jobs" / "submission.json", msgspec.json.encode(submission))
     return submission
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from agents import write_whole
+from agents import write_atomic
 
 from ..base import (
     SETTINGS_FILE,
@@ -137,7 +137,7 @@ def open_folder(
         try:
             with writing_into(folder):
                 (folder / "checkpoints").mkdir(exist_ok=True)
-                write_whole(folder / SETTINGS_FILE, settings.encode())
+                write_atomic(folder / SETTINGS_FILE, settings.encode())
             yield folder
         except BaseException:
             keep = False

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import CheckpointError, write_whole
+from agents import CheckpointError, write_atomic
 from eqgrid import read_regular_file, read_regular_text
 
 from ..base import ABANDONED, IDENTITY, RunError, Table, UsageError, read_metadata
@@ -64,7 +64,7 @@ def write_json(path: Path, result: Table) -> None:
 
     **Raises:** `OSError` when the file cannot be written.
     """
-    write_whole(path, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -72,7 +72,7 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
     **Raises:** `OSError` when the file cannot be written.
     """
-    write_whole(path, csv_bytes(rows))
+    write_atomic(path, csv_bytes(rows))
 
 
 def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
@@ -152,9 +152,9 @@ class History:
         """
         for path, new in self.abandoned:
             os.replace(path, new)
-        write_whole(folder / "metrics.csv", self.rows)
+        write_atomic(folder / "metrics.csv", self.rows)
         if self.json_rows:
-            write_whole(folder / "metrics.jsonl", self.json_rows)
+            write_atomic(folder / "metrics.jsonl", self.json_rows)
 
     def print_abandoned(self, console: Console) -> None:
         """Prints the abandoned checkpoints, and their new names."""

@@ -23,7 +23,7 @@ from agents import (
     actor_critic,
     save_policy,
     trained_policy,
-    write_whole,
+    write_atomic,
 )
 from eqgrid import AbstractEnv, Discrete
 from eqgrid.envs.overcooked.plans import PlanTable
@@ -406,5 +406,5 @@ def write_taught(
         states, last = jax.tree.map(lambda x: x[0], (played.worlds, played.last))
         scores = running_return(np.asarray(played.rewards)[0])
         paths.append(folder / "episode.gif")
-        write_whole(paths[-1], kitchen.draw(world, with_last(states, last), scores))
+        write_atomic(paths[-1], kitchen.draw(world, with_last(states, last), scores))
     return paths

@@ -1,9 +1,9 @@
 """Live games between people and policies, and recordings of these games.
 
 - A `Menu` has the worlds in which people can play (`Place`), and the partners (`Offer`).
-- The `Hall` of a server opens a `Session` for each game: a `LiveGame` with a `Clock` and the
-  connected pages. `Program` is the compiled step of a game. `Hands` are the keys that a person
-  presses, and `Conduct` is what else the person did. `Terms` are the rules for its people.
+- A `GameServer` opens a `Session` for each game: a `LiveGame` with a `Clock` and the connected
+  pages. `Program` is the compiled step of a game. `Hands` are the keys that a person
+  presses, and `Conduct` is what else the person did. `Rules` are the rules for its people.
 - Pages and the server exchange messages, such as `Press` and the frames that `whole_frame` makes. A
   `TileSheet` has the pictures of cells, and a `Screen` knows which of them a page has.
 - A `Journal` records each step of a game. `read_journal` returns a `Recording`, and `replay` plays
@@ -11,7 +11,7 @@
   policy would do.
 """
 
-from ._hall import Hall as Hall
+from ._game_server import GameServer as GameServer
 from ._journal import (
     SUFFIX as SUFFIX,
     Header as Header,
@@ -59,8 +59,8 @@ from ._session import (
     WATCHER as WATCHER,
     Clock as Clock,
     Page as Page,
+    Rules as Rules,
     Session as Session,
-    Terms as Terms,
 )
 from ._watch import (
     Recorded as Recorded,

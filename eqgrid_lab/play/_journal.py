@@ -25,7 +25,7 @@ from agents import save_trajectories, write_table
 from agents.files import NEWER
 from eqgrid import (
     AbstractEnv,
-    StayPartner,
+    ConstantPartner,
     Trajectories,
     play_step,
     read_regular_file,
@@ -333,8 +333,8 @@ def _replay(
 ) -> tuple[dict[str, PyTree], PyTree]:
     """Plays the recorded actions. **Returns:** the fields of `Trajectories`, and the last state."""
 
-    def team(own: Int[Array, "agents ..."]) -> tuple[StayPartner, ...]:
-        return tuple(StayPartner(own[seat]) for seat in range(env.num_agents))
+    def team(own: Int[Array, "agents ..."]) -> tuple[ConstantPartner, ...]:
+        return tuple(ConstantPartner(own[seat]) for seat in range(env.num_agents))
 
     arrays, rest = eqx.partition(start_play(env, team(action[0]), key), eqx.is_array)
 

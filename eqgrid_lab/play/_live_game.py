@@ -17,8 +17,8 @@ from agents.files import is_key
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
+    ConstantPartner,
     PlayState,
-    StayPartner,
     play_step,
     start_play,
     unwrap_state,
@@ -256,7 +256,7 @@ class Program:
         partners: Sequence[AbstractPartner | None], pressed: Int[Array, "agents *choices"]
     ) -> tuple[AbstractPartner, ...]:
         return tuple(
-            StayPartner(pressed[seat]) if partner is None else partner
+            ConstantPartner(pressed[seat]) if partner is None else partner
             for seat, partner in enumerate(partners)
         )
 

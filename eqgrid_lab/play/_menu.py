@@ -15,11 +15,11 @@ from agents.files import shipped
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
+    ConstantPartner,
     DelayedPartner,
     MultiDiscrete,
     NoisyPartner,
     RandomPartner,
-    StayPartner,
     unwrap,
 )
 from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
@@ -165,7 +165,7 @@ class Menu:
                     for role, task in roles.items()
                 ]
             found.append(Offer("a random agent", RandomPartner(space)))
-            found.append(Offer("an agent that never moves", StayPartner(place.idle)))
+            found.append(Offer("an agent that never moves", ConstantPartner(place.idle)))
             paced = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
             self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(paced)}
         return self._offers[layout]

@@ -88,7 +88,7 @@ _UNHEARD = (
 _POLL_SECONDS = 0.25
 """A waiting game checks for lost connections after at most this many seconds."""
 _GONE, _NOT_JOINED, _IDLE = range(3)
-"""Indices of `Terms.patience`."""
+"""Indices of `Rules.patience`."""
 
 
 @final
@@ -123,7 +123,7 @@ class Page:
 
 
 @final
-class Terms(NamedTuple):
+class Rules(NamedTuple):
     """The rules of a game for its people.
 
     - `free`: whether people may pause and end the game, and see the names of their partners.
@@ -139,7 +139,7 @@ class Terms(NamedTuple):
     keys: bool = False
 
 
-FREE = Terms()
+FREE = Rules()
 """The rules of a game outside a study."""
 
 
@@ -160,7 +160,7 @@ class Session:
         game: LiveGame,
         tiles: TileSheet,
         clock: Clock,
-        terms: Terms = FREE,
+        rules: Rules = FREE,
         now: Callable[[], float] = time.perf_counter,
     ):
         """**Arguments:**
@@ -170,7 +170,7 @@ class Session:
         - `game`: the game before its first step.
         - `tiles`: the pictures of cells, which sessions may share.
         - `clock`: the clock.
-        - `terms`: the rules for people.
+        - `rules`: the rules for people.
         - `now`: returns the time in seconds, with any origin.
         """
         self.place, self.names, self.game = place, list(names), game
@@ -179,10 +179,10 @@ class Session:
         self._latencies: dict[int, list[float]] = {}
         self.over = asyncio.Event()
         self.period = clock.period
-        self._tiles, self._clock, self._terms, self._now = tiles, clock, terms, now
+        self._tiles, self._clock, self._rules, self._now = tiles, clock, rules, now
         self._pages: list[Page] = []
         self._compiled, self._changed = False, asyncio.Event()
-        self._waited_seconds = [0.0, 0.0, 0.0]  # for each reason in `Terms.patience`
+        self._waited_seconds = [0.0, 0.0, 0.0]  # for each reason in `Rules.patience`
         self._ready: set[int] = set()  # seats that have pressed a key since they connected
         self._joined: set[int] = set()  # seats that have connected at least once
         self._paused_by: int | None = None
@@ -263,9 +263,9 @@ class Session:
                     self._ready.add(page.seat)
                     self._changed.set()
                     self._send_status()
-        elif isinstance(message, Leave) and self._terms.free:
+        elif isinstance(message, Leave) and self._rules.free:
             self.leave([page.seat], "ended")
-        elif isinstance(message, Pause) and self._terms.free:
+        elif isinstance(message, Pause) and self._rules.free:
             self._paused_by = page.seat if message.on else None
             for own in self.game.hands:
                 if own is not None:
@@ -295,9 +295,9 @@ class Session:
     @property
     def finished(self) -> bool:
         """Whether the game is complete: the episode has ended, or all people have reached
-        `Terms.goal`.
+        `Rules.goal`.
         """
-        goal = self._terms.goal
+        goal = self._rules.goal
         if goal is None or self.game.finished:
             return self.game.finished
         scores = self.game.scores
@@ -387,12 +387,12 @@ class Session:
                 )
             # A server that stood still may have messages to read, so it counts a short time only.
             self._waited_seconds[reason] += min(self._now() - since, _LONGEST_DELAY)
-            if self._waited_seconds[reason] >= self._terms.patience[reason] and self._halted():
+            if self._waited_seconds[reason] >= self._rules.patience[reason] and self._halted():
                 self.leave(self._lost() or self._waited_for())
         self._waited_seconds = [0.0, 0.0, 0.0]
 
     def _reason(self) -> int:
-        """Why the game waits, as an index of `Terms.patience`."""
+        """Why the game waits, as an index of `Rules.patience`."""
         if not self._lost():
             return _IDLE
         return _GONE if self._people() <= self._joined else _NOT_JOINED
@@ -400,7 +400,7 @@ class Session:
     def _patience_left(self) -> float:
         """The number of seconds for which the game still waits, for the current reason."""
         reason = self._reason()
-        return self._terms.patience[reason] - self._waited_seconds[reason]
+        return self._rules.patience[reason] - self._waited_seconds[reason]
 
     def _record_pauses(self) -> None:
         """Writes an event for each person for whom the game begins or stops waiting, and sends the
@@ -509,17 +509,17 @@ class Session:
             return f"{who} lost the connection."
         if self._started is None and not lost:
             return f"{self._present_text()}The game begins when everyone has pressed a key."
-        other = "the other person" if self._terms.free else "your partner"
+        other = "the other person" if self._rules.free else "your partner"
         return f"Waiting for {'the others' if len(self._people()) > 2 else other}."
 
     def _present_text(self) -> str:
-        one = "The other person is" if self._terms.free else "Your partner is"
+        one = "The other person is" if self._rules.free else "Your partner is"
         return f"{'All people are' if len(self._people()) > 2 else one} here. "
 
     def _opening(self, seat: int) -> Opening:
         height, width = self.place.grid.shape
         env = self.place.settings.env
-        shown = self._terms.free or seat == WATCHER
+        shown = self._rules.free or seat == WATCHER
         return Opening(
             title=self.place.title,
             height=height,
@@ -532,7 +532,7 @@ class Session:
             ticks_per_second=round(1 / self._clock.period, 3),
             notes=list(env.how_to_play(self.place.world)),
             holds=any(kind.carryable for kind in self.place.grid.layout.kinds.objects),
-            keys=self._terms.keys and seat != WATCHER,
+            keys=self._rules.keys and seat != WATCHER,
         )
 
     def _frame(self) -> Frame:

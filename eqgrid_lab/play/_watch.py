@@ -205,7 +205,7 @@ def action_names(place: Place) -> list[list[str]]:
 
 
 @final
-class Thoughts(msgspec.Struct, frozen=True):
+class PolicyOutputs(msgspec.Struct, frozen=True):
     """Action probabilities and values of a policy at each step of a game.
 
     - `probabilities`: the probability of every action, for each step and agent.
@@ -218,7 +218,7 @@ class Thoughts(msgspec.Struct, frozen=True):
     values: list[list[float]] | None
 
 
-def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
+def think(game: Recorded, partner: AbstractPartner) -> PolicyOutputs:
     """Computes the action probabilities and values of a policy at each step of a game.
 
     **Arguments:**
@@ -239,7 +239,7 @@ def think(game: Recorded, partner: AbstractPartner) -> Thoughts:
     rounded = np.asarray(values, float).round(3)
     # A critic that was not trained returns the same value for all states.
     without_values = reads_more or not np.ptp(rounded)
-    return Thoughts(
+    return PolicyOutputs(
         np.asarray(probabilities, float).round(4).tolist(),
         None if without_values else rounded.tolist(),
     )

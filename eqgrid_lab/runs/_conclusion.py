@@ -23,7 +23,7 @@ from agents import (
     save,
     save_policy,
     trained_policy,
-    write_whole,
+    write_atomic,
 )
 from eqgrid import AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
@@ -85,7 +85,7 @@ class Conclusion:
         settings = folder / "config.toml"
         if not os.path.exists(settings):  # it was removed during training
             with self.failures.writing(settings):
-                write_whole(settings, dump(self.run.settings).encode())
+                write_atomic(settings, dump(self.run.settings).encode())
         result = self._result()
         with self.failures.writing(folder / "result.json"):
             write_json(folder / "result.json", result)
@@ -227,7 +227,7 @@ def draw_video(path: Path, run: Run, state: AbstractTrainState, failures: Failur
     draw = functools.partial(run.config.env.draw, run.plan.world)
     played = _played_for_video(run, state)
     with failures.writing(path):
-        write_whole(path, video_episode(*played, draw, run.keys[2], run.config.env.horizon))
+        write_atomic(path, video_episode(*played, draw, run.keys[2], run.config.env.horizon))
 
 
 def video_program(run: Run, state: AbstractTrainState) -> Callable[[], None]:

@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from rich.markup import escape
 
-from agents import gather, is_first, restore, write_whole
+from agents import gather, is_first, restore, write_atomic
 from eqgrid import read_regular_text
 
 from ..base import (
@@ -183,7 +183,7 @@ def _opened(whole: Run) -> Iterator[tuple[Path, list[int]]]:
             check_unlocked(seed_folders(config.resume))
             waiting = _waiting(_groups(whole, config.resume))
             with writing_into(config.resume):
-                write_whole(config.resume / SETTINGS_FILE, dump(config).encode())
+                write_atomic(config.resume / SETTINGS_FILE, dump(config).encode())
             yield config.resume, waiting
         return
     name = folder_name(config.algorithm, config.env.title, config.seed)
@@ -330,7 +330,7 @@ def _write(groups: Sequence[Members], failures: Failures) -> Table:
         seconds += results[-1]["train_seconds"]
     members = dataclasses.replace(groups[0].in_stage(stage), runs=tuple(runs))
     with failures.writing(whole.folder / "metrics.csv"):
-        write_whole(whole.folder / "metrics.csv", members.rows_of_all())
+        write_atomic(whole.folder / "metrics.csv", members.rows_of_all())
     median = runs[median_seed(results)]
     checkpoint = median.folder / "checkpoints" / "last.safetensors"
     state = restore(checkpoint, Members(median, (median,), checkpoint).shapes())

@@ -41,7 +41,7 @@ from agents import (
     save,
     train,
     transfer,
-    write_whole,
+    write_atomic,
 )
 from agents.training import call_hooks, place_runs, stack_runs, trace_block
 from eqgrid import AbstractVectorEnv
@@ -312,7 +312,7 @@ class Members:
         for run in self.runs:
             with writing_into(run.folder):
                 run.folder.mkdir(exist_ok=True)
-                write_whole(run.folder / "config.toml", dump(run.settings).encode())
+                write_atomic(run.folder / "config.toml", dump(run.settings).encode())
                 if self.state is not None:
                     run.history.write_into(run.folder)
             run.history.print_abandoned(console)

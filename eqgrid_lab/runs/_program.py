@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from agents import gather, is_first, write_whole
+from agents import gather, is_first, write_atomic
 
 from ..base import (
     NOTHING_LEARNED,
@@ -157,7 +157,7 @@ def _resume(members: Members) -> int:
         )
         members = dataclasses.replace(members, whole=dataclasses.replace(whole, history=history))
         history.write_into(folder)
-        write_whole(folder / "config.toml", dump(whole.settings).encode())
+        write_atomic(folder / "config.toml", dump(whole.settings).encode())
     return _train_and_conclude(members, position)
 
 

@@ -30,7 +30,7 @@ from agents import (
     NonFiniteLoss,
     OutOfMemory,
     StopTraining,
-    write_whole,
+    write_atomic,
 )
 from eqgrid import read_regular_file, read_regular_text
 
@@ -200,7 +200,7 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
                 )
         study = _study(folder, sweep, files)
         for name, text in files.items():
-            write_whole(folder / name, text.encode())
+            write_atomic(folder / name, text.encode())
         return study
 
 

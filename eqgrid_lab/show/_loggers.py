@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias, final, runtime_checkable
 
-from agents import write_whole
+from agents import write_atomic
 from eqgrid import read_regular_text
 
 from ..base import WANDB_ID, RunError, Table, UsageError
@@ -153,7 +153,7 @@ class WeightsAndBiases(Logger):
         wandb = _import("wandb")
         try:
             if not id_file.exists():
-                write_whole(id_file, uuid.uuid4().hex[:12].encode())
+                write_atomic(id_file, uuid.uuid4().hex[:12].encode())
             self._run = wandb.init(
                 id=read_regular_text(id_file).strip(),
                 resume="allow",

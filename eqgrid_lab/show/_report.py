@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import write_whole
+from agents import write_atomic
 
 from ..base import PictureError, Table, address_of
 from ._returns import return_text, with_deviation
@@ -68,7 +68,7 @@ def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the font may lack characters of a name
         figure.savefig(picture, dpi=dpi, format="png")
-    write_whole(path, picture.getvalue())
+    write_atomic(path, picture.getvalue())
 
 
 def _matplotlib(name: str) -> ModuleType:

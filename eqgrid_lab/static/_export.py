@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from agents import PolicyPartner, TrainedPolicy, write_whole
+from agents import PolicyPartner, TrainedPolicy, write_atomic
 from eqgrid import unwrap_state
 
 from ..base import UsageError
@@ -125,9 +125,9 @@ def write_page(
     binary = gzip.compress((runtime / _BINARY).read_bytes(), mtime=0)
     whole = {**files, _MODULE: (runtime / _MODULE).read_bytes(), f"{_BINARY}.gz": binary}
     if single_file:
-        write_whole(out, _in_one_file(whole))
+        write_atomic(out, _in_one_file(whole))
         policy = out.with_suffix(".policy.onnx")
-        write_whole(policy, files["policy.onnx"])
+        write_atomic(policy, files["policy.onnx"])
         return [(path, path.stat().st_size) for path in (out, policy)]
     page = whole["index.html"].decode()
     page = page.replace("<!-- style -->", '<link rel="stylesheet" href="style.css">')

@@ -14,8 +14,8 @@ from agents import TrainedPolicy
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
+    PartnerInput,
     PlayState,
-    Seen,
     play_step,
     start_play,
     unwrap_state,
@@ -45,7 +45,7 @@ class PersonOrPartner(AbstractPartner):
         return self.partner.initial_carry()
 
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         action, carry = self.partner(seen, carry, key)
         return jnp.where(self.person, self.pressed, action.astype(self.pressed.dtype)), carry

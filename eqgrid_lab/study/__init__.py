@@ -1,6 +1,5 @@
 """Studies with people: consent, games, questions, and the data of them."""
 
-from ._course import Course as Course, WaitingRoom as WaitingRoom
 from ._export import export as export, forget as forget, outcomes as outcomes, report as report
 from ._people import (
     DATA as DATA,
@@ -18,4 +17,5 @@ from ._plan import (
     plan_policies as plan_policies,
     read_plan as read_plan,
 )
+from ._study_runner import StudyRunner as StudyRunner, WaitingRoom as WaitingRoom
 from ._trial import try_plan as try_plan

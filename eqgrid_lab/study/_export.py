@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from agents import write_table, write_whole
+from agents import write_atomic, write_table
 
 from ..base import UsageError
 from ..folders import locked, write_json
@@ -51,7 +51,7 @@ def export(people: People, folder: Path) -> list[Path]:
                 f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
                 for cell in row
             )
-        write_whole(folder / f"{name}.csv", text.getvalue().encode())
+        write_atomic(folder / f"{name}.csv", text.getvalue().encode())
         by_column = {column: [row[i] for row in rows] for i, column in enumerate(columns)}
         types = {column: _TYPES[x] for column, x in people.types(name).items()}
         write_table(folder / f"{name}.parquet", by_column, types)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 
 from rich.console import Console
 
-from agents import write_whole
+from agents import write_atomic
 
 from ..base import UsageError
 from ..folders import locked, open_results, results_console, write_json
@@ -478,7 +478,7 @@ def open_study(
     """
     if out is None or not (out / DATA).is_file():
         with open_results("study", out) as (folder, console):
-            write_whole(folder / PLAN, plan.read_bytes())
+            write_atomic(folder / PLAN, plan.read_bytes())
             write_json(folder / SETTINGS, dict(settings))
             yield folder, console
         return

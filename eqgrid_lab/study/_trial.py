@@ -9,12 +9,12 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from ..play import PERSON, Hall, Press
+from ..play import PERSON, GameServer, Press
 from ..show import print_table
-from ._course import Course
 from ._export import report
 from ._people import People, Row
 from ._plan import Games, Plan, Question, Questions, Tutorial
+from ._study_runner import StudyRunner
 
 _WORDS_PER_MINUTE = 200
 _MOST_WALKS = 6
@@ -23,7 +23,7 @@ _POLL = 0.01
 """The interval of polling, in seconds."""
 
 
-def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
+def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -> None:
     """Lets bots walk through a plan, first alone and then in groups, and prints tables of their
     walks.
 
@@ -34,7 +34,7 @@ def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
 
     - `plan`: the plan.
     - `people`: the data of the trial.
-    - `hall`: the games, whose clocks do not wait between steps.
+    - `server`: the games, whose clocks do not wait between steps.
     - `console`: prints the tables.
     """
     rows = [[str(i), *_description(stage)] for i, stage in enumerate(plan.stage)]
@@ -43,18 +43,18 @@ def try_plan(plan: Plan, people: People, hall: Hall, console: Console) -> None:
         msgspec.structs.replace(x, score=0.0) if isinstance(x, Tutorial) else x for x in plan.stage
     )
     easy = msgspec.structs.replace(plan, stage=tuple(passed))
-    walks = asyncio.run(_walk_all(easy, people, hall))
+    walks = asyncio.run(_walk_all(easy, people, server))
     games = people.rows("games")
     lines = []
     for half in dict.fromkeys(walk.half for walk in walks):
         own = [x for x in walks if x.half == half]
         done = [x for x in own if x.end["outcome"] == "finished"]
-        minutes = [x.minutes(games, hall.ticks_per_second) for x in done]
+        minutes = [x.minutes(games, server.ticks_per_second) for x in done]
         spread = f"{min(minutes):.1f} to {max(minutes):.1f}" if minutes else ""
         lines.append([half, str(len(own)), str(len(done)), spread])
     print_table(console, ("bots", "began", "finished", "minutes"), lines)
     console.print(
-        f"minutes: games at {hall.ticks_per_second:g} steps per second, waits, and texts at "
+        f"minutes: games at {server.ticks_per_second:g} steps per second, waits, and texts at "
         f"{_WORDS_PER_MINUTE} words per minute, without the time for answers"
     )
     for end in {str(x.end["outcome"]): x.end for x in walks}.values():
@@ -115,9 +115,9 @@ class _BotClock:
         self.waiting -= 1
 
 
-async def _walk_all(plan: Plan, people: People, hall: Hall) -> list[_Walk]:
+async def _walk_all(plan: Plan, people: People, server: GameServer) -> list[_Walk]:
     clock = _BotClock()
-    course = Course(plan, people, hall, lambda: clock.now)
+    runner = StudyRunner(plan, people, server, lambda: clock.now)
     # One round for each order of the games, as far as possible.
     num_games = [len(stage.game) for stage in plan.stage if isinstance(stage, Games)]
     num_rounds = min(_MOST_WALKS, max([2, *num_games]))
@@ -126,27 +126,27 @@ async def _walk_all(plan: Plan, people: People, hall: Hall) -> list[_Walk]:
         largest = max([2, *(x.people for x in plan.games() if x.partner == PERSON)])
         largest = min(largest, plan.most_people)
         for half, size in (("alone", 1), (f"groups of {largest}", largest)):
-            walks.append(await _walk(course, clock, half, declines=True))
+            walks.append(await _walk(runner, clock, half, declines=True))
             for _ in range(num_rounds):
-                group = (_walk(course, clock, half, declines=False) for _ in range(size))
+                group = (_walk(runner, clock, half, declines=False) for _ in range(size))
                 walks += await asyncio.gather(*group)
     finally:
-        await course.close()
+        await runner.close()
     return walks
 
 
-async def _walk(course: Course, clock: _BotClock, half: str, *, declines: bool) -> _Walk:
+async def _walk(runner: StudyRunner, clock: _BotClock, half: str, *, declines: bool) -> _Walk:
     """Takes part in a study as the page of a person does."""
     token = secrets.token_hex(16)
-    parameters = dict.fromkeys(course.plan.parameters, "bot")
-    number = course.join(f"bot-{token[:6]}", token, parameters).person
-    rng = random.Random(f"{course.plan.seed}/{number}")
+    parameters = dict.fromkeys(runner.plan.parameters, "bot")
+    number = runner.join(f"bot-{token[:6]}", token, parameters).person
+    rng = random.Random(f"{runner.plan.seed}/{number}")
     read: dict[object, int] = {}
     clock.bots += 1
     while True:
-        person = course.people.get(number)
+        person = runner.people.get(number)
         assert person is not None
-        found: dict[str, Any] = await course.show(person)
+        found: dict[str, Any] = await runner.show(person)
         if found["kind"] == "end":
             clock.bots -= 1
             return _Walk(half, number, sum(read.values()), found)
@@ -158,16 +158,16 @@ async def _walk(course: Course, clock: _BotClock, half: str, *, declines: bool) 
         lines = (str(found.get(name, "")) for name in ("title", "text", "note"))
         read[found["at"], found["kind"]] = sum(map(_word_count, (*lines, *texts)))
         if found["kind"] == "game":
-            await _play(course, found["game"], found["token"], rng)
+            await _play(runner, found["game"], found["token"], rng)
             continue
         answers: dict[str, str | int | None] = {x.name: _answer(x, rng) for x in asked}
         agree = {"agree": "no" if declines else "yes"} if found["kind"] == "consent" else {}
-        course.answer(person, answers | agree)
+        runner.answer(person, answers | agree)
 
 
-async def _play(course: Course, file: str, token: str, rng: random.Random) -> None:
+async def _play(runner: StudyRunner, file: str, token: str, rng: random.Random) -> None:
     """Presses random keys until a game is over."""
-    session = course.hall.sessions[file]
+    session = runner.server.sessions[file]
     seat = session.seat_of(token)
     assert seat is not None
     page = session.connect(seat)
@@ -175,7 +175,7 @@ async def _play(course: Course, file: str, token: str, rng: random.Random) -> No
         control = rng.choice(session.place.controls)
         session.hear(page)
         session.receive(page, Press(control.choice, control.action))
-    while session.over.is_set() and course.players(file):
+    while session.over.is_set() and runner.players(file):
         await asyncio.sleep(_POLL)
 
 

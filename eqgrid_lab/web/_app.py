@@ -34,7 +34,7 @@ from ..folders import short_name
 from ..play import (
     SUFFIX,
     WATCHER,
-    Hall,
+    GameServer,
     Join,
     Page,
     Ping,
@@ -55,7 +55,7 @@ from ..play import (
     whole_frame,
 )
 from ..show import running_return, with_last
-from ..study import Course
+from ..study import StudyRunner
 from ._study_routes import Answer, Endpoint, study_routes
 
 PAGE = Path(__file__).with_name("page")
@@ -85,10 +85,10 @@ _HEADERS = {
 
 
 def serve(
-    hall: Hall,
+    server: GameServer,
     listening: socket.socket,
     hosts: Sequence[str],
-    course: Course | None = None,
+    runner: StudyRunner | None = None,
     admin: str = "",
 ) -> None:
     """Serves games until the process is interrupted. The server then ends all games and writes
@@ -96,12 +96,12 @@ def serve(
 
     **Arguments:**
 
-    - `hall`: the games.
+    - `server`: the games.
     - `listening`: the socket.
-    - `hosts`, `course`, `admin`: as for `build_app`.
+    - `hosts`, `runner`, `admin`: as for `build_app`.
     """
     config = uvicorn.Config(
-        build_app(hall, hosts, course, admin),
+        build_app(server, hosts, runner, admin),
         log_level="error",
         ws_max_size=_LARGEST_FRAME,
         # Frames are short, and compressing them took a sixth of the server's time.
@@ -112,15 +112,15 @@ def serve(
 
 
 def build_app(
-    hall: Hall, hosts: Sequence[str], course: Course | None = None, admin: str = ""
+    server: GameServer, hosts: Sequence[str], runner: StudyRunner | None = None, admin: str = ""
 ) -> Starlette:
     """Builds the Starlette application.
 
     **Arguments:**
 
-    - `hall`: the games.
+    - `server`: the games.
     - `hosts`: the host names that are accepted, which protects against requests from other sites.
-    - `course`: a study, whose participants play only the games of its plan; `None` to let people
+    - `runner`: a study, whose participants play only the games of its plan; `None` to let people
         choose games.
     - `admin`: the token of the experimenter.
     """
@@ -128,14 +128,14 @@ def build_app(
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await (hall if course is None else course).close()
+        await (server if runner is None else runner).close()
 
     routes: list[BaseRoute] = [
         Mount("/page", StaticFiles(directory=PAGE)),
         WebSocketRoute("/api/games/{game}", _socket),
     ]
-    if course is not None:
-        routes += study_routes(course, admin, _endpoint, _page)
+    if runner is not None:
+        routes += study_routes(runner, admin, _endpoint, _page)
     else:  # without a study, players choose their games
         routes += [
             Route("/", _page("index.html")),
@@ -152,9 +152,9 @@ def build_app(
             Route("/api/recordings/{number:int}/thoughts/{policy:int}", _endpoint(_thoughts)),
         ]
     guard = Middleware(_Guard, hosts=frozenset(hosts))
-    limits = Middleware(_Limits, most_per_client=hall.most_per_client)
+    limits = Middleware(_Limits, most_per_client=server.most_per_client)
     app = Starlette(routes=routes, middleware=[guard, limits], lifespan=lifespan)
-    app.state.hall = hall
+    app.state.server = server
     return app
 
 
@@ -223,7 +223,7 @@ def _endpoint(answer: Answer) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         try:
-            return await answer(request.app.state.hall, request)
+            return await answer(request.app.state.server, request)
         except (UsageError, CheckpointError, msgspec.MsgspecError) as error:
             return _error(str(error), 400)
         except ClientDisconnect:
@@ -249,22 +249,22 @@ def _page(name: str) -> Endpoint:
     return endpoint
 
 
-async def _menu(hall: Hall, _: Request) -> Response:
-    return JSONResponse({"layouts": [short_name(layout) for layout in hall.menu.layouts]})
+async def _menu(server: GameServer, _: Request) -> Response:
+    return JSONResponse({"layouts": [short_name(layout) for layout in server.menu.layouts]})
 
 
-async def _layout(hall: Hall, request: Request) -> Response:
+async def _layout(server: GameServer, request: Request) -> Response:
     """A layout with its first picture and its partners."""
-    layout = _layout_of(hall, request.path_params["number"])
-    place = await asyncio.to_thread(hall.menu.place, layout)
-    offers = await asyncio.to_thread(hall.menu.offers, layout)
+    layout = _layout_of(server, request.path_params["number"])
+    place = await asyncio.to_thread(server.menu.place, layout)
+    offers = await asyncio.to_thread(server.menu.offers, layout)
     notes = list(place.settings.env.how_to_play(place.world))
     if isinstance(unwrap(place.world), RandomLayouts):
         notes.append("Each game has another layout; this picture is an example.")
     _, state = await asyncio.to_thread(place.env.reset, jax.random.key(0))
     shown, nothing = unwrap_state(state), [0.0] * place.env.num_agents
-    whole = whole_frame(place.drawn_layout, shown, 0, nothing, hall.tiles)
-    frame = Screen().update(whole, hall.tiles)
+    whole = whole_frame(place.drawn_layout, shown, 0, nothing, server.tiles)
+    frame = Screen().update(whole, server.tiles)
     height, width = place.grid.shape
     facts = {
         "title": place.title,
@@ -282,13 +282,13 @@ async def _layout(hall: Hall, request: Request) -> Response:
 
 @final
 class _NewGame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The request of a page to open a game; see `Hall.open`."""
+    """The request of a page to open a game; see `GameServer.open`."""
 
     layout: Annotated[int, Meta(ge=0, le=10_000)]
     seats: Annotated[list[Annotated[str, Meta(max_length=40)]], Meta(max_length=64)]
 
 
-async def _open(hall: Hall, request: Request) -> Response:
+async def _open(server: GameServer, request: Request) -> Response:
     """Opens a game, and returns the token of each seat of a person. The page keeps one token, and
     the other tokens are for invited people.
     """
@@ -296,27 +296,27 @@ async def _open(hall: Hall, request: Request) -> Response:
     if content is None:
         return _error("The request for a new game is too large.", 413)
     wanted = read_json(content, msgspec.json.Decoder(_NewGame))
-    layout = _layout_of(hall, wanted.layout)
+    layout = _layout_of(server, wanted.layout)
     client = request.client.host if request.client else ""
-    name = await hall.open(layout, wanted.seats, client=client)
-    session = hall.sessions[name]
+    name = await server.open(layout, wanted.seats, client=client)
+    session = server.sessions[name]
     tokens = {"tokens": session.tokens, "watch": session.watch_token}
     return JSONResponse({"game": name, **tokens}, 201)
 
 
-async def _again(hall: Hall, request: Request) -> Response:
+async def _again(server: GameServer, request: Request) -> Response:
     """Opens the next game with the same seats, and returns the token of the requesting seat."""
-    _, seat = _over_game(hall, request)
+    _, seat = _over_game(server, request)
     if seat == WATCHER:
         raise UsageError("Only people who have played can play again.")
-    name = await hall.again(request.path_params["game"])
-    return JSONResponse({"game": name, "token": hall.sessions[name].tokens[seat]})
+    name = await server.again(request.path_params["game"])
+    return JSONResponse({"game": name, "token": server.sessions[name].tokens[seat]})
 
 
-async def _video(hall: Hall, request: Request) -> Response:
+async def _video(server: GameServer, request: Request) -> Response:
     """The video of a game that is over, with the score of the requesting person."""
-    session, path = _played_game(hall, request)
-    _, seat = _over_game(hall, request)
+    session, path = _played_game(server, request)
+    _, seat = _over_game(server, request)
 
     def video() -> bytes:
         recording = read_journal(path)
@@ -330,13 +330,13 @@ async def _video(hall: Hall, request: Request) -> Response:
     return Response(await asyncio.to_thread(video), media_type="image/gif")
 
 
-async def _record(hall: Hall, request: Request) -> Response:
+async def _record(server: GameServer, request: Request) -> Response:
     """The journal of a game that is over."""
-    _, path = _played_game(hall, request)
+    _, path = _played_game(server, request)
     return FileResponse(path, filename=path.name, media_type="application/jsonl")
 
 
-async def _recordings(hall: Hall, _: Request) -> Response:
+async def _recordings(server: GameServer, _: Request) -> Response:
     """The games to watch."""
     games = [
         {
@@ -347,28 +347,28 @@ async def _recordings(hall: Hall, _: Request) -> Response:
             "steps": len(x.action),
             "started": x.started,
         }
-        for x in hall.recorded
+        for x in server.recorded
     ]
     return JSONResponse({"games": games})
 
 
-async def _scenes(hall: Hall, request: Request) -> Response:
+async def _scenes(server: GameServer, request: Request) -> Response:
     """All frames of a game, and the policies whose predictions can be shown."""
 
     def answer() -> bytes:
-        game = _game_to_watch(hall, request)
-        policies = [offer.name for offer in hall.policies(game.place)]
-        return msgspec.json.encode({**scenes(game, hall.tiles), "policies": policies})
+        game = _game_to_watch(server, request)
+        policies = [offer.name for offer in server.policies(game.place)]
+        return msgspec.json.encode({**scenes(game, server.tiles), "policies": policies})
 
     return Response(await asyncio.to_thread(answer), media_type="application/json")
 
 
-async def _thoughts(hall: Hall, request: Request) -> Response:
+async def _thoughts(server: GameServer, request: Request) -> Response:
     """The action probabilities and values of a policy at each step of a game."""
 
     def answer() -> bytes:
-        game = _game_to_watch(hall, request)
-        offers = hall.policies(game.place)
+        game = _game_to_watch(server, request)
+        offers = server.policies(game.place)
         number = request.path_params["policy"]
         if number >= len(offers):
             raise UsageError("There is no such policy.")
@@ -377,37 +377,37 @@ async def _thoughts(hall: Hall, request: Request) -> Response:
     return Response(await asyncio.to_thread(answer), media_type="application/json")
 
 
-def _game_to_watch(hall: Hall, request: Request) -> Recorded:
+def _game_to_watch(server: GameServer, request: Request) -> Recorded:
     """The game of a request: a recording by number, or a game of this server that is over.
 
     **Raises:** `UsageError` when there is no such game.
     """
     number = request.path_params.get("number")
     if number is None:
-        session, path = _played_game(hall, request)
+        session, path = _played_game(server, request)
         return recorded(path.stem, session.place, read_journal(path))
-    if number >= len(hall.recorded):
+    if number >= len(server.recorded):
         raise UsageError("There is no such game.")
-    return hall.recorded[number]
+    return server.recorded[number]
 
 
-def _played_game(hall: Hall, request: Request) -> tuple[Session, Path]:
+def _played_game(server: GameServer, request: Request) -> tuple[Session, Path]:
     """A game that is over and has steps, and the path of its journal.
 
     **Raises:** `UsageError` as `_over_game`, and when the game has no steps.
     """
-    session, _ = _over_game(hall, request)
+    session, _ = _over_game(server, request)
     if not session.game.steps:
         raise UsageError("This game has no steps.")
-    return session, hall.folder / f"{request.path_params['game']}{SUFFIX}"
+    return session, server.folder / f"{request.path_params['game']}{SUFFIX}"
 
 
-def _over_game(hall: Hall, request: Request) -> tuple[Session, int]:
+def _over_game(server: GameServer, request: Request) -> tuple[Session, int]:
     """A game that is over, and the seat of the request's token in this game.
 
     **Raises:** `UsageError` when no game has this token, or the game is still running.
     """
-    session = hall.sessions.get(request.path_params["game"])
+    session = server.sessions.get(request.path_params["game"])
     seat = None if session is None else session.seat_of(request.query_params.get("token", ""))
     if session is None or seat is None:
         raise UsageError("There is no such game, or it is not yours.")
@@ -416,17 +416,17 @@ def _over_game(hall: Hall, request: Request) -> tuple[Session, int]:
     return session, seat
 
 
-def _layout_of(hall: Hall, number: int) -> str:
-    if number >= len(hall.menu.layouts):
+def _layout_of(server: GameServer, number: int) -> str:
+    if number >= len(server.menu.layouts):
         raise UsageError("There is no such layout.")
-    return hall.menu.layouts[number]
+    return server.menu.layouts[number]
 
 
 async def _socket(socket: WebSocket) -> None:
     """The connection of a page to its game."""
-    hall: Hall = socket.app.state.hall
+    server: GameServer = socket.app.state.server
     await socket.accept()
-    session, page = await _join(hall, socket)
+    session, page = await _join(server, socket)
     if session is None or page is None:
         return
     writer = asyncio.create_task(_write(socket, page))
@@ -440,10 +440,10 @@ async def _socket(socket: WebSocket) -> None:
         await writer
 
 
-async def _join(hall: Hall, socket: WebSocket) -> tuple[Session | None, Page | None]:
+async def _join(server: GameServer, socket: WebSocket) -> tuple[Session | None, Page | None]:
     """Reads the first message, and connects the page to its game."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        session = hall.sessions.get(socket.path_params["game"])
+        session = server.sessions.get(socket.path_params["game"])
         try:
             first = read_message(await asyncio.wait_for(socket.receive_text(), 10))
             seat = session.seat_of(first.token) if session and isinstance(first, Join) else None

@@ -34,7 +34,7 @@ from ..commands import first_world, settings_to_play
 from ..folders import locked, open_results, short_name
 from ..play import (
     SUFFIX,
-    Hall,
+    GameServer,
     Menu,
     find_recorded,
     offer_of,
@@ -47,8 +47,8 @@ from ..runs import SavedPolicy, digest, read_policy
 from ..settings import read_flags, to_table
 from ..show import print_paths
 from ..study import (
-    Course,
     Plan,
+    StudyRunner,
     check_plan,
     export,
     forget,
@@ -168,7 +168,7 @@ def run(args: Sequence[str], process: Process) -> None:
         contextlib.ExitStack() as data,
     ):
         keep_compiled_programs()
-        hall = Hall(
+        server = GameServer(
             menu,
             folder,
             ticks_per_second=config.ticks_per_second,
@@ -177,7 +177,7 @@ def run(args: Sequence[str], process: Process) -> None:
             recorded=recorded,
         )
         people = None if plan is None else data.enter_context(people_in(folder))
-        course = None if plan is None or people is None else Course(plan, people, hall)
+        runner = None if plan is None or people is None else StudyRunner(plan, people, server)
         admin = "" if people is None else people.fact("overview") or ""
         names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
         # 0.0.0.0 and :: stand for all addresses of this machine.
@@ -186,13 +186,13 @@ def run(args: Sequence[str], process: Process) -> None:
         address = f"http://{host}:{listening.getsockname()[1]}/"
         overview = f"{address}admin#{admin}"
         _print_header(console, plan, policies, address, folder)
-        if course is not None:
+        if runner is not None:
             console.print(f"overview of the study: {overview}", highlight=False, soft_wrap=True)
         if config.browser:
-            opened = address if course is None else overview
+            opened = address if runner is None else overview
             threading.Timer(0.5, webbrowser.open, [opened]).start()
         process.begin()  # from now on, a Ctrl-C ends the games, and then the server
-        serve(hall, listening, sorted(names), course, admin)
+        serve(server, listening, sorted(names), runner, admin)
         console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
 
 
@@ -296,14 +296,14 @@ def _run_trial(config: Config, menu: Menu, plan: Plan | None) -> None:
         raise UsageError("--try needs the plan of a study: add --study FILE.toml.")
     keep_compiled_programs()
     with open_results("try", config.out) as (folder, console), people_in(folder) as people:
-        hall = Hall(
+        server = GameServer(
             menu,
             folder,
             ticks_per_second=config.ticks_per_second,
             most_games=config.most_games,
             sleep=lambda _: asyncio.sleep(0),
         )
-        try_plan(plan, people, hall, console)
+        try_plan(plan, people, server, console)
         print_paths(console, export(people, folder))
 
 

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..base import UsageError
-from ..play import Hall, read_body, read_json
-from ..study import Course, Person, outcomes
+from ..play import GameServer, read_body, read_json
+from ..study import Person, StudyRunner, outcomes
 
 _LARGEST_BODY = 2**22  # enough for the longest possible answers of a stage
 _LONGEST_ID = 200
@@ -39,7 +39,7 @@ class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @final
 class _Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Answers, and the position (`at`) of their questions, so that no answer counts twice; see
-    `Course.place`.
+    `StudyRunner.place`.
     """
 
     at: _Name
@@ -54,29 +54,29 @@ class _Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-Answer: TypeAlias = Callable[[Hall, Request], Awaitable[Response]]
+Answer: TypeAlias = Callable[[GameServer, Request], Awaitable[Response]]
 PageFile: TypeAlias = Callable[[str], Endpoint]
 
 
 def study_routes(
-    course: Course, admin: str, endpoint: Callable[[Answer], Endpoint], page: PageFile
+    runner: StudyRunner, admin: str, endpoint: Callable[[Answer], Endpoint], page: PageFile
 ) -> list[Route]:
     """The routes of a study.
 
     **Arguments:**
 
-    - `course`: the study.
+    - `runner`: the study.
     - `admin`: the token of the experimenter.
     - `endpoint`: turns a function into an endpoint that answers expected errors with a sentence.
     - `page`: returns the endpoint of an HTML file.
     """
 
-    async def facts(_: Hall, __: Request) -> Response:
-        plan, study = course.plan, course.people.fact("study")
+    async def facts(_: GameServer, __: Request) -> Response:
+        plan, study = runner.plan, runner.people.fact("study")
         known = {"id_parameter": plan.id_parameter, "parameters": plan.parameters}
         return JSONResponse({"title": plan.title, "study": study, **known})
 
-    async def join(_: Hall, request: Request) -> Response:
+    async def join(_: GameServer, request: Request) -> Response:
         given = read_json(await _body(request), Decoder(_Join))
         if len(given.id or "") > _LONGEST_ID:
             raise UsageError(
@@ -84,7 +84,7 @@ def study_routes(
                 "that was given to you."
             )
         client = request.client.host if request.client else ""
-        person = course.join(given.id, given.token, given.parameters, client)
+        person = runner.join(given.id, given.token, given.parameters, client)
         return JSONResponse({"person": person.person}, 201)
 
     async def now(person: Person, request: Request) -> Response:
@@ -92,51 +92,51 @@ def study_routes(
         delayed.
         """
         if "wait" in request.query_params:
-            await course.wait(person)
-        found = await course.show(course.people.get(person.person) or person)
-        return JSONResponse({"study": course.plan.title, **found})
+            await runner.wait(person)
+        found = await runner.show(runner.people.get(person.person) or person)
+        return JSONResponse({"study": runner.plan.title, **found})
 
     async def answer(person: Person, request: Request) -> Response:
         given = read_json(await _body(request), Decoder(_Answers))
-        person = course.people.get(person.person) or person  # reading the body may take long
-        if given.at == course.place(person):  # otherwise these answers were stored before
-            problem = course.answer(person, given.answers)
+        person = runner.people.get(person.person) or person  # reading the body may take long
+        if given.at == runner.place(person):  # otherwise these answers were stored before
+            problem = runner.answer(person, given.answers)
             if problem is not None:
                 raise UsageError(problem)
         return JSONResponse({})
 
     async def leave(person: Person, _: Request) -> Response:
-        course.leave(person)
+        runner.leave(person)
         return JSONResponse({})
 
     async def here(person: Person, _: Request) -> Response:
         if person.outcome is None:
-            course.people.seen(person.person)
+            runner.people.seen(person.person)
         return JSONResponse({})
 
     return [
         Route("/", page("study.html")),
         Route("/api/study", endpoint(facts)),
         Route("/api/study/join", endpoint(join), methods=["POST"]),
-        Route("/api/study/now", endpoint(_for_person(course, now))),
-        Route("/api/study/answer", endpoint(_for_person(course, answer)), methods=["POST"]),
-        Route("/api/study/here", endpoint(_for_person(course, here)), methods=["POST"]),
-        Route("/api/study/leave", endpoint(_for_person(course, leave)), methods=["POST"]),
+        Route("/api/study/now", endpoint(_for_person(runner, now))),
+        Route("/api/study/answer", endpoint(_for_person(runner, answer)), methods=["POST"]),
+        Route("/api/study/here", endpoint(_for_person(runner, here)), methods=["POST"]),
+        Route("/api/study/leave", endpoint(_for_person(runner, leave)), methods=["POST"]),
         Route("/admin", page("admin.html")),
-        *_admin_routes(course, admin, endpoint),
+        *_admin_routes(runner, admin, endpoint),
     ]
 
 
 def _admin_routes(
-    course: Course, admin: str, endpoint: Callable[[Answer], Endpoint]
+    runner: StudyRunner, admin: str, endpoint: Callable[[Answer], Endpoint]
 ) -> list[Route]:
-    async def overview(_: Hall, request: Request) -> Response:
+    async def overview(_: GameServer, request: Request) -> Response:
         _check_admin(request, admin)
-        return JSONResponse(_overview(course))
+        return JSONResponse(_overview(runner))
 
-    async def stop(_: Hall, request: Request) -> Response:
+    async def stop(_: GameServer, request: Request) -> Response:
         _check_admin(request, admin)
-        course.stop(read_json(await _body(request), Decoder(_Stop)).on)
+        runner.stop(read_json(await _body(request), Decoder(_Stop)).on)
         return JSONResponse({})
 
     return [
@@ -145,11 +145,13 @@ def _admin_routes(
     ]
 
 
-def _for_person(course: Course, answer: Callable[[Person, Request], Awaitable[Response]]) -> Answer:
+def _for_person(
+    runner: StudyRunner, answer: Callable[[Person, Request], Awaitable[Response]]
+) -> Answer:
     """Finds the person by the token of a request. Status 401 makes the page join again."""
 
-    async def endpoint(_: Hall, request: Request) -> Response:
-        person = course.people.find(request.headers.get("x-token", ""))
+    async def endpoint(_: GameServer, request: Request) -> Response:
+        person = runner.people.find(request.headers.get("x-token", ""))
         if person is None:
             return JSONResponse({"text": _UNKNOWN}, 401)
         return await answer(person, request)
@@ -172,25 +174,25 @@ async def _body(request: Request) -> bytes:
     return content
 
 
-def _overview(course: Course) -> dict[str, object]:
+def _overview(runner: StudyRunner) -> dict[str, object]:
     """The state of a study: its people with their positions, and its running games."""
-    people = course.people.rows("people")
+    people = runner.people.rows("people")
     games = [
         {
             "game": name,
             "layout": session.place.title,
-            "people": course.players(name),
+            "people": runner.players(name),
             "step": session.game.steps,
             "scores": [round(x, 2) for x in session.game.scores],
             "watch": session.watch_token,
         }
-        for name, session in course.hall.sessions.items()
+        for name, session in runner.server.sessions.items()
         if not session.over.is_set()
     ]
     return {
-        "title": course.plan.title,
-        "stages": len(course.plan.stage),
-        "stopped": course.stopped,
+        "title": runner.plan.title,
+        "stages": len(runner.plan.stage),
+        "stopped": runner.stopped,
         "outcomes": outcomes(people),
         "people": people,
         "games": games,

@@ -18,7 +18,16 @@ from rich.console import Console
 from eqgrid_lab import Kitchen
 from agents import GRU, PolicyPartner, StuckRule, trained_policy
 from agents.exact import Chances, Kept
-from eqgrid import NoisyPartner, OneOf, RandomPartner, Seen, StayPartner, Vectorize, make, play
+from eqgrid import (
+    ConstantPartner,
+    NoisyPartner,
+    OneOf,
+    PartnerInput,
+    RandomPartner,
+    Vectorize,
+    make,
+    play,
+)
 from eqgrid.envs.overcooked import HandsOff, ScriptedCook, Tile
 from eqgrid.envs.overcooked.plans import JointModel
 from eqgrid.grid import poses
@@ -45,9 +54,9 @@ def policy_for(env, **network):
 def test_probabilities_are_those_of_the_actions(kitchen, greedy):
     own = PolicyPartner(policy_for(kitchen), greedy=greedy)
     observation, state = kitchen.reset(jax.random.key(0))
-    for partner in (own, NoisyPartner(own, 0.4, kitchen.action_space), StayPartner(3)):
+    for partner in (own, NoisyPartner(own, 0.4, kitchen.action_space), ConstantPartner(3)):
         told = np.asarray(Chances(partner, kitchen, 1)(state))
-        seen = Seen(observation, state, jnp.asarray(1))
+        seen = PartnerInput(observation, state, jnp.asarray(1))
         keys = jax.random.split(jax.random.key(1), 20_000)
 
         def act(key, partner=partner, seen=seen):
@@ -67,11 +76,11 @@ def test_partners_whose_probabilities_are_not_known_are_refused(kitchen):
     with pytest.raises(ValueError, match="has a memory"):
         Chances(NoisyPartner(remembers, 0.1, kitchen.action_space), kitchen, 0)
     stuck = StuckRule(PolicyPartner(policy_for(kitchen)), poses)
-    for partner in (ScriptedCook("cramped"), OneOf([StayPartner(4)]), stuck):
+    for partner in (ScriptedCook("cramped"), OneOf([ConstantPartner(4)]), stuck):
         with pytest.raises(ValueError, match=f"{type(partner).__name__} are not known"):
             Chances(partner, kitchen, 0)
     several = make("overcooked_v2", layout="cramped_room")
-    assert Chances(StayPartner(4), several, 0) is not None
+    assert Chances(ConstantPartner(4), several, 0) is not None
 
 
 def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, capsys):

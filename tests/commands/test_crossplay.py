@@ -12,7 +12,7 @@ from run_files import table
 from saved_policies import write_policy
 
 from agents import evaluate, load_policy, mixed_team, shipped_policies
-from eqgrid import RandomPartner, StayPartner, make
+from eqgrid import ConstantPartner, RandomPartner, make
 from eqgrid_lab.commands import _crossplay, crossplay_command, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
 from eqgrid_lab.show import bootstrap_crossplay, interval_of_mean
@@ -113,7 +113,11 @@ def test_policies_that_observe_differently_play_as_among_themselves(tmp_path, ca
 @pytest.mark.slow
 def test_partners_of_several_structures_have_their_rows(key):
     env = make("goals", horizon=5, num_agents=2)
-    partners = [RandomPartner(env.action_space), StayPartner(4), RandomPartner(env.action_space)]
+    partners = [
+        RandomPartner(env.action_space),
+        ConstantPartner(4),
+        RandomPartner(env.action_space),
+    ]
     returns = np.stack([*play_all(env, partners, jax.random.split(key, 3))])
     assert returns.shape == (3, 3, 3)
     np.testing.assert_array_equal(returns[0], returns[2])

@@ -12,7 +12,7 @@ from saved_policies import write_policy
 
 from eqgrid_lab import Kitchen, models_of_people
 from agents import PolicyPartner, StuckRule, checksum, load_policy, read_metadata, save_policy
-from eqgrid import NoisyPartner, RandomPartner, StayPartner, make, play
+from eqgrid import ConstantPartner, NoisyPartner, RandomPartner, make, play
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import (
@@ -127,7 +127,7 @@ def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call, monk
     assert code == 0, said
     ((settings, partner, steps, _),) = trained
     assert (settings.env.layout, steps) == ("cramped", 1_000_000)
-    assert isinstance(partner.partner, StayPartner)
+    assert isinstance(partner.partner, ConstantPartner)
     ((world, _),) = json.loads((tmp_path / "set.best-responses.json").read_text()).items()
     assert world.startswith("overcooked, cramped (classic), 12 steps, ")
 
@@ -190,7 +190,7 @@ def test_proxies_of_people_are_held_out_in_every_kitchen():
 
 def test_a_best_response_is_trained(monkeypatch):
     monkeypatch.setattr(_best_responses, "_EPISODES", 2)
-    returns = _best_responses.train_best_response(parse(*GOALS), StayPartner(4), 9000, 0)
+    returns = _best_responses.train_best_response(parse(*GOALS), ConstantPartner(4), 9000, 0)
     assert np.asarray(returns).shape == (2,)
 
 

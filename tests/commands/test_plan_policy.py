@@ -14,7 +14,7 @@ from policies import plan_policy
 
 from eqgrid_lab import Kitchen
 from agents import MLP, read_metadata
-from eqgrid import StayPartner, play
+from eqgrid import ConstantPartner, play
 from eqgrid.envs.overcooked import Overcooked
 from eqgrid_lab.plans import Distillation, compare_with_plan, plan_actions, play_from, repeat
 from eqgrid_lab.runs import read_policy
@@ -78,7 +78,7 @@ def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monk
     settings = default_settings(shipped_script("ippo"), Kitchen(layout="cramped"))
     shown = settings.observe(settings.env.build(train=False))
     partner = saved.config.partner(saved.policy, settings, shown)
-    game = play(shown, (partner, StayPartner(4)), jax.random.key(0), max_steps=5)
+    game = play(shown, (partner, ConstantPartner(4)), jax.random.key(0), max_steps=5)
     assert int(game.episode_length) == 5
     observation, _ = saved.config.env.build(train=False).reset(jax.random.key(0))
     assert not np.any(saved.policy.values(observation, None)[0])

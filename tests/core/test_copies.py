@@ -28,6 +28,7 @@ from eqgrid import (
     AppendAgentId,
     AppendTimeLeft,
     AutoReset,
+    ConstantPartner,
     DelayedPartner,
     DesignPartners,
     LinearSchedule,
@@ -39,7 +40,6 @@ from eqgrid import (
     RandomPartner,
     Scheduled,
     ShapedReward,
-    StayPartner,
     TimeLimit,
     Vectorize,
     WithPartner,
@@ -118,7 +118,7 @@ def test_partners_of_every_kind():
         StuckRule(PolicyPartner(policy), poses),
         ScriptedCook(world.layout),
         NoisyPartner(own, 0.1, world.action_space),
-        DelayedPartner(StayPartner(4), 2, 4),
+        DelayedPartner(ConstantPartner(4), 2, 4),
         OneOf([own, PolicyPartner(policy), RandomPartner(world.action_space)]),
     ):
         check(partner)

@@ -8,12 +8,12 @@ from race import Race
 from agents import actor_critic, evaluate, record_episodes
 from eqgrid import (
     AutoReset,
+    ConstantPartner,
     LogEpisodes,
     NoisyPartner,
     OneOf,
     RandomPartner,
     ShapedReward,
-    StayPartner,
     TimeLimit,
     Vectorize,
     WithPartner,
@@ -35,7 +35,7 @@ WORLDS = {
     "lazy": lambda: AutoReset(LogEpisodes(KITCHEN), lazy=True),
     "partners": lambda: WithPartner(
         KITCHEN,
-        OneOf([StayPartner(1), RandomPartner(KITCHEN.action_space)]),
+        OneOf([ConstantPartner(1), RandomPartner(KITCHEN.action_space)]),
         noise=(0.1, 0.5),
     ),
     "a key in the state": lambda: TimeLimit(Race(), 5),

@@ -9,20 +9,20 @@ from chances import Marked, check_counts
 
 from eqgrid import (
     Box,
+    ConstantPartner,
     DelayedPartner,
     Discrete,
     Masked,
     NoisyPartner,
     OneOf,
+    PartnerInput,
     RandomPartner,
     RecordedPartner,
-    Seen,
-    StayPartner,
     stack_partners,
 )
 
 SPACE = Discrete(5)
-SEEN = Seen(jnp.zeros((2, 3)), None, jnp.asarray(0))
+SEEN = PartnerInput(jnp.zeros((2, 3)), None, jnp.asarray(0))
 
 
 @eqx.filter_jit
@@ -37,20 +37,20 @@ def actions(partner, seen, keys):
 
 
 def in_seat(seat):
-    return Seen(SEEN.observation, None, jnp.asarray(seat))
+    return PartnerInput(SEEN.observation, None, jnp.asarray(seat))
 
 
 def test_random_and_stay(key):
     keys = jax.random.split(key, 2000)
     drawn = np.bincount(actions(RandomPartner(SPACE), SEEN, keys), minlength=5) / 2000
     np.testing.assert_allclose(drawn, 0.2, atol=0.05)
-    assert (actions(StayPartner(4), SEEN, keys) == 4).all()
+    assert (actions(ConstantPartner(4), SEEN, keys) == 4).all()
 
 
 @pytest.mark.parametrize("level", [0.0, 0.3, 1.0])
 def test_noise_replaces_a_share_of_the_actions(key, level):
     keys = jax.random.split(key, 2000)
-    did = np.asarray(actions(NoisyPartner(StayPartner(4), level, SPACE), SEEN, keys))
+    did = np.asarray(actions(NoisyPartner(ConstantPartner(4), level, SPACE), SEEN, keys))
     # One drawn action in five is the one that it replaces.
     assert abs((did != 4).mean() - 0.8 * level) < 0.04
     if level == 0:
@@ -61,7 +61,7 @@ def test_noise_replaces_a_share_of_the_actions(key, level):
 def test_noise_its_actions_and_those_it_replaces_are_independent(key, allowed):
     level = 0.4
     mask = jnp.asarray([allowed, [True] * 5])
-    seen = SEEN if all(allowed) else Seen(Masked(SEEN.observation, mask), None, SEEN.seat)
+    seen = SEEN if all(allowed) else PartnerInput(Masked(SEEN.observation, mask), None, SEEN.seat)
     partner = NoisyPartner(Marked(RandomPartner(SPACE), 5), level, SPACE)
     act = eqx.filter_jit(jax.vmap(lambda key: partner(seen, partner.initial_carry(), key)))
     did, wanted = map(np.asarray, act(jax.random.split(key, 8000)))
@@ -73,7 +73,7 @@ def test_noise_its_actions_and_those_it_replaces_are_independent(key, allowed):
 
 
 def test_noise_in_a_box_is_uniform(key):
-    partner = NoisyPartner(StayPartner(jnp.full(2, 7.0)), 0.4, Box(0.0, 1.0, (2,)))
+    partner = NoisyPartner(ConstantPartner(jnp.full(2, 7.0)), 0.4, Box(0.0, 1.0, (2,)))
     did = np.asarray(actions(partner, SEEN, jax.random.split(key, 4000)))
     np.testing.assert_array_equal(did[:, 0] == 7, did[:, 1] == 7)
     for numbers in did.T:
@@ -94,13 +94,13 @@ def test_a_recording_is_played_by_seat_and_then_ends(key):
 def several():
     recording = jnp.array([[0, 1], [2, 3], [4, 0]])
     return [
-        StayPartner(1),
+        ConstantPartner(1),
         RecordedPartner(recording, then=4),
-        StayPartner(3),
+        ConstantPartner(3),
         RandomPartner(SPACE),
-        NoisyPartner(StayPartner(2), 0.5, SPACE),
+        NoisyPartner(ConstantPartner(2), 0.5, SPACE),
         RecordedPartner(recording + 1, then=0),
-        NoisyPartner(StayPartner(0), 0.1, SPACE),
+        NoisyPartner(ConstantPartner(0), 0.1, SPACE),
     ]
 
 
@@ -148,4 +148,4 @@ def test_a_delayed_partner_does_what_it_would_have_done_before(steps, key):
 @pytest.mark.parametrize("steps", [-1, True])
 def test_a_delay_is_a_number_of_steps(steps):
     with pytest.raises(ValueError, match="steps"):
-        DelayedPartner(StayPartner(4), steps, 4)
+        DelayedPartner(ConstantPartner(4), steps, 4)

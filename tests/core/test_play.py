@@ -10,10 +10,10 @@ from learners import GRU, Clock, build, loud_mlp
 from agents import PolicyPartner, trained_policy
 from eqgrid import (
     AbstractPartner,
+    ConstantPartner,
+    PartnerInput,
     RandomPartner,
     RecordedPartner,
-    Seen,
-    StayPartner,
     TimeLimit,
     Vectorize,
     play,
@@ -33,7 +33,7 @@ def by_hand(env, team, key):
         key, env_key, *keys = jax.random.split(key, 2 + len(team))
         actions = []
         for seat, partner in enumerate(team):
-            seen = Seen(observation, state, jnp.asarray(seat))
+            seen = PartnerInput(observation, state, jnp.asarray(seat))
             action, carries[seat] = partner(seen, carries[seat], keys[seat])
             actions.append(action)
         timestep, state = env.step(env_key, state, jnp.stack(actions))
@@ -94,7 +94,7 @@ def test_recorded_episodes_are_those_of_play(key):
 
 
 def test_an_episode_that_does_not_end_is_not_recorded(key):
-    team = (StayPartner(0), StayPartner(0))
+    team = (ConstantPartner(0), ConstantPartner(0))
     with pytest.raises(ValueError, match=r"did not end in 1 steps: .* raise max_steps\.$"):
         record_play(Clock(), team, key[None], max_steps=1)
 
@@ -110,7 +110,7 @@ def test_a_wrapper_hides_nothing_of_the_state(key):
             seen.append(seen_now.state)
             return jnp.asarray(0), None
 
-    game = play(TimeLimit(Clock(), 2), (Spy(), StayPartner(1)), key)
+    game = play(TimeLimit(Clock(), 2), (Spy(), ConstantPartner(1)), key)
     assert game.episode_length == 2
     assert seen[0].shape == (3,)
 
@@ -124,7 +124,7 @@ def test_a_policy_acts_as_in_a_team_of_its_own(network, key):
     for _ in range(3):
         expected, carry = policy.act(observation, carry, None, greedy=True)
         for seat in (0, 1):
-            seen = Seen(observation, state, jnp.asarray(seat))
+            seen = PartnerInput(observation, state, jnp.asarray(seat))
             action, own[seat] = PolicyPartner(policy, True)(seen, own[seat], key)
             assert action == expected[seat]
         timestep, state = env.step(key, state, expected)
@@ -134,7 +134,7 @@ def test_a_policy_acts_as_in_a_team_of_its_own(network, key):
 def test_drawn_actions_are_as_probable(key):
     policy, env = policy_of(loud_mlp, key), Clock()
     observation, state = env.reset(key)
-    seen = Seen(observation, state, jnp.asarray(1))
+    seen = PartnerInput(observation, state, jnp.asarray(1))
     act = jax.vmap(lambda key: PolicyPartner(policy)(seen, None, key)[0])
     drawn = np.bincount(act(jax.random.split(key, 4000)), minlength=3) / 4000
     expected = jax.nn.softmax(policy.outputs(observation, None)[0][1])
@@ -148,7 +148,7 @@ def test_step_by_step_it_is_the_same_game(key):
     recorded = record_play(env, team, key[None], max_steps=5)
     state, step, rows = start_play(env, team, key), eqx.filter_jit(play_step), []
     while not state.game.finished:
-        now = (StayPartner(pressed[len(rows), 0]), team[1])
+        now = (ConstantPartner(pressed[len(rows), 0]), team[1])
         with_person = eqx.tree_at(lambda x: x.carries, state, (None, state.carries[1]))
         after, row = step(env, now, with_person)
         state = eqx.tree_at(lambda x: x.carries[0], after, 0, is_leaf=lambda x: x is None)
@@ -162,13 +162,13 @@ def test_step_by_step_it_is_the_same_game(key):
 
 
 def test_a_game_may_be_cut(key):
-    team = (RecordedPartner(jnp.zeros((1, 2), int), then=0), StayPartner(0))
+    team = (RecordedPartner(jnp.zeros((1, 2), int), then=0), ConstantPartner(0))
     game = play(Clock(), team, key, max_steps=2)
     assert (game.episode_length, game.finished) == (2, False)
 
 
 def test_everybody_needs_a_partner(key):
     with pytest.raises(ValueError, match="has 2 agents, so play needs a team of 2 partners"):
-        play(Clock(), (StayPartner(0),), key)
+        play(Clock(), (ConstantPartner(0),), key)
     with pytest.raises(ValueError, match="has 2 agents, so play needs a team of 2 partners"):
-        record_play(Clock(), (StayPartner(0),), key[None], max_steps=3)
+        record_play(Clock(), (ConstantPartner(0),), key[None], max_steps=3)

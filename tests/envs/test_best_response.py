@@ -10,7 +10,7 @@ import pytest
 from kitchen_checks import Blind, unchecked
 from plans_by_hand import best_by_hand, tiny
 
-from eqgrid import Seen, StayPartner
+from eqgrid import ConstantPartner, PartnerInput
 from eqgrid.envs.overcooked import INTERACT, STAY, HandsOff, Overcooked, item_of
 from eqgrid.envs.overcooked.plans import (
     BestResponse,
@@ -103,8 +103,8 @@ def test_hands_off():
             direction=world.bodies.direction.at[0].set(direction),
         )
         here = dataclasses.replace(world, bodies=bodies)
-        seen = Seen(jnp.zeros((2, 1)), here, jnp.asarray(0))
+        seen = PartnerInput(jnp.zeros((2, 1)), here, jnp.asarray(0))
         for action in range(6):
-            partner = HandsOff(StayPartner(action), jnp.asarray(cells))
+            partner = HandsOff(ConstantPartner(action), jnp.asarray(cells))
             taken, _ = partner(seen, partner.initial_carry(), jax.random.key(0))
             assert taken == (expected if action == INTERACT else action)

@@ -10,7 +10,7 @@ import pytest
 from kitchen_checks import unchecked
 from scipy import ndimage
 
-from eqgrid import OneOf, StayPartner, make, play
+from eqgrid import ConstantPartner, OneOf, make, play
 from eqgrid.envs.overcooked import KITCHENS, ScriptedCook, Tile, load_layout
 from eqgrid.envs.overcooked._ways import FAR, count_steps, label_regions
 
@@ -81,7 +81,7 @@ def earned():
     means = {}
     for name in KITCHENS:
         layout = padded(name)
-        cooks = [*(ScriptedCook(layout, role) for role in ROLES), StayPartner(4)]
+        cooks = [*(ScriptedCook(layout, role) for role in ROLES), ConstantPartner(4)]
         env = make("overcooked", layout=layout, observation="features")
         means[name] = np.asarray(returns(env, OneOf(cooks), jnp.asarray(PAIRS), keys)).mean(axis=-1)
     return {name: dict(zip(PAIRS, mean, strict=True)) for name, mean in means.items()}

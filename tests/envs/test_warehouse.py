@@ -17,7 +17,7 @@ from eqgrid.envs.warehouse import (
     ACTIONS,
     EVENT_NAMES,
     SIZES,
-    AbstractRequestDraw,
+    AbstractRequestSampler,
     ChainCollision,
     Load,
     Sensors,
@@ -40,7 +40,7 @@ SMALL = """
 
 
 @final
-class Ranks(AbstractRequestDraw):
+class Ranks(AbstractRequestSampler):
     """Requests what it is told."""
 
     ranks: Int32[Array, " goals"]
@@ -53,7 +53,9 @@ def small(num_agents=2, *, ranks=(0, 0), text=SMALL, num_requests=1, **options):
     """A warehouse whose draws are known, and in which nobody sees anything."""
     told = Ranks(jnp.asarray(ranks, jnp.int32))
     options = {"observation": Blind(), "starts": ()} | options
-    return Warehouse(text, num_agents=num_agents, num_requests=num_requests, draw=told, **options)
+    return Warehouse(
+        text, num_agents=num_agents, num_requests=num_requests, next_request=told, **options
+    )
 
 
 def world_of(env, robots, objects=(), delivered=()):

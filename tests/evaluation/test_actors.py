@@ -19,7 +19,7 @@ from agents import (
     record_episodes,
     trained_policy,
 )
-from eqgrid import AbstractPartner, NormalizeObservation, RecordedPartner, StayPartner
+from eqgrid import AbstractPartner, ConstantPartner, NormalizeObservation, RecordedPartner
 
 KEY = jax.random.key(8)
 
@@ -98,7 +98,7 @@ def test_partners_read_the_state_and_their_memory_starts_with_every_episode(key)
 
 
 def test_a_team_that_cannot_be_is_refused(key):
-    stay = StayPartner(0)
+    stay = ConstantPartner(0)
     with pytest.raises(ValueError, match="A team of 3 partners cannot act for 2 agents"):
         evaluate(PartnerTeam([stay] * 3), clocks(2), key)
     with pytest.raises(ValueError, match="without NormalizeObservation"):

@@ -34,8 +34,8 @@ from eqgrid.grid import (
     RandomLayouts,
     SplitLayouts,
     draw_layouts,
-    draw_maze,
     reach,
+    sample_maze,
     stack_layouts,
 )
 
@@ -71,7 +71,7 @@ def test_reach_is_a_walk(free: np.ndarray, row: int, col: int):
 )
 def test_every_room_of_a_maze_can_be_walked_to(size: tuple[int, int], loops: float):
     keys = jax.random.split(jax.random.key(3), 20)
-    floors = np.asarray(jax.vmap(lambda key: draw_maze(key, *size, jnp.asarray(loops)))(keys))
+    floors = np.asarray(jax.vmap(lambda key: sample_maze(key, *size, jnp.asarray(loops)))(keys))
     rooms = ((size[0] - 1) // 2) * ((size[1] - 1) // 2)
     for floor in floors:
         assert floor[1 : size[0] - 1 : 2, 1 : size[1] - 1 : 2].sum() == rooms

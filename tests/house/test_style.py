@@ -191,7 +191,7 @@ PRIVATE = {
         "_sheet",
         "_world",
     },
-    "eqgrid_lab.study": {"_course"},
+    "eqgrid_lab.study": {"_study_runner"},
     "eqgrid_lab.web": {"_app", "_play_command"},
     "eqgrid_lab.worlds": {"_foreign"},
 }

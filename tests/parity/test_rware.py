@@ -20,7 +20,7 @@ from jaxtyping import Array, Int32
 from scripted_robots import FORWARD, STEPS as DELTAS, Crowd, Robots
 
 from eqgrid import TimeStep
-from eqgrid.envs.warehouse import AbstractRequestDraw, Load, Warehouse
+from eqgrid.envs.warehouse import AbstractRequestSampler, Load, Warehouse
 from eqgrid.grid import AbstractGridWorld, Direction, World
 
 networkx = pytest.importorskip("networkx", reason="rware needs it")
@@ -55,7 +55,7 @@ DiGraph = networkx.DiGraph
 
 
 @final
-class Told(AbstractRequestDraw):
+class Told(AbstractRequestSampler):
     """What the reference has drawn."""
 
     ranks: Int32[Array, " goals"]
@@ -141,7 +141,7 @@ def build(
         reward=reward,
         horizon=HORIZON,
         max_quiet_steps=quiet,
-        draw=told,
+        next_request=told,
     )
     theirs = rware.Warehouse(
         columns, 8, rows, num_agents, 0, radius, requests, quiet, HORIZON, REWARDS[reward], text
@@ -154,7 +154,7 @@ def tell(timestep: TimeStep) -> dict[str, Array]:
 
 
 def ranks_of(env: AbstractGridWorld) -> Array:
-    return env.phases[3].draw.ranks
+    return env.phases[3].next_request.ranks
 
 
 def play(env: Any, ours: AbstractGridWorld, teams: list) -> Games:

@@ -1,4 +1,4 @@
-"""A headless browser for tests of pages, and a server that plays games for it."""
+"""A headless browser for tests of pages, and a uvicorn_server that plays games for it."""
 
 import contextlib
 import shutil
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from eqgrid_lab.play import Hall
-from eqgrid_lab.study import Course
+from eqgrid_lab.play import GameServer
+from eqgrid_lab.study import StudyRunner
 from eqgrid_lab.web._app import build_app
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -21,20 +21,20 @@ NEEDS = "needs a browser: apt-get install chromium && pip install -e '.[play-tes
 
 
 @contextlib.contextmanager
-def running(hall: Hall, course: Course | None = None) -> Iterator[str]:
-    """A server on a port of its own, by its address."""
+def running(server: GameServer, runner: StudyRunner | None = None) -> Iterator[str]:
+    """A uvicorn_server on a port of its own, by its address."""
     config = uvicorn.Config(
-        build_app(hall, ["127.0.0.1"], course, "secret"), port=0, log_level="error"
+        build_app(server, ["127.0.0.1"], runner, "secret"), port=0, log_level="error"
     )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+    uvicorn_server = uvicorn.Server(config)
+    thread = threading.Thread(target=uvicorn_server.run)
     thread.start()
-    while not server.started:
+    while not uvicorn_server.started:
         time.sleep(0.02)
     try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+        yield f"http://127.0.0.1:{uvicorn_server.servers[0].sockets[0].getsockname()[1]}/"
     finally:
-        server.should_exit = True
+        uvicorn_server.should_exit = True
         thread.join()
 
 

@@ -4,7 +4,7 @@ from studies import OPEN
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.play import _session
-from eqgrid_lab.study import _course
+from eqgrid_lab.study import _study_runner
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def menu():
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Pages of tests send no pings, and a busy machine may compile a game for many seconds."""
-    for module in (_session, _course):
+    for module in (_session, _study_runner):
         monkeypatch.setattr(module, "_SILENT", 600.0)
 
 

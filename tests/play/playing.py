@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from eqgrid_lab.play import (
-    Hall,
+    GameServer,
     Header,
     Journal,
     LiveGame,
@@ -25,11 +25,13 @@ def menu_of(world, **options):
     return Menu(default_settings(shipped_script("ippo"), world), **options)
 
 
-def hall_of(menu, folder, ticks_per_second=60, most_games=4, **options):
-    """A hall with a fast clock, which compiles no game that another hall of the menu has."""
-    hall = Hall(menu, folder, ticks_per_second=ticks_per_second, most_games=most_games, **options)
-    hall._programs = PROGRAMS
-    return hall
+def server_of(menu, folder, ticks_per_second=60, most_games=4, **options):
+    """A server with a fast clock, which compiles no game that another server of the menu has."""
+    server = GameServer(
+        menu, folder, ticks_per_second=ticks_per_second, most_games=most_games, **options
+    )
+    server._programs = PROGRAMS
+    return server
 
 
 class Time:

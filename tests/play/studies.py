@@ -6,11 +6,11 @@ import json
 import secrets
 import time
 
-from playing import NOBODY, hall_of, join_game, press, receive_until, until
+from playing import NOBODY, join_game, press, receive_until, server_of, until
 from rich.console import Console
 from starlette.testclient import TestClient
 
-from eqgrid_lab.study import Course, People, check_plan, read_plan, report
+from eqgrid_lab.study import People, StudyRunner, check_plan, read_plan, report
 from eqgrid_lab.web._app import build_app
 
 SMALL = f"""
@@ -69,18 +69,18 @@ def people_in(folder, now=time.monotonic):
     return OPEN[-1]
 
 
-def course_of(menu, folder, text):
+def runner_of(menu, folder, text):
     path = folder / "plan.toml"
     path.write_text(text)
-    hall = hall_of(menu, folder, most_games=100)
+    server = server_of(menu, folder, most_games=100)
     plan = read_plan(path)
-    check_plan(plan, menu, hall.most_games)
-    return Course(plan, people_in(folder), hall)
+    check_plan(plan, menu, server.most_games)
+    return StudyRunner(plan, people_in(folder), server)
 
 
-def join(course, id=None):
+def join(runner, id=None):
     """The person who joins with an id, in a browser of its own."""
-    return course.join(id, secrets.token_hex(24))
+    return runner.join(id, secrets.token_hex(24))
 
 
 class Participant:
@@ -126,18 +126,18 @@ class Participant:
         return seen[-1]
 
 
-def client_of(course):
-    return TestClient(build_app(course.hall, ["testserver"], course, "secret"))
+def client_of(runner):
+    return TestClient(build_app(runner.server, ["testserver"], runner, "secret"))
 
 
 @contextlib.contextmanager
 def taking_part(menu, folder, plan=SMALL, id=None):
-    """A person who has agreed to take part in a study, and its course."""
-    course = course_of(menu, folder, plan)
-    with client_of(course) as client:
+    """A person who has agreed to take part in a study, and its runner."""
+    runner = runner_of(menu, folder, plan)
+    with client_of(runner) as client:
         person = Participant(client, id)
         person.answer(agree="yes")
-        yield person, course
+        yield person, runner
 
 
 def problem_of_joining(client, **body):

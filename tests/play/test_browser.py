@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import chromium as chromium, delayed, running, screenshot
-from playing import NOBODY, hall_of, menu_of, write_journal
+from playing import NOBODY, menu_of, server_of, write_journal
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.play import _session, read_journal, read_recorded
-from eqgrid_lab.study import Course, People, _course, open_people, read_plan
+from eqgrid_lab.study import People, StudyRunner, _study_runner, open_people, read_plan
 from eqgrid_lab.worlds import world_settings
 
 pytestmark = [pytest.mark.slow]
@@ -42,12 +42,12 @@ def visit(chromium, tmp_path, kitchen):
 
     def visit(menu=kitchen, rate=12, address=None, study=None, recorded=(), **options):
         if address is None:
-            hall, course = hall_of(menu, tmp_path, rate, recorded=recorded), None
-            visit.hall = hall
+            server, runner = server_of(menu, tmp_path, rate, recorded=recorded), None
+            visit.server = server
             if study is not None:
                 (tmp_path / "plan.toml").write_text(study)
-                course = Course(read_plan(tmp_path / "plan.toml"), People(tmp_path), hall)
-            address = stack.enter_context(running(hall, course))
+                runner = StudyRunner(read_plan(tmp_path / "plan.toml"), People(tmp_path), server)
+            address = stack.enter_context(running(server, runner))
         options = {"viewport": {"width": 1100, "height": 760}} | options
         opened = stack.enter_context(chromium.new_context(**options)).new_page()
         opened.context.set_default_timeout(100_000)
@@ -103,7 +103,7 @@ def step(opened, key="ArrowLeft"):
 @contextlib.contextmanager
 def taken(visit, opened):
     """Waits until a step of the game has taken the press of the code inside."""
-    (session,) = visit.hall.sessions.values()
+    (session,) = visit.server.sessions.values()
     hands = session.game.hands[0]
     before = hands.taken
     yield
@@ -645,7 +645,9 @@ def test_a_page_that_cannot_join_tries_again_by_itself(visit, tmp_path, monkeypa
     first.wait_for_selector("text=Welcome")
     second = visit(address=first.url)
     second.wait_for_selector("text=All places are taken")
-    monkeypatch.setattr(_course, "_ABSENT", 1.0)  # nothing is heard of the first one for so long
+    monkeypatch.setattr(
+        _study_runner, "_ABSENT", 1.0
+    )  # nothing is heard of the first one for so long
     second.wait_for_selector("text=Welcome")
     assert second.inner_text("#problem") == ""
 

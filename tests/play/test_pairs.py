@@ -10,16 +10,16 @@ from studies import (
     PAIRS,
     Participant,
     client_of,
-    course_of,
     join,
     report_of,
+    runner_of,
     write_game,
 )
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Terms, read_journal
-from eqgrid_lab.study import WaitingRoom, _course
+from eqgrid_lab.play import Rules, read_journal
+from eqgrid_lab.study import WaitingRoom, _study_runner
 from eqgrid_lab.worlds import world_settings
 
 PATIENT = PAIRS.replace("patience = 1", "patience = 20")
@@ -55,8 +55,8 @@ def play_together(client, *games):
 
 
 def test_two_people_who_wait_play_together(menu, tmp_path):
-    course = course_of(menu, tmp_path, PAIRS)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, PAIRS)
+    with client_of(runner) as client:
         one, two = Participant(client), Participant(client)
         assert one.now()["kind"] == "waiting"
         second = two.now()
@@ -65,36 +65,36 @@ def test_two_people_who_wait_play_together(menu, tmp_path):
         assert first["token"] != second["token"]
         play_together(client, first, second)
         assert one.until("end")["outcome"] == two.until("end")["outcome"] == "finished"
-    assert [x["partner"] for x in course.people.rows("games")] == ["person", "person"]
+    assert [x["partner"] for x in runner.people.rows("games")] == ["person", "person"]
 
 
 def test_who_waits_in_vain_plays_with_the_fallback(menu, tmp_path):
-    course = course_of(menu, tmp_path, PAIRS)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, PAIRS)
+    with client_of(runner) as client:
         person = Participant(client)
         assert person.now()["kind"] == "waiting"
         time.sleep(1.1)
         person.play(person.until("game"))
         assert person.until("end")["outcome"] == "finished"
-    assert [x["partner"] for x in course.people.rows("games")] == [NOBODY]
-    assert "nobody came" in [row[2] for row in course.people.table("events")[1]]
+    assert [x["partner"] for x in runner.people.rows("games")] == [NOBODY]
+    assert "nobody came" in [row[2] for row in runner.people.table("events")[1]]
 
 
 def test_people_with_other_orders_play_together(menu, tmp_path):
     """The order of the person who comes second begins with the other game, and is changed."""
-    course = course_of(menu, tmp_path, TWO)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, TWO)
+    with client_of(runner) as client:
         one, _, two = (Participant(client) for _ in range(3))
-        assert [course.order(person, 0) for person in (1, 2, 3)] == [[0, 1], [0, 1], [1, 0]]
+        assert [runner.order(person, 0) for person in (1, 2, 3)] == [[0, 1], [0, 1], [1, 0]]
         assert one.now()["kind"] == "waiting"
         for _ in range(2):
             two.now()
             games = one.until("game"), two.until("game")
             play_together(client, *games)
-            until(lambda games=games: not course.players(games[0]["game"]))
+            until(lambda games=games: not runner.players(games[0]["game"]))
             one.now()
         assert one.until("end")["outcome"] == two.until("end")["outcome"] == "finished"
-    names = [(x["person"], x["name"], x["game"], x["number"]) for x in course.people.rows("games")]
+    names = [(x["person"], x["name"], x["game"], x["number"]) for x in runner.people.rows("games")]
     games = [("first", 0, 0), ("second", 1, 1)]
     assert sorted(names) == [(person, *game) for person in (1, 3) for game in games]
 
@@ -113,8 +113,8 @@ name = "alone"
 
 def test_people_who_come_together_meet_between_games_with_agents(menu, tmp_path):
     """In both orders: two people who come together have the same one."""
-    course = course_of(menu, tmp_path, MIXED)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, MIXED)
+    with client_of(runner) as client:
         for _ in range(2):
             pair = [Participant(client) for _ in range(2)]
             for _ in range(2):
@@ -127,36 +127,36 @@ def test_people_who_come_together_meet_between_games_with_agents(menu, tmp_path)
                     for person, game in zip(pair, games, strict=True):
                         person.play(game)
                 for game in games:
-                    until(lambda game=game: not course.players(game["game"]))
+                    until(lambda game=game: not runner.players(game["game"]))
             assert [person.until("end")["outcome"] for person in pair] == ["finished"] * 2
-    rows = course.people.rows("games")
+    rows = runner.people.rows("games")
     assert [x["partner"] for x in rows if x["name"] == "together"] == ["person"] * 4
     assert [x["name"] for x in rows if x["game"] == 0] == ["together"] * 2 + ["alone"] * 2
 
 
 def test_who_comes_with_another_order_plays_first_with_a_person_who_waits(menu, tmp_path):
-    course = course_of(menu, tmp_path, MIXED)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, MIXED)
+    with client_of(runner) as client:
         one, _, two = (Participant(client) for _ in range(3))
-        assert [course.order(person, 0) for person in (1, 2, 3)] == [[0, 1], [0, 1], [1, 0]]
+        assert [runner.order(person, 0) for person in (1, 2, 3)] == [[0, 1], [0, 1], [1, 0]]
         assert one.now()["kind"] == "waiting"
         two.now()
         assert one.until("game")["game"] == two.until("game")["game"]
 
 
 def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_path):
-    course = course_of(menu, tmp_path, MIXED)
-    first, second, third = (join(course).person for _ in range(3))
-    assert course.order(first, 0) == [0, 1]
-    write_game(course.people, first, "x", [0.0, 0.0], stage=0, name="together")
-    assert course.order(second, 0) == course.order(third, 0) == [1, 0]
+    runner = runner_of(menu, tmp_path, MIXED)
+    first, second, third = (join(runner).person for _ in range(3))
+    assert runner.order(first, 0) == [0, 1]
+    write_game(runner.people, first, "x", [0.0, 0.0], stage=0, name="together")
+    assert runner.order(second, 0) == runner.order(third, 0) == [1, 0]
 
 
 def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_path):
     world = world_settings("goals", layout="room", num_agents=3, horizon=8)
     plan = PAIRS.replace('"ring"', '"room"').replace("fallback", "people = 3\nfallback")
-    course = course_of(menu_of(world), tmp_path, plan)
-    with client_of(course) as client:
+    runner = runner_of(menu_of(world), tmp_path, plan)
+    with client_of(runner) as client:
         for number in (3, 2):
             people = [Participant(client) for _ in range(number)]
             for person in people:
@@ -165,23 +165,23 @@ def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_pat
             assert len({x["game"] for x in games}) == 1
             play_together(client, *games)
             assert [person.until("end")["outcome"] for person in people] == ["finished"] * number
-    rows = course.people.rows("games")
+    rows = runner.people.rows("games")
     assert [x["partner"] for x in rows] == ["person"] * 5
     assert [x["people"] for x in rows] == [3, 3, 3, 2, 2]
-    text = report_of(course.people)
+    text = report_of(runner.people)
     assert "person (3 together)" in text
     assert "person (2 together)" in text
     assert {x["seat"] for x in rows[:3]} == {0, 1, 2}
     seats = read_journal(tmp_path / f"{rows[3]['file']}.jsonl").header.seats
     assert sorted(x.human for x in seats) == [False, True, True]
-    assert [x["detail"] for x in course.people.rows("events") if x["event"] == "too few came"] == [
+    assert [x["detail"] for x in runner.people.rows("events") if x["event"] == "too few came"] == [
         ""
     ]
 
 
 def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
-    course = course_of(menu, tmp_path, PATIENT)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, PATIENT)
+    with client_of(runner) as client:
         one, same, two = (Participant(client, id) for id in ("abc", "abc", "xyz"))
         assert [x.now()["kind"] for x in (one, same)] == ["waiting", "waiting"]
         assert two.now()["game"] == one.until("game")["game"]
@@ -189,9 +189,9 @@ def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
 
 
 def test_who_left_a_game_of_two_is_stored(tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_TOGETHER", (0.2, 600, 600))
-    course = course_of(menu_of(Kitchen(layout="ring", horizon=400)), tmp_path, PAIRS)
-    with client_of(course) as client:
+    monkeypatch.setattr(_study_runner, "_TOGETHER", (0.2, 600, 600))
+    runner = runner_of(menu_of(Kitchen(layout="ring", horizon=400)), tmp_path, PAIRS)
+    with client_of(runner) as client:
         people = Participant(client), Participant(client)
         for person in people:
             person.now()
@@ -200,43 +200,43 @@ def test_who_left_a_game_of_two_is_stored(tmp_path, monkeypatch):
             with begun(client, games[1]) as leaves:
                 receive_until(leaves, step=3)
             receive_until(stays, status="over")
-        until(lambda: not course.players(games[0]["game"]))
-    one, two = course.people.rows("games")
+        until(lambda: not runner.players(games[0]["game"]))
+    one, two = runner.people.rows("games")
     assert (one["outcome"], two["outcome"]) == ("left", "left")
     assert one["left_by"] == two["left_by"] == str(two["seat"])
     assert (one["left_how"], one["left_s"]) == ("closed", two["left_s"])
-    assert "1 of 1 games were left before their end: 1 closed" in report_of(course.people)
+    assert "1 of 1 games were left before their end: 1 closed" in report_of(runner.people)
     assert read_journal(tmp_path / f"{one['file']}.jsonl").left == (two["seat"],)
 
 
 def test_a_fixed_order_is_kept(menu, tmp_path):
     fixed = TWO.replace('kind = "games"', 'kind = "games"\norder = "fixed"')
-    course = course_of(menu, tmp_path, fixed)
-    ahead, behind = (join(course).person for _ in range(2))
-    write_game(course.people, ahead, "x", [0.0, 0.0], stage=0, name="first", partner="person")
-    course.people.move(ahead, 0, 1)
-    found = [asyncio.run(course.show(course.people.get(x))) for x in (ahead, behind)]
+    runner = runner_of(menu, tmp_path, fixed)
+    ahead, behind = (join(runner).person for _ in range(2))
+    write_game(runner.people, ahead, "x", [0.0, 0.0], stage=0, name="first", partner="person")
+    runner.people.move(ahead, 0, 1)
+    found = [asyncio.run(runner.show(runner.people.get(x))) for x in (ahead, behind)]
     assert [x["kind"] for x in found] == ["waiting", "waiting"]
 
 
 def test_a_partner_who_does_not_come_costs_no_game(menu, tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_TOGETHER", (600.0, 600.0, 600.0))
-    course = course_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 2"))
-    with client_of(course) as client:
+    monkeypatch.setattr(_study_runner, "_TOGETHER", (600.0, 600.0, 600.0))
+    runner = runner_of(menu, tmp_path, PAIRS.replace("patience = 1", "patience = 2"))
+    with client_of(runner) as client:
         one, gone = Participant(client), Participant(client)
         assert one.now()["kind"] == "waiting"
         gone.now()
         with_nobody = one.until("game")
         with begun(client, with_nobody) as socket:
-            session = course.hall.sessions[with_nobody["game"]]
-            session._terms = Terms(free=False, patience=(0.2, 0.2, 0.2))
+            session = runner.server.sessions[with_nobody["game"]]
+            session._rules = Rules(free=False, patience=(0.2, 0.2, 0.2))
             assert "early" in receive_until(socket, status="over")["text"]
         assert one.until("waiting")["at"] == "0.0.0"
         again = one.until("game")  # with the fallback
         assert again["game"] != with_nobody["game"]
         one.play(again)
         assert one.until("end")["outcome"] == "finished"
-    outcomes = [(x["person"], x["partner"], x["outcome"]) for x in course.people.rows("games")]
+    outcomes = [(x["person"], x["partner"], x["outcome"]) for x in runner.people.rows("games")]
     assert sorted(outcomes) == [
         (1, NOBODY, "finished"),
         (1, "person", "not begun"),
@@ -245,41 +245,41 @@ def test_a_partner_who_does_not_come_costs_no_game(menu, tmp_path, monkeypatch):
 
 
 def test_a_full_server_sends_nobody_out_of_the_waiting_room(menu, tmp_path):
-    course = course_of(menu, tmp_path, PATIENT)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, PATIENT)
+    with client_of(runner) as client:
         one, two = Participant(client), Participant(client)
         assert one.now()["kind"] == "waiting"
-        course.hall.most_games = 0
+        runner.server.most_games = 0
         answer = client.get("/api/study/now", headers=two.headers)
         assert "places are taken" in answer.json()["text"]
-        course.hall.most_games = 100
+        runner.server.most_games = 100
         two.now()
         assert one.until("game")["game"] == two.until("game")["game"]
-    events = [(x["person"], x["event"]) for x in course.people.rows("events")]
+    events = [(x["person"], x["event"]) for x in runner.people.rows("events")]
     assert events == [(1, "joined"), (2, "joined"), (1, "waits"), (2, "waits")]
 
 
 def test_seats_of_two_people_are_drawn(menu, tmp_path):
-    course = course_of(menu, tmp_path, PAIRS)
-    people = [join(course) for _ in range(40)]
-    planned = course.plan.stage[0].game[0]
-    drawn = [course._seats(people[i : i + 2], planned, 0, "person")[0] for i in range(0, 40, 2)]
+    runner = runner_of(menu, tmp_path, PAIRS)
+    people = [join(runner) for _ in range(40)]
+    planned = runner.plan.stage[0].game[0]
+    drawn = [runner._seats(people[i : i + 2], planned, 0, "person")[0] for i in range(0, 40, 2)]
     assert {tuple(x) for x in drawn} == {(0, 1), (1, 0)}
 
 
 def test_who_waits_is_told_at_once(menu, tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_LONGEST_WAIT", 600.0)
-    course = course_of(menu, tmp_path, PATIENT)
+    monkeypatch.setattr(_study_runner, "_LONGEST_WAIT", 600.0)
+    runner = runner_of(menu, tmp_path, PATIENT)
 
     async def wait():
-        one, two = (join(course) for _ in range(2))
-        await course.show(one)
-        waiting = asyncio.create_task(course.wait(one))
+        one, two = (join(runner) for _ in range(2))
+        await runner.show(one)
+        waiting = asyncio.create_task(runner.wait(one))
         await asyncio.sleep(0)
-        await course.show(two)
+        await runner.show(two)
         await waiting
-        assert course.players((await course.show(one))["game"]) == [1, 2]
-        await course.close()
+        assert runner.players((await runner.show(one))["game"]) == [1, 2]
+        await runner.close()
 
     asyncio.run(asyncio.wait_for(wait(), 100))
 
@@ -296,7 +296,7 @@ def test_the_waiting_room():
     assert room.others(0, {4, 2}) == [1]
     assert room.others(0, {4}) == [1, 2]
     assert room.waited(1) == 1.0
-    now[0] = _course._SILENT + 0.5
+    now[0] = _study_runner._SILENT + 0.5
     assert room.others(0, {4}) == [2]  # 1 is silent
     assert room.enter(1, 0)
     assert room.waited(1) == 0.0
@@ -310,4 +310,4 @@ def test_a_world_for_one_agent_has_no_pairs(menu, tmp_path, monkeypatch):
     place = menu.place("ring")
     monkeypatch.setattr(type(place.env), "num_agents", property(lambda _: 1))
     with pytest.raises(UsageError, match="2 people in 'ring', which is for 1"):
-        course_of(menu, tmp_path, PAIRS)
+        runner_of(menu, tmp_path, PAIRS)

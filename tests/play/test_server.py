@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from browser import running
 from hypothesis import HealthCheck, given, settings, strategies as st
-from playing import NOBODY, Time, hall_of, join_game, menu_of, press, receive_until, until
+from playing import NOBODY, Time, join_game, menu_of, press, receive_until, server_of, until
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -21,13 +21,13 @@ from eqgrid_lab.play import (
     Leave,
     LiveGame,
     Press,
-    Terms,
+    Rules,
     _session,
     read_journal,
     replay,
 )
 from eqgrid_lab.play._session import FREE
-from eqgrid_lab.study import Course, People, read_plan
+from eqgrid_lab.study import People, StudyRunner, read_plan
 from eqgrid_lab.web import _app
 from eqgrid_lab.web._app import build_app
 
@@ -47,13 +47,13 @@ def serve(menu, tmp_path):
     """Opens a client of a server with a fast clock."""
 
     def serve(rate=60.0, most_games=4, menu=menu):
-        return client_of_hall(hall_of(menu, tmp_path, rate, most_games))
+        return client_of_hall(server_of(menu, tmp_path, rate, most_games))
 
     return serve
 
 
-def client_of_hall(hall):
-    return TestClient(build_app(hall, ["testserver"]))
+def client_of_hall(server):
+    return TestClient(build_app(server, ["testserver"]))
 
 
 def open_game(client, *seats):
@@ -198,7 +198,7 @@ def test_two_people_play_when_both_have_begun(serve):
 def test_who_comes_back_goes_on_where_the_game_stopped(serve, long_menu, tmp_path):
     with serve(rate=20, menu=long_menu) as client:
         made = open_game(client)
-        session = client.app.state.hall.sessions[made["game"]]
+        session = client.app.state.server.sessions[made["game"]]
         with Player(client, made) as player:
             player.until(status="waiting")
             player.press(2)
@@ -267,10 +267,10 @@ def test_who_only_lets_go_of_a_key_has_not_begun(serve):
 
 def test_games_that_begin_at_once_keep_to_the_limit(menu, tmp_path):
     async def open_all():
-        hall = hall_of(menu, tmp_path, most_games=2)
-        wishes = [hall.open("ring", ["person", "person"]) for _ in range(8)]
+        server = server_of(menu, tmp_path, most_games=2)
+        wishes = [server.open("ring", ["person", "person"]) for _ in range(8)]
         found = await asyncio.gather(*wishes, return_exceptions=True)
-        await hall.close()
+        await server.close()
         return found
 
     found = asyncio.run(open_all())
@@ -348,17 +348,17 @@ def test_one_client_has_a_share_of_games_places_and_requests(menu, tmp_path):
     """Clients have the addresses that a proxy on the same machine passes on."""
     plan = tmp_path / "plan.toml"
     plan.write_text('title = "T"\n[[stage]]\nkind = "text"\ntext = "Welcome."\n')
-    hall, people = hall_of(menu, tmp_path, 6, most_games=9, most_per_client=2), People(tmp_path)
-    paths = {None: "games", Course(read_plan(plan), people, hall): "study/join"}
-    for course, path in paths.items():
-        with running(hall, course) as address:
+    server, people = server_of(menu, tmp_path, 6, most_games=9, most_per_client=2), People(tmp_path)
+    paths = {None: "games", StudyRunner(read_plan(plan), people, server): "study/join"}
+    for runner, path in paths.items():
+        with running(server, runner) as address:
             for client, codes in (("10.0.0.1", [201, 201, 400]), ("10.0.0.2", [201])):
                 for number, code in enumerate(codes):
                     token = {"token": f"{client}-{number}".ljust(32, "x")}
                     seats = {"layout": 0, "seats": ["person", "person"]}
                     answer = httpx.post(
                         f"{address}api/{path}",
-                        json=seats if course is None else token,
+                        json=seats if runner is None else token,
                         headers={"x-forwarded-for": client},
                         timeout=100,
                     )
@@ -368,9 +368,9 @@ def test_one_client_has_a_share_of_games_places_and_requests(menu, tmp_path):
 
 
 def test_a_client_with_too_many_open_connections_is_rejected(menu, tmp_path):
-    hall = hall_of(menu, tmp_path, most_per_client=1)
+    server = server_of(menu, tmp_path, most_per_client=1)
     with contextlib.ExitStack() as stack:
-        client = stack.enter_context(client_of_hall(hall))
+        client = stack.enter_context(client_of_hall(server))
         assert client.get("/api/menu").status_code == 200
         made = open_game(client)
         for _ in range(4):  # which stay open, since they have joined
@@ -420,14 +420,14 @@ async def status_of(page, wanted):
 
 
 @contextlib.asynccontextmanager
-async def two_people(menu, folder, terms=FREE):
+async def two_people(menu, folder, rules=FREE):
     """A game of two people, of whom the second one is heard of all the time. The time of the game
     passes only while it waits for a tick, however slow the machine is.
     """
     time = Time()
-    hall = hall_of(menu, folder, sleep=time.sleep, now=time)
-    name = await hall.open("ring", ["person", "person"], ["a", "b"], terms)
-    session = hall.sessions[name]
+    server = server_of(menu, folder, sleep=time.sleep, now=time)
+    name = await server.open("ring", ["person", "person"], ["a", "b"], rules)
+    session = server.sessions[name]
     one, two = session.connect(0), session.connect(1)
     pinging = [one, two]
 
@@ -447,7 +447,7 @@ async def two_people(menu, folder, terms=FREE):
         yield time, session, one, two
     finally:
         pings.cancel()
-        await hall.close()
+        await server.close()
 
 
 def the_recording(folder):
@@ -514,8 +514,8 @@ def test_a_person_who_is_silent_for_too_long_has_left(long_menu, tmp_path, monke
     monkeypatch.setattr(_session, "_SILENT", 0.2)
 
     async def play():
-        terms = Terms(free=False, patience=(0.3, 60.0, 60.0))
-        async with two_people(long_menu, tmp_path, terms) as (time, session, _, two):
+        rules = Rules(free=False, patience=(0.3, 60.0, 60.0))
+        async with two_people(long_menu, tmp_path, rules) as (time, session, _, two):
             assert "Your partner has lost" in (await status_of(two, "lost"))["text"]
             time.now += 0.4
             session.hear(two)
@@ -675,17 +675,17 @@ def test_a_game_does_not_wait_forever_for_a_page_that_comes_and_goes(menu, tmp_p
     """The other page connects again and again, and nobody presses anything."""
 
     async def flap():
-        hall = hall_of(menu, tmp_path)
-        terms = Terms(free=False, patience=(0.5, 60.0, 60.0))
-        name = await hall.open("ring", ["person", "person"], ["a", "b"], terms)
-        session = hall.sessions[name]
+        server = server_of(menu, tmp_path)
+        rules = Rules(free=False, patience=(0.5, 60.0, 60.0))
+        name = await server.open("ring", ["person", "person"], ["a", "b"], rules)
+        session = server.sessions[name]
         session.connect(0)
         end = time.monotonic() + 100
         while not session.over.is_set() and time.monotonic() < end:
             session.disconnect(session.connect(1))
             await asyncio.sleep(0.02)
         over = session.over.is_set()
-        await hall.close()
+        await server.close()
         return over
 
     assert asyncio.run(flap())

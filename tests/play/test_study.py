@@ -19,11 +19,11 @@ from studies import (
     Participant,
     begin_game,
     client_of,
-    course_of,
     join,
     people_in,
     problem_of_joining,
     report_of,
+    runner_of,
     stop,
     taking_part,
     write_game,
@@ -37,7 +37,7 @@ from eqgrid_lab.study import (
     DATA,
     DICTIONARY,
     Question,
-    _course,
+    _study_runner,
     export,
     forget,
     open_people,
@@ -71,36 +71,36 @@ def take_part(client, id=None, fluent=6):
 
 
 def test_the_example_can_be_run(menu, tmp_path):
-    course = course_of(menu, tmp_path, EXAMPLE.read_text(encoding="utf-8"))
-    stages = [type(stage).__name__ for stage in course.plan.stage]
+    runner = runner_of(menu, tmp_path, EXAMPLE.read_text(encoding="utf-8"))
+    stages = [type(stage).__name__ for stage in runner.plan.stage]
     assert stages == ["Consent", "Reading", "Tutorial", "Games", "Questions"]
-    assert [course.order(join(course).person, 3) for _ in range(2)] == [[0, 1], [1, 0]]
+    assert [runner.order(join(runner).person, 3) for _ in range(2)] == [[0, 1], [1, 0]]
 
 
 def test_the_plan_of_the_docs_can_be_played(menu, tmp_path):
     text = (EXAMPLE.parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
-    plan = course_of(menu, tmp_path, re.findall(r"```toml\n(.*?)```", text, re.S)[0]).plan
+    plan = runner_of(menu, tmp_path, re.findall(r"```toml\n(.*?)```", text, re.S)[0]).plan
     assert [game.layout for game in plan.games()] == ["cramped", "ring", "ring"]
     assert next(plan.games()).seat == 0  # an agent that never moves there would block the dishes
 
 
 def test_a_person_goes_through_a_whole_study(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, SMALL)
+    with client_of(runner) as client:
         person, openings = take_part(client, "abc")
         end = person.now()
         assert (end["kind"], end["outcome"]) == ("end", "finished")
         assert end["redirect"] == "https://example.org/done?who=abc&code=C0DE"
     assert [x["seats"] for x in openings] == [["partner", "partner"]] * 2  # nobody is named
     assert openings[1]["seat"] == 1
-    found = course.people.rows("games")
+    found = runner.people.rows("games")
     assert [x["name"] for x in found] == ["nobody", "program"]
     assert [x["partner"] for x in found] == [NOBODY, "a program for all tasks"]
     played = [(x["steps"], x["outcome"], x["latency_ms"]) for x in found]
     assert played == [(8, "finished", 12.5)] * 2
-    answers = [row[3:5] for row in course.people.table("answers")[1]]
+    answers = [row[3:5] for row in runner.people.table("answers")[1]]
     assert answers == [("fluent", "6"), ("fluent", "6"), ("attentive", "a"), ("remarks", "None.")]
-    events = [row[2:] for row in course.people.table("events")[1]]
+    events = [row[2:] for row in runner.people.table("events")[1]]
     assert events == [
         ("joined", ""),
         ("agreed", ""),
@@ -110,38 +110,38 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
 
 
 def test_orders_are_counterbalanced_or_drawn(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    people = [join(course).person for _ in range(3)]
+    runner = runner_of(menu, tmp_path, SMALL)
+    people = [join(runner).person for _ in range(3)]
     for _ in range(2):
-        assert [course.order(x, 1) for x in people] == [[0, 1], [1, 0], [0, 1]]
+        assert [runner.order(x, 1) for x in people] == [[0, 1], [1, 0], [0, 1]]
     (tmp_path / "drawn").mkdir()
     drawn = SMALL.replace('kind = "games"', 'kind = "games"\norder = "drawn"')
-    course = course_of(menu, tmp_path / "drawn", drawn)
-    orders = [tuple(course.order(person, 1)) for person in range(1, 200)]
-    assert orders == [tuple(course.order(person, 1)) for person in range(1, 200)]
+    runner = runner_of(menu, tmp_path / "drawn", drawn)
+    orders = [tuple(runner.order(person, 1)) for person in range(1, 200)]
+    assert orders == [tuple(runner.order(person, 1)) for person in range(1, 200)]
     assert 70 < orders.count((0, 1)) < 130
 
 
 def test_who_declines_uses_up_no_order(menu, tmp_path):
     """Of seven people three decline; the others are spread over both orders."""
-    course = course_of(menu, tmp_path, SMALL)
-    people = [join(course) for _ in range(7)]
+    runner = runner_of(menu, tmp_path, SMALL)
+    people = [join(runner) for _ in range(7)]
     for person in people:
-        course.answer(person, {"agree": "no" if person.person in (2, 4, 6) else "yes"})
-    orders = [course.order(person, 1) for person in (1, 3, 5, 7)]
+        runner.answer(person, {"agree": "no" if person.person in (2, 4, 6) else "yes"})
+    orders = [runner.order(person, 1) for person in (1, 3, 5, 7)]
     assert orders == [[0, 1], [1, 0], [0, 1], [1, 0]]
 
 
 def test_orders_of_people_who_leave_are_given_again(menu, tmp_path):
     """Of ten people, those who begin with the first game leave in the first half."""
-    course = course_of(menu, tmp_path, SMALL)
+    runner = runner_of(menu, tmp_path, SMALL)
     stay = []
     for number in range(10):
-        person = join(course)
-        course.answer(person, {"agree": "yes"})
-        order = course.order(person.person, 1)
+        person = join(runner)
+        runner.answer(person, {"agree": "yes"})
+        order = runner.order(person.person, 1)
         if number < 5 and order == [0, 1]:
-            course.leave(course.people.get(person.person))
+            runner.leave(runner.people.get(person.person))
         else:
             stay.append(order)
     assert abs(stay.count([0, 1]) - stay.count([1, 0])) <= 1
@@ -149,19 +149,19 @@ def test_orders_of_people_who_leave_are_given_again(menu, tmp_path):
 
 def test_an_id_takes_part_once_from_any_browser(menu, tmp_path):
     plan = "most_people = 1\nid_once = true\n" + SMALL
-    with taking_part(menu, tmp_path, plan, "abc") as (first, course):
+    with taking_part(menu, tmp_path, plan, "abc") as (first, runner):
         client = first.client
         again = Participant(client, "abc")
         assert again.until("game")["game"] == first.until("game")["game"]
         first.leave()
         assert Participant(client, "abc").now()["outcome"] == again.now()["outcome"] == "left"
         assert "does not contain your id" in problem_of_joining(client)
-    assert [x["id"] for x in course.people.rows("people")] == ["abc"]
+    assert [x["id"] for x in runner.people.rows("people")] == ["abc"]
 
 
 def test_who_declines_is_asked_nothing_more(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, SMALL)
+    with client_of(runner) as client:
         person = Participant(client)
         person.answer(agree="no")
         assert person.now()["outcome"] == "declined"
@@ -189,7 +189,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize("body", [*BODIES, *UNREADABLE])
 def test_malformed_answers_get_a_sentence(menu, tmp_path, body):
-    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+    with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         person = Participant(client)
         for path, headers in (
             ("study/answer", person.headers),
@@ -211,7 +211,7 @@ attempts = 2
 score = 20
 game = {{layout = "ring", partner = "{NOBODY}"}}
 """
-    with client_of(course_of(menu, tmp_path, f'title = "T"\n{stage}')) as client:
+    with client_of(runner_of(menu, tmp_path, f'title = "T"\n{stage}')) as client:
         person = Participant(client)
         for attempt in range(2):
             found = person.until("game")
@@ -220,19 +220,19 @@ game = {{layout = "ring", partner = "{NOBODY}"}}
         assert person.until("end")["outcome"] == "failed"
     (tmp_path / "easy").mkdir()
     easy = f'title = "T"\n{stage.replace("score = 20", "score = 0")}'
-    with client_of(course_of(menu, tmp_path / "easy", easy)) as client:
+    with client_of(runner_of(menu, tmp_path / "easy", easy)) as client:
         person = Participant(client)
         person.play(person.until("game"))
         assert person.until("end")["outcome"] == "finished"
 
 
 def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
-    with taking_part(menu, tmp_path) as (person, course):
+    with taking_part(menu, tmp_path) as (person, runner):
         person.play(person.until("game"))
         person.until("questions")
-    course.people.close()
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
+    runner.people.close()
+    runner = runner_of(menu, tmp_path, SMALL)
+    with client_of(runner) as client:
         person.client = client
         assert person.now()["kind"] == "questions"
         person.answer(fluent=2)
@@ -240,44 +240,44 @@ def test_after_a_restart_people_go_on_where_they_were(menu, tmp_path):
 
 
 def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
-    with taking_part(menu, tmp_path) as (person, course):
+    with taking_part(menu, tmp_path) as (person, runner):
         first = person.until("game")
         with person.client.websocket_connect(f"/api/games/{first['game']}") as socket:
             join_game(socket, first["token"])
             receive_until(socket, status="waiting")
-    course.people.close()
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
+    runner.people.close()
+    runner = runner_of(menu, tmp_path, SMALL)
+    with client_of(runner) as client:
         person.client = client
         again = person.until("game")
         assert again["game"] != first["game"]
         person.play(again)
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-    assert [x["outcome"] for x in course.people.rows("games")] == ["cut", "finished"]
+    assert [x["outcome"] for x in runner.people.rows("games")] == ["cut", "finished"]
 
 
 def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    person = join(course, "a&code=x é")
-    course.people.end(person.person, "finished")
-    shown = asyncio.run(course.show(course.people.get(person.person)))
+    runner = runner_of(menu, tmp_path, SMALL)
+    person = join(runner, "a&code=x é")
+    runner.people.end(person.person, "finished")
+    shown = asyncio.run(runner.show(runner.people.get(person.person)))
     assert shown["redirect"] == "https://example.org/done?who=a%26code%3Dx%20%C3%A9&code=C0DE"
 
 
 def test_a_number_is_forgotten_only_if_it_is_nobodys_id(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
+    runner = runner_of(menu, tmp_path, SMALL)
     for id in ("2", "second", None):
-        join(course, id)
-    forget(course.people, tmp_path, "2")
-    assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second"), (3, None)]
-    forget(course.people, tmp_path, "3")
-    assert [row[:2] for row in course.people.table("people")[1]] == [(2, "second")]
-    assert join(course).person == 4  # the number of nobody who was forgotten
+        join(runner, id)
+    forget(runner.people, tmp_path, "2")
+    assert [row[:2] for row in runner.people.table("people")[1]] == [(2, "second"), (3, None)]
+    forget(runner.people, tmp_path, "3")
+    assert [row[:2] for row in runner.people.table("people")[1]] == [(2, "second")]
+    assert join(runner).person == 4  # the number of nobody who was forgotten
 
 
 def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
-    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    with client_of(runner) as client:
         person = Participant(client)
         assert "come back" in problem_of_joining(client)
         wrong = {"x-token": "wrong"}
@@ -293,7 +293,7 @@ def test_when_it_is_full_or_stopped_nobody_can_join(menu, tmp_path):
 
 
 def test_people_of_a_study_choose_no_games(menu, tmp_path):
-    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+    with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         for path in ("/api/menu", "/api/layouts/0", "/api/recordings"):
             assert client.get(path).status_code == 404
         assert client.post("/api/games", content="{}").status_code == 404
@@ -301,12 +301,12 @@ def test_people_of_a_study_choose_no_games(menu, tmp_path):
 
 
 def test_data_are_exported_reported_and_forgotten(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, SMALL)
+    with client_of(runner) as client:
         take_part(client, "Peter", fluent=6)
         take_part(client, "xyz", fluent=3)
         Participant(client, "gone")
-    course.people.close()
+    runner.people.close()
     people = people_in(tmp_path)
     for path in export(people, tmp_path):
         assert path.exists()
@@ -372,7 +372,7 @@ def test_the_data_survive_a_crash(menu, tmp_path):
 )
 def test_bad_plans_are_refused_in_a_sentence(menu, tmp_path, plan, old, new, says):
     with pytest.raises(UsageError, match=says) as caught:
-        course_of(menu, tmp_path, plan.replace(old, new))
+        runner_of(menu, tmp_path, plan.replace(old, new))
     assert "\n" not in str(caught.value)
 
 
@@ -382,9 +382,9 @@ def test_blanks_are_no_answer(menu, tmp_path, blank):
     assert required.problem(blank) == "Please answer all questions."
     assert required.problem(f"{blank}é{blank}") is None
     plan = SMALL[SMALL.rindex('[[stage]]\nkind = "questions"') :]
-    course = course_of(menu, tmp_path, f'title = "T"\n{plan}')
-    course.answer(join(course), {"attentive": "b", "remarks": blank})
-    assert {x["question"]: x["answer"] for x in course.people.rows("answers")} == {
+    runner = runner_of(menu, tmp_path, f'title = "T"\n{plan}')
+    runner.answer(join(runner), {"attentive": "b", "remarks": blank})
+    assert {x["question"]: x["answer"] for x in runner.people.rows("answers")} == {
         "attentive": "b",
         "remarks": None,
     }
@@ -392,19 +392,19 @@ def test_blanks_are_no_answer(menu, tmp_path, blank):
 
 def test_an_answer_counts_at_its_place_alone(menu, tmp_path):
     """That of an older window, or of a second click, changes nothing."""
-    with taking_part(menu, tmp_path) as (person, course):
+    with taking_part(menu, tmp_path) as (person, runner):
         for game in range(2):
             person.play(person.until("game"))
             asked = person.until("questions")
             assert person.answer_at(asked["at"], fluent=5 + game).status_code == 200
             assert person.answer_at(asked["at"], fluent=1).status_code == 200
         assert person.until("questions")["questions"][0]["name"] == "attentive"
-    assert [x["answer"] for x in course.people.rows("answers")] == ["5", "6"]
+    assert [x["answer"] for x in runner.people.rows("answers")] == ["5", "6"]
 
 
 def test_a_page_that_is_unknown_is_told_so(menu, tmp_path):
     """So that it joins anew, as after `--forget`, or in another study at the same address."""
-    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+    with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         for method, path in (("GET", "now"), ("POST", "answer"), ("POST", "here")):
             answer = client.request(method, f"/api/study/{path}", headers={"x-token": "old"})
             assert answer.status_code == 401
@@ -415,17 +415,17 @@ def test_studies_differ_by_a_name_of_their_own(menu, tmp_path):
     names = set()
     for folder in ("one", "two", "two"):
         (tmp_path / folder).mkdir(exist_ok=True)
-        with client_of(course_of(menu, tmp_path / folder, SMALL)) as client:
+        with client_of(runner_of(menu, tmp_path / folder, SMALL)) as client:
             names.add(client.get("/api/study").json()["study"])
     assert len(names) == 2
 
 
 def test_an_empty_id_is_none(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
+    runner = runner_of(menu, tmp_path, SMALL)
     for id in ("", "  ", None):
-        join(course, id)
-    assert [x["id"] for x in course.people.rows("people")] == [None] * 3
-    assert {x["detail"] for x in course.people.rows("events")} == {""}
+        join(runner, id)
+    assert [x["id"] for x in runner.people.rows("people")] == [None] * 3
+    assert {x["detail"] for x in runner.people.rows("events")} == {""}
 
 
 def test_a_tutorial_is_over_when_its_score_is_reached(long_menu, tmp_path):
@@ -435,12 +435,12 @@ kind = "tutorial"
 score = 3
 game = {layout = "ring", partner = "a program for all tasks"}
 """
-    course = course_of(long_menu, tmp_path, f'title = "T"\n{stage}')
-    with client_of(course) as client:
+    runner = runner_of(long_menu, tmp_path, f'title = "T"\n{stage}')
+    with client_of(runner) as client:
         person = Participant(client)
         person.play(person.until("game"))
         assert person.until("end")["outcome"] == "finished"
-    [game] = course.people.rows("games")
+    [game] = runner.people.rows("games")
     assert (game["outcome"], game["score"]) == ("finished", 20)
     assert game["steps"] < 400
 
@@ -456,8 +456,8 @@ text = "Too late."
 
 
 def test_people_stop_in_the_middle_of_a_game_and_get_a_link_of_their_own(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL.replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1))
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, SMALL.replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1))
+    with client_of(runner) as client:
         person = Participant(client, "abc", STUDY_ID="7 x", OTHER="1")
         person.answer(agree="yes")
         found = person.until("game")
@@ -468,14 +468,14 @@ def test_people_stop_in_the_middle_of_a_game_and_get_a_link_of_their_own(menu, t
         end = person.now()
         assert (end["outcome"], end["code"]) == ("left", "LEFT")
         assert end["redirect"] == "https://example.org/left?who=abc&study=7%20x&code=LEFT"
-        until(lambda: not course.players(found["game"]))
+        until(lambda: not runner.players(found["game"]))
         assert person.now()["outcome"] == "left"
-    assert json.loads(course.people.rows("people")[0]["parameters"]) == {"STUDY_ID": "7 x"}
+    assert json.loads(runner.people.rows("people")[0]["parameters"]) == {"STUDY_ID": "7 x"}
 
 
 def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
     plan = SMALL.replace('text = "May we?"', 'text = "May we record keys?"\nkeys = true')
-    with taking_part(long_menu, tmp_path, plan) as (person, course):
+    with taking_part(long_menu, tmp_path, plan) as (person, runner):
         found = person.until("game")
         for visit in range(2):
             with person.client.websocket_connect(f"/api/games/{found['game']}") as socket:
@@ -490,14 +490,14 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
                 while socket.receive_json().get("step", 0) < 40 * (visit + 1):
                     pass
         person.leave()
-        until(lambda: not course.players(found["game"]))
-    [game] = course.people.rows("games")
+        until(lambda: not runner.players(found["game"]))
+    [game] = runner.people.rows("games")
     assert (game["outcome"], game["left_how"]) == ("left", "left")
     assert (game["reloads"], game["disconnections"], game["hidden"]) == (1, 0, 2)
     assert game["left_by"] == str(game["seat"])
     assert game["hidden_s"] > 0.5
     assert 0.15 < game["longest_idle_s"] < game["left_s"]  # three presses in 40 steps
-    keys = course.people.rows("keys")
+    keys = runner.people.rows("keys")
     sent = [("KeyQ", 5.0), ("ArrowUp", 6.0), ("ArrowUp", 7.0), ("ArrowUp", 8.0)]
     assert [(x["key"], x["page_ms"]) for x in keys] == 2 * sent
     steps = [x["step"] for x in keys if x["step"] is not None]
@@ -510,26 +510,26 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
 
 def test_after_its_time_the_study_ends_for_a_person(menu, tmp_path):
     plan = f"most_minutes = 0.001\n{SMALL}".replace("[[stage]]", f"{WAYS_OUT}[[stage]]", 1)
-    with client_of(course_of(menu, tmp_path, plan)) as client:
+    with client_of(runner_of(menu, tmp_path, plan)) as client:
         person = Participant(client)
         time.sleep(0.07)
         assert (person.now()["outcome"], person.now()["text"]) == ("expired", "Too late.")
 
 
 def test_a_game_without_a_step_begins_anew(menu, tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_ALONE", (0.1, 0.1, 0.1))
-    with taking_part(menu, tmp_path) as (person, course):
+    monkeypatch.setattr(_study_runner, "_ALONE", (0.1, 0.1, 0.1))
+    with taking_part(menu, tmp_path) as (person, runner):
         first = person.until("game")
         until(lambda: person.until("game")["game"] != first["game"])
-    games = course.people.rows("games")
+    games = runner.people.rows("games")
     assert games[0]["outcome"] == "not begun"
     assert {x["attempt"] for x in games} == {0}
 
 
 def test_a_stopped_study_stays_stopped_until_it_goes_on(menu, tmp_path):
-    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+    with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         stop(client)
-    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+    with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         assert client.get("/api/admin", headers=ADMIN).json()["stopped"]
         assert "stopped" in problem_of_joining(client)
         stop(client, on=False)
@@ -537,11 +537,11 @@ def test_a_stopped_study_stays_stopped_until_it_goes_on(menu, tmp_path):
 
 
 def test_who_reads_for_long_keeps_the_place(menu, tmp_path):
-    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
-    course.people.close()
+    runner = runner_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    runner.people.close()
     now = [0.0]
-    course.people = people_in(tmp_path, lambda: now[0])
-    with client_of(course) as client:
+    runner.people = people_in(tmp_path, lambda: now[0])
+    with client_of(runner) as client:
         person = Participant(client)
         for _ in range(5):
             now[0] += 60
@@ -552,28 +552,28 @@ def test_who_reads_for_long_keeps_the_place(menu, tmp_path):
 
 
 def test_who_was_forgotten_in_a_game_breaks_nothing(menu, tmp_path, capsys):
-    with taking_part(menu, tmp_path, id="abc") as (person, course):
+    with taking_part(menu, tmp_path, id="abc") as (person, runner):
         found = person.until("game")
-        course.people.forget("abc")
+        runner.people.forget("abc")
         person.play(found)
-        until(lambda: not course.players(found["game"]))
+        until(lambda: not runner.players(found["game"]))
         Participant(person.client)
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_nobody_is_forgotten_while_the_study_goes_on(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    join(course, "abc")
+    runner = runner_of(menu, tmp_path, SMALL)
+    join(runner, "abc")
     with locked(tmp_path), pytest.raises(UsageError, match="Another process"):
-        forget(course.people, tmp_path, "abc")
-    assert course.people.first("abc")
+        forget(runner.people, tmp_path, "abc")
+    assert runner.people.first("abc")
 
 
 def test_spreadsheets_get_no_formulas(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    person = join(course, "=1+1")
-    course.people.answer(person.person, 2, -1, {"remarks": "@SUM(A1)", "plain": "a=b", "n": -3})
-    export(course.people, tmp_path)
+    runner = runner_of(menu, tmp_path, SMALL)
+    person = join(runner, "=1+1")
+    runner.people.answer(person.person, 2, -1, {"remarks": "@SUM(A1)", "plain": "a=b", "n": -3})
+    export(runner.people, tmp_path)
     with (tmp_path / "answers.csv").open(newline="") as file:
         assert [row["answer"] for row in csv.DictReader(file)] == ["'@SUM(A1)", "a=b", "'-3"]
     with (tmp_path / "people.csv").open(newline="") as file:
@@ -582,8 +582,8 @@ def test_spreadsheets_get_no_formulas(menu, tmp_path):
 
 
 def test_empty_tables_have_their_columns_and_types(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    export(course.people, tmp_path)
+    runner = runner_of(menu, tmp_path, SMALL)
+    export(runner.people, tmp_path)
     assert (tmp_path / "games.csv").read_text().splitlines() == [",".join(DICTIONARY["games"])]
     schema = parquet.read_schema(tmp_path / "games.parquet")
     assert schema.names == list(DICTIONARY["games"])
@@ -655,12 +655,12 @@ def test_orders_are_reported(tmp_path):
 
 
 def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
-    course = course_of(menu, tmp_path, SMALL)
-    people = course.people
+    runner = runner_of(menu, tmp_path, SMALL)
+    people = runner.people
     for id in ("abc", "xyz", "abc", None, None):
-        join(course, id)
-    assert [x["same_as"] for x in course.people.rows("people")] == [None, None, 1, None, None]
-    assert [x["detail"] for x in course.people.rows("events")] == ["", "", "a repeated id", "", ""]
+        join(runner, id)
+    assert [x["same_as"] for x in runner.people.rows("people")] == [None, None, 1, None, None]
+    assert [x["detail"] for x in runner.people.rows("events")] == ["", "", "a repeated id", "", ""]
     for person, score in ((1, 20.0), (2, 60.0), (3, 40.0)):
         write_game(people, person, f"f{person}", [score] * 2)
         people.answer(person, 1, 0, {"fluent": person})
@@ -671,7 +671,7 @@ def test_one_id_in_two_browsers_is_marked_and_counted_once(menu, tmp_path):
     assert "browsers with a repeated id: 1" in text
     assert re.search(rf"{NOBODY} +2 +45\.0", text)
     assert re.search(r"fluent .* 2 +mean 1\.50", text)
-    with client_of(course) as client:
+    with client_of(runner) as client:
         found = client.get("/api/admin", headers=ADMIN).json()
     assert found["outcomes"] == {"finished": 1, "not finished": 3}
 
@@ -693,8 +693,8 @@ def test_the_right_answer_of_a_scale_is_a_number(tmp_path):
 
 
 def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(_course, "_NOTE_AGAIN", 0.05)
-    with taking_part(menu, tmp_path) as (person, course):
+    monkeypatch.setattr(_study_runner, "_NOTE_AGAIN", 0.05)
+    with taking_part(menu, tmp_path) as (person, runner):
         found = person.until("game")
         with contextlib.closing(sqlite3.connect(tmp_path / DATA, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -702,57 +702,57 @@ def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, c
             until(lambda: "cannot be recorded yet" in capsys.readouterr().err)
             other.execute("ROLLBACK")
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-    assert [row["outcome"] for row in course.people.rows("games")] == ["finished"]
+    assert [row["outcome"] for row in runner.people.rows("games")] == ["finished"]
 
 
 def test_a_result_that_can_never_be_noted_does_not_hold_up_the_end(menu, tmp_path, monkeypatch):
-    monkeypatch.setattr(_course, "_NOTE_AGAIN", 0.05)
-    monkeypatch.setattr(_course, "_NOTE_AT_MOST", 0.1)
-    with taking_part(menu, tmp_path) as (person, course):
+    monkeypatch.setattr(_study_runner, "_NOTE_AGAIN", 0.05)
+    monkeypatch.setattr(_study_runner, "_NOTE_AT_MOST", 0.1)
+    with taking_part(menu, tmp_path) as (person, runner):
         found = person.until("game")
         other = sqlite3.connect(tmp_path / DATA, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         person.play(found)
     other.close()
-    assert [row["outcome"] for row in course.people.rows("games")] == [None]
+    assert [row["outcome"] for row in runner.people.rows("games")] == [None]
 
 
 def test_rows_are_forgotten_after_their_files(menu, tmp_path, monkeypatch):
-    course = course_of(menu, tmp_path, SMALL)
-    begin_game(course.people, join(course, "abc").person, "1-ring")
+    runner = runner_of(menu, tmp_path, SMALL)
+    begin_game(runner.people, join(runner, "abc").person, "1-ring")
     (tmp_path / "1-ring.npz").write_bytes(b"")
     with monkeypatch.context() as context:
         context.setattr(Path, "unlink", lambda *_: (_ for _ in ()).throw(OSError("busy")))
         with pytest.raises(OSError, match="busy"):
-            forget(course.people, tmp_path, "abc")
-    assert forget(course.people, tmp_path, "abc") == 1
+            forget(runner.people, tmp_path, "abc")
+    assert forget(runner.people, tmp_path, "abc") == 1
     assert not (tmp_path / "1-ring.npz").exists()
-    assert course.people.first("abc") is None
+    assert runner.people.first("abc") is None
 
 
 def test_who_joins_twice_with_a_token_is_one_person(menu, tmp_path):
-    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
-    with client_of(course) as client:
+    runner = runner_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    with client_of(runner) as client:
         token = {"token": "t" * 48}
         first, second = (client.post("/api/study/join", json=token) for _ in range(2))
         assert first.json() == second.json() == {"person": 1}
-    assert [row["event"] for row in course.people.rows("events")] == ["joined"]
+    assert [row["event"] for row in runner.people.rows("events")] == ["joined"]
 
 
 def test_after_a_restart_places_are_still_taken(menu, tmp_path):
-    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
-    person = join(course)
-    course.people.close()
-    course = course_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    runner = runner_of(menu, tmp_path, "most_people = 1\n" + SMALL)
+    person = join(runner)
+    runner.people.close()
+    runner = runner_of(menu, tmp_path, "most_people = 1\n" + SMALL)
     with pytest.raises(UsageError, match="All places are taken"):
-        join(course)
-    course.people.end(person.person, "finished")
-    course.people.close()
-    join(course_of(menu, tmp_path, "most_people = 1\n" + SMALL))
+        join(runner)
+    runner.people.end(person.person, "finished")
+    runner.people.close()
+    join(runner_of(menu, tmp_path, "most_people = 1\n" + SMALL))
 
 
 def test_an_id_that_is_too_long_gets_a_sentence(menu, tmp_path):
-    with client_of(course_of(menu, tmp_path, SMALL)) as client:
+    with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         problem = problem_of_joining(client, id="x" * 201)
     assert problem.startswith("The id in the address is longer than 200 characters")
 
@@ -762,7 +762,7 @@ def test_a_stage_of_many_long_answers_is_taken(menu, tmp_path):
     plan = 'title = "Long"\n[[stage]]\nkind = "questions"\n' + "".join(
         question.format(i) for i in range(50)
     )
-    with client_of(course_of(menu, tmp_path, plan)) as client:
+    with client_of(runner_of(menu, tmp_path, plan)) as client:
         person = Participant(client)
         assert person.answer(**{f"q{i}": "é" * 5000 for i in range(50)}).status_code == 200
         assert person.now()["kind"] == "end"
@@ -789,6 +789,6 @@ async def _leaves_in_the_middle(app, path):
 
 
 def test_who_goes_in_the_middle_of_an_answer_leaves_no_traceback(menu, tmp_path):
-    app = client_of(course_of(menu, tmp_path, SMALL)).app
+    app = client_of(runner_of(menu, tmp_path, SMALL)).app
     sent = asyncio.run(_leaves_in_the_middle(app, "/api/study/join"))
     assert sent[0]["status"] == 400

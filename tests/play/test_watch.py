@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from playing import hall_of, join_game, menu_of, press, receive_until, write_journal
+from playing import join_game, menu_of, press, receive_until, server_of, write_journal
 from starlette.testclient import TestClient
 
 from eqgrid_lab import Kitchen
@@ -162,8 +162,8 @@ def test_a_model_of_people_has_no_values(menu, tmp_path):
 
 def test_the_page_gets_frames_that_add_up(menu, tmp_path):
     game = recorded(menu, tmp_path, steps=30)
-    hall = hall_of(menu, tmp_path, recorded=[game])
-    with TestClient(build_app(hall, ["testserver"])) as client:
+    server = server_of(menu, tmp_path, recorded=[game])
+    with TestClient(build_app(server, ["testserver"])) as client:
         (listed,) = client.get("/api/recordings").json()["games"]
         assert listed == {
             "name": "game",
@@ -180,7 +180,7 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
             for place, number in frame["cells"]:
                 cells[place] = number
             state = jax.tree.map(lambda x, step=step: x[step], game.states)
-            numbers, agents, _ = hall.tiles.numbers(game.place.grid.layout, state)
+            numbers, agents, _ = server.tiles.numbers(game.place.grid.layout, state)
             assert (cells, [tuple(x) for x in frame["agents"]]) == (numbers, agents)
             assert set(cells) <= pictures
         assert found["actions"] == [["up", "down", "right", "left", "stay", "interact"]]
@@ -194,7 +194,7 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
 
 
 def test_a_game_that_is_over_can_be_looked_at(menu, tmp_path):
-    with TestClient(build_app(hall_of(menu, tmp_path), ["testserver"])) as client:
+    with TestClient(build_app(server_of(menu, tmp_path), ["testserver"])) as client:
         offers = {x["name"]: x["key"] for x in client.get("/api/layouts/0").json()["offers"]}
         wish = {"layout": 0, "seats": ["person", offers["a program for all tasks"]]}
         made = client.post("/api/games", json=wish).json()

@@ -32,12 +32,12 @@ from eqgrid import (
     AppendTimeLeft,
     AutoReset,
     Box,
+    ConstantPartner,
     LogEpisodes,
     Masked,
     NoisyPartner,
     NormalizeObservation,
     RandomPartner,
-    StayPartner,
     Vectorize,
     WithPartner,
     check_env,
@@ -158,7 +158,7 @@ def test_random_partners_do_what_is_allowed(key):
     anyone = RandomPartner(WORLD.action_space)
     assert (play(WORLD, [anyone, anyone], key).episode_return >= 0).all()
     # A fixed action is taken, whatever the mask says.
-    assert play(WORLD, [StayPartner(0), anyone], key).episode_return[0] < 0
+    assert play(WORLD, [ConstantPartner(0), anyone], key).episode_return[0] < 0
     env = many(WithPartner(WORLD, noise=(1.0, 1.0)))
     rollout, _ = roll(build(env, key), env, key, 8)
     assert (rollout.reward >= 0).all()

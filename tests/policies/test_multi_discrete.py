@@ -27,8 +27,8 @@ from eqgrid import (
     Masked,
     MultiDiscrete,
     NoisyPartner,
+    PartnerInput,
     RandomPartner,
-    Seen,
     Vectorize,
     check_env,
     sample_allowed,
@@ -132,7 +132,7 @@ def test_partners_take_allowed_actions(key):
     partner = PolicyPartner(trained_policy(build(many(), key), many()))
     observation, state = Signals().reset(key)
     moves, words = jnp.split(observation.action_mask[0], [3])
-    seen = Seen(observation, state, jnp.asarray(0))
+    seen = PartnerInput(observation, state, jnp.asarray(0))
     keys = jax.random.split(key, 100)
     for anyone in (RandomPartner(SPACE), NoisyPartner(partner, 0.5, SPACE)):
         act = jax.vmap(lambda key, anyone=anyone: anyone(seen, anyone.initial_carry(), key)[0])

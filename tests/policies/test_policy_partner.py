@@ -8,7 +8,7 @@ from learners import build, loud_mlp
 from wrapper_checks import assert_same
 
 from agents import PolicyPartner, trained_policy
-from eqgrid import AppendAgentId, AppendTimeLeft, Seen, Vectorize, make
+from eqgrid import AppendAgentId, AppendTimeLeft, PartnerInput, Vectorize, make
 
 NAMED, REFERENCE = (
     make("overcooked", layout="ring", horizon=20, observation=name)
@@ -41,7 +41,7 @@ def test_a_partner_plays_the_same_among_agents_that_observe_something_else(key):
         return policy.act(observation, None, None, greedy=True)[0]
 
     def as_guests(observation, state):
-        seats = [Seen(observation, state, jnp.asarray(seat)) for seat in (0, 1)]
+        seats = [PartnerInput(observation, state, jnp.asarray(seat)) for seat in (0, 1)]
         return jnp.stack([guest(seen, None, key)[0] for seen in seats])
 
     assert_same(states_in(own, as_a_team, key), states_in(NAMED, as_guests, key))

@@ -19,7 +19,7 @@ from agents import (
     StuckRule,
     TrainedPolicy,
 )
-from eqgrid import Discrete, Masked, Seen, make
+from eqgrid import Discrete, Masked, PartnerInput, make
 from eqgrid.grid import poses
 
 LENGTH, ACTIONS = 14, 6
@@ -61,7 +61,7 @@ def probabilities(logits, pose, history, steps):
 def actions_of(partner, observations, states, seat, key):
     def step(carry, now):
         observation, state, key = now
-        action, carry = partner(Seen(observation, state, seat), carry, key)
+        action, carry = partner(PartnerInput(observation, state, seat), carry, key)
         return carry, action
 
     keys = jax.random.split(key, LENGTH)
@@ -98,7 +98,7 @@ KEY = jax.random.key(0)
 def test_drawn_actions_have_the_scaled_probabilities():
     logits = np.asarray([1.0, 0.5, 0.0, -0.5, 0.3, 0.2], np.float32)
     rule = StuckRule(echo(greedy=False), as_it_is)
-    seen = Seen(jnp.asarray([logits, logits]), jnp.ones((2, 3), jnp.int8), jnp.asarray(1))
+    seen = PartnerInput(jnp.asarray([logits, logits]), jnp.ones((2, 3), jnp.int8), jnp.asarray(1))
     history = [(1, 5), (1, 2), (1, 0), (1, 2)]
     memory = dataclasses.replace(
         rule.initial_carry(),
@@ -132,7 +132,7 @@ def test_a_cook_at_a_counter_tries_something_else():
 
     def step(now, key):
         state, carry = now
-        action, carry = rule(Seen(logits, state, jnp.asarray(1)), carry, key)
+        action, carry = rule(PartnerInput(logits, state, jnp.asarray(1)), carry, key)
         _, after = kitchen.step(key, state, jnp.stack([4, action]))
         return (after, carry), action
 

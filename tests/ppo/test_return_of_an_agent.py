@@ -10,10 +10,10 @@ from agents import evaluate, record_episodes
 from eqgrid import (
     AbstractEnv,
     AutoReset,
+    ConstantPartner,
     Discrete,
     LogEpisodes,
     ShapedReward,
-    StayPartner,
     TimeStep,
     Vectorize,
     interop,
@@ -82,7 +82,7 @@ def test_evaluations_recordings_videos_and_play_agree(key):
     assert recorded.reward.sum(axis=0).tolist() == RETURNS
     _, rewards, _ = record(policy, env, key, 6)
     assert rewards.sum() == np.mean(RETURNS)
-    game = play(Pensions(), (StayPartner(0), StayPartner(0)), key)
+    game = play(Pensions(), (ConstantPartner(0), ConstantPartner(0)), key)
     assert game.episode_return.tolist() == RETURNS
 
 

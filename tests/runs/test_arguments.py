@@ -11,6 +11,7 @@ from race import Race
 from eqgrid import (
     AppendTimeLeft,
     AutoReset,
+    ConstantPartner,
     Discrete,
     LinearSchedule,
     NoisyPartner,
@@ -18,7 +19,6 @@ from eqgrid import (
     NormalizeReward,
     OneOf,
     ShapedReward,
-    StayPartner,
     TimeLimit,
     Vectorize,
     WithPartner,
@@ -72,8 +72,8 @@ ARGUMENTS = {
     "LinearSchedule.steps": ("above 0", lambda x: LinearSchedule(1.0, 0.0, x)),
     "WithPartner.share": ("share", lambda x: WithPartner(Race(), share=x)),
     "WithPartner.noise": ("share", lambda x: WithPartner(Race(), noise=(x, 1.0))),
-    "NoisyPartner": ("share", lambda x: NoisyPartner(StayPartner(1), x, ACTIONS)),
-    "OneOf": ("whole", lambda x: OneOf([StayPartner(i) for i in range(3)], x)),
+    "NoisyPartner": ("share", lambda x: NoisyPartner(ConstantPartner(1), x, ACTIONS)),
+    "OneOf": ("whole", lambda x: OneOf([ConstantPartner(i) for i in range(3)], x)),
     "WithProbability": ("share", lambda x: WithProbability(x, ())),
     "RandomHeld": ("share", RandomHeld),
     "RandomPots": ("share", RandomPots),
@@ -136,7 +136,7 @@ def test_what_is_no_such_number_is_refused_in_one_sentence(name):
         lambda x: TimeLimit(Race(), x(5)),
         lambda x: AppendTimeLeft(Goals(), x(5)),
         lambda x: make("goals", horizon=x(5)),
-        lambda x: OneOf([StayPartner(0), StayPartner(1)], x(1)),
+        lambda x: OneOf([ConstantPartner(0), ConstantPartner(1)], x(1)),
         lambda x: NormalizeReward(RACES, x(1)),
         lambda x: WithPartner(Race(), share=x(1)),
         lambda x: NormalizeObservation(RACES, clip=x(3)),
@@ -156,7 +156,7 @@ MAPPED = {
         lambda x: WithPartner(KITCHEN, noise=(0.1, x)),
         lambda w: w.noise[..., 1],
     ),
-    "NoisyPartner": (lambda x: NoisyPartner(StayPartner(1), x, ACTIONS), lambda p: p.level),
+    "NoisyPartner": (lambda x: NoisyPartner(ConstantPartner(1), x, ACTIONS), lambda p: p.level),
     "WithProbability": (lambda x: WithProbability(x, ()), lambda s: s.probability),
     "NormalizeReward": (lambda x: NormalizeReward(RACES, x, x, x), lambda w: w.gamma),
     "NormalizeObservation": (lambda x: NormalizeObservation(RACES, x, x), lambda w: w.clip),
@@ -172,7 +172,7 @@ MAPPED_COUNTS = {
     "TimeLimit": (lambda x: TimeLimit(Race(), x), lambda w: w.limit),
     "AppendTimeLeft": (lambda x: AppendTimeLeft(Goals(), x), lambda w: w.horizon),
     "GridWorld": (lambda x: make("goals", horizon=x), lambda w: w.horizon),
-    "OneOf": (lambda x: OneOf([StayPartner(1)] * 9, x), lambda p: p.number),
+    "OneOf": (lambda x: OneOf([ConstantPartner(1)] * 9, x), lambda p: p.number),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from command_lines import call, call_and_hear, parse
 
 from agents import collect_rollout, load_policy, ppo_loss, train
-from eqgrid import OneOf, StayPartner
+from eqgrid import ConstantPartner, OneOf
 from eqgrid_lab.settings import GivenPartners
 
 SMALL = ["--num-envs", "8", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "12"]
@@ -63,7 +63,7 @@ def test_the_loss_is_that_of_ppo_for_the_agent_that_learns_and_of_predictions(co
 @pytest.mark.slow
 def test_it_learns_what_its_partner_does(config, key):
     """One of two partners always goes north, and the other one south."""
-    given = GivenPartners(share=1.0, given=OneOf([StayPartner(0), StayPartner(1)]))
+    given = GivenPartners(share=1.0, given=OneOf([ConstantPartner(0), ConstantPartner(1)]))
     config = dataclasses.replace(config, partners=given)
     env, ppo = config.train_env(), dataclasses.replace(config.learner(), learning_rate=0.01)
     state = ppo.init(config.policy(env, key), env, key)

@@ -259,7 +259,7 @@ def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_folder, "write_whole", full)
+    monkeypatch.setattr(_folder, "write_atomic", full)
     with pytest.raises(Exception, match=r"'mine/deep' cannot be written: No space left"):
         run("mine/deep")
     assert not Path("mine").exists()

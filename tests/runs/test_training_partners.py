@@ -13,7 +13,7 @@ from saved_policies import write_policy
 from eqgrid_lab import Kitchen
 from agents import PolicyPartner, StuckRule, checksum, find_policy, load_policy, read_metadata
 from agents.files import shipped
-from eqgrid import DesignPartners, Scheduled, Seen, WithPartner, iter_wrappers
+from eqgrid import DesignPartners, PartnerInput, Scheduled, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
 from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
@@ -170,8 +170,8 @@ def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
     @jax.jit
     def actions(key):
         observation, state = wrapper.env.reset(key)
-        did, _ = wrapper.partners(Seen(observation, state, jnp.asarray(1)), carry, key)
-        return did, alone(Seen(theirs.observe(state), None, jnp.asarray(1)), None, key)[0]
+        did, _ = wrapper.partners(PartnerInput(observation, state, jnp.asarray(1)), carry, key)
+        return did, alone(PartnerInput(theirs.observe(state), None, jnp.asarray(1)), None, key)[0]
 
     did, expected = jax.vmap(actions)(jax.random.split(key, 50))
     np.testing.assert_array_equal(did, expected)

@@ -12,11 +12,11 @@ from wrapper_checks import rollout, sample_actions
 from eqgrid import (
     AutoReset,
     Box,
+    ConstantPartner,
     DesignPartners,
     LogEpisodes,
     Masked,
     OneOf,
-    StayPartner,
     Vectorize,
     WithPartner,
     sample_allowed,
@@ -139,7 +139,7 @@ class Slider(Clock):
         (lambda: DesignPartners(Vectorize(Clock(), 4), 2), r"WithPartner\(env, biased=True\)"),
         (
             lambda: DesignPartners(
-                Vectorize(WithPartner(Clock(), OneOf([StayPartner(0)]), biased=True), 4), 2
+                Vectorize(WithPartner(Clock(), OneOf([ConstantPartner(0)]), biased=True), 4), 2
             ),
             "without partners of its own",
         ),

@@ -9,10 +9,10 @@ from wrapper_checks import assert_same, rollout, sample_actions, step
 
 from eqgrid import (
     AutoReset,
+    ConstantPartner,
     LinearSchedule,
     OneOf,
     Scheduled,
-    StayPartner,
     TimeLimit,
     Vectorize,
     WithPartner,
@@ -49,7 +49,7 @@ def test_each_step_is_that_of_an_environment_with_this_number(key):
 
 def test_the_share_of_partners_rises(key):
     """Episodes of two steps: half-way, every second one has a partner."""
-    partner = WithPartner(TimeLimit(Race(2), 2), OneOf([StayPartner(0)]), share=1.0)
+    partner = WithPartner(TimeLimit(Race(2), 2), OneOf([ConstantPartner(0)]), share=1.0)
     env = Vectorize(Scheduled(AutoReset(partner), share, LinearSchedule(0.0, 1.0, STEPS)), 2000)
     _, timesteps, _ = rollout(env, key, jnp.zeros((STEPS + 4, 2000, 2), int))
     shares = np.asarray(timesteps.info["replaced"].any(axis=-1).mean(axis=-1))

@@ -10,14 +10,14 @@ from learners import Clock, build, roll
 from wrapper_checks import assert_same
 
 from eqgrid import (
-    REPLACED,
-    TAKEN,
+    JOINT_ACTION,
+    PARTNER_MASK,
     AutoReset,
+    ConstantPartner,
     LogEpisodes,
     OneOf,
     RandomPartner,
     RecordedPartner,
-    StayPartner,
     Vectorize,
     WithPartner,
     check_env,
@@ -54,7 +54,7 @@ def drawn_actions(key, count):
 
 def test_the_world_sees_the_partners_action(key):
     """Every step is that of the kitchen with the actions of the partner put in by hand."""
-    partners = OneOf([StayPartner(1), StayPartner(5), StayPartner(3)])
+    partners = OneOf([ConstantPartner(1), ConstantPartner(5), ConstantPartner(3)])
     env = WithPartner(KITCHEN, partners, share=0.7)
     actions = drawn_actions(key, 40)
     states, timesteps = episodes(env, key, actions)
@@ -70,8 +70,8 @@ def test_the_world_sees_the_partners_action(key):
             done[i, :, seats[i]] = [1, 5, 3][numbers[i]]
     replaced = np.zeros((40, STEPS, 2), bool)
     replaced[np.arange(40)[present], :, seats[present]] = True
-    np.testing.assert_array_equal(timesteps.info[REPLACED], replaced)
-    np.testing.assert_array_equal(timesteps.info[TAKEN], done)
+    np.testing.assert_array_equal(timesteps.info[PARTNER_MASK], replaced)
+    np.testing.assert_array_equal(timesteps.info[JOINT_ACTION], done)
     before = jax.tree.map(lambda x: x[:, :-1].reshape(-1, *x.shape[2:]), states.env_state)
     after = jax.tree.map(lambda x: x[:, 1:].reshape(-1, *x.shape[2:]), states.env_state)
     step = eqx.filter_jit(jax.vmap(lambda s, a: KITCHEN.step(key, s, a)))
@@ -93,7 +93,7 @@ def test_noise_its_actions_and_those_it_replaces_are_independent(key, partner, b
         reset_key, step_key = jax.random.split(key)
         _, state = env.reset(reset_key)
         timestep, after = env.step(step_key, state, jnp.zeros(2, int))
-        return state, timestep.info[TAKEN], after.carry
+        return state, timestep.info[JOINT_ACTION], after.carry
 
     state, taken, carry = jax.jit(jax.vmap(one))(jax.random.split(key, count))
     row, seat = np.arange(count), np.asarray(state.seat)
@@ -110,7 +110,7 @@ def test_noise_its_actions_and_those_it_replaces_are_independent(key, partner, b
 
 
 def test_whatever_is_drawn_for_an_episode_is_independent(key):
-    partners = OneOf([StayPartner(action) for action in range(4)])
+    partners = OneOf([ConstantPartner(action) for action in range(4)])
     env = WithPartner(Clock(), partners, share=0.5, noise=(0.0, 1.0), biased=True)
     keys = jax.random.split(key, 8000)
     state = jax.jit(jax.vmap(lambda key: env.reset(key)[1]))(keys)
@@ -121,7 +121,7 @@ def test_whatever_is_drawn_for_an_episode_is_independent(key):
 
 @pytest.mark.slow
 def test_every_episode_has_a_partner_of_its_own(key):
-    partners = OneOf([StayPartner(4), StayPartner(5)])
+    partners = OneOf([ConstantPartner(4), ConstantPartner(5)])
     env = AutoReset(WithPartner(KITCHEN, partners, share=0.5, noise=(0.2, 0.9)))
     states, timesteps = episodes(env, key, drawn_actions(key, 60))
     assert 0.2 <= states.level.min() < 0.25
@@ -132,12 +132,12 @@ def test_every_episode_has_a_partner_of_its_own(key):
     changed = (who[:, 1:] != who[:, :-1]).any(axis=-1)
     assert not (changed & ~starts[:, 1:]).any()
     assert changed[starts[:, 1:]].mean() > 0.5
-    assert not timesteps.info[REPLACED].all(axis=-1).any()
+    assert not timesteps.info[PARTNER_MASK].all(axis=-1).any()
 
 
 def test_replaced_actions_are_not_active_in_a_rollout(key):
     """The partner alone takes action 2, and the learner never does."""
-    one = WithPartner(Clock(), OneOf([StayPartner(2)]), share=0.5)
+    one = WithPartner(Clock(), OneOf([ConstantPartner(2)]), share=0.5)
     env = Vectorize(AutoReset(LogEpisodes(one)), 16)
     policy = build(env, key)
     bias = jnp.array([0.0, 0.0, -1e9])
@@ -175,7 +175,9 @@ def test_what_partners_remember_begins_anew(key):
 
 @pytest.mark.slow
 def test_it_keeps_the_protocol():
-    check_env(WithPartner(KITCHEN, OneOf([StayPartner(4), StayPartner(5)]), noise=(0.1, 0.2)))
+    check_env(
+        WithPartner(KITCHEN, OneOf([ConstantPartner(4), ConstantPartner(5)]), noise=(0.1, 0.2))
+    )
 
 
 @pytest.mark.parametrize(

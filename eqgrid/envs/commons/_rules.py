@@ -203,7 +203,7 @@ class Pollute(AbstractPhase):
         happens = event_uniform < self.probability
         happens &= world.time >= self.delay.astype(jnp.int32)
         # The cell is found by its rank among the clean cells, counted from 1. This needs one random
-        # number, while `draw_cells` needs one random number for each cell.
+        # number, while `sample_cells` needs one random number for each cell.
         rank = jnp.cumsum(clean.reshape(-1), dtype=jnp.int32).reshape(clean.shape)
         num_clean = rank[-1, -1].astype(jnp.float32)
         chosen = (cell_uniform * num_clean).astype(jnp.int32) + 1

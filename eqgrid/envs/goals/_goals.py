@@ -50,12 +50,12 @@ from ...grid import (
     choose_observation,
     choose_text,
     count_next_to,
-    draw_cells,
-    draw_maze,
     empty_world,
     get_cell,
     occupied_cells,
     reach,
+    sample_cells,
+    sample_maze,
 )
 
 
@@ -226,7 +226,7 @@ class GeneratedMazes(AbstractGenerator):
 
     def attempt(self, key: PRNGKeyArray) -> tuple[Layout, Bool[Array, ""]]:
         maze_key, start_key = jax.random.split(key)
-        floor = draw_maze(maze_key, self.height, self.width, self.loops)
+        floor = sample_maze(maze_key, self.height, self.width, self.loops)
         # Agents start in the floor cells with the highest random scores.
         score = jnp.where(floor, sample_uniform(start_key, floor.shape), -1.0)
         _, cells = jax.lax.top_k(score.reshape(-1), self.num_agents)
@@ -261,7 +261,7 @@ class RandomFlags(AbstractCheckedStart):
 
     def __call__(self, key: PRNGKeyArray, layout: Layout, world: World) -> World:
         agents = world.num_agents
-        places = draw_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
+        places = sample_cells(key, (layout.tiles == 0) & ~occupied_cells(world), agents)
         codes = jnp.full(agents, SHARED) if self.shared else FIRST_OWN + jnp.arange(agents)
         empty = jnp.full(layout.tiles.shape, NOTHING, jnp.uint8)
         flags = empty.at[places[:, 0], places[:, 1]].set(codes.astype(jnp.uint8))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
-from ..._partner import AbstractPartner, Seen
+from ..._partner import AbstractPartner, PartnerInput
 from ...grid import IDLE, Bodies, Layout, World, next_to
 from ...typing import PyTree
 from ._contents import MAX_INGREDIENTS, Item, Tile, item_of, soup_size
@@ -37,7 +37,7 @@ class HandsOff(AbstractPartner):
         return self.partner.initial_carry()
 
     def __call__(
-        self, seen: Seen, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
+        self, seen: PartnerInput, carry: PyTree[Shaped[Array, "..."]], key: PRNGKeyArray
     ) -> tuple[Shaped[Array, "..."], PyTree[Shaped[Array, "..."]]]:
         action, carry = self.partner(seen, carry, key)
         bodies = seen.state.bodies
@@ -140,7 +140,7 @@ class ScriptedCook(AbstractPartner):
         return CookMemory(self.bodies, idle, jnp.asarray(False))
 
     def __call__(
-        self, seen: Seen, carry: CookMemory, key: PRNGKeyArray
+        self, seen: PartnerInput, carry: CookMemory, key: PRNGKeyArray
     ) -> tuple[Int[Array, ""], CookMemory]:
         world, seat = seen.state, seen.seat
         same = jax.tree.map(

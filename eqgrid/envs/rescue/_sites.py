@@ -21,9 +21,9 @@ from ...grid import (
     check_named,
     check_ranges,
     count_next_to,
-    draw_maze,
     empty_world,
     next_to,
+    sample_maze,
 )
 from ._kinds import DOORS, KEYS, KINDS, VICTIMS, Role, Thing, Tile, is_victim
 from ._solvable import can_rescue
@@ -252,7 +252,7 @@ class GeneratedSites(AbstractGenerator):
         uniform = jax.random.uniform(uniform_key, (3 * cells + ranges + len(DOORS),))
         scores = uniform[: 3 * cells].reshape(3, self.height, self.width)
         of_counts, of_colours = jnp.split(uniform[3 * cells :], [ranges])
-        floor = draw_maze(maze_key, self.height, self.width, self.loops)
+        floor = sample_maze(maze_key, self.height, self.width, self.loops)
         # The exit is the border cell next to floor with the highest score.
         border = jnp.ones_like(floor).at[1:-1, 1:-1].set(False)
         best = jnp.argmax(jnp.where(border & next_to(floor), scores[0], -1.0))

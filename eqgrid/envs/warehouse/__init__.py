@@ -10,13 +10,13 @@ from ._layouts import (
 )
 from ._rules import (
     EVENT_NAMES as EVENT_NAMES,
-    AbstractRequestDraw as AbstractRequestDraw,
+    AbstractRequestSampler as AbstractRequestSampler,
     ChainCollision as ChainCollision,
     CountQuietSteps as CountQuietSteps,
     Deliver as Deliver,
     NoDelivery as NoDelivery,
     ToggleLoad as ToggleLoad,
-    UniformRequestDraw as UniformRequestDraw,
+    UniformRequests as UniformRequests,
     WarehouseEvents as WarehouseEvents,
     YieldToShelves as YieldToShelves,
 )

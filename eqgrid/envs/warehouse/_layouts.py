@@ -13,7 +13,7 @@ from ..._checks import check_whole
 from ...errors import did_you_mean
 from ...grid import AbstractStart, Layout, LayoutError, World, check_named, empty_world
 from ._kinds import KINDS, Load, Tile
-from ._rules import draw_distinct, find_marked
+from ._rules import find_marked, sample_distinct
 
 COLUMN_HEIGHT = 8
 """The height in cells of a block of shelves, as in `rware`."""
@@ -173,5 +173,5 @@ def _draw_cells(
     key: PRNGKeyArray, marked: Bool[Array, "height width"], count: int
 ) -> Int32[Array, "count 2"]:
     """Distinct marked cells, uniformly at random."""
-    ranks = draw_distinct(key, count, marked.sum(dtype=jnp.int32))
+    ranks = sample_distinct(key, count, marked.sum(dtype=jnp.int32))
     return jax.vmap(find_marked, (None, 0))(marked, ranks)[0]

@@ -20,7 +20,7 @@ from ...grid import (
 from ._kinds import Load, Tile
 
 
-class AbstractRequestDraw(eqx.Module):
+class AbstractRequestSampler(eqx.Module):
     """The distribution of the shelf that is requested after a delivery."""
 
     @abc.abstractmethod
@@ -40,7 +40,7 @@ class AbstractRequestDraw(eqx.Module):
 
 
 @final
-class UniformRequestDraw(AbstractRequestDraw):
+class UniformRequests(AbstractRequestSampler):
     """Samples uniformly from all shelves that are not requested."""
 
     def __call__(
@@ -62,10 +62,10 @@ class Deliver(AbstractPhase):
 
     **Arguments:**
 
-    - `draw`: the distribution of the next requested shelf.
+    - `next_request`: the distribution of the next requested shelf.
     """
 
-    draw: AbstractRequestDraw
+    next_request: AbstractRequestSampler
 
     def __call__(self, step: Step) -> Step:
         goals = step.layout.params
@@ -73,7 +73,7 @@ class Deliver(AbstractPhase):
         objects, held = cells.object, bodies.held
         num_free = (objects == Load.SHELF).sum(dtype=jnp.int32)
         num_free += (held == Load.SHELF).sum(dtype=jnp.int32)
-        ranks = self.draw(step.key, len(goals), num_free)
+        ranks = self.next_request(step.key, len(goals), num_free)
         delivers = jnp.zeros(held.shape, bool)
         for goal, rank in zip(goals, ranks, strict=True):
             delivers_here = (bodies.position == goal[None]).all(axis=1) & (held == Load.REQUESTED)
@@ -300,7 +300,9 @@ def find_marked(
     return jnp.stack([row, col]), up_to_row[-1]
 
 
-def draw_distinct(key: PRNGKeyArray, count: int, total: Int32[Array, ""]) -> Int32[Array, " count"]:
+def sample_distinct(
+    key: PRNGKeyArray, count: int, total: Int32[Array, ""]
+) -> Int32[Array, " count"]:
     """Samples distinct integers below `total`, uniformly among all ordered choices.
 
     The integers are the first `count` entries of a Fisher-Yates shuffle, which swaps each position

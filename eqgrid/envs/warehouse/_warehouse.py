@@ -31,13 +31,13 @@ from ._kinds import Load, Tile
 from ._layouts import RandomCells, RandomRequests, load_warehouse
 from ._rules import (
     EVENT_NAMES,
-    AbstractRequestDraw,
+    AbstractRequestSampler,
     ChainCollision,
     CountQuietSteps,
     Deliver,
     NoDelivery,
     ToggleLoad,
-    UniformRequestDraw,
+    UniformRequests,
     WarehouseEvents,
     YieldToShelves,
 )
@@ -91,7 +91,7 @@ class Warehouse(AbstractGridWorld):
         observation: AbstractObservation | None = None,
         starts: tuple[AbstractStart, ...] | None = None,
         shaping: Mapping[str, Real[ArrayLike, ""]] | None = None,
-        draw: AbstractRequestDraw | None = None,
+        next_request: AbstractRequestSampler | None = None,
     ):
         """**Arguments:**
 
@@ -113,8 +113,8 @@ class Warehouse(AbstractGridWorld):
             directions and requests are random.
         - `shaping`: the amount that each event of `EVENT_NAMES` adds to the shaping reward of the
             robot that caused it.
-        - `draw`: the distribution of the shelf that is requested after a delivery; uniform by
-            default.
+        - `next_request`: the distribution of the shelf that is requested after a delivery;
+            uniform by default.
 
         **Raises:** `ValueError` when an argument is invalid; its subclass `LayoutError` for the
         layout.
@@ -127,7 +127,7 @@ class Warehouse(AbstractGridWorld):
         if num_requests is None:
             num_requests = int(DIFFICULTIES[difficulty] * num_agents)
         layout = load_warehouse(size, num_agents, num_requests)
-        deliver = Deliver(UniformRequestDraw() if draw is None else draw)
+        deliver = Deliver(UniformRequests() if next_request is None else next_request)
         go = Go(ChainCollision())
         phases = (YieldToShelves(ACTIONS.index(Forward())), go, ToggleLoad(), deliver)
         ending = None

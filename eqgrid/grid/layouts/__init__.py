@@ -2,9 +2,9 @@
 
 from ._mazes import (
     count_next_to as count_next_to,
-    draw_maze as draw_maze,
     next_to as next_to,
     reach as reach,
+    sample_maze as sample_maze,
 )
 from ._random_layouts import (
     AbstractGenerator as AbstractGenerator,

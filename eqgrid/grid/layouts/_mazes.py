@@ -43,7 +43,7 @@ def reach(free: Bool[Array, "height width"], start: Int[Array, "2"]) -> Bool[Arr
     return jax.lax.while_loop(lambda state: state[1], grow, (here, jnp.asarray(True)))[0]
 
 
-def draw_maze(
+def sample_maze(
     key: PRNGKeyArray, height: int, width: int, loops: Float[Array, ""]
 ) -> Bool[Array, "height width"]:
     """Samples a maze in which all rooms are connected.

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt8
 
-from ....grid import NOTHING, LayoutError, draw_cells
+from ....grid import NOTHING, LayoutError, sample_cells
 from .._kinds import CLOSED, COLOURS, GOAL, WALL, door_code
-from ._room import AbstractRoom, Drawn, draw_cell, draw_directions, put
+from ._room import AbstractRoom, Drawn, put, sample_cell, sample_directions
 
 _SIDE = 25  # the rows and columns of the grid
 _SMALLEST = 4  # the fewest rows and columns of a room, walls included
@@ -80,15 +80,15 @@ class MultiRoom(AbstractRoom):
         chain = self._build_chain(chain_key)
         objects, room_at = self._walls_and_doors(chain, colours_key)
         inside = (room_at >= 0) & (objects == NOTHING)
-        first = draw_cell(first_key, inside & (room_at == 0))
+        first = sample_cell(first_key, inside & (room_at == 0))
         free = inside.at[first[0], first[1]].set(False)
-        goal = draw_cell(goal_key, free & (room_at == self.rooms - 1))
+        goal = sample_cell(goal_key, free & (room_at == self.rooms - 1))
         objects = put(objects, GOAL, *goal)
         free, position = free & (objects == NOTHING), first[None]
         if num_agents > 1:
             others = self._first_cells(others_key, free, room_at, num_agents - 1)
             position = jnp.concatenate([position, others])
-        return Drawn(objects, position, draw_directions(turns_key, num_agents))
+        return Drawn(objects, position, sample_directions(turns_key, num_agents))
 
     def _first_cells(
         self,
@@ -98,7 +98,7 @@ class MultiRoom(AbstractRoom):
         count: int,
     ) -> Array:
         """Random free cells of the first room, and then of the next rooms if more are needed."""
-        order = draw_cells(key, free, _SIDE**2)
+        order = sample_cells(key, free, _SIDE**2)
         rooms = room_at[order[:, 0], order[:, 1]]
         rooms = jnp.where(free[order[:, 0], order[:, 1]], rooms, self.rooms)
         return order[jnp.argsort(rooms, stable=True)[:count]]

@@ -20,7 +20,7 @@ from ....grid import (
     World,
     cells_at,
     direction_delta,
-    draw_cells,
+    sample_cells,
 )
 from .._kinds import GOAL, WALL
 
@@ -134,17 +134,17 @@ def put(objects: Objects, code: Whole, row: Whole, col: Whole) -> Objects:
     return objects.at[row, col].set(jnp.asarray(code).astype(jnp.uint8))
 
 
-def draw_cell(key: PRNGKeyArray, free: Bool[Array, "height width"]) -> Int8[Array, "2"]:
+def sample_cell(key: PRNGKeyArray, free: Bool[Array, "height width"]) -> Int8[Array, "2"]:
     """One of the free cells, uniformly at random."""
-    return draw_cells(key, free, 1)[0]
+    return sample_cells(key, free, 1)[0]
 
 
-def draw_directions(key: PRNGKeyArray, count: int) -> Int8[Array, " agents"]:
+def sample_directions(key: PRNGKeyArray, count: int) -> Int8[Array, " agents"]:
     """Directions, uniformly at random."""
     return jax.random.randint(key, (count,), 0, len(Direction), jnp.int8)
 
 
-def draw_number(key: PRNGKeyArray, low: Whole, high: Whole) -> Int32[Array, ""]:
+def sample_number(key: PRNGKeyArray, low: Whole, high: Whole) -> Int32[Array, ""]:
     """An integer that is uniform in [low, high)."""
     return jax.random.randint(key, (), low, high, jnp.int32)
 
@@ -163,7 +163,7 @@ def pick_two(
     return first, second + (second >= first).astype(jnp.int32)
 
 
-def draw_pose(
+def sample_pose(
     key: PRNGKeyArray, objects: Objects, free: Bool[Array, "height width"]
 ) -> tuple[Int8[Array, "2"], Int8[Array, ""]]:
     """A free cell and a direction, uniformly at random among pairs in which the agent faces a wall
@@ -207,6 +207,6 @@ def join_others(
         return first[None], direction[None]
     cells_key, directions_key = jax.random.split(key)
     free = free.at[first[0], first[1]].set(False)
-    others = draw_cells(cells_key, free, num_agents - 1)
-    directions = draw_directions(directions_key, num_agents - 1)
+    others = sample_cells(cells_key, free, num_agents - 1)
+    directions = sample_directions(directions_key, num_agents - 1)
     return jnp.concatenate([first[None], others]), jnp.concatenate([direction[None], directions])

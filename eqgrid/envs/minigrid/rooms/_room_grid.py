@@ -14,11 +14,11 @@ from ._room import (
     AbstractRoom,
     Drawn,
     check_side,
-    draw_cell,
-    draw_number,
-    draw_pose,
     join_others,
     put,
+    sample_cell,
+    sample_number,
+    sample_pose,
 )
 
 
@@ -54,12 +54,12 @@ class UnlockRoom(AbstractRoom):
         door_key, colour_key, key_key, pose_key, others_key = jax.random.split(key, 5)
         objects = jnp.asarray(_rooms(self.size, 1, 2))
         left = jnp.asarray(_inside(self.shape, self.size, 0, 0))
-        colour = draw_number(colour_key, 0, len(COLOURS))
-        door = draw_number(door_key, 1, self.size - 1)
+        colour = sample_number(colour_key, 0, len(COLOURS))
+        door = sample_number(door_key, 1, self.size - 1)
         objects = put(objects, door_code(colour, LOCKED), door, self.size - 1)
-        objects = put(objects, KEY + colour, *draw_cell(key_key, left))
+        objects = put(objects, KEY + colour, *sample_cell(key_key, left))
         free = left & (objects == NOTHING)
-        first, direction = draw_pose(pose_key, objects, free)
+        first, direction = sample_pose(pose_key, objects, free)
         return Drawn(objects, *join_others(others_key, free, first, direction, num_agents))
 
 
@@ -102,8 +102,8 @@ class KeyCorridorRoom(AbstractRoom):
         keys = jax.random.split(key, 10)
         side, rows = self.size - 1, self.rows
         objects, corridor = self._corridor()
-        objects, colour = jnp.asarray(objects), draw_number(keys[0], 0, len(COLOURS))
-        ball_row, key_row = (draw_number(x, 0, rows) for x in keys[1:3])
+        objects, colour = jnp.asarray(objects), sample_number(keys[0], 0, len(COLOURS))
+        ball_row, key_row = (sample_number(x, 0, rows) for x in keys[1:3])
         # The doors, of which the door to the room of the ball is locked.
         offset = jax.random.randint(keys[3], (len(self._walls()),), 1, side, jnp.int32)
         locked_wall = rows + ball_row  # a wall to the corridor has the number of its room as index
@@ -113,14 +113,14 @@ class KeyCorridorRoom(AbstractRoom):
         inside = np.stack(
             [_inside(self.shape, self.size, row, col) for col in (0, 2) for row in range(rows)]
         )
-        ball = draw_cell(keys[4], jnp.asarray(inside)[rows + ball_row])
-        objects = put(objects, BALL + draw_number(keys[5], 0, len(COLOURS)), *ball)
-        objects = put(objects, KEY + colour, *draw_cell(keys[6], jnp.asarray(inside)[key_row]))
+        ball = sample_cell(keys[4], jnp.asarray(inside)[rows + ball_row])
+        objects = put(objects, BALL + sample_number(keys[5], 0, len(COLOURS)), *ball)
+        objects = put(objects, KEY + colour, *sample_cell(keys[6], jnp.asarray(inside)[key_row]))
         # The first agent starts in the middle row of rooms, other agents anywhere in the corridor.
         middle = np.zeros(self.shape, bool)
         top = (rows // 2) * side
         middle[top : top + self.size] = True
-        first, direction = draw_pose(keys[7], objects, jnp.asarray(middle & corridor))
+        first, direction = sample_pose(keys[7], objects, jnp.asarray(middle & corridor))
         objects = self._connect(keys[8], objects, doors, locked_wall)
         poses = join_others(keys[9], jnp.asarray(corridor), first, direction, num_agents)
         return Drawn(objects, *poses)

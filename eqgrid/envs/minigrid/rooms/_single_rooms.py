@@ -8,20 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int8, Int32, PRNGKeyArray
 
-from ....grid import NOTHING, Direction, LayoutError, draw_cells
+from ....grid import NOTHING, Direction, LayoutError, sample_cells
 from .._kinds import BALL, COLOURS, GOAL, KEY, LAVA, LOCKED, WALL, door_code
 from ._room import (
     AbstractSquareRoom,
     Drawn,
     Objects,
     check_side,
-    draw_directions,
-    draw_number,
     join_others,
     nearest_to_corner,
     pick,
     pick_two,
     put,
+    sample_directions,
+    sample_number,
     walled,
     with_goal,
 )
@@ -104,7 +104,7 @@ class DynamicObstaclesRoom(AbstractSquareRoom):
         objects = with_goal(self.size)
         position, direction = _place_agents(agents_key, objects, num_agents, self.random_start)
         free = (objects == NOTHING).at[position[:, 0], position[:, 1]].set(False)
-        places = draw_cells(obstacles_key, free, self.num_obstacles)
+        places = sample_cells(obstacles_key, free, self.num_obstacles)
         objects = objects.at[places[:, 0], places[:, 1]].set(jnp.uint8(_BLUE_BALL))
         return Drawn(objects, position, direction, places)
 
@@ -118,7 +118,7 @@ def _place_agents(
         east = jnp.full(num_agents, Direction.EAST, jnp.int8)
         return nearest_to_corner(free, num_agents), east
     cells_key, directions_key = jax.random.split(key)
-    return draw_cells(cells_key, free, num_agents), draw_directions(directions_key, num_agents)
+    return sample_cells(cells_key, free, num_agents), sample_directions(directions_key, num_agents)
 
 
 _YELLOW = COLOURS.index("yellow")
@@ -263,7 +263,7 @@ class CrossingRoom(AbstractSquareRoom):
             (row, col), (key, right) = part, crossing
             low = jnp.where(right, rows[row], cols[col])
             high = jnp.where(right, rows[row + 1], cols[col + 1])
-            along = draw_number(key, low + 1, high)
+            along = sample_number(key, low + 1, high)
             gap_row = jnp.where(right, along, rows[row + 1])
             gap_col = jnp.where(right, cols[col + 1], along)
             down = (~right).astype(jnp.int32)

@@ -15,7 +15,7 @@ from typing import final
 from urllib.parse import quote
 
 from ..base import UsageError
-from ..play import PERSON, Hall, Session, Terms
+from ..play import PERSON, GameServer, Rules, Session
 from ._people import Cell, People, Person
 from ._plan import (
     FIELD,
@@ -124,9 +124,9 @@ _ENDINGS = {
 _ABSENT = 90.0
 """A person without a request for this many seconds no longer counts as present."""
 _ALONE = (60.0, 60.0, 600.0)
-"""`Terms.patience` of a game with one person."""
+"""`Rules.patience` of a game with one person."""
 _TOGETHER = (30.0, 20.0, 60.0)
-"""`Terms.patience` of a game of several people, who wait for each other."""
+"""`Rules.patience` of a game of several people, who wait for each other."""
 _NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
 """The seconds between two attempts to record a result, and the total time for attempts while the
 server closes.
@@ -136,7 +136,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
 
 
 @final
-class Course:
+class StudyRunner:
     """A running study.
 
     Only the running games and the waiting people are in memory. All other state is in the database,
@@ -146,14 +146,18 @@ class Course:
 
     - `plan`: the plan, which `check_plan` has accepted.
     - `people`: the database.
-    - `hall`: the games.
+    - `server`: the games.
     - `now`: returns the time in seconds, with any origin, for people who wait.
     """
 
     def __init__(
-        self, plan: Plan, people: People, hall: Hall, now: Callable[[], float] = time.monotonic
+        self,
+        plan: Plan,
+        people: People,
+        server: GameServer,
+        now: Callable[[], float] = time.monotonic,
     ):
-        self.plan, self.people, self.hall = plan, people, hall
+        self.plan, self.people, self.server = plan, people, server
         self._room = WaitingRoom(now)
         self._closing = False
         # All by the number of the person.
@@ -213,7 +217,7 @@ class Course:
         if len(present) >= self.plan.most_people:
             raise UsageError(FULL)
         clients = [self._clients.get(x) for x in present]
-        if client and clients.count(client) >= self.hall.most_per_client:
+        if client and clients.count(client) >= self.server.most_per_client:
             raise UsageError(
                 "Too many people on your network are taking part. Please come back later."
             )
@@ -315,7 +319,7 @@ class Course:
             self._finish(person, "left")
         if person.person in self._playing:
             file, token = self._playing[person.person]
-            session = self.hall.sessions[file]
+            session = self.server.sessions[file]
             session.leave([session.tokens.index(token)], "left")
 
     def order(self, person: int, stage: int) -> list[int]:
@@ -351,7 +355,7 @@ class Course:
         games again after a restart of the server.
         """
         self._closing = True
-        await self.hall.close()
+        await self.server.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # ---- Games ------------------------------------------------------------------------------
@@ -450,13 +454,13 @@ class Course:
         keys = any(isinstance(x, Consent) and x.keys for x in self.plan.stage[:at])
         goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
         patience = _ALONE if len(people) == 1 else _TOGETHER
-        terms = Terms(free=False, patience=patience, goal=goal, keys=keys)
+        rules = Rules(free=False, patience=patience, goal=goal, keys=keys)
         self._opening |= {*ids}
         try:
-            file = await self.hall.open(planned.layout, seats, names, terms)
+            file = await self.server.open(planned.layout, seats, names, rules)
         finally:
             self._opening -= {*ids}
-        session = self.hall.sessions[file]
+        session = self.server.sessions[file]
         now = [self.people.get(x) for x in ids]
         if any(x is None or x.outcome is not None for x in now):
             session.leave()  # a person stopped taking part while the game was being opened
@@ -495,10 +499,10 @@ class Course:
     def _seats(
         self, people: Sequence[Person], planned: PlannedGame, index: int, partner: str
     ) -> tuple[list[int], list[str]]:
-        """The seat of each person, and the player in each seat as `Hall.open` expects it."""
-        offers = self.hall.menu.offers(planned.layout)
+        """The seat of each person, and the player in each seat as `GameServer.open` expects it."""
+        offers = self.server.menu.offers(planned.layout)
         keys = {offer.name: key for key, offer in offers.items()}
-        agents = self.hall.menu.place(planned.layout).env.num_agents
+        agents = self.server.menu.place(planned.layout).env.num_agents
         seats = [keys[planned.fallback if partner == PERSON else partner]] * agents
         if planned.seat == "drawn":
             # The same people in the same game always get the same seats.

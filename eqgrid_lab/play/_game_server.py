@@ -17,7 +17,7 @@ from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal, write_r
 from ._live_game import LiveGame, Program
 from ._menu import PERSON, Menu, Offer, Place
 from ._messages import TileSheet
-from ._session import FREE, Clock, Session, Terms
+from ._session import FREE, Clock, Rules, Session
 from ._watch import Recorded
 
 _KEPT = 256
@@ -25,7 +25,7 @@ _KEPT = 256
 
 
 @final
-class Hall:
+class GameServer:
     """All games of a server.
 
     **Arguments:**
@@ -73,7 +73,7 @@ class Hall:
         layout: str,
         seats: Sequence[str],
         people: Sequence[str] = (),
-        terms: Terms = FREE,
+        rules: Rules = FREE,
         client: str = "",
     ) -> str:
         """Opens a game.
@@ -83,7 +83,7 @@ class Hall:
         - `layout`: one of the layouts of the menu.
         - `seats`: the player in each seat: `"person"`, or the key of an offer of the menu.
         - `people`: the recorded names of the people, in the order of their seats.
-        - `terms`: the rules for people.
+        - `rules`: the rules for people.
         - `client`: the network address that opens the game; if empty, `most_per_client` does not
             apply.
 
@@ -100,7 +100,7 @@ class Hall:
             raise UsageError("Your network address has too many games. Please end one of them.")
         self._opening.append(client)
         try:
-            name = await self._open(layout, seats, people, terms)
+            name = await self._open(layout, seats, people, rules)
             self._clients[name] = client
             return name
         finally:
@@ -130,7 +130,7 @@ class Hall:
         return next_name
 
     async def _open(
-        self, layout: str, seats: Sequence[str], people: Sequence[str], terms: Terms
+        self, layout: str, seats: Sequence[str], people: Sequence[str], rules: Rules
     ) -> str:
         if layout not in self.menu.layouts:
             raise UsageError("There is no such layout.")
@@ -148,7 +148,7 @@ class Hall:
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
         clock = Clock(self.ticks_per_second, self._now, self._sleep)
-        session = Session(place, names, game, self.tiles, clock, terms, self._now)
+        session = Session(place, names, game, self.tiles, clock, rules, self._now)
         self.sessions[name] = session
         self._requests[name] = (layout, tuple(seats))
         self._forget_old_games()
