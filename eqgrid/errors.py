@@ -1,8 +1,10 @@
 """Error messages: suggestions for an unknown name, and how to install a missing library."""
 
 import difflib
+import importlib
 import importlib.metadata
 from collections.abc import Iterable
+from types import ModuleType
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -23,3 +25,19 @@ def missing_library(needs: str, extra: str) -> ImportError:
     is_full = any(importlib.metadata.distributions(name="eqgrid"))
     name = "eqgrid" if is_full else "eqgrid-core"
     return ImportError(f"{needs}, which is not installed: pip install '{name}[{extra}]'.")
+
+
+def import_optional(module: str, needs: str, extra: str) -> ModuleType:
+    """Imports a module that needs a library of an extra.
+
+    **Arguments:**
+
+    - `module`: the full name of the module.
+    - `needs`, `extra`: as in `missing_library`.
+
+    **Raises:** `ImportError`, as from `missing_library`.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise missing_library(needs, extra) from error

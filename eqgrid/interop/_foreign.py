@@ -89,6 +89,14 @@ def check_episodes(env: object, usage: str) -> AbstractEnv:
 
 
 @final
+class ForeignState(eqx.Module):
+    """The state of an environment of another library, and the observations of its agents."""
+
+    world: PyTree
+    observation: PyTree[Shaped[Array, "agents ..."]]
+
+
+@final
 class MaskRewardsState(AbstractWrapperState):
     """The state of `MaskRewards`.
 

@@ -15,6 +15,7 @@ from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete
 from ..typing import PyTree
 from ._foreign import (
+    ForeignState,
     check_episodes,
     check_stackable,
     entries_by_agent,
@@ -161,14 +162,6 @@ def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
 
 
 @final
-class FromGymnaxState(eqx.Module):
-    """The state of a gymnax environment, and its observation."""
-
-    world: PyTree
-    observation: Shaped[Array, "1 ..."]
-
-
-@final
 class FromGymnax(AbstractEnv):
     """A gymnax environment as an `AbstractEnv`, made by `from_gymnax`."""
 
@@ -185,14 +178,14 @@ class FromGymnax(AbstractEnv):
         remedy = "stack them in an environment of your own first"
         check_stackable([seen], env.name, remedy, pad=False)
 
-    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "1 ..."], FromGymnaxState]:
+    def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "1 ..."], ForeignState]:
         with implicit_promotion():
             observation, world = self.env.reset_env(key, self.params)
-        return observation[None], FromGymnaxState(strongly_typed(world), observation[None])
+        return observation[None], ForeignState(strongly_typed(world), observation[None])
 
     def step(
-        self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
-    ) -> tuple[TimeStep, FromGymnaxState]:
+        self, key: PRNGKeyArray, state: ForeignState, action: Shaped[Array, "1 ..."]
+    ) -> tuple[TimeStep, ForeignState]:
         with implicit_promotion():
             observation, world, reward, done, _ = self.env.step_env(
                 key, state.world, action[0], self.params
@@ -210,13 +203,13 @@ class FromGymnax(AbstractEnv):
             jnp.asarray(truncated, bool).reshape(()),
             {},
         )
-        return timestep, FromGymnaxState(strongly_typed(world), observation[None])
+        return timestep, ForeignState(strongly_typed(world), observation[None])
 
-    def observe(self, state: FromGymnaxState) -> Shaped[Array, "1 ..."]:
+    def observe(self, state: ForeignState) -> Shaped[Array, "1 ..."]:
         return state.observation
 
     def _ends_with_longer_limit(
-        self, key: PRNGKeyArray, state: FromGymnaxState, action: Shaped[Array, "1 ..."]
+        self, key: PRNGKeyArray, state: ForeignState, action: Shaped[Array, "1 ..."]
     ) -> Bool[Array, "1"]:
         """Whether the same step would also end an episode with a longer time limit. If so, the step
         terminates the episode. The compiler merges this second computation of the step with the

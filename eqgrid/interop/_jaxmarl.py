@@ -16,6 +16,7 @@ from .._env import AbstractEnv, TimeStep, unwrap
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
+    ForeignState,
     check_episodes,
     check_stackable,
     common_space,
@@ -132,14 +133,6 @@ def to_jaxmarl(env: object, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
 
 
 @final
-class FromJaxmarlState(eqx.Module):
-    """The state of a JaxMARL environment, and the observations of its agents."""
-
-    world: PyTree
-    observation: PyTree[Shaped[Array, "agents ..."]]
-
-
-@final
 class FromJaxmarl(AbstractEnv):
     """A JaxMARL environment as an `AbstractEnv`, made by `from_jaxmarl`.
 
@@ -185,17 +178,15 @@ class FromJaxmarl(AbstractEnv):
         if shapes != [(x.n,) if isinstance(x, Discrete) else () for x in self.own_spaces]:
             raise ValueError(f"{env.name} has no masks of allowed actions: set mask=False.")
 
-    def reset(
-        self, key: PRNGKeyArray
-    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxmarlState]:
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], ForeignState]:
         with implicit_promotion():
             observations, world = self.env.reset(key)
         observation = self._observation(observations, world)
-        return observation, FromJaxmarlState(strongly_typed(world), observation)
+        return observation, ForeignState(strongly_typed(world), observation)
 
     def step(
-        self, key: PRNGKeyArray, state: FromJaxmarlState, action: Shaped[Array, "agents ..."]
-    ) -> tuple[TimeStep, FromJaxmarlState]:
+        self, key: PRNGKeyArray, state: ForeignState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, ForeignState]:
         """Steps the environment. `truncated` is true when all agents are done at the time limit."""
         triples = zip(self.env.agents, self.own_spaces, action, strict=True)
         actions = {agent: own_action(space, padded) for agent, space, padded in triples}
@@ -213,9 +204,9 @@ class FromJaxmarl(AbstractEnv):
         if "shaped_reward" in infos:
             info["shaped_reward"] = self._values(infos["shaped_reward"], jnp.float32)
         timestep = TimeStep(observation, reward, terminated, truncated, info)
-        return timestep, FromJaxmarlState(strongly_typed(world), observation)
+        return timestep, ForeignState(strongly_typed(world), observation)
 
-    def observe(self, state: FromJaxmarlState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def observe(self, state: ForeignState) -> PyTree[Shaped[Array, "agents ..."]]:
         return state.observation
 
     def _observation(self, seen: Mapping[str, Array], world: PyTree) -> PyTree:

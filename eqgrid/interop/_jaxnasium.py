@@ -15,6 +15,7 @@ from .._env import AbstractEnv, TimeStep
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete
 from ..typing import PyTree
 from ._foreign import (
+    ForeignState,
     ObservationSpec,
     check_episodes,
     check_stackable,
@@ -135,14 +136,6 @@ def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
 
 
 @final
-class FromJaxnasiumState(eqx.Module):
-    """The state of a jaxnasium environment, and the observations of its agents."""
-
-    world: PyTree
-    observation: PyTree[Shaped[Array, "agents ..."]]
-
-
-@final
 class FromJaxnasium(AbstractEnv):
     """A jaxnasium environment as an `AbstractEnv`, made by `from_jaxnasium`.
 
@@ -170,17 +163,15 @@ class FromJaxnasium(AbstractEnv):
         remedy = "make one array of them with jaxnasium's TransformObservationWrapper"
         check_stackable(rows, name, remedy, pad)
 
-    def reset(
-        self, key: PRNGKeyArray
-    ) -> tuple[PyTree[Shaped[Array, "agents ..."]], FromJaxnasiumState]:
+    def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], ForeignState]:
         with implicit_promotion():
             seen, world = self.env.reset(key)
             observation = self._stack(seen)
-        return observation, FromJaxnasiumState(strongly_typed(world), observation)
+        return observation, ForeignState(strongly_typed(world), observation)
 
     def step(
-        self, key: PRNGKeyArray, state: FromJaxnasiumState, action: Shaped[Array, "agents ..."]
-    ) -> tuple[TimeStep, FromJaxnasiumState]:
+        self, key: PRNGKeyArray, state: ForeignState, action: Shaped[Array, "agents ..."]
+    ) -> tuple[TimeStep, ForeignState]:
         """Steps the environment. `truncated` is true when all agents have terminated or been
         truncated, and at least one agent has been truncated.
         """
@@ -194,9 +185,9 @@ class FromJaxnasium(AbstractEnv):
             cut = self._values(theirs.truncated, bool)  # of each agent
         truncated = (terminated | cut).all() & cut.any()
         timestep = TimeStep(observation, reward, terminated, truncated, {})
-        return timestep, FromJaxnasiumState(strongly_typed(world), observation)
+        return timestep, ForeignState(strongly_typed(world), observation)
 
-    def observe(self, state: FromJaxnasiumState) -> PyTree[Shaped[Array, "agents ..."]]:
+    def observe(self, state: ForeignState) -> PyTree[Shaped[Array, "agents ..."]]:
         return state.observation
 
     def _step(

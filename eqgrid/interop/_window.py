@@ -1,13 +1,12 @@
 """A window that displays pictures with matplotlib."""
 
-import importlib
 import warnings
 from typing import Any, TypeAlias, final
 
 import numpy as np
 from jaxtyping import UInt8
 
-from ..errors import missing_library
+from ..errors import import_optional
 
 _Matplotlib: TypeAlias = Any  # modules and objects of matplotlib, which is imported lazily
 
@@ -70,7 +69,4 @@ def _pyplot() -> _Matplotlib:
 
     **Raises:** `ImportError` when matplotlib is not installed.
     """
-    try:
-        return importlib.import_module("matplotlib.pyplot")
-    except ModuleNotFoundError as error:
-        raise missing_library("A window needs matplotlib", "interop") from error
+    return import_optional("matplotlib.pyplot", "A window needs matplotlib", "interop")

@@ -161,30 +161,17 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         self._file, self._size, self._check = os.open(path, flags, 0o644), 0, 0
         try:
-            self._write(header)
+            self.add(header)
         except OSError:
             os.close(self._file)
             path.unlink()  # without a first line, it is not a journal
             raise
 
-    def step(self, line: StepLine) -> None:
-        """Appends a step. **Raises:** `OSError` when the step cannot be written."""
-        self._write(line)
+    def add(self, line: msgspec.Struct) -> None:
+        """Appends a line. If this fails, as on a full disk, a partly written line is removed.
 
-    def note(self, line: EventLine) -> None:
-        """Appends an event. **Raises:** `OSError` when the event cannot be written."""
-        self._write(line)
-
-    def close(self, end: str, left: Sequence[int] = ()) -> None:
-        """Appends the last line, see `EndLine`, and closes the file."""
-        try:
-            self._write(EndLine(end, tuple(left)))
-            os.fsync(self._file)
-        finally:
-            os.close(self._file)
-
-    def _write(self, line: msgspec.Struct) -> None:
-        """Appends a line. If writing fails, as on a full disk, a partly written line is removed."""
+        **Raises:** `OSError` when the line cannot be written.
+        """
         content = msgspec.json.encode(line)
         check, written = zlib.crc32(content, self._check), 0
         if self._size:  # the first line has no checksum
@@ -199,6 +186,17 @@ class Journal:
             raise
         self._size += len(content)
         self._check = check
+
+    def close(self, end: str, left: Sequence[int] = ()) -> None:
+        """Appends the last line, see `EndLine`, and closes the file.
+
+        **Raises:** `OSError` when the line cannot be written.
+        """
+        try:
+            self.add(EndLine(end, tuple(left)))
+            os.fsync(self._file)
+        finally:
+            os.close(self._file)
 
 
 @final

@@ -326,12 +326,12 @@ class LiveGame:
         self.steps += 1
         if self._journal is not None:
             action, reward = np.asarray(self._latest.action), np.asarray(self._latest.reward)
-            self._journal.step(StepLine(action.tolist(), reward.tolist(), round(time, 4)))
+            self._journal.add(StepLine(action.tolist(), reward.tolist(), round(time, 4)))
 
     def note(self, line: EventLine) -> None:
         """Appends an event between two steps to the journal."""
         if self._journal is not None:
-            self._journal.note(line)
+            self._journal.add(line)
 
     def close(self, end: str, left: Sequence[int] = ()) -> None:
         """Appends the last line to the journal and closes it; see `EndLine`."""

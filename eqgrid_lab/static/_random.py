@@ -31,19 +31,6 @@ def as_data(tree: PyTree) -> PyTree[Shaped[Array, "..."]]:
     return jax.tree.map(lambda x: jax.random.key_data(x) if _is_key(x) else x, tree)
 
 
-def as_keys(data: PyTree[Shaped[Array, "..."]], like: PyTree) -> PyTree:
-    """The inverse of `as_data`.
-
-    **Arguments:**
-
-    - `data`: the result of `as_data`.
-    - `like`: a PyTree of the same structure, with keys at the leaves to convert.
-    """
-    return jax.tree.map(
-        lambda x, old: jax.random.wrap_key_data(x) if _is_key(old) else x, data, like
-    )
-
-
 def on_key_data(
     function: Callable[..., PyTree], *arguments: PyTree
 ) -> tuple[Callable[..., list[Array]], list[jax.ShapeDtypeStruct]]:

@@ -260,10 +260,8 @@ def test_the_engine_knows_no_kitchen():
 
 LATE = {
     "eqgrid/envs/_make.py": ("imported", "module"),
-    "eqgrid/grid/drawing/_render.py": ("_pictures", "'._pictures'"),
     "eqgrid/interop/_adapters.py": ("__getattr__", "_ADAPTERS[name]"),
-    "eqgrid/interop/mjx/_env.py": ("_pictures", "'._pictures'"),
-    "eqgrid/interop/_window.py": ("_pyplot", "'matplotlib.pyplot'"),
+    "eqgrid/errors.py": ("import_optional", "module"),
     "agents/policies/_heads.py": ("_distrax", "'distrax'"),
     "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
     "eqgrid_lab/base/_remote.py": ("__init__", "'fsspec'"),

@@ -22,7 +22,7 @@ NEEDS = "needs a browser: apt-get install chromium && pip install -e '.[play-tes
 
 @contextlib.contextmanager
 def running(server: GameServer, runner: StudyRunner | None = None) -> Iterator[str]:
-    """A uvicorn_server on a port of its own, by its address."""
+    """A server on a port of its own, by its address."""
     config = uvicorn.Config(
         build_app(server, ["127.0.0.1"], runner, "secret"), port=0, log_level="error"
     )

@@ -44,7 +44,7 @@ def write_three_steps(path):
     """The journal of three steps in which both agents stay."""
     journal = Journal(path, header(menu_of(Kitchen()).place("cramped"), 0))
     for step in range(3):
-        journal.step(StepLine([4, 4], [0.0, 0.0], float(step)))
+        journal.add(StepLine([4, 4], [0.0, 0.0], float(step)))
     return journal
 
 
@@ -198,7 +198,7 @@ def test_of_a_full_disk_no_part_of_a_line_stays(tmp_path, monkeypatch):
     """The lines after it, for which there is room again, are not joined to it."""
     path, write, calls = tmp_path / "game.jsonl", os.write, []
     journal = Journal(path, Header({}, "ring", 0, (SeatRecord("a", True),), 5.0, ""))
-    journal.step(StepLine([0], [0.0], 0.5))
+    journal.add(StepLine([0], [0.0], 0.5))
 
     def full_for_a_moment(file, content):
         calls.append(content)
@@ -208,8 +208,8 @@ def test_of_a_full_disk_no_part_of_a_line_stays(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "write", full_for_a_moment)
     with pytest.raises(OSError, match="No space left"):
-        journal.step(StepLine([1], [0.0], 1.0))
-    journal.step(StepLine([2], [0.0], 1.5))
+        journal.add(StepLine([1], [0.0], 1.0))
+    journal.add(StepLine([2], [0.0], 1.5))
     journal.close("left", [0])
     recording = read_journal(path)
     assert recording.action.tolist() == [[0], [2]]
@@ -245,7 +245,7 @@ def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
     path = tmp_path / "game.jsonl"
     journal = Journal(path, HEAD)
     for _ in range(2):
-        journal.step(StepLine([1, 4], [0.0, 20.5], 1.25e-05))
+        journal.add(StepLine([1, 4], [0.0, 20.5], 1.25e-05))
     whole = path.read_bytes()
     event = b'{"event":"paused","seat":0,"why":"silent","time":1.5,"check":123456}'
     for line in (STEP, event):

@@ -117,7 +117,7 @@ def test_tables_of_a_killed_server_are_written_later(tmp_path, capsys):
     for name in ("one", "two", "empty"):
         journal = Journal(tmp_path / f"{name}.jsonl", header)
         for step in range(3 if name != "empty" else 0):
-            journal.step(StepLine([step, 5], [0.0, 0.0], step / 6))
+            journal.add(StepLine([step, 5], [0.0, 0.0], step / 6))
     (tmp_path / "one.parquet").write_text("written before")
     run(["--finish", str(tmp_path)])
     assert "missing tables that were written: 1" in capsys.readouterr().out

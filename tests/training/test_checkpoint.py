@@ -155,13 +155,16 @@ def test_an_accident_leaves_the_former_one(tmp_path, monkeypatch, accident, erro
     check_only(tmp_path, notes(), 1)
 
 
-def test_a_missing_one_is_named_and_others_are_offered(tmp_path):
+def test_one_that_cannot_be_read_is_named_and_others_are_offered(tmp_path):
     for read in (read_metadata, lambda path: restore(path, notes())):
         with pytest.raises(CheckpointError, match=r"There is no checkpoint .*nowhere'\.$"):
             read(tmp_path / "nowhere")
     save(tmp_path / "best.safetensors", notes())
     with pytest.raises(CheckpointError, match=r"The same folder contains best\.safetensors\.$"):
         read_metadata(tmp_path / "nowhere")
+    (tmp_path / "last.safetensors").write_bytes(b"{}")
+    with pytest.raises(CheckpointError, match=r"last.* is damaged, .*best\.safetensors\.$"):
+        read_metadata(tmp_path / "last.safetensors")
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
@@ -195,15 +198,15 @@ def test_every_flipped_bit_is_noticed_or_harmless(tmp_path):
     assert noticed > 0.95 * 8 * len(whole)
 
 
-@given(length=st.integers(0, 3000), junk=st.binary(max_size=64))
+@given(length=st.integers(0, 3000), junk=st.binary(max_size=64), end=st.integers(0, 4000))
 @settings(
     deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_what_is_cut_or_longer_is_noticed(tmp_path, length, junk):
+def test_bytes_that_are_cut_added_or_replaced_are_noticed(tmp_path, length, junk, end):
     path = tmp_path / "a"
     save(path, notes())
     whole = path.read_bytes()
-    damaged = whole[:length] + junk
+    damaged = whole[:length] + junk + whole[end:]
     path.write_bytes(damaged)
     if damaged == whole:
         assert eqx.tree_equal(restore(path, notes(7.0)), notes())

@@ -58,6 +58,7 @@ from ._starts import (
     RandomPots as RandomPots,
     random_starts as random_starts,
 )
+from ._ways import label_regions as label_regions
 from .layouts import (
     KITCHENS as KITCHENS,
     REFERENCE_NAMES as REFERENCE_NAMES,

@@ -74,6 +74,7 @@ def spread(
     return jax.lax.while_loop(lambda state: state[1], relax, (first, jnp.asarray(True)))[0]
 
 
+@jax.jit
 def label_regions(floor: Bool[Array, "height width"]) -> Int32[Array, "height width"]:
     """Labels the connected regions of the floor: equal integers for connected cells, and -1 for
     cells that are not floor.

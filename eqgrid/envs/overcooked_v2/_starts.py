@@ -13,6 +13,7 @@ from jaxtyping import Array, Float32, Int32, PRNGKeyArray, UInt8
 
 from ..._functions import sample_uniform
 from ...grid import IDLE, NOTHING, AbstractStart, Direction, Layout, World
+from ..overcooked import label_regions
 from ._contents import FIRST_INGREDIENT, MAX_INGREDIENTS, PLATE, Tile, contents_of
 from ._rules import Menu, as_integer, place_order
 
@@ -26,24 +27,9 @@ _IN_POTS = (0.4, 0.35, 0.15, 0.1)
 _NUM_UNIFORM = 3 + MAX_INGREDIENTS  # the random numbers that determine the contents of one place
 
 
-@jax.jit
 def find_rooms(tiles: UInt8[Array, "height width"]) -> Int32[Array, "height width"]:
     """Labels the rooms: equal integers for connected floor cells, and -1 for other cells."""
-    floor = tiles == Tile.FLOOR
-    number = jnp.where(floor, jnp.arange(floor.size, dtype=jnp.int32).reshape(floor.shape), -1)
-
-    def spread(rooms: Array) -> Array:
-        """Gives each floor cell the largest number of the cell and its neighbours."""
-        around = jnp.pad(rooms, 1, constant_values=-1)
-        sides = (around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, 2:], around[1:-1, :-2])
-        largest = jnp.stack([rooms, *sides]).max(axis=0)
-        return jnp.where(floor, largest, -1)
-
-    return jax.lax.while_loop(
-        lambda pair: (pair[0] != pair[1]).any(),
-        lambda pair: (pair[1], spread(pair[1])),
-        (number, spread(number)),
-    )[1]
+    return label_regions(tiles == Tile.FLOOR)
 
 
 @final

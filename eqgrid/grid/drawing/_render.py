@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import importlib
 import json
 from collections.abc import Sequence
 from types import ModuleType
@@ -12,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from ...errors import missing_library
+from ...errors import import_optional
 from .._kinds import Kinds
 from .._layout import Layout
 from .._world import World
@@ -279,7 +278,4 @@ def _pictures() -> ModuleType:
 
     **Raises:** `ImportError` when Pillow is not installed.
     """
-    try:
-        return importlib.import_module("._pictures", __package__)
-    except ModuleNotFoundError as error:
-        raise missing_library("Pictures need pillow", "pictures") from error
+    return import_optional(f"{__package__}._pictures", "Pictures need pillow", "pictures")

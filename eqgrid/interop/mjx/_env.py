@@ -1,6 +1,5 @@
 """Environments from MuJoCo models, simulated by MJX."""
 
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +14,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Shaped, UInt8
 from ..._checks import as_count
 from ..._env import AbstractEnv, TimeStep
 from ..._spaces import AbstractSpace, Box
-from ...errors import missing_library
+from ...errors import import_optional
 from .._foreign import implicit_promotion
 from ._parts import (
     AbstractBodyEnding,
@@ -238,7 +237,4 @@ def _pictures() -> ModuleType:
 
     **Raises:** `ImportError` when Pillow is not installed.
     """
-    try:
-        return importlib.import_module("._pictures", __package__)
-    except ModuleNotFoundError as error:
-        raise missing_library("Pictures need pillow", "pictures") from error
+    return import_optional(f"{__package__}._pictures", "Pictures need pillow", "pictures")

@@ -77,7 +77,6 @@ class Choice:
     """All joint actions from a pair of poses in which the same cooks interact, and the other cooks
     move or stay.
 
-    - `interacts`: whether each cook interacts.
     - `pairs`: the possible next pairs of poses.
     - `actions`: for each next pair, a joint action that leads to it.
     - `tables`: the transitions of the objects; more than one if a cook chooses an item at a relaxed
@@ -89,7 +88,6 @@ class Choice:
         `sources`, the pairs after the move of the first cook.
     """
 
-    interacts: tuple[bool, bool]
     pairs: tuple[int, ...]
     actions: tuple[tuple[int, int], ...]
     tables: tuple[Table, ...]
@@ -327,7 +325,7 @@ class JointModel:
             # If cooks block each other, moving one after the other may differ from moving at once.
             if {x for source in stage for x in self.second_moves[source]} == set(pairs):
                 sources, staged = stage, True
-        return Choice(interacts, tuple(pairs), tuple(pairs.values()), tables, sources, staged)
+        return Choice(tuple(pairs), tuple(pairs.values()), tables, sources, staged)
 
     def step(self, pair: int, actions: tuple[int, int]) -> tuple[int, Table]:
         """The pair of poses after a joint action, and the transitions of the objects."""
