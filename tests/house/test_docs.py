@@ -178,6 +178,10 @@ def test_commands_run(command, tmp_path, reader):
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     make_runs(re.sub(r"--out \S+", "", command), tmp_path)
     run_command(command, tmp_path, reader)
+    out = re.search(r"--out (\S+)", command)
+    if out is not None and re.match(r"python experiments/(ippo|mappo|e3t|body)\.py", command):
+        for name in ("result.json", "metrics.csv", "curve.png", "episode.gif"):
+            assert (tmp_path / out[1] / name).stat().st_size > 0
 
 
 @pytest.mark.slow
