@@ -68,7 +68,7 @@ def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monk
     assert numbers["greedy"] == numbers["value"] == table.value == best.rewards.sum() > 0
     assert numbers["sampled"]["mean"] > 0.9 * table.value
     assert numbers["share_off_the_plan"] > 0.8
-    assert (found.earned <= found.possible + 1e-3).all()
+    assert (found.returns <= found.possible + 1e-3).all()
     _, values = plan_actions(table, jax.tree.map(lambda x: x[:, :1], best.worlds))
     assert values.tolist() == [[table.value]]
     assert (tmp_path / "plan" / "episode.gif").stat().st_size > 1000
