@@ -21,7 +21,7 @@ class TimeStep(eqx.Module):
     The return of an episode is, for each agent, the sum of its rewards up to and including the step
     in which it terminates. Learning, `LogEpisodes`, `play`, evaluations and adapters ignore later
     rewards, raw or shaped, until the next episode starts. Code that sums rewards keeps `acts_next`
-    of the previous step (all true when an episode starts), and passes it to `earned`.
+    of the previous step (all true when an episode starts), and passes it to `counted_reward`.
 
     ```python
     import jax
@@ -86,7 +86,7 @@ class TimeStep(eqx.Module):
         """
         return ~self.terminated | self.done[..., None]
 
-    def earned(self, active: Bool[Array, "*envs agents"]) -> Float[Array, "*envs agents"]:
+    def counted_reward(self, active: Bool[Array, "*envs agents"]) -> Float[Array, "*envs agents"]:
         """The part of the reward that counts towards the return.
 
         **Arguments:**

@@ -262,16 +262,16 @@ def play_step(
     observation, world = env.observe(state.env_state), unwrap_state(state.env_state)
     action, carries = act_as_team(team, observation, world, state.carries, keys)
     timestep, env_state = env.step(env_key, state.env_state, action)
-    earned = timestep.earned(state.active)
+    reward = timestep.counted_reward(state.active)
     row = {
         "state": world,
         "action": action,
-        "reward": earned,
+        "reward": reward,
         "terminated": timestep.terminated,
         "truncated": timestep.truncated,
     }
     # The dtype of the return must not change in the loop, whatever the dtype of the rewards is.
-    total = state.game.episode_return + earned.astype(state.game.episode_return.dtype)
+    total = state.game.episode_return + reward.astype(state.game.episode_return.dtype)
     game = Game(total, state.game.episode_length + 1, timestep.done)
     return PlayState(env_state, carries, key, timestep.acts_next, game), row
 

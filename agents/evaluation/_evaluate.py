@@ -305,7 +305,7 @@ def record_steps(
             "state": unwrap_state(runner.env_state),
             "observation": runner.observation,
             "action": action,
-            "reward": timestep.earned(runner.active),
+            "reward": timestep.counted_reward(runner.active),
             "terminated": timestep.terminated,
             "truncated": timestep.truncated,
         }

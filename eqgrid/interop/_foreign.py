@@ -133,7 +133,7 @@ class MaskRewards(AbstractWrapper):
         self, key: PRNGKeyArray, state: MaskRewardsState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, MaskRewardsState]:
         timestep, env_state = self.env.step(key, state.env_state, action)
-        timestep = dataclasses.replace(timestep, reward=timestep.earned(state.active))
+        timestep = dataclasses.replace(timestep, reward=timestep.counted_reward(state.active))
         return timestep, MaskRewardsState(env_state, timestep.acts_next)
 
     def observe(self, state: MaskRewardsState) -> PyTree[Shaped[Array, "agents ..."]]:

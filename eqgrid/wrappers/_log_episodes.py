@@ -116,7 +116,7 @@ class LogEpisodes(AbstractWrapper):
                 f"entry {min(taken)!r} of its own: give it another name."
             )
         sums = {
-            "return": state.episode_return + timestep.earned(state.active),
+            "return": state.episode_return + timestep.counted_reward(state.active),
             "length": state.episode_length + 1,
             **{
                 name: total + timestep.info[name].astype(total.dtype)
