@@ -34,6 +34,7 @@ NO_CACHE = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 THRESHOLDS = (200, 220)
 MATCHED = {
     "--env.observation": "planes",
+    "--env.random-starts": "0",
     "--num-envs": "16",
     "--ppo.rollout-length": "128",
     "--ppo.num-epochs": "4",
@@ -41,7 +42,7 @@ MATCHED = {
     "--width": "64",
     "--eval-every": "500000",
 }
-"""Flags for the network and batch of JaxMARL's script, and for few evaluations."""
+"""Flags for the network, batch and starts of JaxMARL's script, and for few evaluations."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,7 @@ _HEARTBEAT = 60
 """The time without a heartbeat after which a process counts as lost, in seconds."""
 
 
-def together(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
+def run_distributed(process: Process, settings: str, work: Callable[[], int], memory: str) -> int:
     """Connects to the other processes of a run, and runs a program together with them.
 
     If another process is lost, this process exits at once.

@@ -87,7 +87,7 @@ def train_groups(
 
     - `config`, `files`: the settings of the run, and their `digests`.
     - `process`: this process, with its clock and signals.
-    - `connected`: calls a function while the processes are connected (see `together`), and returns
+    - `connected`: calls a function while the processes are connected (see `run_distributed`), and returns
         its exit code.
 
     **Returns:** the exit code.

@@ -21,8 +21,8 @@ from ..base import (
     mirrored,
     print_error,
     read_metadata,
+    run_distributed,
     run_process,
-    together,
     use_cores_as_devices,
 )
 from ..folders import folder_name, locked, open_folder
@@ -102,7 +102,7 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
 
     def connected(work: Callable[[], int]) -> int:
         if config.distributed:
-            return together(process, settings, work, _MEMORY_SETTINGS)
+            return run_distributed(process, settings, work, _MEMORY_SETTINGS)
         return work()
 
     if config.num_seeds > 1 and (config.distributed or config.seeds_at_once is not None):

@@ -207,7 +207,7 @@ class People:
         self._db.close()
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Runs its body in one transaction, and rolls back on an error."""
         self._db.execute("BEGIN")
         try:
@@ -244,7 +244,7 @@ class People:
         """The person with a token."""
         own = (_digest(token),)
         where = "person = (SELECT person FROM tokens WHERE token = ?)"
-        return self._one("token = ?", own) or self._one(where, own)
+        return self._find_person("token = ?", own) or self._find_person(where, own)
 
     def add_token(self, person: int, token: str) -> None:
         """Adds a further token of a person, as for another browser."""
@@ -252,11 +252,11 @@ class People:
 
     def get(self, person: int) -> Person | None:
         """The person with a number."""
-        return self._one("person = ?", (person,))
+        return self._find_person("person = ?", (person,))
 
     def first(self, id: str | None) -> Person | None:
         """The first person who came with this id, if any."""
-        return self._one("id = ? ORDER BY person", (id,))
+        return self._find_person("id = ? ORDER BY person", (id,))
 
     def present(self, seconds: float) -> set[int]:
         """The people who have not reached the end and whose pages sent a request in the last
@@ -264,7 +264,7 @@ class People:
         """
         return {who for who, at in self._last_heard.items() if self._now() - at < seconds}
 
-    def seen(self, person: int) -> None:
+    def record_request(self, person: int) -> None:
         """Records that the page of a person sent a request."""
         self._last_heard[person] = self._now()
         if self._now() - self._last_written.get(person, -math.inf) > _SEEN_INTERVAL:
@@ -438,7 +438,7 @@ class People:
             heard[person] = self._now() - max(0.0, age)
         return heard
 
-    def _one(self, where: str, values: Sequence[Cell]) -> Person | None:
+    def _find_person(self, where: str, values: Sequence[Cell]) -> Person | None:
         names = "person, id, stage, game, asked, outcome, started, parameters"
         query = f"SELECT {names} FROM people WHERE {where}"
         row = self._db.execute(query, values).fetchone()

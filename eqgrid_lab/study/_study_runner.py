@@ -174,7 +174,7 @@ class StudyRunner:
     def stop(self, on: bool) -> None:
         """Stops the study (`on`), or continues it."""
         if on != self.stopped:
-            with self.people.together():
+            with self.people.transaction():
                 self.people.set_fact("stopped", "yes" if on else None)
                 self.people.note(None, "stopped" if on else "goes on")
                 if not on:
@@ -207,7 +207,7 @@ class StudyRunner:
         if self.plan.id_once and id is None:
             raise UsageError(NO_ID)
         if self.plan.id_once and before is not None:
-            with self.people.together():
+            with self.people.transaction():
                 self.people.add_token(before.person, token)
                 self.people.note(before.person, "came back", "in another browser")
             return before
@@ -221,11 +221,11 @@ class StudyRunner:
             raise UsageError(
                 "Too many people on your network are taking part. Please come back later."
             )
-        with self.people.together():
+        with self.people.transaction():
             kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
             person = self.people.join(id, token, kept)
             self.people.note(person.person, "joined", "a repeated id" if before else "")
-            self.people.seen(person.person)
+            self.people.record_request(person.person)
         self._clients[person.person] = client
         return person
 
@@ -252,7 +252,7 @@ class StudyRunner:
         if (outcome := self._forced_outcome(person)) is not None:
             self._finish(person, outcome)
             return self._last_page(person._replace(outcome=outcome))
-        self.people.seen(person.person)
+        self.people.record_request(person.person)
         stage = self.plan.stage[person.stage]
         done = 0.0
         if isinstance(stage, Games):
@@ -292,7 +292,7 @@ class StudyRunner:
         for question in asked:
             if (problem := question.problem(answers.get(question.name))) is not None:
                 return problem
-        with self.people.together():
+        with self.people.transaction():
             if isinstance(stage, Consent) and answers.get("agree") != "yes":
                 self._finish(person, "declined")
                 return None
@@ -315,7 +315,7 @@ class StudyRunner:
         """Ends the study, and the current game, for a person who stops taking part."""
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return
-        with self.people.together():
+        with self.people.transaction():
             self._finish(person, "left")
         if person.person in self._playing:
             file, token = self._playing[person.person]
@@ -466,7 +466,7 @@ class StudyRunner:
             session.leave()  # a person stopped taking part while the game was being opened
             return
         try:
-            with self.people.together():
+            with self.people.transaction():
                 for seat, person, seconds in zip(own_seats, people, waited, strict=True):
                     row: dict[str, Cell] = {
                         "person": person.person,
@@ -554,7 +554,7 @@ class StudyRunner:
         rows = {seat: _conduct_row(session, seat) for seat in conducts}
         keys = {seat: own.keys for seat, own in conducts.items()}
         try:
-            with self.people.together():
+            with self.people.transaction():
                 self.people.end_game(file, scores, steps, outcome, rows, keys)
                 for who, seat in seats.items():
                     person = self.people.get(who)

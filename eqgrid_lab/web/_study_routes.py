@@ -111,7 +111,7 @@ def study_routes(
 
     async def here(person: Person, _: Request) -> Response:
         if person.outcome is None:
-            runner.people.seen(person.person)
+            runner.people.record_request(person.person)
         return JSONResponse({})
 
     return [

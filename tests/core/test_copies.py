@@ -125,6 +125,7 @@ def test_partners_of_every_kind():
         check(PartnerTeam((own, partner)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "critic_input"),
     [(CNN, JointObservation()), (PredictingGRU, GlobalState())],

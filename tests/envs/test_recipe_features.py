@@ -132,7 +132,10 @@ def naive_other(window, cell, things, ways):
     }
 
 
-@pytest.mark.parametrize(("name", "options"), KITCHENS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [KITCHENS[1], *(pytest.param(*x, marks=pytest.mark.slow) for x in KITCHENS[::2])],
+)
 def test_features_show_what_planes_show(key, name, options):
     options = {"random_reset": True, "sample_recipe_on_delivery": True, **options}
     env = OvercookedV2(name, **options)

@@ -654,7 +654,7 @@ OLD = {
 }
 
 
-@pytest.mark.parametrize("name", OLD)
+@pytest.mark.parametrize("name", [pytest.param("independent gru", marks=pytest.mark.slow), "own"])
 def test_a_policy_of_format_1_is_the_same_policy(name, key, tmp_path):
     policy = own_parts(key) if name == "own" else POLICIES[name](key)
     save_policy(tmp_path / "a", policy)

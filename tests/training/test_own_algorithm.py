@@ -87,6 +87,7 @@ PLAIN = PPO(rollout_length=8, num_epochs=1, num_minibatches=2)
 OWN = Tallied(PLAIN, 0.5)
 
 
+@pytest.mark.slow
 def test_it_trains_as_what_is_inside_of_it(key):
     env = clocks(ENVS)
     own = train(OWN, env, init_train_state(OWN, env, key), num_updates=2)

@@ -205,6 +205,7 @@ class Numbered(AbstractAutoReset):
         return self.env.observe(state.env_state)
 
 
+@pytest.mark.slow
 def test_a_reset_of_ones_own_does_what_ours_does(key):
     inner = LogEpisodes(make("goals", num_agents=1, horizon=4))
     actions = sample_actions(AutoReset(inner), key, 20)
