@@ -87,8 +87,8 @@ def train_groups(
 
     - `config`, `files`: the settings of the run, and their `digests`.
     - `process`: this process, with its clock and signals.
-    - `connected`: calls a function while the processes are connected (see `run_distributed`), and returns
-        its exit code.
+    - `connected`: calls a function while the processes are connected (see `run_distributed`), and
+        returns its exit code.
 
     **Returns:** the exit code.
     """
