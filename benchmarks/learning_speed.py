@@ -56,9 +56,9 @@ class Config:
     jaxmarl: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Checkout of JaxMARL's repository, for its script."""
     peer_steps: Count = 1_500_000
-    """Environment steps after which JaxMARL's script is stopped."""
+    """Environment steps of the run with JaxMARL's network, and of JaxMARL's script."""
     total_steps: Count = 4_000_000
-    """Environment steps of the runs of eqgrid with its defaults."""
+    """Environment steps of the runs of eqgrid with its defaults, and of single_file_ppo.py."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -109,8 +109,8 @@ def single_file(total_steps: int, seed: int) -> dict[str, Any]:
 
 
 def theirs(config: Config, seed: int) -> dict[str, Any]:
-    """Runs JaxMARL's script; its returns are those of the episodes that it trains on. It has no
-    cache of compiled programs.
+    """Runs JaxMARL's script; its returns are from training episodes. It has no cache of compiled
+    programs.
 
     **Returns:** the same as `ours`.
 
@@ -169,7 +169,7 @@ def list_runs(config: Config, folder: Path, seed: int) -> dict[str, Callable[[],
     programs of the first.
     """
     defaults = {"--total-steps": str(config.total_steps)}
-    matched = MATCHED | {"--total-steps": str(min(1_500_000, config.total_steps))}
+    matched = MATCHED | {"--total-steps": str(min(config.peer_steps, config.total_steps))}
     cache = folder / f"cache-{seed}"
     runs = {
         "eqgrid, network and batch of JaxMARL": functools.partial(
@@ -191,7 +191,8 @@ def list_runs(config: Config, folder: Path, seed: int) -> dict[str, Callable[[],
 def measure(config: Config, folder: Path, console: Console) -> dict[str, list[dict[str, Any]]]:
     """Makes all runs in turn, once with each seed, and returns their results by name.
 
-    The result of a run that fails is an `error`. All results so far are written after every run.
+    A run that fails has the result `{"error": message}`. All results so far are written after every
+    run.
 
     **Raises:** `RunError` when nothing could be measured.
     """
@@ -214,7 +215,7 @@ def measure(config: Config, folder: Path, console: Console) -> dict[str, list[di
 
 
 def print_results(console: Console, results: dict[str, list[dict[str, Any]]]) -> None:
-    """Prints the medians of all runs that did not fail."""
+    """Prints the median and all values of the runs that did not fail."""
     lines = []
     for name, every in results.items():
         runs = [run for run in every if "error" not in run]

@@ -192,8 +192,9 @@ class Masked(eqx.Module):
 
     - `observation`: the observation of each agent.
     - `action_mask`: for each agent, which of its actions are allowed; at least one, unless the
-        agent has terminated. If no action is allowed, all are equally likely. With `MultiDiscrete`
-        actions, the mask lists the options of all choices, and these rules apply to each choice.
+        agent has terminated. If no action is allowed, a policy samples all of them with equal
+        probability, and `sample_allowed` ignores the mask. With `MultiDiscrete` actions, the mask
+        lists the options of all choices, and these rules apply to each choice.
     """
 
     observation: PyTree[Shaped[Array | np.ndarray, "..."]]

@@ -34,8 +34,9 @@ class AbstractNetwork(eqx.Module):
 
     The carry is the recurrent state of the network; it is `None` for a feed-forward network.
 
-    The hyperparameters of the constructor are also attributes of the same names, as in
-    `eqx.nn.MLP`, since policy files store these attributes.
+    Apart from `final_scale`, which changes only initial values, the hyperparameters of the
+    constructor are also attributes of the same names, as in `eqx.nn.MLP`, since policy files store
+    them.
     """
 
     @abc.abstractmethod
@@ -177,7 +178,8 @@ class MLP(AbstractNetwork):
         always use 32 bits.
     - `key`: the source of randomness.
 
-    **Raises:** `ValueError` when the width is not positive or the depth is negative.
+    **Raises:** `ValueError` when the width is not positive, the depth is negative, or `activation`
+    is an unknown name.
     """
 
     layers: tuple[Dense, ...]
@@ -240,8 +242,8 @@ class CNN(AbstractNetwork):
     - `precision`: the dtype in which all layers but the last compute; parameters have 32 bits.
     - `key`: the source of randomness.
 
-    **Raises:** `ValueError` when the input is not an image, or `features`, `depth` or `width` is
-    not positive.
+    **Raises:** `ValueError` when the input is not an image, `features`, `depth` or `width` is not
+    positive, or `activation` is an unknown name.
     """
 
     convolutions: tuple[eqx.nn.Conv2d, ...]
@@ -393,10 +395,10 @@ class GRU(AbstractSequenceNetwork):
         self.encoder = encoder(
             in_shape, width, width=width, final_scale=_HIDDEN_SCALE, key=encoder_key
         )
-        # The parameters that the cell initialises are replaced. Three gates read the features, and
-        # three gates read the carry.
-        gates = [_orthogonal(1.0, (width, width), k) for k in jax.random.split(cell_key, 6)]
-        weights = (jnp.concatenate(gates[:3]), jnp.concatenate(gates[3:]))
+        # A GRU has three gates, each with a matrix for the features and a matrix for the carry.
+        # These matrices and zero biases replace the initial parameters of the cell.
+        matrices = [_orthogonal(1.0, (width, width), k) for k in jax.random.split(cell_key, 6)]
+        weights = (jnp.concatenate(matrices[:3]), jnp.concatenate(matrices[3:]))
         self.cell = eqx.tree_at(
             lambda cell: (cell.weight_ih, cell.weight_hh, cell.bias, cell.bias_n),
             eqx.nn.GRUCell(width, width, key=jax.random.clone(cell_key)),
@@ -468,8 +470,8 @@ def _orthogonal(
 class PredictingGRU(AbstractSequenceNetwork):
     """A `GRU` that predicts the partner's action in this step from the agent's observations so far.
     The agent's own choice depends on its memory and on the predicted probabilities, as in E3T (Yan
-    et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI Coordination"),
-    where a network reads the last five steps instead.
+    et al. 2023, "An Efficient End-to-End Training Approach for Zero-Shot Human-AI Coordination").
+    In E3T, a network without memory reads the last five steps.
 
     The actor and its partner must choose among the same number of actions. The choice has no
     gradient with respect to the prediction: a separate loss must train the prediction.

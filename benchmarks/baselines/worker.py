@@ -1,7 +1,8 @@
 """A process that compiles and times the rollouts of one library, on request.
 
-`throughput.py` starts one of these for each library, each in the interpreter that has that library,
-and exchanges lines of JSON with it over its standard input and output. Only jax is imported here.
+Benchmarks start one of these for each library, each in the interpreter that has that library, and
+exchange lines of JSON with it over its standard input and output. Apart from the standard library,
+it imports only jax, `gpu_compiler` and the module of the library.
 """
 
 import importlib
@@ -97,8 +98,9 @@ class Stopwatch:
         num_steps: int,
         max_bytes: float,
     ):
-        """**Raises:** `MemoryError` when the observations and rewards of 8 steps do not fit into
-        `max_bytes`.
+        """Runs as many of `num_steps` steps as fit into `max_bytes`.
+
+        **Raises:** `MemoryError` when these are fewer than 8.
         """
         params, reset, step = library.build(spec, num_envs)
         key = jax.random.key(0)

@@ -73,7 +73,9 @@ class Kind:
 
     @property
     def chars(self) -> tuple[str | None, ...]:
-        """The character of each variant in layout texts."""
+        """The character of each variant. In a layout text, a character of several variants stands
+        for the first one.
+        """
         return self.char if isinstance(self.char, tuple) else (self.char,) * self.variants
 
 
@@ -114,9 +116,10 @@ class Kinds:
     - `agent_sprite`: a function that draws an agent: `agent_sprite(pen, agent, draw_object)`.
     - `overlay`: the pictures over cells and agents; none by default.
 
-    **Raises:** `KindError` when the first kind of tile is solid, when a name or a character is used
-    twice, when a character cannot be used, or when there are more than 256 kinds of tiles or object
-    codes.
+    **Raises:** `KindError` when there is no tile, the first one is solid, or a tile has no
+    character or has variants; when a kind has no variant, or a tuple of another length; when a name
+    or a character is used twice, or a character cannot be used; and when there are more than 256
+    kinds of tiles or object codes.
     """
 
     tiles: tuple[Kind, ...]
@@ -252,6 +255,8 @@ def _check_kind(kind: Kind, *, is_tile: bool) -> None:
         raise KindError(f"The kind {kind.name!r} needs at least one variant.")
     if is_tile and kind.char is None:
         raise KindError(f"The kind of tile {kind.name!r} needs a character for layouts.")
+    if is_tile and kind.variants > 1:
+        raise KindError(f"The kind of tile {kind.name!r} cannot have variants.")
     for what in ("char", "solid", "opaque"):
         value = getattr(kind, what)
         if isinstance(value, tuple) and is_tile:
@@ -266,6 +271,6 @@ def _check_kind(kind: Kind, *, is_tile: bool) -> None:
             raise KindError(f"The kind {kind.name!r} needs one character, not {char!r}.")
         if char in AGENT_CHARACTERS + "+":
             raise KindError(
-                f"The kind {kind.name!r} cannot have the character {char!r}: digits, small "
-                "letters and '+' mark the agents."
+                f"The kind {kind.name!r} cannot have the character {char!r}: the digits "
+                "from 1, small letters and '+' mark the agents."
             )

@@ -37,8 +37,8 @@ class GymnaxState(eqx.Module):
 
     - `world`: the state of the wrapped environment.
     - `time`: the number of steps since the reset.
-    - `terminated`, `truncated`: whether the episode has terminated, or was truncated, in this
-        state.
+    - `terminated`, `truncated`: whether the wrapped environment has terminated, or was truncated,
+        in this state; `is_truncated` also applies `max_steps_in_episode`.
     """
 
     world: PyTree
@@ -227,7 +227,7 @@ def from_gymnax(env: object, params: PyTree | None = None) -> FromGymnax:
     """Converts a gymnax environment to an `AbstractEnv`.
 
     The adapter calls `step_env`, which does not reset. An episode that reaches
-    `max_steps_in_episode` is truncated, so the following steps still have a value. `info` is empty.
+    `max_steps_in_episode` is truncated instead of terminated. `info` is empty.
 
     Before version 1.0, gymnax does not distinguish truncation from termination. The adapter then
     computes each step a second time with a longer time limit: an episode that is still done has

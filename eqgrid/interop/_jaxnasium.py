@@ -90,7 +90,8 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         if kind == "discrete":
             return self._for_all_agents(jaxnasium.Discrete(*arguments))
         if kind == "multi_discrete":
-            return self._for_all_agents(jaxnasium.MultiDiscrete(np.asarray(*arguments)))
+            (options,) = arguments
+            return self._for_all_agents(jaxnasium.MultiDiscrete(np.asarray(options)))
         low, high, shape = arguments
         low, high = np.reshape(low, shape), np.reshape(high, shape)
         return self._for_all_agents(jaxnasium.Box(low, high, shape))
@@ -217,9 +218,9 @@ class FromJaxnasium(AbstractEnv):
 def from_jaxnasium(env: object, *, pad: bool = False) -> FromJaxnasium:
     """Converts a jaxnasium environment to an `AbstractEnv`.
 
-    The agents are in the order of `jax.tree`. jaxnasium can truncate one agent; eqgrid truncates
-    the episode once every agent has terminated or been truncated. Action masks are dropped, and
-    `info` is empty.
+    The agents are in the order of `jax.tree.leaves`. jaxnasium can truncate one agent; eqgrid
+    truncates the episode once every agent has terminated or been truncated. Action masks are
+    dropped, and `info` is empty.
 
     The adapter calls `step_env` of a plain jaxnasium environment, which does not reset. Wrappers of
     jaxnasium, including wrappers around environments of other libraries, have only a `step` that

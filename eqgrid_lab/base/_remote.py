@@ -136,7 +136,7 @@ def remove_copies() -> None:
 
 
 def local_path(name: str) -> Path:
-    """The path of a file or a run. If the name is an address, its files are copied once.
+    """The path of a file or a run. The files at an address are copied once.
 
     **Raises:** `UsageError` when there is no file at the address, and as `copied`.
     """
@@ -148,8 +148,8 @@ def local_path(name: str) -> Path:
 
 
 def copied(address: str) -> Path:
-    """The path of the local copy of the files at an address, which does not exist if there are no
-    files.
+    """The path of the local copy of the files at an address. It does not exist if the address has
+    no files.
 
     **Raises:** `UsageError` when no installed library supports the address, `RunError` when it
     cannot be read, and `CheckpointError` when a file is damaged.
@@ -182,9 +182,9 @@ def mirrored(
     - `overwrite`: whether to replace the run at the address.
     - `check`: called repeatedly while it waits for a change by another run; may raise an exception.
 
-    **Raises:** `UsageError` when another run writes to the address or may not be replaced, and
-    `RunError` when it cannot be written at the start or at the end, or when another run begins to
-    write to it.
+    **Raises:** `UsageError` when another run writes to the address, or it has files and `overwrite`
+    is false, and `RunError` when it cannot be written at the start or at the end, or when another
+    run begins to write to it.
     """
     address = next((address for address, local in _LOCAL.items() if local == folder), None)
     if address is None:
@@ -251,8 +251,8 @@ class _Remote:
         return manifest
 
     def copy_to(self, local: Path) -> None:
-        """Copies a run, a file of a run, or any other file, if it exists. If this fails, nothing is
-        copied.
+        """Copies a run, a file of a run, or any other file, if it exists. If this fails, `local`
+        does not exist.
         """
         copy = local.parent / f"{local.name}.partial"
         shutil.rmtree(copy, ignore_errors=True)
@@ -306,11 +306,14 @@ class _Mirror:
             # Folders of other runs below this address.
             others = tuple(x.removesuffix(_MANIFEST) for x in names if x.endswith(f"/{_MANIFEST}"))
             objects = {x for x in names if _OBJECT.search(x) and not x.startswith(others)}
+            # The objects at the address, and the files of the run that is resumed or replaced.
             self.stored = objects if self.manifest else set[str]()
             self.older = self.manifest.files if self.manifest else {}
             self._write(self.older, ended=False)
         self.has_result = False
+        # For each object that the manifest does not name, the count of the first such manifest.
         self.unnamed_at: dict[str, int] = {}
+        # For each file, its version on this machine when it was written, and its object.
         self.last_written: dict[str, tuple[object, _File]] = {}
         self.root = next(root for root in _TEMPORARY if root in folder.parents)
         self.error: str | None = None
@@ -324,8 +327,8 @@ class _Mirror:
         remote, address = self.remote, self.remote.address
         found = remote.manifest(remote.root)
         resumed = _COPIED.pop(self.folder, None)
-        is_used = found.files if found else remote.fs.find(remote.root)
-        if is_used and resumed is None and not overwrite:
+        existing = found.files if found else remote.fs.find(remote.root)
+        if existing and resumed is None and not overwrite:
             raise UsageError(
                 f"The folder {address!r} exists and is not empty: choose another --out. Training "
                 "commands replace an older run with --overwrite."
@@ -383,7 +386,7 @@ class _Mirror:
                 signal.raise_signal(signal.SIGTERM)
 
     def _try_to_write(self, is_last: bool = False) -> bool:
-        """Writes a snapshot. **Returns:** whether this succeeded; if not, `error` says why."""
+        """Writes a snapshot. **Returns:** whether this succeeded; `error` has the reason if not."""
         try:
             with self.remote.errors("written"):
                 self._write_snapshot(is_last)
@@ -464,9 +467,8 @@ class _Mirror:
         content = msgspec.json.encode(manifest)
         if "file" in remote.fs.protocol:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(
-                Path(path), content
-            )  # in contrast to `pipe_file`, completely or not at all
+            # Unlike `pipe_file`, this writes the manifest completely or not at all.
+            write_atomic(Path(path), content)
         else:
             remote.fs.pipe_file(path, content)
         self.manifest = manifest

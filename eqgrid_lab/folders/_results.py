@@ -76,7 +76,9 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
-    """Encodes rows as CSV with a header, and a column for every key that occurs in a row."""
+    """Encodes rows as CSV. The header has every key that occurs in a row; without rows, there is no
+    header.
+    """
     return csv_text(rows, header=bool(rows)).encode()
 
 
@@ -142,7 +144,8 @@ class History:
     abandoned: tuple[tuple[Path, Path], ...] = ()
 
     def write_into(self, folder: Path) -> None:
-        """Truncates the logs of a run to this history, and renames its abandoned checkpoints.
+        """Truncates the logs of a run to this history, and renames its abandoned checkpoints. The
+        JSON log is kept as it is if none of its rows belong to this history.
 
         **Arguments:**
 
@@ -235,8 +238,8 @@ def _reading(path: Path) -> Iterator[Path]:
 def _abandoned(
     folder: Path, updates: int, identity: Mapping[str, object]
 ) -> Iterator[tuple[Path, Path]]:
-    """The checkpoints of later updates, which the resumed run may never reach, and the checkpoints
-    of other runs, each with its new path.
+    """The checkpoints that do not belong to the resumed history, each with its new path:
+    checkpoints of later updates, and of other runs.
     """
     for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
         try:

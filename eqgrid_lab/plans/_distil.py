@@ -81,7 +81,7 @@ def play_from(
     - `levels`: the probability that an action is replaced by a random one, for each game.
     - `key`: the source of randomness.
     - `steps`: the number of steps of each game.
-    - `greedy`: take the most probable actions instead of sampling them.
+    - `greedy`: whether to take the most probable actions instead of sampling them.
     """
 
     def one(
@@ -120,7 +120,7 @@ def _step(
 @dataclasses.dataclass(frozen=True)
 class Distillation:
     """Teaches a network the actions of a teacher by DAgger: the network plays, also with random
-    actions, and learns what the teacher would do in the states of these games (Ross et al. 2011, "A
+    actions, and learns the teacher's actions in the states of these games (Ross et al. 2011, "A
     Reduction of Imitation Learning and Structured Prediction to No-Regret Online Learning").
 
     - `rounds`: the number of rounds. Each plays new games, and learns from all games so far.
@@ -334,7 +334,8 @@ def play_teacher(
 ) -> Iterator[tuple[World, Int[np.ndarray, "games agents"], Float[np.ndarray, " games"]]]:
     """Plays games in which the teacher acts, with a share of random actions.
 
-    **Returns:** for each step, the states before it, the teacher's actions, and the rewards.
+    **Returns:** for each step, the states before it, the teacher's actions, and the mean rewards of
+    the agents.
     """
     assert isinstance(env.action_space, Discrete)
     rng, num_actions = np.random.default_rng(2), env.action_space.n

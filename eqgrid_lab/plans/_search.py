@@ -97,13 +97,14 @@ class Search:
         seed: int,
         report: Callable[[int], None] = lambda number: None,
     ) -> None:
-        """Searches twice from a state, then from states of noisy games, and again from the state.
+        """Runs five searches: two from a state, two from states of games with random actions, and
+        one more from the state.
 
         **Arguments:**
 
         - `start`: the state.
-        - `beam`, `depth`: as in `search`. The searches from states of noisy games start in half as
-            many states, and have a depth of 40.
+        - `beam`, `depth`: as in `search`. The two searches from noisy games start in
+            `beam // 2` states (at least 1), and have a depth of 40.
         - `seed`: the seed of the choice of states of noisy games.
         - `report`: called after each of the `PARTS` with its number from 1.
         """
@@ -128,8 +129,8 @@ class Search:
         **Arguments:**
 
         - `starts`: at most `beam` states.
-        - `beam`: the number of states to keep in each step: the states with the largest improvement
-            of the return over the previous value of their start.
+        - `beam`: the number of states to keep in each step: those that improve most on the previous
+            value of their start.
         - `depth`: the number of steps.
         """
         worlds, rows = starts, self._visit(starts, _hashes_of(starts))
@@ -285,6 +286,7 @@ class Search:
         """Stores the states of a game, with values computed backwards from its last state."""
         # If the last state has no row, the game has reached it before, and repeats these rewards.
         loop = rewards[path.index(path[-1]) :] if path[-1] not in self._rows else []
+        # A new state has the next row.
         rows = [self._rows.setdefault(name, self.num_states) for name in path]
         while self.num_states > len(self._value):
             self._value = _doubled(self._value, 0)
@@ -341,7 +343,9 @@ def _follow(env: AbstractGridWorld, policy: TrainedPolicy, worlds: World, steps:
 
 
 def _hash(world: World) -> UInt32[Array, "2"]:
-    """Two hashes of all numbers of a state except its time, of 32 bits each."""
+    """Two hashes of all numbers of a state except its time, of 32 bits each. With millions of
+    states, it is unlikely that two of them have the same hashes, so this case is neglected.
+    """
     rest = jax.tree.leaves(eqx.tree_at(lambda world: world.time, world, None))
     flat = jnp.concatenate([x.astype(jnp.uint32).reshape(-1) for x in rest])
     factors = np.random.default_rng(0).integers(1, 2**32, (2, flat.size), np.uint32) | 1

@@ -49,8 +49,8 @@ def policy_model(policy: PagePolicy) -> bytes:
 
     The inputs are the leaves of the observation (`observation_0`, ...) and, for a recurrent policy,
     of its memory (`carry_0`, ...). The outputs are `output`, such as the logits of all actions for
-    each agent, and the leaves of the next memory (`next_carry_0`, ...). The metadata of the model
-    have the initial memory as `initial_carry`.
+    each agent, and the leaves of the next memory (`next_carry_0`, ...). The entry
+    `initial_carry` of the metadata contains the initial memory as JSON.
     """
     seen = [f"observation_{i}" for i in range(len(policy.observation))]
     carry = [f"carry_{i}" for i in range(len(policy.carry))]
@@ -109,10 +109,10 @@ def check_models(world: PageWorld, start: bytes, step: bytes, *, steps: int, see
 def draw_actions(
     world: PageWorld, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, "agents *choices"], Bool[np.ndarray, " agents"]]:
-    """Samples random actions of people, and whether a person acts in each seat."""
+    """Samples an action for every seat, and the seats in which a person acts."""
     nobody, person = world.nobody
     pressed = np.array(nobody)
-    columns = pressed.reshape(len(pressed), -1).T
+    columns = pressed.reshape(len(pressed), -1).T  # a view, so that `pressed` is filled
     for choice, column in enumerate(columns):
         known = [x.action for x in world.place.controls if x.choice == choice]
         column[:] = np.asarray([*known, column[0]])[rng.integers(len(known) + 1, size=len(column))]

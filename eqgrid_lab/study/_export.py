@@ -78,7 +78,7 @@ def forget(people: People, folder: Path, id: str) -> int:
     if people.first(id) is None and people.get(number) is None:
         raise UsageError(f"The study has no person with the id or number {id!r:.100}.")
     with locked(folder):
-        names = [folder / file for file in people.files(id)]
+        names = [folder / file for file in people.journals(id)]
         paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, ".parquet", ".npz")]
         there = [path for path in paths if path.exists()]
         for path in there:  # before the rows, so that an interrupted call can be repeated

@@ -139,7 +139,7 @@ DICTIONARY = {
         "detail": "more about it",
     },
 }
-"""What every column of the exported tables means."""
+"""The meaning of each column of the exported tables."""
 
 
 def utc_now() -> str:
@@ -344,7 +344,7 @@ class People:
         """The turn of a person at a stage, from 0, which is stored on the first call. The person
         plays in the order with the number `turn % orders`.
 
-        A new turn has the least frequent order, counted over the people who have completed the
+        A new turn has the order that is least frequent among the people who have completed the
         stage or are present. Up to `people` people share a turn. A person joins the last turn while
         all people in it are present and have not yet played a game of the stage.
 
@@ -352,7 +352,7 @@ class People:
 
         - `person`: the number of the person.
         - `stage`: the stage.
-        - `present`: the people who are in the study.
+        - `present`: the people who are present.
         - `orders`: the number of orders.
         - `people`: the maximum number of people who share a turn.
         """
@@ -366,12 +366,15 @@ class People:
         )
         rows = self._db.execute(query, (stage,)).fetchall()
         last = rows[-1][0] if rows else -1
-        in_last = [(who, at) for turn, who, at in rows if turn == last]
-        here = [who for who, at in in_last if at == stage and who in present]
-        if len(here) == len(in_last) < people and not any(self.played(x, stage) for x in here):
+        in_last = [(who, now_in) for turn, who, now_in in rows if turn == last]
+        waiting = [who for who, now_in in in_last if now_in == stage and who in present]
+        joins = len(waiting) == len(in_last) < people
+        if joins and not any(self.played(who, stage) for who in waiting):
             turn = max(last, 0)  # 0 for the first person
         else:
-            taken = [turn % orders for turn, who, at in rows if at > stage or who in present]
+            taken = [
+                turn % orders for turn, who, now_in in rows if now_in > stage or who in present
+            ]
             turn = min(range(last + 1, last + 1 + orders), key=lambda x: taken.count(x % orders))
         self._db.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
         return turn
@@ -393,15 +396,15 @@ class People:
             "INSERT INTO events VALUES (?, ?, ?, ?)", (person, utc_now(), event, detail)
         )
 
-    def files(self, id: str) -> list[str]:
-        """The names of the games of all people with an id. If no person has the id, it is
-        read as the number of a person.
+    def journals(self, id: str) -> list[str]:
+        """The names of the journals of all people with an id. If no person has the id, it is read
+        as the number of a person.
         """
         query = f"SELECT file FROM games WHERE person IN ({self._same_person(id)})"
         return [row[0] for row in self._db.execute(query, (id,))]
 
     def forget(self, id: str) -> None:
-        """Deletes all rows about the people of `files`."""
+        """Deletes all rows about the people with an id, or about the person with this number."""
         self._db.execute(f"DELETE FROM people WHERE person IN ({self._same_person(id)})", (id,))
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.execute("VACUUM")
@@ -493,7 +496,7 @@ def open_study(
             ) from error
         if not same:
             raise UsageError(f"{study} was started with a different plan: see its {PLAN}.")
-        now = json.loads(json.dumps(settings))
+        now = json.loads(json.dumps(settings))  # tuples become lists, as in the file
         if changed := [x for x in {**before, **now} if before.get(x) != now.get(x)]:
             names = ", ".join(changed)
             raise UsageError(

@@ -89,9 +89,12 @@ class KickStart(Experiment):
                 "--env.normalize-observation out."
             )
         try:
-            theirs = _read_teacher(self.teacher).observation
+            teacher = _read_teacher(self.teacher)
         except CheckpointError as error:
             raise ValueError(f"--teacher: {error}") from error
+        if teacher.initial_carry() is not None:
+            raise ValueError("The teacher has a memory: choose a --teacher without memory.")
+        theirs = teacher.observation
         own = eqx.filter_eval_shape(self.env.build(train=False).reset, jax.random.key(0))[0]
         if theirs.shape != own.shape:
             raise ValueError(
@@ -107,7 +110,9 @@ def _read_teacher(file: str) -> TrainedPolicy:
 
 @final
 class KickStartLoss(eqx.Module):
-    """The loss of PPO plus the weighted cross-entropy of the teacher's and the agent's actions."""
+    """The loss of PPO, plus the weighted cross-entropy of the teacher's and the agent's action
+    probabilities.
+    """
 
     teacher: ActorCritic
     weight: float | Float[Array, ""]
@@ -124,10 +129,10 @@ class KickStartLoss(eqx.Module):
         loss, parts = loss_of_choices(policy, distribution, value, batch, ppo, entropy_coefficient)
         teacher_distribution: Any = replay(self.teacher, batch)[0]
         cross_entropy = teacher_distribution.cross_entropy(distribution)
-        difference = mean_over(cross_entropy, batch.rollout.active)
+        teacher_loss = mean_over(cross_entropy, batch.rollout.active)
         # `entropy_coefficient` decreases during training; `ppo.entropy_coefficient` is its start.
         weight = self.weight * entropy_coefficient / ppo.entropy_coefficient
-        return loss + weight * difference, {**parts, "teacher_loss": difference}
+        return loss + weight * teacher_loss, {**parts, "teacher_loss": teacher_loss}
 
 
 if __name__ == "__main__":

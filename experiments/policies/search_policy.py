@@ -56,7 +56,7 @@ class Config:
     beam: Annotated[int, Meta(ge=1, le=2**14)] = 512
     """Number of states in which each step of the search tries all joint actions."""
     depth: Annotated[int, Meta(ge=1, le=10_000)] = 100
-    """Number of steps of the search."""
+    """Number of steps of each search from the initial state."""
     width: Annotated[int, Meta(ge=1, le=2**12)] = 256
     """Units per hidden layer of the network."""
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = 40
@@ -90,11 +90,11 @@ def read(config: Config) -> tuple[SavedPolicy, Kitchen, AbstractGridWorld]:
         )
     if kitchen.observation not in _TIMELESS:
         raise UsageError(
-            f"The policy sees the time in its {kitchen.observation}, but the search ignores the "
-            f"time: name a policy that observes {' or '.join(_TIMELESS)}."
+            f"The policy observes the time in its {kitchen.observation}, but the search ignores "
+            f"the time: name a policy that observes {' or '.join(_TIMELESS)}."
         )
     kitchen = dataclasses.replace(kitchen, normalize_observation=False)
-    world = build_one_kitchen(kitchen, "A better game is searched")
+    world = build_one_kitchen(kitchen, "The search runs")
     seen = world.observe(world.reset(jax.random.key(0))[1])
     if jax.tree.map(np.shape, seen) != jax.tree.map(np.shape, saved.policy.observation):
         raise UsageError(
@@ -159,7 +159,7 @@ def show(console: Console, numbers: Table) -> None:
         ("search, best path through known states", f"{numbers['best_of_known_ways']:g}"),
         ("network, most probable actions", f"{numbers['greedy']:g}"),
         ("network, sampled actions", f"{numbers['sampled']['mean']:.1f}"),
-        ("network, 10% random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
+        (f"network, {_NOISE:.0%} random actions", f"{numbers['with_random_actions']['mean']:.1f}"),
     ]
     print_table(console, ("", "return"), rows)
     if numbers["greedy"] < numbers["policy"]:

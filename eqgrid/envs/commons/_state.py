@@ -27,7 +27,7 @@ def as_steps(number: Int[ArrayLike, ""], smallest: int, what: str) -> Int16[Arra
     return steps.astype(jnp.int16)
 
 
-def as_cost(number: Real[ArrayLike, ""], what: str) -> Float32[Array, ""]:
+def as_penalty(number: Real[ArrayLike, ""], what: str) -> Float32[Array, ""]:
     """The negative of a cost, as a reward.
 
     **Raises:** `ValueError` when it is not finite.

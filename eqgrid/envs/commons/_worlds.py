@@ -38,7 +38,7 @@ from ...grid import (
 from ._kinds import CLEANING_BEAM, ZAP_BEAM
 from ._layouts import ORCHARDS, RIVERS, check_orchard, check_river, load_layout
 from ._rules import CLEAN, ZAP, BeamSize, Clean, Eat, GrowByCleanWater, Hit, Pollute, Regrow, Zap
-from ._state import CHANGES, as_cost, as_steps
+from ._state import CHANGES, as_penalty, as_steps
 
 HARVEST_ACTIONS: tuple[Action, ...] = (
     Stay(),
@@ -102,7 +102,8 @@ class Harvest(AbstractGridWorld):
         - `layout`: `"open"`, `"small"`, a text, the path of a file with such a text, or a `Layout`
             of `KINDS`. In a text, `#` is a wall, `A` an orchard cell with an apple, `B` an orchard
             cell without an apple, and `P` or a digit a cell in which agents start.
-        - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+        - `num_agents`: the number of agents; by default the number of digits in the text. Without
+            digits, it is 7, or the number of start cells if that is smaller.
         - `shared`: whether every agent gets the sum of the rewards of all agents.
         - `regrowth`: the probability per step that an apple grows in an empty cell of the orchard,
             with 0, 1, 2... apples within a Euclidean distance of 2 cells. The last entry also
@@ -113,7 +114,8 @@ class Harvest(AbstractGridWorld):
         - `away`: the number of steps for which an agent that is hit is away.
         - `zap_cost`: the cost of a shot.
         - `zapped_cost`: the cost of being hit.
-        - `radius`: half the side of the window that an agent sees, in cells; see `orchard_view`.
+        - `radius`: the window that an agent sees has `2 * radius + 1` rows and columns; see
+            `orchard_view`.
         - `observation`: `"planes"`, a window that is turned the way the agent faces
             (`orchard_view`), or an `AbstractObservation`.
         - `horizon`: the number of steps after which an episode is truncated.
@@ -191,7 +193,8 @@ class Cleanup(AbstractGridWorld):
         - `layout`: `"river"`, `"small"`, a text, the path of a file with such a text, or a `Layout`
             of `KINDS`. In a text, `H` is a cell of the river, `F` a cell that is polluted at the
             start, and `S` water that stays clean; other characters are as in `Harvest`.
-        - `num_agents`: the number of agents; by default the number of digits in the text, or 7.
+        - `num_agents`: the number of agents; by default the number of digits in the text. Without
+            digits, it is 7, or the number of start cells if that is smaller.
         - `shared`: whether every agent gets the sum of the rewards of all agents.
         - `growth`: the largest probability per step that an apple grows in an empty cell.
         - `depletion`: the polluted share of the river at and above which no apples grow.
@@ -207,7 +210,8 @@ class Cleanup(AbstractGridWorld):
         - `away`: the number of steps for which an agent that is hit is away.
         - `zap_cost`: the cost of a shot of the zapping beam.
         - `zapped_cost`: the cost of being hit by the zapping beam.
-        - `radius`: half the side of the window that an agent sees, in cells; see `river_view`.
+        - `radius`: the window that an agent sees has `2 * radius + 1` rows and columns; see
+            `river_view`.
         - `observation`: `"planes"`, a window that is turned the way the agent faces (`river_view`),
             or an `AbstractObservation`.
         - `horizon`: the number of steps after which an episode is truncated.
@@ -247,8 +251,8 @@ def _reward(
     """The reward of both worlds: 1 for an apple, and the costs of zapping."""
     weights = {
         "apple": 1.0,
-        "zap": as_cost(zap_cost, "A shot"),
-        "zapped": as_cost(zapped_cost, "Being hit"),
+        "zap": as_penalty(zap_cost, "A shot"),
+        "zapped": as_penalty(zapped_cost, "Being hit"),
     }
     return WeightedEventReward(weights, events.names, shared=shared)
 
@@ -303,7 +307,7 @@ def river_view(radius: int = 5) -> Egocentric:
 
 
 def _window(planes: Planes) -> Egocentric:
-    """A window in which the agent is in the second row from the bottom."""
+    """A window in which the agent is in the second row from the bottom, if the radius is not 0."""
     return Egocentric(planes, ahead=(planes.radius or 1) - 1)
 
 

@@ -41,7 +41,7 @@ def count_steps(
     cells that have no path or are not floor.
     """
     first = jnp.where(floor & next_to(targets), 0, FAR).astype(jnp.int32)
-    # `spread` goes from the targets outwards, so a cook enters the cells that its paths leave.
+    # `spread` follows paths backwards from the targets, so it leaves the cells that a cook enters.
     return spread(floor, first, toll + 1)
 
 
@@ -59,7 +59,7 @@ def spread(
 
     - `floor`: the cells that cooks can walk on.
     - `first`: the length at the start of a path in each cell; `FAR` where no path starts.
-    - `cost`: the cost of leaving each cell.
+    - `cost`: the cost of leaving a cell: one number, or one for each cell.
 
     **Returns:** the smallest lengths; at least `FAR` where no path arrives, and outside the floor.
     """

@@ -189,7 +189,9 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "fun_coordination": (("onion", "onion", "carrot"), ("tomato", "tomato", "mushroom")),
     "more_fun_coordination": (("onion", "tomato", "tomato"), ("onion", "carrot", "carrot")),
 }
-"""The recipes of the kitchens in which only some soups of three ingredients may be ordered."""
+"""The recipes of the kitchens in which only some soups of three ingredients may be ordered, or
+nothing shows the recipe.
+"""
 
 
 def load_layout(
@@ -206,7 +208,8 @@ def load_layout(
     - `recipes`: the recipes that may be ordered; by default the recipes of the named kitchen.
     - `num_ingredients`: as in `parse_kitchen`.
 
-    **Raises:** `LayoutError` when there is no such kitchen, or the text is invalid.
+    **Raises:** `LayoutError` when there is no such kitchen, when the text is invalid, and when a
+    `Layout` is given with `recipes` or `num_ingredients`.
     """
     if isinstance(layout, Layout):
         if recipes is not None or num_ingredients is not None:

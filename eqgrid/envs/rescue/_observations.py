@@ -64,11 +64,11 @@ class Roles(AbstractFeature):
 def rescue_features() -> Features:
     """The feature-vector observation of search and rescue, relative to each rescuer: its position,
     direction, role and held object, the cells around it, the offsets to the exit, victims, rubble,
-    doors and keys, and the features of all other rescuers.
+    closed doors and keys, and the features of all other rescuers.
 
-    It covers the whole site, regardless of walls: the nearest two victims of each colour, and the
-    nearest object or exit of every other kind. Units are as in `Features`, and `Features.names`
-    lists all features.
+    It covers the whole site, regardless of walls: the nearest two victims of each colour, the
+    nearest exit, and the nearest object of every other kind except open doors. Units are as in
+    `Features`, and `Features.names` lists all features.
     """
     return Features(
         (

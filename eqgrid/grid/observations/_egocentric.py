@@ -16,11 +16,10 @@ from ._observation import AbstractObservation
 from ._planes import Planes, look_up, opaque_rows, table_rows, with_layers
 
 _CLOCKWISE = (Direction.NORTH, Direction.EAST, Direction.SOUTH, Direction.WEST)
-_RELATIVE = np.zeros((4, 4), np.int8)
+_TURNS = np.argsort(_CLOCKWISE)
+"""The number of quarter turns from north to each direction."""
+_RELATIVE = np.asarray(_CLOCKWISE, np.int8)[(_TURNS[None] - _TURNS[:, None]) % 4]
 """The direction of an agent (column), as seen by an agent that faces another direction (row)."""
-for _i, _own in enumerate(_CLOCKWISE):
-    for _j, _other in enumerate(_CLOCKWISE):
-        _RELATIVE[_own, _other] = _CLOCKWISE[(_j - _i) % 4]
 
 
 @final
@@ -151,8 +150,8 @@ def _spread(clear: Bool[Array, "rows cols"], col: int) -> Bool[Array, "rows cols
         once = (lit[:, None] & right).any(axis=0)
         twice = (once[:, None] & left).any(axis=0)
         rows.append(twice)
-        # A lit cell lights two cells of the next row: straight on, and to the right in the first
-        # pass or to the left in the second.
+        # In each pass, a lit cell lights two cells of the next row: straight on, and to the right
+        # in the first pass or to the left in the second.
         first, second = (once & passes)[:-1], (twice & passes)[1:]
         lit = jnp.pad(first, (0, 1)) | jnp.pad(first, (1, 0))
         lit |= jnp.pad(second, (1, 0)) | jnp.pad(second, (0, 1))

@@ -187,7 +187,8 @@ def nearest_to_corner(free: Bool[Array, "height width"], count: int) -> Int8[Arr
     """The free cells with the fewest steps to the upper left corner. Ties go to the upper cell."""
     height, width = free.shape
     row, col = np.indices((height, width))
-    # The number of steps is `row + col`; of two cells with equal numbers, the upper one is nearer.
+    # The number of steps is `row + col`; of two cells with equal numbers, the upper one comes
+    # first.
     distance = jnp.asarray((row + col) * height + row, jnp.int32)
     _, cells = jax.lax.top_k(jnp.where(free, -distance, -(2**30)).reshape(-1), count)
     return jnp.stack(jnp.divmod(cells, width), axis=-1).astype(jnp.int8)

@@ -97,14 +97,14 @@ def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
     **Raises:** `ValueError` when the layers do not fit.
     """
     number = int(disk // model.num_states) - 1
-    spacing = max(8, math.ceil(horizon / number)) if number > 0 else horizon
+    spacing = max(8, math.ceil(horizon / number)) if number > 0 else math.inf
     if spacing > _MAX_SPACING:
         needed = model.num_states * (horizon / _MAX_SPACING + 1) / 2**30
         raise ValueError(
             f"The search needs {needed:.1f} GiB on the disk for its layers, and may use "
             f"{disk / 2**30:.1f}: allow it more, or use fewer counters."
         )
-    return spacing
+    return int(spacing)
 
 
 def solve(
@@ -119,7 +119,7 @@ def solve(
 
     - `model`: the joint model of the kitchen.
     - `horizon`: the number of steps.
-    - `layers`: stores the values: `Layers` some of them, for `trace`; `StepsNeeded` all of them.
+    - `layers`: stores the values: `Layers` stores some layers for `trace`, and `StepsNeeded` all.
     - `report`: a callback that is called after each layer with the number of steps to go.
 
     **Returns:** the optimal return of the team.
@@ -155,8 +155,8 @@ def solve_discounted(
     - `model`: the joint model of the kitchen.
     - `discount`: the discount of a step, below 1.
     - `report`: a callback that is called with the number of passes after each pass over all states.
-    - `most_passes`: the largest number of passes; the search also ends when the values no longer
-        change.
+    - `most_passes`: the largest number of passes; the search also ends when no value changes by
+        1e-5 units or more.
 
     **Returns:** the discounted returns, in units.
     """
@@ -271,7 +271,7 @@ def trace(
 
     **Arguments:**
 
-    - `model`: the joint model of the kitchen.
+    - `model`: the joint model of the kitchen, which must not be relaxed.
     - `horizon`: the number of steps.
     - `layers`: the layers that `solve` stored.
     - `report`: a callback that is called with the number of steps to go.
@@ -344,7 +344,7 @@ def _advance(model: JointModel, front: _Front) -> _Front:
         begin, end = np.searchsorted(pairs, [pair, pair + 1])
         parent = np.arange(begin, end)
         for choice in model.choices[int(pair)]:
-            table = choice.tables[0]
+            table = choice.tables[0]  # the only one, since the model is not relaxed
             block, rest = np.divmod(objects[begin:end], table.block)
             after = table.next[block] * table.block + rest
             reward = front.reward[begin:end]

@@ -58,6 +58,7 @@ def tabulate(
             padded = np.resize(own, _BATCH)  # so that only one size is compiled
             worlds = model.worlds(pair, padded)
             worlds.time[:] = time
+            # NumPy puts the axis of `own` first, since a slice separates the two indices.
             found[pair, :, own] = np.asarray(_call_on_all(chances, worlds))[: len(own)]
         report(pair + 1)
     return found
@@ -100,7 +101,7 @@ class BestResponse:
 
     @staticmethod
     def bytes_of(model: JointModel) -> int:
-        """The memory of a search with a partner that does not observe the time."""
+        """The memory of a search, in bytes, if the partner has the same table in every step."""
         return model.num_states * (4 * (3 + _ACTIONS) + 1)
 
     def solve(
@@ -111,8 +112,8 @@ class BestResponse:
         threads: int = 2,
         own: Callable[[int], ChanceTable] | None = None,
     ) -> float:
-        """Finds the best response for each number of steps to go up to `horizon`. With `own`, it
-        computes the expected return of two given cooks instead.
+        """Finds the best response for each number of steps to go up to `horizon`. With `own`, both
+        cooks are given, and nothing is maximised. It may be called once.
 
         **Arguments:**
 
@@ -121,7 +122,9 @@ class BestResponse:
         - `horizon`: the number of steps of an episode.
         - `report`: a callback that is called after each step with the number of steps to go.
         - `threads`: the number of pairs of poses that are computed at the same time.
-        - `own`: as `chances` in each state, for a cook that acts instead of the response.
+        - `own`: a function of the number of steps to go that returns the action probabilities of
+            a cook in the seat of the response in each state; `None` for the best response. There
+            must be no `file` then.
 
         **Returns:** the largest expected return of the team from the initial state; with `own`, the
         expected return.
@@ -150,7 +153,7 @@ class BestResponse:
                     else:
                         self._average(pair, partner, own_chances[pair], before[pair])
 
-                list(pool.map(back_up, range(self.model.num_pairs), chunksize=16))
+                list(pool.map(back_up, range(self.model.num_pairs)))
                 if self._file is not None:
                     best.tofile(self._file)
                 after, before = before, after
@@ -231,7 +234,7 @@ class BestResponse:
 
     def _values_after(self, outcome: Outcome) -> Float32[np.ndarray, " objects"]:
         """The rewards and later values of an outcome, by the objects before the step."""
-        if outcome.table is self._waiting:
+        if outcome.table is self._waiting:  # `JointModel` builds each table once
             return self._after_waiting[outcome.pair]
         out = np.empty_like(self._after[outcome.pair])
         _look_up(self._after[outcome.pair][None], outcome.table, self.model.unit, out[None])
