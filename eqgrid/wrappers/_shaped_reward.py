@@ -198,8 +198,8 @@ class ShapedReward(AbstractWrapper):
             isinstance(layer, ShapedReward) and layer.key == key for layer in iter_wrappers(env)
         ):
             raise ValueError(
-                f"This environment already has a ShapedReward for info[{key!r}]: remove one of "
-                "the two."
+                f"This environment already has a ShapedReward for info[{key!r}]. Use only one: "
+                "ShapedReward(env, schedule)."
             )
         entry = info_entry(self.env, key, "ShapedReward")
         if entry.shape != (env.num_agents,) or not jnp.issubdtype(entry.dtype, jnp.floating):

@@ -250,7 +250,7 @@ def test_an_overlay_is_drawn_over_its_cells_for_as_long_as_it_is_there():
     frames = [np.asarray(video.seek(i) or video.convert("RGB")) for i in range(video.n_frames)]
     assert (frames[0] != frames[1]).any()
     broken = Layout.parse(str(plain), Kinds(tiles, overlay=Overlay(lambda *_: 1, draw_beam)))
-    with pytest.raises(ValueError, match="a number for each of the"):
+    with pytest.raises(ValueError, match="must return an array of shape"):
         render(broken, broken.start)
 
 

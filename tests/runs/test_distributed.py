@@ -196,7 +196,7 @@ def test_whole_arrays_are_what_they_were(key):
     ("values", "says"),
     [
         (("node1:1234", "2", None), "needs all of JAX_COORDINATOR_ADDRESS"),
-        ((None, "2", "0"), "or none of them"),
+        ((None, "2", "0"), "if one of the numbers is set"),
         (("node1", "2", "0"), "must be a host and a port"),
         (("node1:", None, None), "must be a host and a port"),
         (("node1:70000", "2", "0"), "must be a host and a port"),
