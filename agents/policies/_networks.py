@@ -178,8 +178,7 @@ class MLP(AbstractNetwork):
         always use 32 bits.
     - `key`: the source of randomness.
 
-    **Raises:** `ValueError` when the width is not positive, the depth is negative, or `activation`
-    is an unknown name.
+    **Raises:** `ValueError` when the width, the depth or the name of the activation is invalid.
     """
 
     layers: tuple[Dense, ...]
@@ -242,8 +241,7 @@ class CNN(AbstractNetwork):
     - `precision`: the dtype in which all layers but the last compute; parameters have 32 bits.
     - `key`: the source of randomness.
 
-    **Raises:** `ValueError` when the input is not an image, `features`, `depth` or `width` is not
-    positive, or `activation` is an unknown name.
+    **Raises:** `ValueError` when the input is not an image, or another argument is invalid.
     """
 
     convolutions: tuple[eqx.nn.Conv2d, ...]

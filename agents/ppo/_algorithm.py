@@ -44,9 +44,7 @@ class AbstractTrainState(eqx.Module, Generic[P]):
         runner: eqx.AbstractVar[RunnerState]
         updates: eqx.AbstractVar[Int[Array, "*runs"]]
     kept: ClassVar[Mapping[str, tuple[str, ...]]] = {"parameters": ("policy",)}
-    """The names of the fields that `transfer` copies for each part, of `"parameters"` and
-    `"optimizer"`; a part without an entry has no fields.
-    """
+    """The fields that `transfer` copies for each of the parts `"parameters"` and `"optimizer"`."""
 
 
 S = TypeVar("S", bound=AbstractTrainState[Any])
