@@ -1,4 +1,4 @@
-"""A headless browser for tests of pages, and a uvicorn_server that plays games for it."""
+"""A headless browser for tests of pages, and a server that plays games for it."""
 
 import contextlib
 import shutil

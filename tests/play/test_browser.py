@@ -645,9 +645,8 @@ def test_a_page_that_cannot_join_tries_again_by_itself(visit, tmp_path, monkeypa
     first.wait_for_selector("text=Welcome")
     second = visit(address=first.url)
     second.wait_for_selector("text=All places are taken")
-    monkeypatch.setattr(
-        _study_runner, "_ABSENT", 1.0
-    )  # nothing is heard of the first one for so long
+    # Nothing is heard of the first one for so long.
+    monkeypatch.setattr(_study_runner, "_ABSENT", 1.0)
     second.wait_for_selector("text=Welcome")
     assert second.inner_text("#problem") == ""
 
