@@ -152,6 +152,7 @@ def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_
     assert runner.order(second, 0) == runner.order(third, 0) == [1, 0]
 
 
+@pytest.mark.slow
 def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_path):
     world = world_settings("goals", layout="room", num_agents=3, horizon=8)
     plan = PAIRS.replace('"ring"', '"room"').replace("fallback", "people = 3\nfallback")

@@ -636,6 +636,7 @@ NONSENSE = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(NONSENSE, min_size=100, max_size=100))
 def test_no_nonsense_ends_a_game(serve, messages):

@@ -179,6 +179,7 @@ def flip(content: bytes, bit: int) -> bytes:
     return bytes(damaged)
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_is_noticed_or_harmless(tmp_path):
     path = tmp_path / "a"
     save(path, notes(), {"number": 1})

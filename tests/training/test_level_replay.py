@@ -32,6 +32,7 @@ def mazes():
     return LogEpisodes(RandomLayouts(Goals(generator.example, horizon=3), pool))
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_resets(program, mazes, key):
     envs = Vectorize(program["LevelReplay"](mazes, LEVELS), 8)
     _, state = envs.reset(key)
