@@ -162,7 +162,9 @@ class PartnerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class GivenPartners(PartnerSettings):
-    """Partners that are given as Python objects, one of which acts in every episode."""
+    """Partners that are given as Python objects, one of which acts in every episode. All other
+    settings are ignored.
+    """
 
     given: OneOf | None = None
 

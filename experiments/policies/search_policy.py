@@ -167,7 +167,7 @@ def show(console: Console, numbers: Table) -> None:
 
 
 def run(args: Sequence[str]) -> None:
-    """Runs the command line. **Raises:** `UsageError`, `CheckpointError`, `OSError`."""
+    """Runs the command line. **Raises:** `UsageError`, `CheckpointError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, SCRIPT)
     saved, kitchen, world = read(config)
     keep_compiled_programs()

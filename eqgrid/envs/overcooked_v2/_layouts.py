@@ -251,8 +251,8 @@ def parse_kitchen(
     - `starts`: `(row, col)` of every cook, instead of the marks in the text.
 
     **Raises:** `LayoutError` as in `Layout.parse`; when no ingredient has a pile, or
-    `num_ingredients` is too small for the piles; and when `recipes` is not given and nothing in the
-    kitchen shows the recipe.
+    `num_ingredients` is too small for the piles or above 9; when `recipes` are invalid; and when
+    `recipes` is not given and nothing in the kitchen shows the recipe.
     """
     piles = [name for name, char in INGREDIENTS.items() if char in text]
     if not piles:
