@@ -256,7 +256,9 @@ def _check_kind(kind: Kind, *, is_tile: bool) -> None:
     if is_tile and kind.char is None:
         raise KindError(f"The kind of tile {kind.name!r} needs a character for layouts.")
     if is_tile and kind.variants > 1:
-        raise KindError(f"The kind of tile {kind.name!r} cannot have variants.")
+        raise KindError(
+            f"The kind of tile {kind.name!r} cannot have variants: give each its own kind."
+        )
     for what in ("char", "solid", "opaque"):
         value = getattr(kind, what)
         if isinstance(value, tuple) and is_tile:

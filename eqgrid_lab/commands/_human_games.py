@@ -196,14 +196,14 @@ def _print_behaviour(console: Console, kitchen: str, groups: Sequence[Group]) ->
     A star marks each mean of a policy that differs from the mean of people by more than two
     standard deviations of the games of people.
     """
-    rows = []
-    for name in groups[0].found.numbers():
-        of_people = np.concatenate([x.found.numbers()[name] for x in groups if x.recorded])
+    numbers, rows = [(group, group.found.numbers()) for group in groups], []
+    for name in numbers[0][1]:
+        of_people = np.concatenate([own[name] for group, own in numbers if group.recorded])
         mean = _mean(of_people)
         deviation = _mean((of_people - mean) ** 2) ** 0.5
         cells = []
-        for group in groups:
-            value = _mean(group.found.numbers()[name])
+        for group, own in numbers:
+            value = _mean(own[name])
             far = not group.recorded and abs(value - mean) > 2 * deviation
             cells.append(Text("none" if np.isnan(value) else f"{value:.3g}{' *' if far else ''}"))
         rows.append([Text(name), *cells])

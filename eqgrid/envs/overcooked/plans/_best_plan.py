@@ -96,15 +96,14 @@ def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
 
     **Raises:** `ValueError` when the layers do not fit.
     """
-    number = int(disk // model.num_states) - 1
-    spacing = max(8, math.ceil(horizon / number)) if number > 0 else math.inf
-    if spacing > _MAX_SPACING:
+    number = max(int(disk // model.num_states) - 1, 0)
+    if horizon > _MAX_SPACING * number:
         needed = model.num_states * (horizon / _MAX_SPACING + 1) / 2**30
         raise ValueError(
             f"The search needs {needed:.1f} GiB on the disk for its layers, and may use "
             f"{disk / 2**30:.1f}: allow it more, or use fewer counters."
         )
-    return int(spacing)
+    return max(8, math.ceil(horizon / number))
 
 
 def solve(
