@@ -49,6 +49,11 @@ def run(monkeypatch, *args):
     return exit_code(plan_policy)
 
 
+def test_a_round_has_games_at_each_level_of_noise():
+    with pytest.raises(ValueError, match="games must be a multiple of 4, but it is 30"):
+        Distillation(games=30)
+
+
 def test_it_learns_what_is_possible_and_its_file_is_a_policy_like_any_other(monkeypatch, tmp_path):
     compared = []
 

@@ -56,6 +56,8 @@ def test_cramped_without_counters(cramped):
     assert solve(model, 32) == 0
     with pytest.raises(ValueError, match="GiB on the disk"):
         choose_spacing(model, 400, 2 * model.num_states)
+    with pytest.raises(ValueError, match="on the disk"):
+        choose_spacing(model, 1, model.num_states)  # one step has two layers, too
 
 
 @pytest.mark.slow

@@ -654,7 +654,10 @@ OLD = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param("independent gru", marks=pytest.mark.slow), "own"])
+LARGE = {"independent gru": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=LARGE.get(x, ())) for x in OLD])
 def test_a_policy_of_format_1_is_the_same_policy(name, key, tmp_path):
     policy = own_parts(key) if name == "own" else POLICIES[name](key)
     save_policy(tmp_path / "a", policy)

@@ -164,6 +164,10 @@ def test_a_study_goes_on_with_what_it_was_begun_with(tmp_path, served):
     with pytest.raises(UsageError, match="started with a different plan"):
         run(flags)
     plan.write_text(PLAN)
+    stored = (out / "study.json").read_text()
+    (out / "study.json").write_text(stored.replace("{", '{"more": 1, ', 1))
+    with pytest.raises(UsageError, match="different settings of more"):
+        run(flags)
     (out / "study.json").write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
         run(flags)

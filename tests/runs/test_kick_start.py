@@ -11,9 +11,11 @@ from command_lines import call, call_and_hear, parse
 from policies import kick_start
 
 from agents import collect_rollout, load_policy, ppo_loss, shipped_policies
+from agents.files import shipped
 
 pytestmark = pytest.mark.slow
 
+MEMORY = "heldout/policies/ring/ippo-memory.safetensors"
 PLAN = str(shipped_policies()["ring"].with_name("plan-ring.safetensors"))
 SMALL = ["--env.layout", "ring", "--num-envs", "4", "--ppo.rollout-length", "8"]
 SMALL += ["--ppo.num-minibatches", "1", "--width", "8"]
@@ -65,6 +67,7 @@ def test_agents_learn_from_the_plan(tmp_path):
         (["--teacher", PLAN, "--ppo.entropy-coefficient", "0"], "a number above 0"),
         (["--teacher", PLAN, "--env.normalize-observation"], "--env.normalize-observation out"),
         (["--teacher", PLAN, "--env.observation", "features"], "The teacher observes (2, 112)"),
+        (["--teacher", shipped(MEMORY)], "choose a --teacher without memory"),
     ],
 )
 def test_a_teacher_who_cannot_teach_is_refused(flags, says, tmp_path, capsys):
