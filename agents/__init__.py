@@ -64,7 +64,6 @@ from .policies import (
     entropy as entropy,
     head_for as head_for,
     mask_logits as mask_logits,
-    mixed_team as mixed_team,
     sample_action as sample_action,
     trained_policy as trained_policy,
 )

@@ -44,7 +44,6 @@ TASKS = {
         "play an episode with one partner per agent": "eqgrid.play eqgrid.record_play",
         "play step by step": "eqgrid.start_play eqgrid.play_step",
         "use a trained policy as a partner": "agents.PolicyPartner agents.PartnerTeam",
-        "combine policies of several runs": "agents.mixed_team",
     },
     "Training": {
         "train agents in Python": "agents.PPO agents.init_train_state agents.train",

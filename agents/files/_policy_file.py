@@ -29,7 +29,6 @@ from ..ppo import AbstractTrainState
 from ._checkpoint import NEWER, CheckpointError, check_schema, fill_part, is_newer, read, save
 from ._description import FORMAT, PolicyTable, build_like, describe
 from ._files import expand_home
-from ._format_1 import FORMAT_1, upgrade
 
 POLICY_FILE = "policy.safetensors"
 """The name of the policy file in the folder of a run."""
@@ -141,8 +140,6 @@ def load_policy(
     if isinstance(described, dict) and is_newer(described.get("format"), FORMAT):
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: it {NEWER}.")
     try:
-        if isinstance(described, dict) and described.get("format") == FORMAT_1:
-            described = upgrade(described)
         table = check_schema(described, PolicyTable)
         policy, space, observation, moments = build_like(
             table, networks or {}, heads or {}, critic_inputs or {}, like

@@ -14,7 +14,6 @@ from ._heads import (
     mask_logits as mask_logits,
     sample_action as sample_action,
 )
-from ._mixed_team import MixedHead as MixedHead, mixed_team as mixed_team
 from ._networks import (
     CNN as CNN,
     GRU as GRU,

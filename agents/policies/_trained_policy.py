@@ -176,27 +176,19 @@ class TrainedPolicy(AbstractActor):
         **Returns:** the outputs that `actor_critic.head` turns into a distribution, such as one
         logit per action, with forbidden actions masked; and the next carry.
         """
-        expected, _ = self._observation_of_actors()
-        _check_arrays("observation", _without_state(observation, expected), expected)
-        unmasked, action_mask = split_mask(jax.tree.map(jnp.asarray, observation))
-        output, carry = self.unmasked_outputs(unmasked, carry)
-        return mask_logits(output, action_mask), carry
-
-    def unmasked_outputs(
-        self, seen: AgentArrays, carry: AgentArrays
-    ) -> tuple[Float[Array, "agents out"], AgentArrays]:
-        """As `outputs`, without the action mask; `seen` is an observation without a mask."""
         expected, hides_state = self._observation_of_actors()
-        expected, _ = split_mask(expected)
-        observation = _without_state(seen, expected)
+        observation = _without_state(observation, expected)
         _check_arrays("observation", observation, expected)
+        observation, action_mask = split_mask(jax.tree.map(jnp.asarray, observation))
         initial = eqx.filter_eval_shape(self.initial_carry)
         _check_arrays("carry (start with initial_carry())", carry, initial)
         if self.normalization is not None:
             observation = self.normalization(observation, local=hides_state)
         if hides_state:
             observation = ObservationAndState(observation, None)
-        return self.actor_critic.actor(self.actor_critic.critic_input.local(observation), carry)
+        local = self.actor_critic.critic_input.local(observation)
+        output, carry = self.actor_critic.actor(local, carry)
+        return mask_logits(output, action_mask), carry
 
     def values(
         self, observation: AgentArrays, carry: AgentArrays

@@ -1,6 +1,4 @@
-"""The command `evaluate.py`: evaluates policies in every seat, and writes returns, videos and a
-model card.
-"""
+"""The command `evaluate.py`: evaluates policies in every seat, and writes returns and videos."""
 
 import dataclasses
 import functools
@@ -17,26 +15,21 @@ from rich.markup import escape
 from rich.text import Text
 
 from agents import (
-    ActorCritic,
     OutOfMemory,
     PartnerTeam,
     evaluate,
     record_episodes,
     save_trajectories,
     write_atomic,
-    write_table,
 )
-from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories, interop
-from eqgrid.envs.overcooked.reference import trajectories_to_reference
-from eqgrid.grid import Layout
+from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
 
 from ..base import RunError, Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, shown_path, write_json
 from ..runs import mean_totals
 from ..settings import PolicySettings, Seed, read_flags
 from ..show import path_text, print_paths, print_table, video_episode, with_deviation
-from ..worlds import WorldSettings, kitchen_layout, reference_name
-from ._card import upload, write_card
+from ..worlds import WorldSettings
 from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 
 
@@ -53,11 +46,7 @@ class Config(PolicyFlags):
     video: bool = True
     """Write GIFs of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write all episodes, step by step, into a new .parquet or .npz file."""
-    card: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Write a model card, with the policy, into a new folder."""
-    upload: Annotated[str | None, tyro.conf.arg(metavar="NAME/REPO")] = None
-    """Upload the folder of --card to the Hugging Face hub (needs the [hub] extra)."""
+    """Write all episodes, step by step, into a new .npz file."""
 
 
 @final
@@ -99,7 +88,7 @@ class Team:
 
     number: int
     seats: tuple[str, ...]
-    policy: ActorCritic | PartnerTeam
+    policy: PartnerTeam
     actions: str
 
 
@@ -114,14 +103,14 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     config = read_flags(Config(), args, "experiments/evaluate.py")
-    _check(config)
+    if config.trajectories is not None:
+        check_file(config.trajectories)
     policies = config.read(config.layout)
     seats = lineups([dataclasses.replace(x, name=shown_path(x.name)) for x in policies])
     settings, world = common_world(policies, config.layout)
     many = judging_env(settings, world, config.episodes, tuple(settings.env.totals(world)))
     place = Place(settings, world, many, judging_env(settings, world, 1))
-    file, shown = config.trajectories, settings.observe(world)
-    kitchen = None if file is None else kitchen_of_table(file, world, settings.env)
+    shown = settings.observe(world)
     teams = [
         Team(number, x.seats, x.players(settings, shown, greedy=actions == "greedy"), actions)
         for number, x in enumerate(seats, 1)
@@ -156,31 +145,13 @@ def run(args: Sequence[str]) -> None:
                 )
                 for team in teams
             )
-            named = [(f"team {team.number}, {team.actions}", team.seats) for team in teams]
-            write_episodes(config.trajectories, kitchen, title, named, episodes)
+            write_episodes(config.trajectories, episodes)
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
         for sentence in place.env.remarks():
             console.print(escape(sentence), highlight=False)
         has_videos = place.env.has_video and config.video
         videos = _draw_videos(folder, teams, place, config.seed) if has_videos else []
         print_paths(console, [folder / name for name in ("evaluation.json", *videos)])
-        if config.card is not None:
-            write_card(config.card, policies[0], evaluation, folder)
-            console.print(Text(f"model card: {config.card / 'README.md'}"), soft_wrap=True)
-        if config.card is not None and config.upload is not None:
-            console.print(Text(f"uploaded: {upload(config.card, config.upload)}"), soft_wrap=True)
-
-
-def _check(config: Config) -> None:
-    """**Raises:** `UsageError` for incompatible flags, and for output paths that exist."""
-    if config.card is not None and len(config.policies) > 1:
-        raise UsageError("--card describes one policy: name one only.")
-    if config.trajectories is not None:
-        check_file(config.trajectories)
-    if config.upload is not None and config.card is None:
-        raise UsageError("--upload uploads a model card: add --card, with a folder to write it to.")
-    if config.card is not None and config.card.exists() and any(config.card.iterdir()):
-        raise UsageError(f"The folder {str(config.card)!r} is not empty: choose another --card.")
 
 
 def _evaluate_team(team: Team, place: Place, seed: int) -> Table:
@@ -261,63 +232,20 @@ def check_file(path: Path) -> None:
 
     **Raises:** `UsageError` when the file cannot be written.
     """
-    if path.suffix not in (".parquet", ".npz"):
-        raise UsageError(f"{_FLAG} needs a file that ends in .parquet or .npz, not {str(path)!r}.")
+    if path.suffix != ".npz":
+        raise UsageError(f"{_FLAG} needs a file that ends in .npz, not {str(path)!r}.")
     if path.exists():
         raise UsageError(f"The file {str(path)!r} exists: choose another for {_FLAG}.")
     if not path.parent.is_dir():
         raise UsageError(f"There is no folder {str(path.parent)!r} for {_FLAG}: make it first.")
-    if path.suffix == ".parquet":
-        try:
-            _ = interop.to_parquet  # imports pyarrow, and fails if it is not installed
-        except ImportError as error:
-            raise UsageError(f"{error} Or name a .npz file.") from error
 
 
-def kitchen_of_table(path: Path, world: AbstractEnv, settings: WorldSettings) -> Layout | None:
-    """The Overcooked kitchen of a world, if its episodes can be stored in a table.
+def write_episodes(path: Path, episodes: Iterable[Trajectories]) -> None:
+    """Writes the episodes of all teams into one file, as `save_trajectories`.
 
     **Arguments:**
 
     - `path`: the file.
-    - `world`: the world in which the episodes are played.
-    - `settings`: the settings of the world.
-
-    **Returns:** the kitchen; `None` if the world is not a kitchen, or is a kitchen that is padded
-    to the size of other kitchens, which tables cannot store.
-
-    **Raises:** `UsageError` when the file is a Parquet file and there is no such kitchen.
-    """
-    layout = kitchen_layout(world)
-    if layout is not None:
-        named = kitchen_layout(settings.build(train=False))
-        if named is not None and layout.tiles.shape == named.tiles.shape:
-            return layout
-    if path.suffix == ".parquet":
-        raise UsageError(
-            "A .parquet table needs episodes in one kitchen without padding: name an .npz file "
-            f"for {_FLAG}."
-        )
-    return None
-
-
-def write_episodes(
-    path: Path,
-    kitchen: Layout | None,
-    title: str,
-    teams: Sequence[tuple[str, Sequence[str]]],
-    episodes: Iterable[Trajectories],
-) -> None:
-    """Writes the episodes of all teams into one file.
-
-    Episodes in a kitchen of Overcooked are written as a table with the columns of Overcooked-AI's
-    human games. Episodes in other worlds are written as arrays.
-
-    **Arguments:**
-
-    - `path`: the file.
-    - `kitchen`, `title`: the kitchen from `kitchen_of_table`, and its name.
-    - `teams`: for each team, its name and the name of the policy in each seat.
     - `episodes`: the episodes of each team; an iterator may play them on demand.
 
     **Raises:** `RunError` when the episodes do not fit into memory, and `OSError` when the file
@@ -327,17 +255,4 @@ def write_episodes(
         recorded = list(episodes)
     except OutOfMemory as error:
         raise RunError(f"{error}: lower --episodes, or leave out {_FLAG}.") from error
-    joined = jax.tree.map(lambda *x: jnp.concatenate(x), *recorded)
-    if kitchen is None:
-        save_trajectories(path, joined)
-        return
-    labels = [
-        (f"{name}, episode {number + 1}", seats)
-        for (name, seats), own in zip(teams, recorded, strict=True)
-        for number in range(len(own.length))
-    ]
-    trial_ids, players = zip(*labels, strict=True)
-    table = trajectories_to_reference(
-        joined, kitchen, layout_name=reference_name(title), trial_ids=trial_ids, players=players
-    )
-    write_table(path, table)
+    save_trajectories(path, jax.tree.map(lambda *x: jnp.concatenate(x), *recorded))

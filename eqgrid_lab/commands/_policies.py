@@ -13,12 +13,9 @@ import tyro
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from agents import (
-    ActorCritic,
     CheckpointError,
     IndependentParameters,
     PartnerTeam,
-    PolicyPartner,
-    mixed_team,
 )
 from agents.files import POLICY_FILE
 from eqgrid import (
@@ -222,9 +219,7 @@ class Lineup:
     seats: tuple[str, ...]
     policies: tuple[SavedPolicy, ...]
 
-    def players(
-        self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool
-    ) -> ActorCritic | PartnerTeam:
+    def players(self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool) -> PartnerTeam:
         """The team, for `evaluate`.
 
         **Arguments:**
@@ -233,10 +228,9 @@ class Lineup:
         - `shown`: the world with the observations of these settings.
         - `greedy`: take the most probable actions instead of sampling them.
         """
-        partners = [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
-        plain = [x.policy for x in partners if isinstance(x, PolicyPartner) and x.env is None]
-        # If all policies read the same observations, computing them in one pass is faster.
-        return mixed_team(plain) if len(plain) == len(partners) else PartnerTeam(partners)
+        return PartnerTeam(
+            [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
+        )
 
 
 def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:

@@ -15,12 +15,10 @@ from ._results import (
     MAX_RESULT_BYTES as MAX_RESULT_BYTES,
     History as History,
     csv_bytes as csv_bytes,
-    escape_markdown as escape_markdown,
     open_results as open_results,
     read_history as read_history,
     results_console as results_console,
     shown_path as shown_path,
-    without_folders as without_folders,
     write_csv as write_csv,
     write_json as write_json,
 )

@@ -11,7 +11,7 @@ from PIL import Image
 from run_files import table
 from saved_policies import write_policy
 
-from agents import evaluate, load_policy, mixed_team, shipped_policies
+from agents import PartnerTeam, PolicyPartner, evaluate, load_policy, shipped_policies
 from eqgrid import ConstantPartner, RandomPartner, make
 from eqgrid_lab.commands import _crossplay, crossplay_command, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
@@ -46,8 +46,8 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
     config = parse(*GOALS)
     many = config.eval_env(config.env.build(train=False), 400)
     for i, j in ((0, 1), (1, 0)):
-        team = mixed_team([policies[i], policies[j]])
-        expected = np.asarray(evaluate(team, many, jax.random.key(5), greedy=True).episode_return)
+        team = PartnerTeam([PolicyPartner(policies[k], greedy=True) for k in (i, j)])
+        expected = np.asarray(evaluate(team, many, jax.random.key(5)).episode_return)
         low, high = interval_of_mean(expected.mean(axis=-1))
         error = 2 * (high - low) + 4 * float(rows[3 * i + j]["std"]) / np.sqrt(6) + 1e-6
         assert abs(means[i, j] - expected.mean()) < error

@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import importlib.metadata
 import json
 import math
 import os
@@ -19,7 +18,7 @@ import pytest
 from command_lines import call as train, calling, check_refusal, exit_code, parse
 from PIL import Image
 from safetensors.numpy import load_file
-from saved_policies import forge, write_policy
+from saved_policies import write_policy
 
 from eqgrid_lab import models_of_people
 from agents import (
@@ -27,26 +26,20 @@ from agents import (
     load_policy,
     load_trajectories,
     read_metadata,
-    read_table,
     save_policy,
 )
-from agents.files import _checkpoint, shipped
-from eqgrid import Trajectories, make, unwrap_state
+from agents.files import shipped
+from eqgrid import make, unwrap_state
 from eqgrid.envs.overcooked.layouts import _layouts
-from eqgrid.envs.overcooked.plans import replay, stored_plans
-from eqgrid.envs.overcooked.reference import trajectories_from_reference
 from eqgrid.grid import _layout
-from eqgrid_lab.base import RunError, UsageError
+from eqgrid_lab.base import RunError
 from eqgrid_lab.commands import (
-    _card,
     _evaluation,
-    check_file,
     evaluate_command,
     judging_env,
     lineups,
     write_episodes,
 )
-from eqgrid_lab.folders import shown_path, without_folders
 from eqgrid_lab.runs import _policies, portable, read_policy
 
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
@@ -102,43 +95,13 @@ def check_episodes(episodes, results):
     np.testing.assert_allclose(lengths, [r["length_mean"] for r in results])
 
 
-def test_episodes_in_a_kitchen_are_written_as_a_table(tmp_path):
-    kitchen, plan = make("overcooked"), stored_plans()["cramped", "classic", 400]
-    states, rewards = replay(kitchen, plan.joint_actions()[:8])
-    games = Trajectories(
-        state=states,
-        action=plan.joint_actions()[:8],
-        reward=jnp.stack([rewards, rewards], axis=1),
-        terminated=jnp.zeros((8, 2), bool),
-        truncated=jnp.arange(8) == 7,
-        length=jnp.array([8]),
-    )
-    teams = [("team 1, drawn", ["a", "b"]), ("team 1, greedy", ["a", "c"])]
-    write_episodes(tmp_path / "x.npz", kitchen.layout, "cramped", teams, [games, games])
-    table = read_table(tmp_path / "x.npz")
-    assert set(table["layout_name"]) == {"cramped_room"}
-    assert table["player_1_id"] == ["b"] * 8 + ["c"] * 8
-    assert set(table["trial_id"]) == {f"{team}, episode 1" for team, _ in teams}
-    both = jax.tree.map(lambda x: jnp.concatenate([x, x]), games)
-    assert eqx.tree_equal(trajectories_from_reference(table, kitchen.layout), both)
-
-
 def test_episodes_that_do_not_fit_into_memory_are_one_line(tmp_path, monkeypatch):
     def play():
         raise OutOfMemory(2 * 10**9, 10**9)
         yield
 
     with pytest.raises(RunError, match=r"needs 2.0 GB .*: lower --episodes, or leave out"):
-        write_episodes(tmp_path / "x.npz", None, "room", [("team 1", ["a"])], play())
-
-
-def test_the_extra_for_tables_is_named_where_it_is_missing(tmp_path, monkeypatch):
-    def missing(library):
-        raise importlib.metadata.PackageNotFoundError(library)
-
-    monkeypatch.setattr(importlib.metadata, "version", missing)
-    with pytest.raises(UsageError, match=r"'eqgrid\[trajectories\]'\. Or name a \.npz file\.$"):
-        check_file(tmp_path / "x.parquet")
+        write_episodes(tmp_path / "x.npz", play())
 
 
 def by_hand(team, env, seed):
@@ -214,20 +177,14 @@ def test_numbers_that_cannot_be_written_are_said(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_it_leaves_numbers_a_video_and_a_card(tmp_path, call, monkeypatch):
-    """A second evaluation in the same second, of what was handed on, has a folder of its own."""
+def test_it_writes_numbers_and_a_video(tmp_path, call, monkeypatch):
+    """A second evaluation in the same second has a folder of its own."""
     monkeypatch.setattr(time, "strftime", lambda _: "now")
     first, second = (tmp_path / "runs" / f"evaluation-room-now{x}" for x in ("", "-2"))
     write_policy(tmp_path / "a.safetensors", *GOALS)
-    uploaded = []
-    monkeypatch.setattr(_evaluation, "upload", lambda *args: uploaded.append(args))
-    code, said = call(
-        *("a.safetensors", "--episodes", 4, "--card", "card"),
-        *("--upload", "me/cooks", "--trajectories", "games.npz"),
-    )
+    code, said = call("a.safetensors", "--episodes", 4, "--trajectories", "games.npz")
     assert code == 0, said
     assert "seat 1" in said
-    assert uploaded == [(Path("card"), "me/cooks")]
     result = scores(first)
     assert result["world"] == "goals"
     assert result["layout"] == "room"
@@ -237,64 +194,9 @@ def test_it_leaves_numbers_a_video_and_a_card(tmp_path, call, monkeypatch):
     check_episodes(load_trajectories(tmp_path / "games.npz", one), result["results"])
     with Image.open(first / "episode.gif") as video:
         assert 1 <= video.n_frames <= 13
-    names = {path.name for path in (tmp_path / "card").iterdir()}
-    assert names == {"README.md", "policy.safetensors", "evaluation.json", "episode.gif"}
-    policy = load_policy(tmp_path / "card" / "policy.safetensors")
-    assert eqx.tree_equal(policy, load_policy(tmp_path / "a.safetensors"))
-    text = (tmp_path / "card" / "README.md").read_text()
-    check_card(text, result)
-    assert call("card", "--episodes", 4, "--no-video", "--seed", 3)[0] == 0
+    assert call("a.safetensors", "--episodes", 4, "--no-video", "--seed", 3)[0] == 0
     assert [path.name for path in second.iterdir()] == ["evaluation.json"]
     assert [scores(folder)["seed"] for folder in (first, second)] == [0, 3]
-
-
-def check_card(text, result):
-    _, front, body = text.split("---\n", 2)
-    lines = (line.partition(": ") for line in front.splitlines())
-    front = {key: json.loads(value) for key, _, value in lines}  # JSON is YAML
-    assert front["library_name"] == "eqgrid"
-    assert {"reinforcement-learning", "goals", "ippo"} <= set(front["tags"])
-    (entry,) = front["model-index"]
-    (of_entry,) = entry["results"]
-    drawn = result["results"][0]
-    value = f"{drawn['return_mean']:.3f} +/- {drawn['return_std']:.3f}"
-    assert of_entry["metrics"][0]["value"] == value
-    assert "![One episode, with sampled actions](episode.gif)" in body
-    assert "curve.png" not in body
-    assert "\npython experiments/evaluate.py policy.safetensors --episodes 4 --seed 0\n" in body
-
-
-class Hub:
-    """A client that remembers what it was told, or refuses."""
-
-    def __init__(self, error=None):
-        self.told, self.error = [], error
-
-    def create_repo(self, **told):
-        self.told.append(told)
-        if self.error:
-            raise self.error
-
-    def upload_folder(self, **told):
-        self.told.append(told)
-        return "https://hub/me/cooks"
-
-
-def test_a_folder_is_uploaded(tmp_path):
-    hub = Hub()
-    assert _card.upload(tmp_path, "me/cooks", hub) == "https://hub/me/cooks"
-    assert hub.told == [
-        {"repo_id": "me/cooks", "repo_type": "model", "exist_ok": True},
-        {"folder_path": str(tmp_path), "repo_id": "me/cooks", "repo_type": "model"},
-    ]
-    with pytest.raises(RunError, match=r"cannot be uploaded to 'me/cooks': no such user$"):
-        _card.upload(tmp_path, "me/cooks", Hub(ValueError("no such user\nat all")))
-
-
-def test_the_extra_is_named_where_it_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(_card.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'eqgrid\[hub\]'"):
-        _card.upload(tmp_path, "me/cooks")
 
 
 @pytest.mark.slow
@@ -348,18 +250,10 @@ BAD = {
     "no layouts": (("food", "--layout", "ring"), "leave out --layout"),
     "empty out": (("goals", "--out", ""), "--out is empty: name a path, or leave it out."),
     "no episodes": (("goals", "--episodes", "0"), "--episodes must be at least 1"),
-    "upload alone": (("goals", "--upload", "a/b"), "add --card"),
-    "two cards": (("goals", "goals", "--card", "c"), "--card describes one policy"),
-    "card on something": (("goals", "--card", "full"), "The folder 'full' is not empty"),
     "into a run": (("goals", "--out", "run"), "'run' exists and is not empty: choose another"),
-    "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .parquet or .npz"),
+    "other suffix": (("kitchen", "--trajectories", "x.csv"), "ends in .npz"),
     "not a folder": (("kitchen", "--trajectories", "no/x.npz"), "There is no folder 'no'"),
     "no new file": (("kitchen", "--trajectories", "text.npz"), "'text.npz' exists: choose another"),
-    "no table": (("goals", "--trajectories", "x.parquet"), "name an .npz file for --trajectories"),
-    "padded table": (
-        ("both", "--layout", "cramped", "--trajectories", "x.parquet"),
-        "one kitchen without padding",
-    ),
     "unknown flag": (("goals", "--layuot", "ring"), "--layout"),
 }
 
@@ -371,7 +265,6 @@ def files(tmp_path_factory):
     write_policy(folder / "goals", *GOALS)
     write_policy(folder / "kitchen")
     write_policy(folder / "ring", "--env.layout", "ring")
-    write_policy(folder / "both", "--env.layout", "cramped,ring")
     write_policy(folder / "planes", "--env.observation", "planes")
     write_policy(folder / "food", "--env.name", "foraging")
     save_policy(folder / "alone", load_policy(folder / "goals"))
@@ -381,7 +274,6 @@ def files(tmp_path_factory):
     (folder / "text").write_text("no policy")
     (folder / "text.npz").write_text("no policy")
     (folder / "empty").mkdir()
-    (folder / "full" / "folder").mkdir(parents=True)
     (folder / "run").mkdir()
     (folder / "run" / "config.toml").write_text("")
     return folder
@@ -425,7 +317,7 @@ def test_strange_metadata_are_one_line(call, files, tmp_path, entries, begins, s
     settings = metadata["run"] | entries["run"] if begins == SETTINGS else entries.get("run")
     metadata |= entries | ({} if settings is None else {"run": settings})
     save_policy(tmp_path / "a", load_policy(files / "goals"), metadata)
-    heard = call("a", "--card", "card")
+    heard = call("a")
     check_refusal(heard, f"error: {begins}", codes=(1,))
     assert says in heard[1]
     assert os.listdir(tmp_path) == ["a"], "nothing is written"
@@ -468,46 +360,6 @@ def test_a_file_that_the_policy_of_a_script_names_is_not_opened(call, tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_that_is_handed_on_tells_of_folders(tmp_path, call, monkeypatch):
-    """Not even where all paths are absolute, and texts of others are Markdown and HTML."""
-    policy = write_policy(tmp_path / "runs" / "a.safetensors", *GOALS)
-    metadata = read_metadata(policy)
-    metadata["run"]["partners"]["policies"] = ["/home/somebody/friend.safetensors"]
-    strange = "1\n\n# Mine\n<script>x</script> [a](http://b)"
-    metadata["policy"]["versions"] = {"eqgrid": strange, "jax": "\ud800"}
-    about, data = _checkpoint.read(policy)
-    forge(policy, about | {"metadata": metadata}, data)
-    layout = tmp_path / "mine.layout"
-    layout.write_text("#####\n#1 2#\n#   #\n#####\n")
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    code, said = call(
-        *(policy, "--episodes", 2, "--out", tmp_path / "out", "--card", tmp_path / "card"),
-        *("--no-video", "--layout", layout),
-    )
-    assert code == 0, said
-    result = scores(tmp_path / "card")
-    assert result["policies"] == ["a.safetensors"]
-    assert result["results"][0]["seats"] == ["a.safetensors"] * 2
-    assert result["layout"] == "mine.layout"
-    assert shown_path(f"cramped, {layout}") == "cramped,mine.layout"
-    assert without_folders([f"ring,{layout}", "ring, circuit"]) == [
-        "ring,mine.layout",
-        "ring, circuit",
-    ]
-    for path in (tmp_path / "card").iterdir():
-        content = path.read_bytes()
-        assert str(tmp_path).encode() not in content
-        assert b"somebody" not in content
-    body = (tmp_path / "card" / "README.md").read_text()
-    assert "\n# Mine" not in body
-    assert r"1 \# Mine \<script\>x\</script\> \[a\]\(http://b\)" in body
-    assert "policy.safetensors --episodes 2 --seed 0 --layout mine.layout\n" in body
-    settings = read_metadata(tmp_path / "card" / "policy.safetensors")["run"]
-    assert settings["partners"]["policies"] == ["friend.safetensors"]
-
-
-@pytest.mark.slow
 def test_a_run_leaves_a_policy_that_can_be_evaluated(tmp_path, call):
     flags = "--env.name goals --total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon"
     flags += " 20 --eval-episodes 4 --final-episodes 8 --eval-every 128 --out run"
@@ -531,7 +383,6 @@ def test_a_run_leaves_a_policy_that_can_be_evaluated(tmp_path, call):
     assert policy.normalization is not None
     (run / "policy.safetensors").unlink()  # as in a run that was killed
     assert eqx.tree_equal(load_policy(run, which=which), policy)
-    code, said = call("run", "--episodes", 4, "--out", "out", "--card", "card")
+    code, said = call("run", "--episodes", 4, "--out", "out")
     assert code == 0, said
-    assert (tmp_path / "card" / "curve.png").exists()
     assert scores(tmp_path / "out")["policies"] == [str(Path("run/checkpoints/best.safetensors"))]

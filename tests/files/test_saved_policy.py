@@ -32,7 +32,6 @@ from agents import (
     AbstractCriticInput,
     AbstractNetwork,
     Activation,
-    ActorCritic,
     CheckpointError,
     Dense,
     GlobalState,
@@ -42,7 +41,6 @@ from agents import (
     find_policy,
     init_train_state,
     load_policy,
-    mixed_team,
     read_metadata,
     restore,
     save,
@@ -264,9 +262,6 @@ def test_actors_see_what_the_critic_input_leaves_them(key):
     expected = policy.actor_critic(observation, None)[0].logits
     outputs, _ = policy.outputs(observation, None)
     np.testing.assert_allclose(jax.nn.log_softmax(outputs), expected, atol=1e-5)
-    team = mixed_team([policy] * 2)
-    found = team(observation, team.initial_carry())[0].logits
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_dict_is_an_observation_too(key, tmp_path):
@@ -485,11 +480,6 @@ def test_a_part_without_a_name_is_read_like_one_that_is_given(tmp_path):
     assert eqx.tree_equal(load_policy(tmp_path / "a", like=like), policy)
 
 
-def strange_team(policy):
-    team = mixed_team([policy, policy])
-    return eqx.tree_at(lambda p: p.actor_critic, policy, team)
-
-
 def strange_space(policy):
     class Odd(AbstractSpace):
         def sample(self, key):
@@ -551,7 +541,6 @@ def endless_network(policy):
     ("change", "says"),
     [
         (endless_network, r"`int` <= 100 - at `\$.depth`"),
-        (strange_team, "SharedParameters or IndependentParameters, but the policy has a _MixedAct"),
         (strange_space, "it has a 'Odd', which eqgrid does not know"),
         (strange_activation, "the activation of agents.MLP is .*: use one that has a name"),
     ],
@@ -627,47 +616,7 @@ STRANGE = {
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": ({"action_space": {"eqgrid.Box": BOX}}, "the bounds of its actions have"),
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
-    "format 1": ({"format": "eqgrid policy 1"}, "its description in format 1 is damaged"),
 }
-
-
-def part(name, **arguments):
-    """A description in format 1."""
-    return {"name": name, "arguments": arguments, "not_stored": []}
-
-
-CNN_1 = {"network": "CNN", "features": 3, "depth": 2, "width": 6, "activation": "relu"}
-CNN_1 |= {"precision": "float32"}
-OLD = {
-    "independent gru": {
-        "network": {"team": "IndependentParameters", "network": "GRU", "width": 6}
-        | {"encoder": CNN_1},
-        "critic_input": part("LocalObservation"),
-        "head": {"name": "CategoricalHead"},
-    },
-    "own": {
-        "network": {"team": "SharedParameters", "network": "custom"}
-        | part("Multiplied", widths=[4, 2], factor=3.0),
-        "critic_input": part("Blurred", share=0.5),
-        "head": part("Hot", heat=5.0),
-    },
-}
-
-
-LARGE = {"independent gru": pytest.mark.slow}
-
-
-@pytest.mark.parametrize("name", [pytest.param(x, marks=LARGE.get(x, ())) for x in OLD])
-def test_a_policy_of_format_1_is_the_same_policy(name, key, tmp_path):
-    policy = own_parts(key) if name == "own" else POLICIES[name](key)
-    save_policy(tmp_path / "a", policy)
-    now, parts = read_metadata(tmp_path / "a")["policy"], dict(OLD[name])
-    network = parts.pop("network")
-    old = {x: now[x] for x in ("num_agents", "parameters", "versions", "normalization")} | parts
-    old |= {"format": "eqgrid policy 1", "actor": network, "critic": network}
-    old["action_space"] = {"kind": "discrete", **now["action_space"]["eqgrid.Discrete"]}
-    save(tmp_path / "a", policy, {"policy": {**old, "observation": now["observation"]["array"]}})
-    assert eqx.tree_equal(load_policy(tmp_path / "a", **OWN), policy)
 
 
 @pytest.mark.parametrize(("entries", "says"), STRANGE.values(), ids=STRANGE)
@@ -786,39 +735,6 @@ def test_agents_change_places(key):
     assert eqx.tree_equal(shared.reorder([1, 0]), shared)
     with pytest.raises(ValueError, match="each agent from 0 to 1 once"):
         policy.reorder([0, 0])
-
-
-@pytest.mark.slow
-def test_a_team_of_one_policy_is_that_policy(key):
-    env = NormalizeObservation(clocks(16))
-    policy = policy_of(env, key, network=GRU)
-    for greedy in (True, False):
-        alone = evaluate(policy.actor_critic, policy.wrap(env.env), key, greedy=greedy)
-        team = evaluate(mixed_team([policy, policy]), env.env, key, greedy=greedy)
-        assert eqx.tree_equal(alone, team)
-
-
-def test_every_seat_has_its_own_policy(key):
-    normalised = NormalizeObservation(clocks(1))
-    one, two = policy_of(clocks(1), key, network=GRU), policy_of(normalised, jax.random.key(1))
-    team = mixed_team([two, one])
-    assert isinstance(team, ActorCritic)
-    observation = jnp.arange(8.0).reshape(2, 4)
-    carry, mine = team.initial_carry(), one.initial_carry()
-    for _ in range(2):
-        distribution, value, carry = team(observation, carry)
-        logits, mine = one.outputs(observation, mine)
-        expected = jnp.stack([two.outputs(observation, None)[0][0], logits[1]])
-        np.testing.assert_allclose(distribution.logits, jax.nn.log_softmax(expected), rtol=1e-5)
-        np.testing.assert_array_equal(value, [0, 0])
-
-
-def test_a_team_that_cannot_be_is_refused(key):
-    policy = plain()
-    with pytest.raises(ValueError, match="A team of 3 needs policies"):
-        mixed_team([policy] * 3)
-    with pytest.raises(ValueError, match="need the same actions"):
-        mixed_team([policy, policy_of(foraging(), key)])
 
 
 @pytest.mark.slow

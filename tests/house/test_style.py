@@ -153,7 +153,6 @@ PRIVATE = {
     "eqgrid_lab.base": {"_command", "_distributed", "_remote", "_run_files"},
     "eqgrid_lab.commands": {
         "_best_responses",
-        "_card",
         "_crossplay",
         "_evaluation",
         "_human_games",
@@ -267,7 +266,6 @@ LATE = {
     "eqgrid_lab/base/_remote.py": ("__init__", "'fsspec'"),
     "eqgrid_lab/show/_report.py": ("_matplotlib", "f'matplotlib.{name}'"),
     "eqgrid_lab/worlds/_foreign.py": ("load", "self.module"),
-    "eqgrid_lab/commands/_card.py": ("upload", "'huggingface_hub'"),
     "eqgrid_lab/commands/_submit.py": ("submitit", "module"),
     "eqgrid_lab/web/_play_command.py": ("_server", "'eqgrid_lab.web._app'"),
     "eqgrid_lab/static/_export_page.py": ("_tools", "'eqgrid_lab.static._export'"),

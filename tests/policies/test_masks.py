@@ -17,12 +17,12 @@ from agents import (
     PPO,
     CategoricalHead,
     JointObservation,
+    PartnerTeam,
     PolicyPartner,
     evaluate,
     init_train_state,
     load_policy,
     mask_logits,
-    mixed_team,
     save_policy,
     train,
     trained_policy,
@@ -148,7 +148,7 @@ def test_a_saved_policy_reads_masks(run, tmp_path, key):
         np.testing.assert_array_equal(action, number)
     with pytest.raises(ValueError, match=r"needs the observation .*action_mask bool\[2, 5\]"):
         loaded.act(observation.observation, loaded.initial_carry(), key)
-    team = evaluate(mixed_team([loaded, policy]), many(world), key)
+    team = evaluate(PartnerTeam([PolicyPartner(loaded), PolicyPartner(policy)]), many(world), key)
     assert not team.totals["fallen"].any()
     duo = [PolicyPartner(loaded), NoisyPartner(PolicyPartner(policy), 0.5, WORLD.action_space)]
     assert (play(world, duo, key).episode_return >= 0).all()

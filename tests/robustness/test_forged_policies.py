@@ -20,7 +20,6 @@ from agents.files._description import CLASSES, ArrayTable, OwnArguments, PolicyT
 from eqgrid import Masked, ObservationAndState
 from eqgrid_lab.base._run_files import _Metadata
 from eqgrid_lab.commands import common_world
-from eqgrid_lab.commands._card import _body, _front_matter
 from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import dump, parse, shipped_script
 
@@ -128,26 +127,6 @@ def genuine(tmp_path_factory):
     return _checkpoint.read(path)
 
 
-PART = {"arguments": {}, "not_stored": []}
-MLP_1 = {"network": "MLP", "width": 4, "depth": 1, "activation": "tanh", "precision": "float32"}
-
-
-def in_format_1(policy):
-    """The description of the genuine policy, as eqgrid wrote it in format 1."""
-    network = {"team": "SharedParameters", **MLP_1}
-    return {
-        **{name: policy[name] for name in ("num_agents", "parameters", "versions")},
-        "format": "eqgrid policy 1",
-        "observation": policy["observation"]["array"],
-        "action_space": {"kind": "discrete", **policy["action_space"]["eqgrid.Discrete"]},
-        "actor": network,
-        "critic": network,
-        "critic_input": {"name": "LocalObservation", **PART},
-        "head": {"name": "CategoricalHead", **PART},
-        "normalization": {**policy["normalization"], "moments": policy["moments"]},
-    }
-
-
 @st.composite
 def forgeries(draw, metadata):
     """The metadata with up to two entries that are replaced, left out or made up."""
@@ -193,23 +172,14 @@ def check_acts(policy):
     assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(outputs))
 
 
-def check_card(saved):
-    evaluation = {"layout": "room", "episodes": 1, "seed": 0, "results": []}
-    assert _front_matter(saved, evaluation) + _body(saved, evaluation, {})
-
-
-@pytest.mark.parametrize(("number", "cases"), [(2, CASES), (1, CASES // 10)])
-def test_forged_metadata_are_refused_or_the_policy_acts(genuine, tmp_path, number, cases):
+def test_forged_metadata_are_refused_or_the_policy_acts(genuine, tmp_path):
     about, data = genuine
-    true = about["metadata"]
-    if number == 1:
-        true = {**true, "policy": in_format_1(true["policy"])}
     acts, refused = [], []
 
     @settings(
-        max_examples=cases, deadline=None, derandomize=True, suppress_health_check=HealthCheck
+        max_examples=CASES, deadline=None, derandomize=True, suppress_health_check=HealthCheck
     )
-    @given(metadata=forgeries(true))
+    @given(metadata=forgeries(about["metadata"]))
     def check(metadata):
         path = tmp_path / "forged"
         forge(path, {**about, "metadata": metadata}, data)
@@ -218,11 +188,10 @@ def test_forged_metadata_are_refused_or_the_policy_acts(genuine, tmp_path, numbe
             if "run" in metadata:
                 saved = read_policy(path, None)
                 common_world([saved])
-                check_card(saved)
             acts.append(path)
         except CheckpointError as error:
             refused.append(str(error))
 
     check()
-    assert min(len(acts), len(refused)) > cases / 20, "both happen"
+    assert min(len(acts), len(refused)) > CASES / 20, "both happen"
     assert not any("\n" in sentence for sentence in refused)
