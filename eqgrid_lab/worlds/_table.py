@@ -161,7 +161,6 @@ _FACTS: dict[str, World] = {
     "rescue": _ours(
         defaults={"observation": "features"},
         layouts="eqgrid.envs.rescue:SITES",
-        generator="eqgrid.envs.rescue:GeneratedSites",
         starts=lambda share: (WithProbability(share, (RandomPositions(), RandomDirections())),),
         rules=lambda settings: (
             "Pick up green victims, and carry them to an exit. A medic's toggle makes yellow "
@@ -169,13 +168,9 @@ _FACTS: dict[str, World] = {
             "opens the door of its colour.",
             "Each rescued victim gives every agent a reward of 1.",
         ),
-        optimum=lambda settings: (  # the number of victims
-            None
-            if settings.layout == GENERATED
-            else float(
-                imported("eqgrid.envs.rescue:victims_left")(
-                    imported("eqgrid.envs.rescue:load_site")(settings.layout).start
-                )
+        optimum=lambda settings: float(  # the number of victims
+            imported("eqgrid.envs.rescue:victims_left")(
+                imported("eqgrid.envs.rescue:load_site")(settings.layout).start
             )
         ),
         shaped=True,

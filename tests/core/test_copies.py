@@ -47,7 +47,6 @@ from eqgrid import (
 )
 from eqgrid.envs.goals import GeneratedMazes
 from eqgrid.envs.overcooked import GeneratedKitchens, ScriptedCook
-from eqgrid.envs.rescue import GeneratedSites
 from eqgrid.grid import Egocentric, Planes, WithState, poses
 
 COPIES = {
@@ -85,7 +84,7 @@ def test_worlds(name):
     check(WORLDS[name]())
 
 
-@pytest.mark.parametrize("generator", [GeneratedKitchens, GeneratedMazes, GeneratedSites])
+@pytest.mark.parametrize("generator", [GeneratedKitchens, GeneratedMazes])
 def test_generators_of_layouts(generator):
     check(generator())
 

@@ -23,7 +23,6 @@ from eqgrid.envs.rescue import (
     Role,
     Thing,
     Tile,
-    find_obstacle,
     load_site,
     parse_site,
     rescue_features,
@@ -323,7 +322,6 @@ def test_nothing_is_earned_in_circles():
     ("name", "plan", "victims"), [("small", SMALL_PLAN, 4), ("large", LARGE_PLAN, 10)]
 )
 def test_a_plan_brings_everybody_out(name, plan, victims):
-    assert find_obstacle(load_site(name)) is None
     env = Rescue(name, observation=Blind())
     actions = script(*plan)
     timesteps, worlds = play(env, env.layout.start, actions)
@@ -404,47 +402,12 @@ def test_starts_and_observations_of_ones_own():
     assert len(set(world.bodies.direction.tolist())) > 1
 
 
-# Whether all can be rescued
-
-
-@pytest.mark.parametrize(
-    ("text", "roles", "words"),
-    [
-        ("#####\n#1 G#\n#####", "m", "carry the green victim at row 2, column 4 to an exit and"),
-        ("#####\nE1 R#\n#####", "m", "no two rescuers can stand next to the red victim"),
-        ("#####\nE12R#\n#####", "me", "no two rescuers can stand next to the red victim"),
-        ("#####\nE1 Y#\n#####", "e", "no medic can heal the yellow victim at row 2, column 4."),
-        ("#####\nE1:G#\n#####", "m", "no engineer can clear the high rubble at row 2, column 3"),
-        ("#######\nE1[)G #\n#######", "m", "no rescuer can bring its key to the purple door"),
-        ("#######\nE1)(G #\n#######", "m", "no rescuer can bring its key to the purple door"),
-        ("########\nE1.G2  #\n########", "mm", "no engineer can clear the rubble"),
-        ("########\nE1Y2G  #\n########", "ee", "no medic can heal"),
-        ("######\nE1 #G#\n######", "e", "no rescuer can carry the green victim at row 2, column 5"),
-        ("#####E\n#1 #G#\n######", "e", "no rescuer can carry"),
-    ],
-)
-def test_what_is_in_the_way_is_named(text, roles, words):
-    names = {"m": "medic", "e": "engineer"}
-    said = find_obstacle(parse_site(text, [names[role] for role in roles]))
-    assert words in said
-    assert said.startswith("Some victim cannot be rescued: ")
-    assert said.endswith(".")
-
-
-def test_what_is_carried_counts():
-    site = parse_site("######\nE1 )G#\n######")
-    assert "purple door" in find_obstacle(site)
-    held = jnp.asarray([Thing.PURPLE_KEY], jnp.uint8)
-    assert find_obstacle(eqx.tree_at(lambda x: x.start.bodies.held, site, held)) is None
-
-
 # Options
 
 
 def test_roles_are_given():
     env = Rescue("small", roles=("engineer", "engineer"))
     assert env.layout.start.bodies.extra.tolist() == [Role.ENGINEER, Role.ENGINEER]
-    assert "no medic can heal" in find_obstacle(env.layout)
     site = with_roles(load_site("large"), ["medic", "medic", "engineer", "engineer"])
     assert Rescue(site).layout.start.bodies.extra.tolist() == [0, 0, 1, 1]
 

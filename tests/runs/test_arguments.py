@@ -35,7 +35,7 @@ from eqgrid.envs.overcooked import (
     load_layout,
 )
 from eqgrid.envs.overcooked_v2 import OvercookedV2, load_layout as load_v2
-from eqgrid.envs.rescue import GeneratedSites, Rescue, load_site
+from eqgrid.envs.rescue import Rescue, load_site
 from eqgrid.envs.warehouse import Sensors, Warehouse
 from eqgrid.grid import Planes, WeightedEventReward, WithProbability
 
@@ -105,8 +105,6 @@ ARGUMENTS = {
     "GeneratedKitchens.walls": ("share", lambda x: GeneratedKitchens(walls=x)),
     "GeneratedMazes.num_agents": ("positive", lambda x: GeneratedMazes(num_agents=x)),
     "GeneratedMazes.loops": ("share", lambda x: GeneratedMazes(loops=x)),
-    "GeneratedSites.hall": ("positive", lambda x: GeneratedSites(hall=x)),
-    "GeneratedSites.doors": ("whole", lambda x: GeneratedSites(doors=(0, x))),
 }
 MAY_BE_NONE = {
     "Planes.radius",

@@ -35,9 +35,7 @@ from ._rules import (
 )
 from ._sites import (
     SITES as SITES,
-    GeneratedSites as GeneratedSites,
     load_site as load_site,
     parse_site as parse_site,
     with_roles as with_roles,
 )
-from ._solvable import can_rescue as can_rescue, find_obstacle as find_obstacle
