@@ -42,8 +42,6 @@ COMMANDS = {
     "Compute": {
         "optimum": "Compute the best possible return of a kitchen, and a plan.",
         "best-response": "Compute the best possible return with given partners.",
-        "plan-policy": "Train a network to act as an optimal plan.",
-        "search-policy": "Search for better episodes than a policy plays, and train a network.",
         "layouts": "Generate layouts, and draw them.",
     },
 }
@@ -56,8 +54,6 @@ SCRIPTS = {
     "bc": "bc.py",
     "pqn-vdn": "policies/pqn_vdn.py",
     "kick-start": "policies/kick_start.py",
-    "plan-policy": "policies/plan_policy.py",
-    "search-policy": "policies/search_policy.py",
     "optimum": "optimum.py",
     "best-response": "best_response.py",
     "layouts": "layouts.py",

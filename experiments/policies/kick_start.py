@@ -5,7 +5,7 @@ python experiments/policies/kick_start.py --env.layout ring
 
 The loss has an additional term, the cross-entropy of the teacher's and the agent's action
 probabilities. Its weight decreases with the entropy bonus. The teacher is a policy without memory
-that has the same observations, such as the exact plan of a kitchen as a policy (plan_policy.py).
+that has the same observations, such as the policies plan-KITCHEN.safetensors.
 """
 
 import dataclasses

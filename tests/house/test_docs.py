@@ -21,7 +21,7 @@ import pytest
 import throughput
 import tyro
 from heldout import strangers
-from policies import kick_start, plan_policy, pqn_vdn, search_policy
+from policies import kick_start, pqn_vdn
 from readers import reader as reader, run_program
 
 import agents
@@ -61,8 +61,6 @@ SMALLER = {
     "crossplay.py": "--episodes 2",
     "evaluate.py": "--episodes 2",
     "partners.py": "--episodes 2",
-    "plan_policy.py": "--help",
-    "search_policy.py": "--help",
     "kick_start.py": "--help",
     "strangers.py": "--help",
     "bc.py": "--help",
@@ -200,7 +198,7 @@ def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
-    plans = (optimum, best_response, plan_policy, search_policy, _status, _submit)
+    plans = (optimum, best_response, _status, _submit)
     helps = [partial(x.run, ["--help"]) for x in (*programs, *benchmarks, *plans)]
     worlds = [["--env.name", name, "--help"] for name in WORLDS]
     helps += [partial(parse, shipped_script("mappo"), flags) for flags in worlds]

@@ -2,10 +2,8 @@
 
 from ._best_plan import (
     Layers as Layers,
-    StepsNeeded as StepsNeeded,
     choose_spacing as choose_spacing,
     solve as solve,
-    solve_discounted as solve_discounted,
     trace as trace,
 )
 from ._best_response import (
@@ -17,7 +15,6 @@ from ._joint_model import JointModel as JointModel, reachable_counters as reacha
 from ._plans import (
     PLANS_FILE as PLANS_FILE,
     Plan as Plan,
-    PlanTable as PlanTable,
     best_known_return as best_known_return,
     replay as replay,
     stored_plans as stored_plans,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import IO, TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float32, Int, Shaped, UInt8, UInt16
+from jaxtyping import Int, Shaped, UInt8
 
 from ._joint_model import JointModel
 
@@ -17,7 +17,6 @@ Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
 
 _Row: TypeAlias = Shaped[np.ndarray, " objects"]  # the values of all states with one pair of poses
 _Rows: TypeAlias = Shaped[np.ndarray, "_ objects"]
-_TOLERANCE = 1e-5  # value iteration ends when no value changes by this number of units
 _MAX_SPACING = 50  # the largest number of steps between two stored layers
 
 
@@ -53,44 +52,6 @@ class Layers:
         return np.memmap(self._file, np.uint8, "r", offset, self._shape)
 
 
-@final
-class StepsNeeded:
-    """Stores the values of all joint states for every number of steps to go, in memory.
-
-    The value of a state does not decrease with the number of steps to go. So the class stores, for
-    each unit of return, the fewest steps with which a state reaches it, instead of a value for each
-    number of steps.
-    """
-
-    def __init__(self, model: JointModel):
-        self._shape = (model.num_pairs, model.num_objects)
-        self._last = np.zeros(model.num_states, np.uint8)
-        self._needed: list[UInt16[np.ndarray, "pairs objects"]] = []
-
-    def offer(self, steps: int, values: Values) -> None:
-        """Stores a layer. It must be called with 1 step to go, then with 2 steps, and so on."""
-        new = values.reshape(-1)
-        grown = np.flatnonzero(new != self._last)
-        before, now = self._last[grown], new[grown]
-        self._last[grown] = now
-        for unit in range(int(before.min(initial=255)), int(now.max(initial=0))):
-            if unit == len(self._needed):
-                self._needed.append(np.full(self._shape, 2**16 - 1, np.uint16))
-            reached = grown[(before <= unit) & (unit < now)]
-            self._needed[unit].reshape(-1)[reached] = steps
-
-    def values(
-        self,
-        steps: Int[np.ndarray, " states"],
-        pairs: Int[np.ndarray, " states"] | int,
-        objects: Int[np.ndarray, " states"],
-    ) -> Int[np.ndarray, " states"]:
-        """The values of joint states with `steps` to go, in units."""
-        return sum(
-            (x[pairs, objects] <= steps for x in self._needed), start=np.zeros(len(steps), np.int64)
-        )
-
-
 def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
     """The number of steps between stored layers with which all layers take at most `disk` bytes.
 
@@ -109,7 +70,7 @@ def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
 def solve(
     model: JointModel,
     horizon: int,
-    layers: Layers | StepsNeeded | None = None,
+    layers: Layers | None = None,
     report: Callable[[int], None] = lambda steps: None,
 ) -> float:
     """The optimal return from the initial state in `horizon` steps, by Bellman's equation.
@@ -118,7 +79,7 @@ def solve(
 
     - `model`: the joint model of the kitchen.
     - `horizon`: the number of steps.
-    - `layers`: stores the values: `Layers` stores some layers for `trace`, and `StepsNeeded` all.
+    - `layers`: stores some layers for `trace`.
     - `report`: a callback that is called after each layer with the number of steps to go.
 
     **Returns:** the optimal return of the team.
@@ -140,51 +101,18 @@ def solve(
     return float(after[model.start]) * model.unit
 
 
-def solve_discounted(
-    model: JointModel,
-    discount: float,
-    report: Callable[[int], None] = lambda passes: None,
-    most_passes: int = 1000,
-) -> Float32[np.ndarray, "pairs objects"]:
-    """The largest discounted return from each joint state in episodes without an end, by value
-    iteration.
-
-    **Arguments:**
-
-    - `model`: the joint model of the kitchen.
-    - `discount`: the discount of a step, below 1.
-    - `report`: a callback that is called with the number of passes after each pass over all states.
-    - `most_passes`: the largest number of passes; the search also ends when no value changes by
-        1e-5 units or more.
-
-    **Returns:** the discounted returns, in units.
-    """
-    after = np.zeros((model.num_pairs, model.num_objects), np.float32)
-    before, stage = np.empty_like(after), np.empty_like(after)
-    spare = np.empty((2, model.num_objects), np.float32)
-    for passes in range(1, most_passes + 1):
-        _back_up_all(model, after, stage, before, spare, np.float32(discount))
-        change = max(float(np.abs(x - y).max()) for x, y in zip(before, after, strict=True))
-        before, after = after, before
-        report(passes)
-        if change < _TOLERANCE:
-            break
-    return after
-
-
 def _back_up_all(
     model: JointModel,
     after: _Rows,
     stage: _Rows,
     before: _Rows,
     spare: _Rows,
-    discount: np.float32 | None = None,
 ) -> None:
     """Computes the values of all states; see `_back_up` for the arguments."""
     for pair, moves in enumerate(model.second_moves):
         _best_of(after, moves, stage[pair])
     for pair in range(model.num_pairs):
-        _back_up(model, pair, after, stage, before[pair], spare, discount)
+        _back_up(model, pair, after, stage, before[pair], spare)
 
 
 def _best_of(values: _Rows, pairs: Sequence[int], best: _Row) -> None:
@@ -201,7 +129,6 @@ def _back_up(
     stage: _Rows,
     before: _Row,
     spare: _Rows,
-    discount: np.float32 | None = None,
 ) -> None:
     """Computes the values of all states with one pair of poses: the maximum over all joint actions.
 
@@ -218,7 +145,6 @@ def _back_up(
         while the first cook stays.
     - `before`: the values to compute, which are written in place.
     - `spare`: memory for two rows.
-    - `discount`: the discount of a step; `None` for 1.
     """
     best, found = spare
     before[:] = 0
@@ -229,8 +155,6 @@ def _back_up(
             next_blocks = best.reshape(-1, table.block)
             # The default mode would fill a buffer first, and then copy it to `out`.
             np.take(next_blocks, table.next, axis=0, out=blocks, mode="clip")
-            if discount is not None:
-                blocks *= discount
             if table.reward is not None:
                 blocks += table.reward[:, None]
             np.maximum(before, found, out=before)

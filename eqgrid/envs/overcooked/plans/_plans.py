@@ -1,11 +1,8 @@
-"""Optimal plans from every joint state (`PlanTable`), and the best known plans of whole episodes,
-which are stored with the package (`Plan`).
-"""
+"""The best known plans of episodes, which are stored with the package."""
 
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, final
 
@@ -13,97 +10,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int, Int32, Shaped
+from jaxtyping import Array, Float32, Int, Int32, Shaped
 
 from ....grid import AbstractGridWorld, World
 from ....typing import PyTree
-from .._overcooked import INTERACT
 from ..layouts import REFERENCE_NAMES
-from ._best_plan import StepsNeeded, solve, solve_discounted
-from ._joint_model import JointModel
-
-_ACTIONS = INTERACT + 1
-_TOLERANCE = 1e-4  # scores that differ by less are ties
-
-
-@final
-class PlanTable:
-    """Optimal joint actions for every joint state and every number of remaining steps.
-
-    If there is time to spare, several joint actions are optimal. The table then chooses the first
-    optimal action with the largest discounted return, so that cooks do not waste time. The choice
-    depends only on the state and the steps to go, so two cooks that use the table agree.
-
-    **Arguments:**
-
-    - `model`: the joint states.
-    - `horizon`: the largest number of steps to go.
-    - `discount`: the discount of a step in the choice among optimal actions.
-    - `report`: called after each pass over all states, with the number of passes so far.
-
-    **Raises:** `ValueError` as `solve`.
-    """
-
-    def __init__(
-        self,
-        model: JointModel,
-        horizon: int,
-        *,
-        discount: float = 0.98,
-        report: Callable[[int], None] = lambda passes: None,
-    ):
-        self.model, self.horizon, self._discount = model, horizon, discount
-        self._needed = StepsNeeded(model)
-        self.value = solve(model, horizon, self._needed, report)
-        self._discounted = solve_discounted(model, discount, lambda n: report(horizon + n))
-        self._outcomes = functools.cache(lambda pair: model.outcomes(pair)[0])
-
-    def choose(
-        self, steps: Int[np.ndarray, " states"], states: Int[np.ndarray, "states 2"]
-    ) -> tuple[Int[np.ndarray, "states 2"], Float[np.ndarray, " states"]]:
-        """The actions in joint states, and the best possible returns from them.
-
-        **Arguments:**
-
-        - `steps`: the number of steps to go, at least 1.
-        - `states`: the joint states, as `JointModel.locate_all` returns them.
-        """
-        actions, values = np.empty((len(states), 2), np.int64), np.empty(len(states))
-        order = np.argsort(states[:, 0], kind="stable")
-        pairs, begins = np.unique(states[order, 0], return_index=True)
-        for pair, own in zip(pairs, np.split(order, begins[1:]), strict=True):
-            joint, values[own] = self._choose(int(pair), steps[own] - 1, states[own, 1])
-            actions[own] = np.stack(np.divmod(joint, _ACTIONS), axis=1)
-        return actions, values * self.model.unit
-
-    def _choose(
-        self, pair: int, left: Int[np.ndarray, " states"], objects: Int[np.ndarray, " states"]
-    ) -> tuple[Int[np.ndarray, " states"], Float[np.ndarray, " states"]]:
-        """The joint actions, as `6 * first + second`, and the values in units, in states with one
-        pair of poses.
-
-        **Arguments:**
-
-        - `pair`: the index of the pair of poses.
-        - `left`: the number of steps to go after this step.
-        - `objects`: the index of the set of objects.
-        """
-        best = np.full(len(objects), -1.0)
-        action, values = np.zeros(len(objects), np.int64), np.zeros(len(objects))
-        for outcome in self._outcomes(pair):
-            table = outcome.table
-            block, rest = np.divmod(objects, table.block)
-            after = table.next[block] * table.block + rest
-            reward = 0.0 if table.reward is None else table.reward[block].astype(float)
-            value = reward + self._needed.values(left, outcome.pair, after)
-            discounted = self._discounted[outcome.pair, after].astype(float)
-            # The factor makes the discounted return decide only between equal values.
-            score = 1e3 * value + (reward + self._discount * discounted)
-            better = score > best + _TOLERANCE
-            best, action = np.where(better, score, best), np.where(better, outcome.action, action)
-            values = np.where(better, value, values)
-        return action, values
-
 
 PLANS_FILE = Path(__file__).parent / "plans.json"
 """The path of the plans that are stored with the package."""
