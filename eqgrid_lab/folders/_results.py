@@ -1,18 +1,25 @@
 """Writes results as JSON and CSV, and reads the history of a run that is resumed."""
 
 import contextlib
+import csv
+import dataclasses
+import json
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import final
 
 import msgspec
+import numpy as np
 from rich.console import Console
+from rich.markup import escape
 
-from agents import write_atomic
+from agents import CheckpointError, write_atomic
+from eqgrid import read_regular_file, read_regular_text
 
-from ..base import Table, UsageError
+from ..base import ABANDONED, IDENTITY, RunError, Table, UsageError, read_metadata
 from ..show import csv_text
 from ._folder import locked, made_folder, names_in
 
@@ -82,3 +89,156 @@ def shown_path(path: str | Path) -> str:
         return ",".join(shown_path(part.strip()) for part in str(path).split(","))
     relative = os.path.relpath(path)
     return Path(path).name if relative.startswith(os.pardir) else relative
+
+
+_EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
+"""The columns of `metrics.csv` that are read back."""
+_STAGE = ("stage", "stage_steps", "gate_passes")
+"""The columns that a curriculum adds."""
+_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
+"""The entries that the best checkpoint and the permanent `step-*` checkpoints must have."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class History:
+    """The history of a run up to the checkpoint from which it resumes; by default, of a new run.
+
+    **Arguments:**
+
+    - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
+    - `json_rows`: the complete lines of `metrics.jsonl` up to the checkpoint, if there is such a
+        file.
+    - `evaluations`: the results of the evaluations in `rows`.
+    - `best_return`: the mean return by which the best checkpoint was chosen.
+    - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
+    - `abandoned`: the path and the new path of each checkpoint that does not belong to this
+        history.
+    """
+
+    rows: bytes = b""
+    json_rows: bytes = b""
+    evaluations: tuple[dict[str, float], ...] = ()
+    best_return: float = -np.inf
+    wall_seconds: float = 0.0
+    train_seconds: float = 0.0
+    abandoned: tuple[tuple[Path, Path], ...] = ()
+
+    def write_into(self, folder: Path) -> None:
+        """Truncates the logs of a run to this history, and renames its abandoned checkpoints. The
+        JSON log is kept as it is if none of its rows belong to this history.
+
+        **Arguments:**
+
+        - `folder`: the folder of the run.
+
+        **Raises:** `OSError` when a file cannot be written.
+        """
+        for path, new in self.abandoned:
+            os.replace(path, new)
+        write_atomic(folder / "metrics.csv", self.rows)
+        if self.json_rows:
+            write_atomic(folder / "metrics.jsonl", self.json_rows)
+
+    def print_abandoned(self, console: Console) -> None:
+        """Prints the abandoned checkpoints, and their new names."""
+        for path, new in self.abandoned:
+            console.print(
+                f"{path.name} is not part of the history of this resumed run: it was renamed to "
+                f"{escape(str(new))}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+    @property
+    def env_steps(self) -> int:
+        """The number of environment steps at its last evaluation."""
+        return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
+
+
+def read_history(folder: Path, position: Table, identity: Mapping[str, object]) -> History:
+    """Reads the history of a run up to the checkpoint from which it resumes.
+
+    Later rows and incomplete rows are left out, since the resumed run writes them again. In a
+    curriculum, the best checkpoint counts only if it is from the current stage.
+
+    **Arguments:**
+
+    - `folder`: the folder of the run.
+    - `position`: the metadata of the checkpoint.
+    - `identity`: the `identity` of the run, which its checkpoints store.
+
+    **Returns:** the history.
+
+    **Raises:** `OSError` when a log cannot be read, and `RunError` when it is damaged.
+    """
+    updates = position["update"]
+    abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
+    best = folder / "checkpoints" / "best.safetensors"
+    with _reading(folder / "metrics.jsonl") as path:
+        lines = read_regular_file(path).splitlines(keepends=True) if path.exists() else []
+        lines = [x for x in lines if x.endswith(b"\n") and json.loads(x)["update"] <= updates]
+    with _reading(folder / "metrics.csv") as path:
+        rows = _read_rows(path, updates)
+        counts = [name for name in ("env_steps", *_STAGE) if rows and name in rows[0]]
+        evaluations = tuple(
+            {name: float(row[name]) for name in _EVALUATION} | {x: int(row[x]) for x in counts}
+            for row in rows
+        )
+        train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
+    best_return = -np.inf
+    with contextlib.suppress(CheckpointError):  # then the next evaluation writes a new one
+        metadata = read_metadata(best)
+        if best not in abandoned and metadata.get("stage") == position.get("stage"):
+            best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
+    return History(
+        rows=csv_bytes(rows),
+        json_rows=b"".join(lines),
+        evaluations=evaluations,
+        best_return=best_return,
+        wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
+        train_seconds=train_seconds,
+        abandoned=tuple(abandoned.items()),
+    )
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """Context manager for reading a log.
+
+    **Raises:** `RunError` when the content of the log is not what a run writes.
+    """
+    try:
+        yield path
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
+        raise RunError(
+            f"The file {str(path)!r} is damaged: remove it to continue without its rows."
+        ) from error
+
+
+def _abandoned(
+    folder: Path, updates: int, identity: Mapping[str, object]
+) -> Iterator[tuple[Path, Path]]:
+    """The checkpoints that do not belong to the resumed history, each with its new path:
+    checkpoints of later updates, and of other runs.
+    """
+    for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
+        try:
+            metadata = read_metadata(path)
+        except CheckpointError:
+            continue  # a missing checkpoint is fine, and a damaged one raises where it is used
+        of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
+        if not of_this_run or metadata["update"] > updates:
+            steps = metadata.get("env_steps", 0)
+            name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
+            yield path, path.with_name(name + ABANDONED)
+
+
+def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
+    """The complete rows of `metrics.csv`, up to an update."""
+    text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
+    header, *lines = text.splitlines(keepends=True) or [""]
+    names = next(csv.reader([header]), [])
+    rows = csv.reader(line for line in lines if line.endswith("\n"))
+    complete = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
+    return [row for row in complete if int(row["update"]) <= updates]
