@@ -1,9 +1,8 @@
-"""Small made-up tables of games, in the forms of 2019 and of 2020, and pickles without pandas."""
+"""Small made-up tables of games, in the forms of 2019 and of 2020."""
 
 import json
-import pickle
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -98,64 +97,3 @@ def _old_object(thing: dict[str, Any]) -> dict[str, Any]:
     if thing["name"] == "soup":
         plain["state"] = ["onion", len(thing["_ingredients"]), max(thing["cooking_tick"], 0)]
     return plain
-
-
-class Call(NamedTuple):
-    """A call in a pickle: a name, its arguments, and the state that is set afterwards."""
-
-    module: str
-    name: str
-    arguments: tuple[Any, ...] | None = ()
-    state: Any = None
-
-
-def to_pickle(value: Any) -> bytes:
-    """A pickle with such calls, written without importing what they name."""
-    return b"\x80\x04" + _opcodes(value) + b"."
-
-
-def _opcodes(value: Any) -> bytes:
-    if isinstance(value, Call):
-        named = b"c" + f"{value.module}\n{value.name}\n".encode()
-        if value.arguments is None:
-            return named
-        called = named + _opcodes(value.arguments) + b"R"
-        return called if value.state is None else called + _opcodes(value.state) + b"b"
-    if isinstance(value, tuple | list):
-        return b"(" + b"".join(map(_opcodes, value)) + (b"l" if isinstance(value, list) else b"t")
-    if isinstance(value, dict):
-        return b"(" + b"".join(_opcodes(x) for pair in value.items() for x in pair) + b"d"
-    return pickle.dumps(value, 3)[2:-1]
-
-
-def array(values: Any) -> Call:
-    """What a pickle has for an array of NumPy."""
-    values = np.asarray(values)
-    state = (3, "|" if values.dtype == object else "<", None, None, None, -1, -1, 0)
-    dtype = Call("numpy", "dtype", (values.dtype.str[1:], False, True), state)
-    is_text = values.dtype == object
-    content = values.reshape(-1).tolist() if is_text else values.tobytes()
-    made = (Call("numpy", "ndarray", None), (0,), b"b")
-    whole = (1, values.shape, dtype, False, content)
-    return Call("numpy.core.multiarray", "_reconstruct", made, whole)
-
-
-def index(values: list[str]) -> Call:
-    """What a pickle has for the names of columns."""
-    names = {"data": array(np.asarray(values, object)), "name": None}
-    return Call("pandas.core.indexes.base", "_new_Index", (Call("pandas", "Index", None), names))
-
-
-def frame(table: dict[str, list[Any]]) -> Call:
-    """What a pickle of the pandas of 2019 has for a table."""
-    kinds: dict[type, list[str]] = {}
-    for name, column in table.items():
-        kinds.setdefault(type(column[0]), []).append(name)
-    blocks = [
-        array(np.asarray([table[name] for name in names], object if kind is str else kind))
-        for kind, names in kinds.items()
-    ]
-    axes = [index(list(table)), index([str(i) for i in range(len(table["state"]))])]
-    state = (axes, blocks, [index(names) for names in kinds.values()], {})
-    manager = Call("pandas.core.internals.managers", "BlockManager", (), state)
-    return Call("pandas.core.frame", "DataFrame", (), {"_data": manager})

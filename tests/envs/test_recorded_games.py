@@ -1,27 +1,23 @@
-"""Reading recorded games: made-up tables in every form, and pickles that are forged or damaged."""
+"""Reading recorded games: made-up tables in every form."""
 
 import csv
 import importlib.util
 import json
-import os
-import pickle
 
 import equinox as eqx
 import jax
 import numpy as np
+import pandas
 import pytest
-from human_tables import CRAMPED, Call, changed, episodes, frame, new_table, old_table, to_pickle
-from hypothesis import given, settings, strategies as st
+from human_tables import CRAMPED, changed, episodes, new_table, old_table
 from kitchen_checks import refused, unchecked
 
 from eqgrid.envs.overcooked import Overcooked, load_layout
 from eqgrid.envs.overcooked.people import (
-    NotATable,
     _files,
     games_from_table,
     human_games,
     read_games,
-    read_pickled_table,
     trajectories_from_games,
 )
 from eqgrid.envs.overcooked.reference import trajectories_from_reference
@@ -129,7 +125,6 @@ WRITERS = {
     "marked json": (with_mark(write_json_rows), "games.json"),
     "by row": (write_json_by_row, "games.json"),
     "parquet": (write_parquet, "games.parquet"),
-    "pickle": (lambda path, table: path.write_bytes(to_pickle(frame(table))), "games.pickle"),
 }
 
 
@@ -230,7 +225,7 @@ def install(folder, monkeypatch, tables):
     package = folder / "overcooked_ai_py" / "__init__.py"
     package.write_text("raise ImportError('it is imported')", encoding="utf-8")
     for split, table in tables.items():
-        (data / f"clean_{split}_trials.pickle").write_bytes(to_pickle(frame(table)))
+        pandas.DataFrame(table).to_pickle(data / f"clean_{split}_trials.pickle")
     spec = importlib.util.spec_from_file_location("overcooked_ai_py", package)
     monkeypatch.setattr(_files.importlib.util, "find_spec", lambda name: spec)
 
@@ -258,8 +253,8 @@ def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_a_path_may_be_half_of_the_data(old, tmp_path):
-    path = tmp_path / "half.pkl"
-    path.write_bytes(to_pickle(frame(old)))
+    path = tmp_path / "half.json"
+    path.write_text(json.dumps(old))
     with unchecked():
         assert [game.split for game in human_games("test", path=path)] == ["test", "test"]
         assert [game.split for game in human_games(path=path)] == [None, None]
@@ -275,10 +270,8 @@ FILES = {
     "rows.json": (b'[{"a": 1}, {"b": 1}]', "a list of rows, or a list for each column"),
     "deep.json": (b"[" * 100_000, "damaged, or no JSON"),
     "games.parquet": (b"PAR1", "damaged, or not a Parquet"),
-    "games.pickle": (b"", "It is damaged"),
-    "list.pickle": (pickle.dumps([1]), "It has no table of pandas"),
+    "games.pickle": (b"", r"must end in \.csv"),
     "other.csv": (b"a,b\n1,2\n", "The table has no column 'state'"),
-    "bare.pickle": (to_pickle(Call("pandas", "DataFrame")), "It is damaged"),
 }
 
 
@@ -298,118 +291,3 @@ def test_a_file_that_is_none_is_one_sentence(tmp_path):
         read_games(tmp_path / "no.csv")
     with pytest.raises(ValueError, match=r"The folder '.*' has no \.parquet file"):
         read_games(tmp_path)
-
-
-# Pickles.
-
-
-def test_a_pickled_table_is_read_without_pandas(old):
-    assert read_pickled_table(to_pickle(frame(old))) == old
-
-
-class Forged:
-    """A pickle of this object calls a function with some arguments."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
-
-
-def forged(path):
-    """Pickles that would write a file, if anything that they name were called."""
-    touch = f"open({str(path)!r}, 'w').close()"
-    command = f"touch {path}"
-    return {
-        "system": pickle.dumps(Forged(os.system, command)),
-        "eval": pickle.dumps(Forged(eval, touch), 0),
-        "exec": pickle.dumps(Forged(exec, touch), 2),
-        "getattr": to_pickle(Call("builtins", "getattr", (Call("pandas", "DataFrame"), "mro"))),
-        "in a table": to_pickle(
-            Call("pandas", "DataFrame", (), {"_mgr": Call("posix", "system", (command,))})
-        ),
-        "as a state": to_pickle(
-            Call("pandas", "DataFrame", (), {"_mgr": 0, "x": Call("builtins", "eval", (touch,))})
-        ),
-        "in a row": to_pickle([Call("subprocess", "getoutput", (command,))]),
-        "numpy": to_pickle(Call("numpy.core.multiarray", "scalar", (1,))),
-        "pandas": to_pickle(Call("pandas", "eval", (touch,))),
-        "a dotted name": b"\x80\x04\x8c\x06pandas\x8c\x0eDataFrame.eval\x93.",
-        "read_pickle": to_pickle(Call("pandas.io.pickle", "read_pickle", (str(path),))),
-        "an instance": f"(S'{command}'\niposix\nsystem\n.".encode(),
-    }
-
-
-@pytest.mark.parametrize("case", forged(""))
-def test_a_forged_pickle_is_refused_and_not_run(case, tmp_path):
-    mark = tmp_path / "mark"
-    content = forged(mark)[case]
-    with pytest.raises(NotATable, match="which no table of pandas needs"):
-        read_pickled_table(content)
-    (tmp_path / "games.pickle").write_bytes(content)
-    with refused("is rejected: It asks for"):
-        read_games(tmp_path / "games.pickle")
-    assert not mark.exists()
-
-
-def test_the_forged_pickles_do_run(tmp_path):
-    """Otherwise the test above could not fail."""
-    mark = tmp_path / "mark"
-    for case in ("system", "eval", "exec", "in a row", "an instance"):
-        pickle.loads(forged(mark)[case])
-        assert mark.exists()
-        mark.unlink()
-
-
-SMALL = to_pickle(frame({"state": ["{}", "[]"], "reward": [1.0, 2.0], "is": [True, False]}))
-
-
-@settings(deadline=None, max_examples=300)
-@given(st.data())
-def test_a_damaged_pickle_is_a_value_error(data):
-    """Bytes are lost, or others: the table may be another one, and nothing else happens."""
-    at = data.draw(st.integers(0, len(SMALL) - 1))
-    if data.draw(st.booleans()):
-        content = SMALL[:at]
-    else:
-        content = SMALL[:at] + data.draw(st.binary(min_size=1, max_size=3)) + SMALL[at + 1 :]
-    try:
-        table = read_pickled_table(content)
-    except ValueError:
-        return
-    assert all(isinstance(column, list) for column in table.values())
-
-
-def test_a_damaged_place_takes_no_memory():
-    """Python makes room for all places below the one that is named: here for 16 million."""
-    content = b"\x80\x04Nr" + (2**24).to_bytes(4, "little") + b"."
-    assert pickle.loads(content) is None
-    with pytest.raises(ValueError, match="It is damaged, or of an unknown version"):
-        read_pickled_table(content)
-
-
-cells = st.one_of(
-    st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=3, max_size=3),
-    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3),
-    st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
-    st.lists(st.booleans(), min_size=3, max_size=3),
-)
-
-
-@pytest.mark.parity
-@settings(deadline=None, max_examples=50)
-@given(
-    st.dictionaries(st.text("abcdef", min_size=1), cells, min_size=1, max_size=6),
-    st.sampled_from([4, 5]),
-    st.sampled_from(["python", "pyarrow"]),
-    st.booleans(),
-)
-def test_what_pandas_pickles_is_read(table, protocol, storage, cut):
-    pandas = pytest.importorskip("pandas", reason="needs the [parity] extra")
-    with pandas.option_context("mode.string_storage", storage):
-        made = pandas.DataFrame(table)
-        made = made[made.index != 1] if cut else made
-        content = pickle.dumps(made, protocol)
-    expected = {name: made[name].tolist() for name in made}
-    assert read_pickled_table(content) == expected

@@ -1,6 +1,5 @@
 """Recorded games of people."""
 
-from ._files import NotATable as NotATable, read_pickled_table as read_pickled_table
 from ._games import (
     HumanGame as HumanGame,
     games_from_table as games_from_table,

@@ -29,7 +29,7 @@ from ..reference import (
     read_states,
     read_steps,
 )
-from ._files import SPLITS, Split, installed_file, read_file
+from ._files import SPLITS, Split, read_file, read_installed
 
 _NAMES_OF_2019 = {"random0": "forced", "random1": "ring", "random3": "circuit"}
 _ORDERS_OF_2019: tuple[Recipe, ...] = (("onion",) * 3,)
@@ -82,8 +82,8 @@ def human_games(
 ) -> tuple[HumanGame, ...]:
     """Reads recorded games of pairs of people: the games of 2019 in five kitchens, or your own.
 
-    The games of 2019 are in the package `overcooked-ai` 1.1.0 (`pip install 'eqgrid[human]'`). The
-    function does not import the package, and runs no code of its pickles. The data page of the
+    The games of 2019 are in the package `overcooked-ai` 1.1.0 (`pip install 'eqgrid[human]'`), as
+    pickles that pandas reads. The function does not import the package. The data page of the
     package asks users to contact the Center for Human-Compatible AI about rights to the data.
 
     Source: Carroll et al. (NeurIPS 2019), "On the Utility of Learning about Humans for Human-AI
@@ -107,7 +107,7 @@ def human_games(
     return tuple(
         game
         for half in (SPLITS if split is None else (split,))
-        for game in games_from_table(read_file(installed_file(half)), split=half, kitchen=kitchen)
+        for game in games_from_table(read_installed(half), split=half, kitchen=kitchen)
     )
 
 
@@ -121,9 +121,8 @@ def read_games(
 
     **Arguments:**
 
-    - `path`: a file that ends in `.csv`, `.json`, `.parquet` (which needs pyarrow), `.pickle` or
-        `.pkl`; or a folder of `.parquet` files, as eqgrid-play writes. The code in a pickle is not
-        run.
+    - `path`: a file that ends in `.csv`, `.json` or `.parquet` (which needs pyarrow); or a folder
+        of `.parquet` files, as eqgrid-play writes.
     - `kitchen`: the name of one kitchen, to read only the games in it; all by default.
     - `layouts`: further kitchens, by their `layout_name` in the file.
 
