@@ -29,7 +29,11 @@ PNG_WIDTH = 600
 class Notebooks:
     """Makes notebooks from the scripts in docs/notebooks."""
 
-    names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("start", "biped")
+    names: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = (
+        "start",
+        "biped",
+        "human_games",
+    )
     """Names of scripts."""
 
 

@@ -31,7 +31,6 @@ TASKS = {
         "build a kitchen": "eqgrid.Overcooked eqgrid.envs.overcooked.load_layout",
         "generate kitchens": "eqgrid.envs.overcooked.GeneratedKitchens",
         "play with scripted partners": "eqgrid.envs.overcooked.ScriptedCook",
-        "measure how agents play": "eqgrid.envs.overcooked.behaviour",
         "read recorded games of people": "eqgrid.envs.overcooked.people.human_games "
         "eqgrid.envs.overcooked.people.read_games",
         "compute an optimal plan": "eqgrid.envs.overcooked.plans.solve "

@@ -29,7 +29,6 @@ COMMANDS = {
         "partners": "Evaluate policies with held-out partners.",
         "strangers": "Train a method, and evaluate it with all held-out partners.",
         "report": "Put many runs into one table and one plot.",
-        "human-games": "Describe recorded games of people, and replay policies in them.",
     },
     "Jobs": {
         "submit": "Start many runs as jobs of Slurm or of this machine.",

@@ -16,11 +16,6 @@ from ._heldout import (
     build_partners as build_partners,
     read_held_out as read_held_out,
 )
-from ._human_games import (
-    empty_kitchen as empty_kitchen,
-    human_games_command as human_games_command,
-    share_of_time as share_of_time,
-)
 from ._partners import partners_command as partners_command
 from ._policies import (
     PolicyFlags as PolicyFlags,

@@ -226,7 +226,7 @@ def outputs(policy: TrainedPolicy, world: AbstractEnv, states: Any) -> Any:
 # Flags
 
 PAGES = ("ippo", "mappo", "e3t", "bc", "body")
-COMMANDS = ("evaluate", "crossplay", "partners", "play", "report", "human_games", "export_page")
+COMMANDS = ("evaluate", "crossplay", "partners", "play", "report", "export_page")
 FLAG = re.compile(r"[│ ]{1,3}(?:-h, )?(--\w[\w.-]*(?:, --\w[\w.-]*)*) ?(\S.*?)?(?:  .*)?[│ ]*$")
 """The line of a help text on which a flag begins: its names, and the values that it takes."""
 

@@ -30,7 +30,6 @@ from eqgrid_lab.base import Process
 from eqgrid_lab.commands import (
     _crossplay,
     _evaluation,
-    _human_games,
     _partners,
     _report,
     _status,
@@ -64,7 +63,6 @@ SMALLER = {
     "kick_start.py": "--help",
     "strangers.py": "--help",
     "bc.py": "--help",
-    "human_games.py": "--help",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
 NOT_RUN = ("play.py", "play_load.py")
@@ -196,7 +194,7 @@ def test_tutorials_run(page, tmp_path, reader):
 @pytest.mark.slow
 def test_flags_exist(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    programs = (_evaluation, _crossplay, _partners, _human_games, _report, _export_page, layouts)
+    programs = (_evaluation, _crossplay, _partners, _report, _export_page, layouts)
     benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
     plans = (optimum, best_response, _status, _submit)
     helps = [partial(x.run, ["--help"]) for x in (*programs, *benchmarks, *plans)]

@@ -155,7 +155,6 @@ PRIVATE = {
         "_best_responses",
         "_crossplay",
         "_evaluation",
-        "_human_games",
         "_partners",
         "_report",
         "_status",

@@ -235,7 +235,7 @@ def test_eqgrid_lists_all_commands(capsys):
     assert all(shipped(script).is_file() for script in _pages.SCRIPTS.values())
 
 
-@pytest.mark.parametrize("name", ["ippo", "human_games"])
+@pytest.mark.parametrize("name", ["ippo", "crossplay"])
 def test_help_and_completion_name_the_command_that_was_called(monkeypatch, capsys, name):
     path, installed = f"experiments/{name}.py", f"eqgrid-{name.replace('_', '-')}"
     for called, shown, completed in (

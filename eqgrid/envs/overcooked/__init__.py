@@ -1,6 +1,5 @@
 """Overcooked: cooks that prepare and deliver soups."""
 
-from ._behaviour import STUCK_STEPS as STUCK_STEPS, Behaviour as Behaviour, behaviour as behaviour
 from ._contents import (
     ALL_RECIPES as ALL_RECIPES,
     MAX_INGREDIENTS as MAX_INGREDIENTS,
