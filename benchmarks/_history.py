@@ -12,7 +12,7 @@ from _speed_report import Rows
 from _tasks import NAMES, PEERS
 
 from eqgrid_lab.folders import write_csv
-from eqgrid_lab.show import new_figure, plain_axes, write_figure
+from eqgrid_lab.show import draws_figure, new_figure, plain_axes, write_figure
 
 Line: TypeAlias = dict[str, str]
 _COLORS = ("#4477aa", "#66ccee", "#ccbb44", "#228833", "#ee6677", "#999999")
@@ -63,6 +63,7 @@ def record(file: Path, rows: Rows) -> Path:
     return picture
 
 
+@draws_figure
 def _draw(path: Path, lines: list[Line]) -> None:
     """Draws the mean ratio of each run to each peer, over the cases of the run, run by run."""
     runs = list(dict.fromkeys((x["date"], x["commit"]) for x in lines))

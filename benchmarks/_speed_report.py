@@ -7,7 +7,16 @@ from typing import Any, TypeAlias
 from _tasks import NAMES
 from rich.console import Console
 
-from eqgrid_lab.show import new_figure, plain_axes, print_table, write_figure
+from eqgrid_lab.show import (
+    add_legend,
+    draws_figure,
+    label_thousands,
+    new_figure,
+    plain_axes,
+    print_table,
+    write_figure,
+    write_title,
+)
 
 Rows: TypeAlias = list[dict[str, Any]]
 _COLORS = ("#aa3377", "#4477aa", "#66ccee", "#ccbb44", "#228833", "#ee6677", "#999999", "#332288")
@@ -61,6 +70,7 @@ def _short(number: float) -> str:
     return f"{number:.3g}"
 
 
+@draws_figure
 def draw(path: Path, rows: Rows, title: str) -> None:
     """Plots steps per second against the number of environments, on logarithmic axes, with a panel
     for each world and mode.
@@ -68,7 +78,6 @@ def draw(path: Path, rows: Rows, title: str) -> None:
     worlds, modes = (list(dict.fromkeys(row[key] for row in rows)) for key in ("world", "mode"))
     figure = new_figure(4.2 * len(modes), 1 + 3 * len(worlds))
     panels = figure.subplots(len(worlds), len(modes), sharex=True, sharey=True, squeeze=False)
-    lines = {}
     for panel, case in zip(panels.flat, itertools.product(worlds, modes), strict=True):
         for (library, name), color in zip(NAMES.items(), _COLORS, strict=True):
             points = [
@@ -79,14 +88,15 @@ def draw(path: Path, rows: Rows, title: str) -> None:
             ]
             if points:
                 width = 2.5 if library == "eqgrid" else 1.5
-                (lines[name],) = panel.loglog(
-                    *zip(*points, strict=True), "o-", lw=width, color=color, ms=4
-                )
+                style = {"lw": width, "color": color, "ms": 4, "label": name}
+                panel.loglog(*zip(*points, strict=True), "o-", **style)
         panel.set_title(case[1] if len(worlds) == 1 else ", ".join(case), loc="left")
         plain_axes(panel)
-    figure.supxlabel("environments", fontsize="medium")
+        label_thousands(panel.xaxis)
+        label_thousands(panel.yaxis)
+    for panel in panels[-1]:
+        panel.set_xlabel("environments")
     figure.supylabel("environment steps per second", fontsize="medium")
-    names = list(lines)
-    figure.legend(list(lines.values()), names, loc="outside lower center", ncols=5, frameon=False)
-    figure.suptitle(title)
+    write_title(figure, title)
+    add_legend(figure)
     write_figure(path, figure)

@@ -48,6 +48,8 @@ from eqgrid_lab.commands import (
 from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import PolicySettings, default_settings, read_flags, shipped_script
 from eqgrid_lab.show import (
+    drawing,
+    draws_figure,
     mean_with_interval,
     new_figure,
     plain_axes,
@@ -242,7 +244,8 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
             )
             if config.video:
                 name = f"{Path(held_out.name).stem}-seat-{seat}.gif"
-                write_atomic(folder / name, setup.kitchen.draw(setup.world, *found.video))
+                with drawing(folder / name):
+                    write_atomic(folder / name, setup.kitchen.draw(setup.world, *found.video))
         if config.keep:
             best = BestResponses(setup.file, setup.settings)
             best.keep_exact(held_out, values, config.counters)
@@ -296,7 +299,8 @@ def _kept(
     return Kept(setup.model, chances, config.horizon, show)
 
 
-def _draw_curves(results: Sequence[Table], path: Path) -> None:
+@draws_figure
+def _draw_curves(path: Path, results: Sequence[Table]) -> None:
     """Plots the mean returns over partners and seats for each level of noise."""
     figure = new_figure(6, 4)
     axes = figure.subplots()
@@ -342,7 +346,7 @@ def run(args: Sequence[str]) -> None:
         write_json(folder / "best_responses.json", result)
         print_paths(console, [folder / "best_responses.json"])
         if agent is not None:
-            _draw_curves(results, folder / "robustness.png")
+            _draw_curves(folder / "robustness.png", results)
             print_paths(console, [folder / "robustness.png"])
 
 

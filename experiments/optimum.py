@@ -44,7 +44,7 @@ from eqgrid_lab.base import (
 )
 from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import read_flags
-from eqgrid_lab.show import progress, running_return
+from eqgrid_lab.show import drawing, progress, running_return
 from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
 _GIB = 2**30
@@ -181,8 +181,9 @@ def run(args: Sequence[str]) -> None:
             # `replay` returns the state before each step. The last state needs one more step.
             states, rewards = replay(env, jnp.concatenate([actions, actions[-1:]]))
             scores = running_return(np.asarray(rewards[:-1]))
-            write_atomic(folder / "episode.gif", kitchen.draw(env, states, scores))
-            console.print(f"video  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
+            with drawing(folder / "episode.gif"):
+                write_atomic(folder / "episode.gif", kitchen.draw(env, states, scores))
+                console.print(f"video  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
         if config.store:
             stored = store(plan)
             console.print("stored in the package" if stored else "not better than the stored plan")

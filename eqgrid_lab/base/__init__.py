@@ -12,7 +12,6 @@ from ._command import (
 from ._distributed import library_versions as library_versions, run_distributed as run_distributed
 from ._errors import (
     Failures as Failures,
-    PictureError as PictureError,
     RunError as RunError,
     Stopped as Stopped,
     UsageError as UsageError,

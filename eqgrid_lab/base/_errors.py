@@ -25,12 +25,6 @@ class Stopped(Exception):
     """
 
 
-class PictureError(RunError):
-    """A figure cannot be drawn, since matplotlib is missing, or the world of the user cannot be
-    drawn in a video.
-    """
-
-
 @contextmanager
 def as_usage_error(
     before: str = "", of: type[Exception] | tuple[type[Exception], ...] = ValueError
@@ -92,15 +86,14 @@ class Failures:
     def writing(self, path: Path) -> Iterator[None]:
         """Context manager for code that writes the file at `path`: records a failure, if any.
 
-        `OSError`, `CheckpointError` and `PictureError` are caught; other errors are raised.
+        `OSError` and `CheckpointError` are caught; other errors are raised.
         """
         try:
             yield
-        except (OSError, CheckpointError, PictureError) as error:
+        except (OSError, CheckpointError) as error:
             sentence = str(error)
-            if not isinstance(error, CheckpointError):
-                why = f"{reason(error)}." if isinstance(error, OSError) else sentence
-                sentence = f"The file {str(path)!r} cannot be written: {why}"
+            if isinstance(error, OSError):
+                sentence = f"The file {str(path)!r} cannot be written: {reason(error)}."
             if path not in self._sentences:
                 warn(f"{sentence} The run continues and will retry.")
             self._sentences[path] = sentence

@@ -41,7 +41,7 @@ from ..base import (
 from ..folders import folder_name, open_folder, write_csv, write_json, writing_into
 from ..runs import open_console, portable
 from ..settings import dump, to_table
-from ..show import median_seed, video_episode
+from ..show import drawing, median_seed, video_episode
 from ._report import EpochDisplay, Result, draw_confusion, draw_scores, greet, print_models
 from ._settings import Cloning, Recorded, most_frequent, parse_cloning, read_recorded
 
@@ -267,7 +267,7 @@ def _write(
     with failures.writing(folder / "confusion.png"):
         confusion = np.asarray(models.scores[config.keep][median].confusion)
         draw_confusion(folder / "confusion.png", confusion, title)
-    with failures.writing(folder / VIDEO_FILE):
+    with failures.writing(folder / VIDEO_FILE), drawing(folder / VIDEO_FILE):
         # One game of a model with itself.
         partner = config.partner(models.policies[config.keep][median], config, world)
         team, one = PartnerTeam([partner] * world.num_agents), Vectorize(AutoReset(world), 1)

@@ -16,6 +16,7 @@ from agents.cloning import Epoch
 from ..folders import short_name
 from ..runs import is_live, progress_bar
 from ..show import (
+    draws_figure,
     files_in,
     new_figure,
     path_text,
@@ -24,6 +25,7 @@ from ..show import (
     return_text,
     with_deviation,
     write_figure,
+    write_title,
 )
 from ._settings import Cloning, Recorded
 
@@ -89,6 +91,7 @@ class EpochDisplay(contextlib.AbstractContextManager["EpochDisplay"]):
             self.console.print(f"epoch {epoch.number:>4}  {numbers}", highlight=False)
 
 
+@draws_figure
 def draw_scores(
     path: Path,
     rows: Sequence[Sequence[dict[str, float]]],
@@ -104,7 +107,7 @@ def draw_scores(
     - `most_frequent`: the scores of a baseline that knows only the frequencies of actions.
     - `title`: the title of the plot.
 
-    **Raises:** `PictureError` and `OSError`.
+    **Raises:** `OSError` when the file cannot be written.
     """
     figure = new_figure(7, 5.4)
     upper, lower = figure.subplots(2, sharex=True)
@@ -129,13 +132,14 @@ def draw_scores(
         )
         axes.legend(frameon=False)
         plain_axes(axes)
-    upper.set_title(title, loc="left")
+    write_title(figure, title)
     upper.set_ylabel("cross-entropy (nats)")
     lower.set_ylabel("accuracy")
     lower.set_xlabel("epoch")
     write_figure(path, figure)
 
 
+@draws_figure
 def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], title: str) -> None:
     """Draws the confusion matrix of a model: actions of people by the model's most probable action.
 
@@ -146,7 +150,7 @@ def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], ti
         probable action of the model (column).
     - `title`: the title of the plot.
 
-    **Raises:** `PictureError` and `OSError`.
+    **Raises:** `OSError` when the file cannot be written.
     """
     shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
     figure = new_figure(5.4, 4.8)
@@ -160,7 +164,7 @@ def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], ti
     axes.set_yticks(range(len(ACTIONS)), names)
     axes.set_xlabel("most probable action of the model")
     axes.set_ylabel("action of the person")
-    axes.set_title(title, loc="left")
+    write_title(figure, title)
     write_figure(path, figure)
 
 

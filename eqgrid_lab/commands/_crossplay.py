@@ -23,13 +23,17 @@ from ..settings import Seed, program, read_flags
 from ..show import (
     bootstrap_crossplay,
     csv_text,
+    draws_figure,
     new_figure,
     print_paths,
     print_table,
     return_text,
     return_texts,
+    shortened,
+    width_of,
     with_interval,
     write_figure,
+    write_title,
 )
 from ._policies import (
     PolicyFlags,
@@ -43,6 +47,9 @@ from ._policies import (
 _LARGEST_TABLE = 12
 _LARGEST_WITH_NUMBERS = 50
 """The number of policies above which the cells of the figure are too small for numbers."""
+
+_CELL, _SMALLEST, _LARGEST = 0.42, 3.0, 21.0
+"""The side of a cell of the figure, and the smallest and largest side of the matrix, in inches."""
 
 SCRIPT = "experiments/crossplay.py"
 
@@ -134,6 +141,7 @@ def summary(matrix: Float[np.ndarray, "first second"]) -> Table:
     return {**means, **intervals, "matrix": matrix.tolist()}
 
 
+@draws_figure
 def draw_matrix(
     path: Path, names: Sequence[str], matrix: Float[np.ndarray, "first second"], title: str
 ) -> None:
@@ -146,9 +154,12 @@ def draw_matrix(
     - `matrix`: the mean return of every pair.
     - `title`: the name of the layout.
     """
-    number = len(matrix)
-    side = min(24.0, 2.5 + 0.55 * number)
-    figure = new_figure(side + 1, side)
+    number, labels = len(matrix), different_names([shortened(x) for x in short_names(names)])
+    cell = min(max(_CELL, _SMALLEST / number), _LARGEST / number)
+    points = min(10.0, 60 * cell)
+    words = width_of(max(map(len, labels)), points)
+    figure = new_figure(number * cell + words + 1.5, number * cell + words + 0.8)
+    figure.set_layout_engine("compressed")
     axes = figure.add_subplot()
     lowest, highest = float(matrix.min(initial=0)), float(matrix.max())
     image = axes.imshow(matrix, cmap="viridis", vmin=lowest, vmax=highest)
@@ -157,14 +168,13 @@ def draw_matrix(
     texts = return_texts(small.ravel().tolist())
     for ((i, j), mean), text in zip(np.ndenumerate(small), texts, strict=True):
         colour = "white" if mean < middle else "black"
-        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
-    labels = short_names(names)
-    axes.set_xticks(range(number), labels, rotation=90)
-    axes.set_yticks(range(number), labels)
+        axes.text(j, i, text, ha="center", va="center", color=colour, fontsize=min(10, 17 * cell))
+    axes.set_xticks(range(number), labels, rotation=90, fontsize=points)
+    axes.set_yticks(range(number), labels, fontsize=points)
     axes.set_xlabel("in the other seats")
     axes.set_ylabel("in the first seat")
-    axes.set_title(f"cross-play in {title}: mean return")
-    figure.colorbar(image, ax=axes, shrink=0.8)
+    write_title(figure, f"cross-play in {title}: mean return")
+    figure.colorbar(image, ax=axes, fraction=0.046, pad=0.02)
     write_figure(path, figure)
 
 

@@ -28,7 +28,7 @@ from ..base import RunError, Table, UsageError, keep_compiled_programs, run_comm
 from ..folders import open_results, short_name, shown_path, write_json
 from ..runs import mean_totals
 from ..settings import PolicySettings, Seed, read_flags
-from ..show import path_text, print_paths, print_table, video_episode, with_deviation
+from ..show import drawing, path_text, print_paths, print_table, video_episode, with_deviation
 from ..worlds import WorldSettings
 from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 
@@ -186,8 +186,9 @@ def _draw_videos(folder: Path, teams: Sequence[Team], place: Place, seed: int) -
     for number, team in enumerate(team for team in teams if team.actions == "drawn"):
         key = jax.random.fold_in(jax.random.key(seed), number)
         names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
-        video = video_episode(team.policy, place.one, draw, key, place.env.horizon)
-        write_atomic(folder / names[-1], video)
+        with drawing(folder / names[-1]):
+            video = video_episode(team.policy, place.one, draw, key, place.env.horizon)
+            write_atomic(folder / names[-1], video)
     return names
 
 

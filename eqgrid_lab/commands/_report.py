@@ -8,6 +8,7 @@ import functools
 import io
 import itertools
 import json
+import math
 import os
 import re
 import tomllib
@@ -26,13 +27,17 @@ from ..base import Table, UsageError, run_command, seed_folders
 from ..folders import MAX_RESULT_BYTES, open_results, short_name, write_csv
 from ..settings import read_flags
 from ..show import (
+    add_legend,
     align_curves,
     bootstrap_interval,
+    draws_figure,
+    files_in,
     interquartile_mean,
     label_thousands,
     new_figure,
     return_text,
     return_texts,
+    shortened,
     write_figure,
 )
 from ._heldout import PEOPLE
@@ -46,6 +51,7 @@ _NAMES = ("layout", "algorithm", "network")
 """The columns that identify a row of the table."""
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _DASHES = ("-", "--", ":", "-.")
+_COLUMNS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +93,8 @@ def run(args: Sequence[str]) -> None:
             "curves.png": "curves",
             **dict.fromkeys(copy_videos(folder, rows), "video"),
         }
-        for name, what in files.items():
-            console.print(f"{what}  {folder / name}", highlight=False, markup=False, soft_wrap=True)
+        for what, path in files_in(folder, files):
+            console.print(f"{what}  {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 @final
@@ -347,15 +353,18 @@ def as_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@draws_figure
 def draw_all(path: Path, rows: Sequence[Row]) -> None:
     """Draws learning curves as a PNG file, with a panel for each layout. Each row of the table has
     a curve of the interquartile mean over its seeds, and a band of the 95 % bootstrap interval.
     """
     layouts = list(dict.fromkeys(row.names["layout"] for row in rows))
     labels = list(dict.fromkeys(_row_label(row) for row in rows))
-    figure = new_figure(3.4 * len(layouts) + 0.6, 3.2)
-    for number, layout in enumerate(layouts, 1):
-        axes = figure.add_subplot(1, len(layouts), number)
+    columns = min(_COLUMNS, len(layouts))
+    lines = math.ceil(len(layouts) / columns)
+    figure = new_figure(3.4 * columns + 0.6, 3.2 * lines)
+    for number, layout in enumerate(layouts):
+        axes = figure.add_subplot(lines, columns, number + 1)
         for row in (row for row in rows if row.names["layout"] == layout):
             steps, scores = align_curves([run.curve for run in row.runs])
             low, high = bootstrap_interval(scores)
@@ -366,15 +375,16 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
             axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
             axes.plot(steps, interquartile_mean(scores), dashes, color=colour, label=label)
             if row.optimum is not None:
-                axes.axhline(row.optimum, color="#888888", linestyle="--", linewidth=1)
-        axes.set_title(layout, loc="left")
-        axes.set_ylabel("return of an episode" if number == 1 else "")
+                style = {"color": "#888888", "linestyle": "--", "zorder": 1}
+                axes.axhline(row.optimum, label="best known", **style)
+        axes.set_title(shortened(layout, 26), loc="left")
+        axes.set_ylabel("return of an episode" if number % columns == 0 else "")
         axes.set_xlabel("environment steps")
-        label_thousands(axes)
+        label_thousands(axes.xaxis)
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
         axes.grid(alpha=0.25)
-        axes.legend(loc="lower right", frameon=False)
+    add_legend(figure, "interquartile mean over seeds, and its 95 % interval")
     write_figure(path, figure, dpi=120)
 
 

@@ -35,6 +35,7 @@ from ..show import (
     bootstrap_interval,
     compile_video,
     draw_curve,
+    drawing,
     interquartile_mean,
     print_how_to_go_on,
     reached,
@@ -226,7 +227,7 @@ def draw_video(path: Path, run: Run, state: AbstractTrainState, failures: Failur
     """
     draw = functools.partial(run.config.env.draw, run.plan.world)
     played = _played_for_video(run, state)
-    with failures.writing(path):
+    with failures.writing(path), drawing(path):
         write_atomic(path, video_episode(*played, draw, run.keys[2], run.config.env.horizon))
 
 

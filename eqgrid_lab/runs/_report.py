@@ -12,8 +12,10 @@ from rich.markup import escape
 from ..base import Table
 from ..folders import write_csv
 from ..show import (
+    CURVE,
     align_curves,
     bootstrap_interval,
+    draws_figure,
     files_in,
     finish_curve,
     interquartile_mean,
@@ -33,10 +35,10 @@ from ..show import (
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-_COLOR = "#4477aa"
 _LONGEST_TABLE = 20  # in printed rows
 
 
+@draws_figure
 def draw_curves(
     path: Path,
     evaluations: Sequence[Sequence[dict[str, float]]],
@@ -55,7 +57,7 @@ def draw_curves(
     - `title`: the title of the plot, to which the number of seeds is appended.
     - `optimum`: the best known return, if there is one.
 
-    **Raises:** `PictureError` and `OSError`.
+    **Raises:** `OSError` when the file cannot be written.
     """
     steps, scores = align_curves(
         [{row["env_steps"]: row["eval_return_mean"] for row in rows} for rows in evaluations]
@@ -63,12 +65,14 @@ def draw_curves(
     low, high = bootstrap_interval(scores)
     figure = new_figure(7, 4.2)
     axes = figure.add_subplot()
-    axes.plot(steps, scores, color=_COLOR, linewidth=0.7, alpha=0.5)
-    axes.fill_between(steps, low, high, color=_COLOR, alpha=0.25, linewidth=0)
-    axes.plot(steps, interquartile_mean(scores), color=_COLOR, linewidth=2.2)
-    title = f"{title}, {len(evaluations)} seeds: interquartile mean, 95 % interval"
-    lowest, highest = scores.min(initial=0), scores.max(initial=1)
-    finish_curve(path, figure, axes, title, optimum, lowest, highest)
+    seeds = axes.plot(steps, scores, color=CURVE, linewidth=0.7, alpha=0.5)
+    seeds[0].set_label("each seed")
+    mean = interquartile_mean(scores)
+    axes.plot(steps, mean, color=CURVE, linewidth=2.2, label="interquartile mean")
+    style = {"color": CURVE, "alpha": 0.25, "linewidth": 0}
+    axes.fill_between(steps, low, high, label="95 % interval", **style)
+    title = f"{title}, {len(evaluations)} seeds"
+    finish_curve(path, figure, axes, title, optimum, scores.min(initial=0), scores.max(initial=0))
 
 
 def print_seeds(console: Console, result: Table, folder: Path) -> None:
@@ -188,6 +192,7 @@ def _shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+@draws_figure
 def draw_sweep(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:
     """Plots the value of every complete point against each setting that varies.
 
@@ -196,7 +201,7 @@ def draw_sweep(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None
     - `path`: the PNG file.
     - `trials`, `metric`: as in `write_table`.
 
-    **Raises:** `PictureError` and `OSError`.
+    **Raises:** `OSError` when the file cannot be written.
     """
     done = [trial for trial in trials if _value(trial) is not None]
     keys = list(done[0].params) if done else []
@@ -209,9 +214,11 @@ def draw_sweep(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None
         x = values if numeric else [_shown(value)[:20] for value in values]
         y = [_value(trial) or 0.0 for trial in done]
         axes = figure.add_subplot(lines, columns, i)
-        axes.scatter(x, y, s=18, color=_COLOR, alpha=0.7)
+        axes.scatter(x, y, s=18, color=CURVE, alpha=0.7)
         if numeric and min(values) > 0 and max(values) >= 10 * min(values):
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter("")
         axes.set_xlabel(key)
         axes.set_ylabel(metric)
         plain_axes(axes)

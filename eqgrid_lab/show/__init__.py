@@ -1,5 +1,17 @@
 """The output of runs: progress, tables, plots, videos, loggers, and statistics of returns."""
 
+from ._figure import (
+    add_legend as add_legend,
+    drawing as drawing,
+    draws_figure as draws_figure,
+    label_thousands as label_thousands,
+    new_figure as new_figure,
+    plain_axes as plain_axes,
+    shortened as shortened,
+    width_of as width_of,
+    write_figure as write_figure,
+    write_title as write_title,
+)
 from ._loggers import (
     Csv as Csv,
     Labelled as Labelled,
@@ -10,19 +22,16 @@ from ._loggers import (
     open_loggers as open_loggers,
 )
 from ._report import (
+    CURVE as CURVE,
     draw_curve as draw_curve,
     finish_curve as finish_curve,
-    label_thousands as label_thousands,
     median_seed as median_seed,
-    new_figure as new_figure,
-    plain_axes as plain_axes,
     print_how_to_go_on as print_how_to_go_on,
     print_result as print_result,
     reached as reached,
     share_of_optimum as share_of_optimum,
     wall_clock as wall_clock,
     what_is_kept as what_is_kept,
-    write_figure as write_figure,
 )
 from ._returns import (
     align_curves as align_curves,

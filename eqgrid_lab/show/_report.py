@@ -1,27 +1,27 @@
-"""The report of a run: results in the terminal, and plots.
+"""The report of a run: results in the terminal, and its learning curve."""
 
-Matplotlib is imported only when the first figure is drawn, since the import is slow and may fail.
-The numerical results of a run are written before.
-"""
-
-import importlib
-import io
 import itertools
 import math
 import shlex
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from agents import write_atomic
-
-from ..base import PictureError, Table, address_of
+from ..base import Table, address_of
+from ._figure import (
+    add_legend,
+    draws_figure,
+    label_thousands,
+    new_figure,
+    plain_axes,
+    shortened,
+    write_figure,
+    write_title,
+)
 from ._returns import return_text, with_deviation
 from ._table import files_in, print_facts
 
@@ -30,66 +30,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def new_figure(width: float, height: float) -> "Figure":
-    """Makes an empty figure.
-
-    **Arguments:**
-
-    - `width`, `height`: the size in inches.
-
-    **Raises:** `PictureError` when matplotlib cannot be imported.
-    """
-    return _matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
-
-
-def label_thousands(axes: "Axes") -> None:
-    """Labels the horizontal axis with `k` for thousands and `M` for millions."""
-    axes.xaxis.set_major_formatter(_matplotlib("ticker").EngFormatter(sep=""))
-
-
-def plain_axes(axes: "Axes") -> None:
-    """Adds a faint grid, and removes the top and right spines."""
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
-    """Writes a figure as a PNG.
-
-    **Arguments:**
-
-    - `path`: the file.
-    - `figure`: the figure.
-    - `dpi`: the resolution, in pixels per inch.
-
-    **Raises:** `OSError` when the file cannot be written.
-    """
-    picture = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # the font may lack characters of a name
-        figure.savefig(picture, dpi=dpi, format="png")
-    write_atomic(path, picture.getvalue())
-
-
-def _matplotlib(name: str) -> ModuleType:
-    """Imports a module of matplotlib.
-
-    The import also reads the user's settings of matplotlib, so it may raise any exception. No
-    exception may end a finished run.
-
-    **Raises:** `PictureError` when the import raises an exception.
-    """
-    try:
-        return importlib.import_module(f"matplotlib.{name}")
-    except Exception as error:
-        line = next(iter(str(error).splitlines()), "")
-        raise PictureError(
-            f"matplotlib cannot be imported ({type(error).__name__}: {line:.300}): repair its "
-            "installation or its settings."
-        ) from error
-
-
 _MOST_THRESHOLDS = 1000
+CURVE = "#4477aa"
+"""The colour of learning curves."""
 
 
 def median_seed(results: Sequence[Table]) -> int:
@@ -132,6 +75,7 @@ def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, d
     return times
 
 
+@draws_figure
 def draw_curve(
     path: Path,
     evaluations: Sequence[dict[str, float]],
@@ -151,7 +95,7 @@ def draw_curve(
     - `optimum`: the best known return, if any.
     - `columns`: further columns of the rows, which are plotted below the return.
 
-    **Raises:** `PictureError` and `OSError`.
+    **Raises:** `OSError` when the file cannot be written.
     """
     evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
     steps = np.asarray([row["env_steps"] for row in evaluations])
@@ -159,30 +103,29 @@ def draw_curve(
     spread = np.asarray([row["eval_return_std"] for row in evaluations])
     figure = new_figure(7, 4.2 if not columns else 6.4)
     panels = figure.subplots(1 + bool(columns), sharex=True, squeeze=False)[:, 0]
-    axes = panels[0]
+    axes, low, high = panels[0], mean - spread, mean + spread
+    axes.plot(steps, mean, color=CURVE, linewidth=2, marker="o", markersize=3, label="mean return")
+    band = "± one standard deviation"
+    axes.fill_between(steps, low, high, color=CURVE, alpha=0.2, linewidth=0, label=band)
     for column in columns:
         panels[1].plot(steps, [row[column] for row in evaluations], label=column)
     if columns:
         panels[1].set_ylabel("sum over an episode")
-        panels[1].legend(frameon=False)
         plain_axes(panels[1])
-    axes.fill_between(steps, mean - spread, mean + spread, color="#4477aa", alpha=0.2, linewidth=0)
-    axes.plot(
-        steps, mean, color="#4477aa", linewidth=2, marker="o", markersize=3, label="evaluation"
-    )
     for before, row in itertools.pairwise(evaluations):
         if row.get("stage") != before.get("stage"):
             axes.axvline(before["env_steps"], color="#888888", linewidth=0.8)
             axes.annotate(
-                f"stage {row['stage']}",
+                shortened(f"stage {row['stage']}"),
                 (before["env_steps"], 1),
                 xycoords=("data", "axes fraction"),
                 textcoords="offset points",
-                xytext=(4, -10),
+                xytext=(4, -4),
+                rotation=90,
+                va="top",
                 color="#888888",
             )
-    lowest, highest = mean.min(initial=0), (mean + spread).max(initial=1)
-    finish_curve(path, figure, axes, title, optimum, lowest, highest)
+    finish_curve(path, figure, axes, title, optimum, low.min(initial=0), high.max(initial=0))
 
 
 def finish_curve(
@@ -194,7 +137,8 @@ def finish_curve(
     lowest: float,
     highest: float,
 ) -> None:
-    """Adds the title, labels and limits that all learning curves share, and writes the plot.
+    """Adds the title, labels, legend and limits that all learning curves share, and writes the
+    plot.
 
     **Arguments:**
 
@@ -202,25 +146,21 @@ def finish_curve(
     - `figure`, `axes`: the plot.
     - `lowest`, `highest`: the range of returns to show.
 
-    **Raises:** `PictureError` and `OSError`.
+    **Raises:** `OSError` when the file cannot be written.
     """
     if optimum is not None:
-        axes.axhline(optimum, color="#aa3377", linestyle="--", linewidth=1.2)
-        axes.annotate(
-            f"best known: {optimum:g}",
-            (0.01, optimum),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            xytext=(0, 4),
-            color="#aa3377",
-        )
-    axes.set_title(title, loc="left")
-    figure.axes[-1].set_xlabel("environment steps")
-    axes.set_ylabel("return of an episode")
-    label_thousands(axes)
-    axes.set_ylim(bottom=1.1 * lowest, top=1.1 * max(optimum or 0, highest))
+        label = f"best known: {optimum:g}"
+        axes.axhline(optimum, color="#aa3377", linestyle="--", zorder=1, label=label)
+        lowest, highest = min(lowest, optimum), max(highest, optimum)
+    margin = 0.06 * (highest - lowest) or 1.0
+    axes.set_ylim(lowest - margin, highest + margin)
     axes.set_xlim(left=0)
+    axes.set_ylabel("return of an episode")
     plain_axes(axes)
+    figure.axes[-1].set_xlabel("environment steps")
+    label_thousands(axes.xaxis)
+    write_title(figure, title)
+    add_legend(figure)
     write_figure(path, figure)
 
 

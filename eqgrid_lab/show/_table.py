@@ -101,9 +101,10 @@ def files_in(folder: Path, names: dict[str, str]) -> list[tuple[str, Text]]:
 
 
 def print_paths(console: Console, paths: Iterable[Path]) -> None:
-    """Prints the paths of files, one per line, without wrapping them."""
+    """Prints the paths of the files that exist, one per line, without wrapping them."""
     for path in paths:
-        console.print(path_text(path), soft_wrap=True)
+        if path.exists():
+            console.print(path_text(path), soft_wrap=True)
 
 
 def path_text(path: Path) -> Text:

@@ -9,6 +9,7 @@ import functools
 import inspect
 import math
 import os
+import traceback
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType
@@ -46,7 +47,6 @@ from eqgrid.typing import PyTree
 
 from ..base import (
     Hint,
-    PictureError,
     Setting,
     Table,
     UsageError,
@@ -204,21 +204,23 @@ class WorldSettings:
         - `states`: its states, with a leading time axis.
         - `scores`: the return so far in each state.
 
-        **Raises:** `PictureError` when a world of the user cannot be drawn.
+        **Raises:** the errors of the world's drawing code, which may be the user's, after their
+        traceback is printed.
         """
         inner: Any = unwrap(world)
         captions = [caption(score) for score in scores]
+        size: dict[str, int] = {}
         if isinstance(inner, AbstractGridWorld | RandomLayouts):
-            pixels = min(64, max(16, 1024 // max(inner.shape)))  # 16 is the smallest
-            return inner.render_episode(states, captions=captions, cell_pixels=pixels)
+            size["cell_pixels"] = min(64, max(16, 1024 // max(inner.shape)))  # 16 is the smallest
         try:
-            drawn = inner.render_episode(states, captions=captions)
-        except (Exception, SystemExit) as error:  # it may be code of the user
-            raise PictureError(f"{self.name} cannot be drawn: {said(error)}") from error
+            drawn = inner.render_episode(states, captions=captions, **size)
+        except (Exception, SystemExit):
+            traceback.print_exc()
+            raise
         if not isinstance(drawn, bytes):
-            raise PictureError(
-                f"{self.name} cannot be drawn: render_episode returns the bytes of a GIF, but "
-                f"returned a {type(drawn).__name__}."
+            raise TypeError(
+                f"render_episode of {self.name} must return the bytes of a GIF, but returned a "
+                f"{type(drawn).__name__}"
             )
         return drawn
 

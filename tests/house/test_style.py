@@ -263,7 +263,7 @@ LATE = {
     "agents/policies/_heads.py": ("_distrax", "'distrax'"),
     "eqgrid_lab/base/_named.py": ("import_named", "module_name"),
     "eqgrid_lab/base/_remote.py": ("__init__", "'fsspec'"),
-    "eqgrid_lab/show/_report.py": ("_matplotlib", "f'matplotlib.{name}'"),
+    "eqgrid_lab/show/_figure.py": ("_matplotlib", "name"),
     "eqgrid_lab/worlds/_foreign.py": ("load", "self.module"),
     "eqgrid_lab/commands/_submit.py": ("submitit", "module"),
     "eqgrid_lab/web/_play_command.py": ("_server", "'eqgrid_lab.web._app'"),
