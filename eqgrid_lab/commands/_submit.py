@@ -143,6 +143,8 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     if config.out is None:
         raise UsageError("Name the folder of the study with --out.")
     check_local(config.out, "eqgrid-submit")
+    if "%" in (path := str(config.out.absolute())):  # submitit escapes no path
+        raise UsageError(f"Slurm and submitit replace % in {path!r}: choose another --out.")
     if not command:
         raise UsageError(f"There is no command: {_ADD_COMMAND}")
     flags = {word.partition("=")[0].replace("_", "-") for word in command}

@@ -118,6 +118,7 @@ def test_an_index_replaces_the_seed_and_sweeps_share_a_folder(capsys):
     ("flags", "sentence"),
     [
         (COMMAND, "Name the folder of the study with --out."),
+        (("--out", "50%users", *COMMAND), "50%users': choose another --out."),
         (("--out", "study"), "There is no command: add it after --, such as"),
         (("--out", "study", "--", "no-such-program"), "There is no program 'no-such-program': add"),
         (("--out", "study", *COMMAND, "--out=x"), "Leave out --out in the command"),
