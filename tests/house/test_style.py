@@ -309,6 +309,22 @@ def test_matplotlib_is_imported_only_for_its_types():
     assert not found_in(SOURCES, matplotlib)
 
 
+def test_all_figures_are_drawn_with_own_settings():
+    def undecorated(path: Path) -> list[str]:
+        return [
+            function.name
+            for function in ast.walk(tree_of(path))
+            if isinstance(function, ast.FunctionDef)
+            and "draws_figure" not in map(ast.unparse, function.decorator_list)
+            and any(
+                isinstance(node, ast.Call) and ast.unparse(node.func) == "new_figure"
+                for node in ast.walk(function)
+            )
+        ]
+
+    assert not found_in(SOURCES, undecorated)
+
+
 def test_an_init_file_only_passes_names_on():
     def others(path: Path) -> list[str]:
         return [
