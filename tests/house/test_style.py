@@ -162,7 +162,7 @@ PRIVATE = {
     },
     "eqgrid_lab.folders": {"_folder"},
     "eqgrid_lab.play": {"_session"},
-    "eqgrid_lab.cloning": {"_program"},
+    "eqgrid_lab.cloning": {"_program", "_report"},
     "eqgrid_lab.runs": {
         "_conclusion",
         "_curriculum",

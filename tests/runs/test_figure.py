@@ -161,7 +161,7 @@ def test_returns_of_zero_and_less_do_not_lie_on_the_frame(figures, tmp_path):
 @pytest.mark.parametrize("number", [2, 30])
 def test_a_matrix_of_long_names_fills_its_figure(figures, tmp_path, capsys, number):
     names = [f"{LONG}-{i}" for i in range(number)]
-    for labels, title, share in ((names, LONG, 0.25), (list(map(str, range(number))), "ring", 0.5)):
+    for labels, title, share in ((names, LONG, 0.2), (list(map(str, range(number))), "ring", 0.5)):
         draw_matrix(tmp_path / "a.png", labels, np.eye(number) * 250, title)
         figure = figures[-1]
         axes = figure.axes[0].get_window_extent()
