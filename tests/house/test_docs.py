@@ -301,3 +301,6 @@ def test_every_extra_is_described():
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
     described = re.findall(r"^\| `([\w-]+)` \| \S", page, re.M)
     assert sorted(described) == sorted(project["optional-dependencies"])
+    opens = [x for x in project["optional-dependencies"]["notebook"] if x.startswith("jupyterlab")]
+    assert opens, "`jupyter lab docs/notebooks` opens the notebooks"
+    assert "jupyter lab docs/notebooks" in page
