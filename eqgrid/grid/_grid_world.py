@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -94,6 +94,16 @@ class AbstractGridWorld(AbstractEnv):
     action_space: Discrete | MultiDiscrete
     info: tuple[tuple[str, InfoEntry], ...] = eqx.field(static=True)
 
+    def __new__(cls, *args: Any, **kwargs: Any):
+        # `dataclasses.replace` passes all fields to the constructor of a game, which has other
+        # parameters.
+        if "action_space" in kwargs:
+            raise TypeError(
+                f"dataclasses.replace does not work with {cls.__name__}: use the methods "
+                "with_reward, with_observation and with_layout, or build another world."
+            )
+        return super().__new__(cls)
+
     def __init__(
         self,
         layout: Layout,
@@ -138,12 +148,7 @@ class AbstractGridWorld(AbstractEnv):
         self.events = RuleEvents() if events is None else events
         self.observation = Planes() if observation is None else observation
         for part in (reward, shaping):
-            if isinstance(part, WeightedEventReward) and part.names != self.events.names:
-                raise ValueError(
-                    f"A reward has weights for the events {', '.join(part.names) or 'none'}, but "
-                    f"the world has the events {', '.join(self.events.names) or 'none'}: give it "
-                    "these, in this order."
-                )
+            _check_weights(part, self.events)
         self.action_mask, self.starts = action_mask, tuple(starts)
         check_starts(self.starts, layout)
         needs = f"A world needs a horizon from 1 to {MAX_STEPS:,} steps"
@@ -175,6 +180,22 @@ class AbstractGridWorld(AbstractEnv):
     def with_observation(self, observation: AbstractObservation) -> "AbstractGridWorld":
         """This environment with another observation."""
         return eqx.tree_at(lambda env: env.observation, self, observation)
+
+    def with_reward(self, reward: AbstractReward) -> "AbstractGridWorld":
+        """This environment with another reward. The shaping reward stays the same.
+
+        ```python
+        from eqgrid import make
+        from eqgrid.grid import WeightedEventReward
+
+        world = make("goals")
+        world = world.with_reward(WeightedEventReward({"arrival": 10.0}, world.event_names))
+        ```
+
+        **Raises:** `ValueError` when a `WeightedEventReward` has weights for other events.
+        """
+        _check_weights(reward, self.events)
+        return eqx.tree_at(lambda env: env.reward, self, reward)
 
     def with_layout(self, layout: Layout) -> "AbstractGridWorld":
         """This environment with another layout.
@@ -398,6 +419,16 @@ def _as_actions(actions: Sequence[Action] | Sequence[Sequence[Action]]) -> Actio
             "each choice, as in ((*MOVES, Stay()), (Say('left'), Say('right')))."
         )
     return tuple(choices) if choices else tuple(single)
+
+
+def _check_weights(reward: AbstractReward | None, events: AbstractEvents) -> None:
+    """**Raises:** `ValueError` when a `WeightedEventReward` has weights for other events."""
+    if isinstance(reward, WeightedEventReward) and reward.names != events.names:
+        raise ValueError(
+            f"A reward has weights for the events {', '.join(reward.names) or 'none'}, but the "
+            f"world has the events {', '.join(events.names) or 'none'}: give it these, in this "
+            "order."
+        )
 
 
 def _zero_unless(

@@ -40,6 +40,7 @@ from eqgrid import AbstractEnv, AbstractWrapper, AutoReset, Discrete, TimeLimit,
 from eqgrid import Vectorize, make
 from eqgrid.envs.foraging import Foraging
 from eqgrid.envs.overcooked import Overcooked
+from eqgrid.grid import AbstractReward
 
 pathlib.Path("imported").touch()
 NUMBER = 3
@@ -115,6 +116,17 @@ def forage(layout: str = "field", horizon: int = 20, size: int = 8):
 
 def kitchen(horizon: int = 20):
     return Plain(Overcooked("cramped", horizon=horizon))
+
+
+class Clock(AbstractReward):
+    price: float = 1.0
+
+    def __call__(self, step):
+        return jnp.full(step.world.num_agents, self.price)
+
+
+def paid(horizon: int = 4, price: float = 1.0):
+    return make("overcooked", horizon=horizon).with_reward(Clock(price))
 
 
 def needs(size: int):
@@ -363,6 +375,22 @@ def test_a_grid_world_in_wrappers_has_a_video(capsys):
         assert video.n_frames == 11, "the inner limit ends an episode"
     result = json.loads(Path("e/evaluation.json").read_text())
     assert (result["layout"], result["results"][0]["length_max"]) == ("forage-field", 10)
+
+
+@pytest.mark.slow
+def test_another_reward_in_a_bundled_world_is_trained_and_resumed(capsys):
+    paid = ("--env.name", "toy_race:paid")
+    assert call(*paid, *SMALL, "--env.price", "3", "--out", "a") == 0
+    assert call(*paid, "--resume", "a", "--total-steps", "96") == 0
+    returns = [row["eval_return_mean"] for row in rows(Path("a"))]
+    assert len(returns) > 2
+    assert set(map(float, returns)) == {12}, "the price of four steps, before and after the resume"
+    result = json.loads(Path("a/result.json").read_text())
+    assert result["optimum"] is result["eval_fraction_of_optimum"] is None, "of another reward"
+    args = ("a", *paid, "--episodes", "4", "--out", "e")
+    assert hear(capsys, evaluate_command, *args)[0] == 0
+    result = json.loads(Path("e/evaluation.json").read_text())
+    assert result["results"][0]["return_mean"] == 12
 
 
 @pytest.mark.slow

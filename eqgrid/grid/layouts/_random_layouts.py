@@ -17,6 +17,7 @@ from ..._spaces import AbstractSpace
 from ...typing import PyTree
 from .._grid_world import AbstractGridWorld
 from .._layout import Layout, LayoutError
+from .._rewards import AbstractReward
 from .._world import World
 from ..drawing import Video
 from ..observations import AbstractObservation
@@ -114,6 +115,10 @@ class RandomLayouts(AbstractEnv):
     def with_observation(self, observation: AbstractObservation) -> "RandomLayouts":
         """This environment with another observation."""
         return RandomLayouts(self.env.with_observation(observation), self.layouts)
+
+    def with_reward(self, reward: AbstractReward) -> "RandomLayouts":
+        """This environment with another reward; see `AbstractGridWorld.with_reward`."""
+        return RandomLayouts(self.env.with_reward(reward), self.layouts)
 
     def _sample_layout(self, key: PRNGKeyArray) -> Layout:
         return self.env.with_layout(self.layouts(key)).layout
