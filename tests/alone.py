@@ -15,4 +15,4 @@ def episode(env, seed, actions):
         key, step_key = jax.random.split(key)
         timestep, state = step(step_key, state, action)
         timesteps.append(jax.tree.map(np.asarray, timestep))
-    return np.asarray(observation), timesteps, state
+    return jax.tree.map(np.asarray, observation), timesteps, state

@@ -33,11 +33,11 @@ class Signals(AbstractEnv):
 
     def observe(self, state):
         wanted = self._wanted(state)
-        hot = [jax.nn.one_hot(wanted[:, i], n) for i, n in enumerate(NS)]
+        hot = [jax.nn.one_hot(wanted[:, i], n) for i, n in enumerate(self.action_space.ns)]
         observation = jnp.concatenate(hot, axis=-1)
         if not self.masked:
             return observation
-        other = [jax.nn.one_hot((wanted[:, i] + 1) % n, n) for i, n in enumerate(NS)]
+        other = [jnp.roll(x, 1, axis=-1) for x in hot]
         return Masked(observation, (observation + jnp.concatenate(other, axis=-1)) > 0)
 
     def _wanted(self, state):

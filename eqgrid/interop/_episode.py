@@ -12,7 +12,7 @@ import equinox as eqx
 import gymnasium
 import jax
 import numpy as np
-from jaxtyping import Array, ArrayLike, Shaped, UInt8
+from jaxtyping import Array, ArrayLike, Bool, Int8, Shaped, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
 from .._spaces import Box, Discrete, MultiDiscrete
@@ -26,6 +26,9 @@ Space: TypeAlias = gymnasium.spaces.Space[Any]
 
 Action: TypeAlias = Any
 """An action, as `Space.sample` returns it."""
+
+ActionMask: TypeAlias = Int8[np.ndarray, "..."] | tuple[Int8[np.ndarray, "..."], ...]
+"""The action mask of one agent, as the argument `mask` of `Space.sample`."""
 
 Info: TypeAlias = dict[str, Any]
 """The info of a step, or the options of a reset."""
@@ -50,8 +53,14 @@ def action_space(env: AbstractEnv) -> Space:
     )
 
 
-def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
+def observation_space(env: AbstractEnv, *, masks: bool = False) -> Space:
     """The Gymnasium observation space of one agent, with the bounds of `observation_spec`.
+
+    **Arguments:**
+
+    - `env`: a single environment.
+    - `masks`: whether a `Masked` observation is a dict with its `action_mask`, as in PettingZoo,
+        or only the array.
 
     **Raises:** `ValueError` when an observation is not one array of a NumPy dtype.
     """
@@ -61,7 +70,33 @@ def observation_space(env: AbstractEnv) -> gymnasium.spaces.Box:
             f"The observation is of {spec.dtype}, but must be of a NumPy dtype for another "
             "library: choose such an observation when you build the environment."
         )
-    return gymnasium.spaces.Box(spec.low, spec.high, spec.shape, spec.dtype.type)
+    array = gymnasium.spaces.Box(spec.low, spec.high, spec.shape, spec.dtype.type)
+    if not (masks and spec.masked):
+        return array
+    return gymnasium.spaces.Dict(
+        {"observation": array, "action_mask": _mask_space(action_space(env))}
+    )
+
+
+def _mask_space(space: Space) -> Space:
+    """The space of the results of `action_mask`."""
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return gymnasium.spaces.Tuple([_choice_mask_space(n) for n in space.nvec])
+    return _choice_mask_space(space.n)
+
+
+def _choice_mask_space(num_options: np.integer) -> gymnasium.spaces.Box:
+    return gymnasium.spaces.Box(0, 1, (int(num_options),), np.int8)
+
+
+def action_mask(space: Space, allowed: Bool[np.ndarray, " options"]) -> ActionMask:
+    """The action mask of one agent, as `space.sample(mask)` expects it: 1 for each allowed action,
+    or a tuple of such arrays, one for each choice of a `MultiDiscrete`.
+    """
+    numbers = allowed.astype(np.int8)
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return tuple(np.split(numbers, np.cumsum(space.nvec)[:-1]))
+    return numbers
 
 
 def read_action(space: Space, action: Action, agent: str) -> Shaped[np.ndarray, "..."]:
@@ -177,7 +212,7 @@ class Episode:
         env, running = trees
         self._env, self._running = split(env), None if running is None else split(running)
 
-    def reset(self, random: np.random.Generator) -> Shaped[np.ndarray, "..."]:
+    def reset(self, random: np.random.Generator) -> PyTree[Shaped[np.ndarray, "..."]]:
         """Starts an episode, and returns its first observation.
 
         **Arguments:**
@@ -220,7 +255,7 @@ class Episode:
 @eqx.filter_jit
 def _reset(
     env_arrays: Arrays, env_static: StaticPart, seed: ArrayLike
-) -> tuple[Shaped[Array, "..."], PyTree]:
+) -> tuple[PyTree[Shaped[Array, "..."]], PyTree]:
     key, reset_key = jax.random.split(jax.random.key(seed))
     observation, state = env_static.join(env_arrays).reset(reset_key)
     return observation, (key, state)
@@ -244,9 +279,9 @@ def _step(
 
 def read_timestep(
     timestep: TimeStep,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
-    """Converts a time step to a tuple of NumPy arrays in the order of Gymnasium: observation,
-    reward, terminated, truncated and info.
+) -> tuple[PyTree, np.ndarray, np.ndarray, np.ndarray, Info]:
+    """Converts a time step to a tuple of NumPy arrays in the order of Gymnasium: observation
+    (possibly `Masked`), reward, terminated, truncated and info.
     """
     return to_numpy(
         (

@@ -153,27 +153,28 @@ class ObservationSpec(NamedTuple):
     - `shape`, `dtype`: the shape and dtype of the array.
     - `low`, `high`: the bounds of the values. They are the range of the dtype for integers and
         booleans, and infinite for floats.
+    - `masked`: whether an action mask comes with the array, as in `Masked`.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype
     low: float
     high: float
+    masked: bool
 
 
-def observation_spec(env: AbstractEnv, library: str, *, masks: bool = False) -> ObservationSpec:
+def observation_spec(env: AbstractEnv, library: str) -> ObservationSpec:
     """The shape, dtype and bounds of the observation of one agent.
 
     **Arguments:**
 
     - `env`: a single environment.
     - `library`: the name of the other library, for the error message.
-    - `masks`: whether to describe only the array of a `Masked` observation, without its mask.
 
     **Raises:** `ValueError` when an observation is not one array of numbers.
     """
     observation, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    observation = split_mask(observation)[0] if masks else observation
+    observation, action_mask = split_mask(observation)
     if not isinstance(observation, jax.ShapeDtypeStruct):
         kind = type(observation).__name__
         raise ValueError(
@@ -185,7 +186,7 @@ def observation_spec(env: AbstractEnv, library: str, *, masks: bool = False) -> 
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     if dtype.kind == "b":
         low, high = 0, 1
-    return ObservationSpec(observation.shape[1:], dtype, low, high)
+    return ObservationSpec(observation.shape[1:], dtype, low, high, action_mask is not None)
 
 
 def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:

@@ -12,12 +12,14 @@ from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, UInt8
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
+from .._spaces import split_mask
 from ..wrappers import AbstractAutoReset, AutoReset, Vectorize, check_single_env, contains_wrapper
 from ._episode import (
     Action,
     Episode,
     Info,
     Screen,
+    action_mask,
     action_space,
     observation_space,
     prepare,
@@ -59,18 +61,20 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         - `seed`: the seed of this episode and, until the next seed, of all later ones.
         - `options`: not used.
 
-        **Returns:** the first observation, and an empty info.
+        **Returns:** the first observation, and an info that is empty except for an `action_mask`.
         """
         super().reset(seed=seed)
-        observation, self._over = self._episode.reset(self.np_random), False
+        observation, allowed = split_mask(self._episode.reset(self.np_random))
+        self._over = False
         self._show()
-        return observation[0], {}
+        return observation[0], self._mask(allowed)
 
     def step(self, action: Action) -> tuple[np.ndarray, float, bool, bool, Info]:
         """Advances by one action.
 
         **Returns:** observation, reward, terminated, truncated and info. Entries of `TimeStep.info`
-        with a row for each agent have no axis of agents here.
+        with a row for each agent have no axis of agents here. If observations are `Masked`,
+        `info["action_mask"]` is the mask for `self.action_space.sample(mask)`.
 
         **Raises:** `gymnasium.error.ResetNeeded` when no episode is running; `ValueError` for an
         action outside the action space.
@@ -79,10 +83,12 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
             raise gymnasium.error.ResetNeeded("No episode is running: call reset() first.")
         timestep = self._episode.step(read_action(self.action_space, action, "The agent")[None])
         observation, reward, terminated, truncated, info = read_timestep(timestep)
+        observation, allowed = split_mask(observation)
         terminated, truncated = bool(terminated[0]), bool(truncated)
         self._over = terminated or truncated
         self._show()
         info = {name: x[0] if name in self._per_agent else x for name, x in info.items()}
+        info |= self._mask(allowed)
         return observation[0], float(reward[0]), terminated, truncated, info
 
     def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -92,6 +98,11 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
     def close(self) -> None:
         """Closes the window, if there is one."""
         self._screen.close()
+
+    def _mask(self, allowed: Bool[np.ndarray, "1 options"] | None) -> Info:
+        if allowed is None:
+            return {}
+        return {"action_mask": action_mask(self.action_space, allowed[0])}
 
     def _show(self) -> None:
         if self.render_mode == "human":
@@ -127,10 +138,11 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
         - `seed`: the seed of these episodes and, until the next seed, of all later ones.
         - `options`: not used.
 
-        **Returns:** the first observations, and an empty info.
+        **Returns:** the first observations, and an info that is empty except for an `action_mask`.
         """
         super().reset(seed=seed)
-        return self._episode.reset(self.np_random)[:, 0], {}
+        observation, allowed = split_mask(self._episode.reset(self.np_random))
+        return observation[:, 0], _masked(self._masks(allowed), np.ones(self.num_envs, bool))
 
     def step(self, actions: Action) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Advances every environment by one action. When an episode ends, the next episode starts
@@ -139,7 +151,8 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
         **Returns:** observations, rewards, terminated, truncated and infos. When an episode ends,
         the observation is the first observation of the next episode. `infos["final_obs"]` and
         `infos["final_info"]` then belong to the episode that ended, as in Gymnasium's vector
-        environments.
+        environments. If observations are `Masked`, `infos["action_mask"]` has the mask of each
+        environment for `self.single_action_space.sample(mask)`.
 
         **Raises:** `gymnasium.error.ResetNeeded` before the first reset; `ValueError` for actions
         outside the action space.
@@ -147,11 +160,13 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
         actions = read_action(self.action_space, actions, "The batch")
         timestep = self._episode.step(actions[:, None])
         observation, reward, terminated, truncated, info = read_timestep(timestep)
+        observation, allowed = split_mask(observation)
         ended = terminated[:, 0] | truncated
         info = {name: x[:, 0] if name in self._per_agent else x for name, x in info.items()}
-        infos = _masked(info, ~ended)
+        infos = _masked(info, ~ended) | _masked(self._masks(allowed), np.ones(self.num_envs, bool))
         if ended.any():
-            final = to_numpy(timestep.final_observation)[:, 0]
+            final, allowed = split_mask(to_numpy(timestep.final_observation))
+            final, info = final[:, 0], info | self._masks(allowed)
             final_obs = np.full(len(ended), None, dtype=object)  # None where no episode ended
             for i in np.flatnonzero(ended):
                 final_obs[i] = final[i]
@@ -168,6 +183,17 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
     def close_extras(self, **kwargs: object) -> None:
         """Closes the window, if there is one."""
         self._screen.close()
+
+    def _masks(self, allowed: Bool[np.ndarray, "envs 1 options"] | None) -> Info:
+        if allowed is None:
+            return {}
+        masks = [action_mask(self.single_action_space, row) for row in allowed[:, 0]]
+        if not isinstance(masks[0], tuple):
+            return {"action_mask": np.stack(masks)}
+        column = np.empty(self.num_envs, object)  # Gymnasium's format for tuples
+        for i, choices in enumerate(masks):
+            column[i] = choices
+        return {"action_mask": column}
 
 
 def _masked(info: Info, mask: Bool[np.ndarray, " envs"]) -> Info:

@@ -11,7 +11,7 @@ from gymnax.environments import environment, spaces
 from gymnax.wrappers.purerl import GymnaxWrapper
 from jaxtyping import Array, ArrayLike, Bool, Int, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, TimeStep
+from .._env import AbstractEnv, TimeStep, unwrap
 from .._spaces import AbstractSpace, Box, Discrete
 from ..typing import PyTree
 from ._foreign import (
@@ -55,6 +55,11 @@ class GymnaxEnv(environment.Environment):
         super().__init__()
         self.env, self._per_agent = env, entries_by_agent(env, by_agent)
         spec = observation_spec(env, "gymnax")
+        if spec.masked:
+            raise ValueError(
+                f"The observations of {type(unwrap(env)).__name__} have an action mask, but gymnax "
+                "has no convention for action masks: use to_gymnasium or to_jaxnasium."
+            )
         self._observation_space = spaces.Box(spec.low, spec.high, spec.shape, spec.dtype)
         space = env.action_space
         if isinstance(space, Discrete):
@@ -142,8 +147,9 @@ def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
     - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
         custom entries belong to the whole environment.
 
-    **Raises:** `ValueError` when there are several agents, or when gymnax does not support the
-    observation or the action space; `TypeError` when `env` is not an environment.
+    **Raises:** `ValueError` when there are several agents, when gymnax does not support the
+    observation or the action space, or when there is an action mask, for which gymnax has no
+    convention; `TypeError` when `env` is not an environment.
 
     !!! example
 

@@ -41,7 +41,7 @@ class JaxmarlEnv(MultiAgentEnv):
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         super().__init__(env.num_agents)
         self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
-        spec = observation_spec(env, "JaxMARL", masks=True)
+        spec = observation_spec(env, "JaxMARL")
         space = spaces.Box(spec.low, spec.high, spec.shape, spec.dtype)
         self.observation_spaces = dict.fromkeys(self.agents, space)
         self.action_spaces = dict.fromkeys(self.agents, _to_jaxmarl_space(env.action_space))

@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractEnv, TimeStep
-from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete
+from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
     ForeignState,
@@ -44,13 +44,15 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     _multi_agent: bool = eqx.field(static=True)
     _per_agent: frozenset[str] = eqx.field(static=True)
     _observation_spec: ObservationSpec = eqx.field(static=True)
+    _mask_shape: tuple[int, ...] = eqx.field(static=True)
     _action_spec: tuple[PyTree, ...] = eqx.field(static=True)
 
     def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
         self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
-        self._observation_spec = observation_spec(env, "jaxnasium")
+        self._observation_spec = spec = observation_spec(env, "jaxnasium")
+        self._mask_shape = _mask_shape(env.action_space) if spec.masked else ()
         # Static fields are compared under tracing, so they are plain numbers instead of arrays.
         space = env.action_space
         if isinstance(space, Discrete):
@@ -67,7 +69,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
 
     def reset_env(self, key: PRNGKeyArray) -> tuple[PyTree, PyTree]:
         observation, state = self.env.reset(typed_key(key))
-        return self._split(observation), state
+        return self._observations(observation), state
 
     def step_env(
         self, key: PRNGKeyArray, state: PyTree, action: PyTree
@@ -76,7 +78,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         timestep, state = self.env.step(typed_key(key), state, jnp.stack(actions))
         truncated = jnp.broadcast_to(timestep.truncated, timestep.terminated.shape)
         theirs = jaxnasium.TimeStep(
-            self._split(timestep.observation),
+            self._observations(timestep.observation),
             self._split(timestep.reward),
             self._split(timestep.terminated),
             self._split(truncated),
@@ -99,14 +101,40 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     @property
     def observation_space(self) -> PyTree[jaxnasium.Space]:
         spec = self._observation_spec
-        return self._for_all_agents(jaxnasium.Box(spec.low, spec.high, spec.shape, spec.dtype))
+        space = jaxnasium.Box(spec.low, spec.high, spec.shape, spec.dtype)
+        if spec.masked:
+            mask = jaxnasium.Box(0, 1, self._mask_shape, bool)
+            space = jaxnasium.AgentObservation(space, mask)
+        return self._for_all_agents(space)
 
-    def _for_all_agents(self, space: jaxnasium.Space) -> PyTree[jaxnasium.Space]:
+    def _for_all_agents(self, space: PyTree[jaxnasium.Space]) -> PyTree[jaxnasium.Space]:
         return dict.fromkeys(self.agents, space) if self._multi_agent else space
 
-    def _split(self, array: Shaped[Array, "agents ..."]) -> PyTree:
-        by_agent = {agent: array[i] for i, agent in enumerate(self.agents)}
-        return by_agent if self._multi_agent else array[0]
+    def _observations(self, observation: PyTree) -> PyTree:
+        unmasked, allowed = split_mask(observation)
+        if allowed is None:
+            return self._split(unmasked)
+        masks = allowed.reshape(-1, *self._mask_shape)
+        return self._split(list(map(jaxnasium.AgentObservation, unmasked, masks)))
+
+    def _split(self, rows: Shaped[Array, "agents ..."] | list[PyTree]) -> PyTree:
+        by_agent = {agent: rows[i] for i, agent in enumerate(self.agents)}
+        return by_agent if self._multi_agent else rows[0]
+
+
+def _mask_shape(space: AbstractSpace) -> tuple[int, ...]:
+    """The shape of one agent's action mask in jaxnasium: `(options,)` or `(choices, options)`.
+
+    **Raises:** `ValueError` when choices have different numbers of options.
+    """
+    if not isinstance(space, MultiDiscrete):
+        return (space.num_options,)
+    if len(set(space.ns)) > 1:
+        raise ValueError(
+            "jaxnasium has no convention for the action mask of choices with different numbers of "
+            f"options, but this environment has the choices {space.ns}: use to_pettingzoo."
+        )
+    return len(space.ns), space.ns[0]
 
 
 def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
@@ -115,6 +143,7 @@ def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
     As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`.
     Entries with a row for each agent become dicts by agent. Agents that are done get no reward
     until the episode ends. The state of the innermost environment is `eqgrid.unwrap_state(state)`.
+    `Masked` observations become jaxnasium's `AgentObservation`.
 
     **Arguments:**
 
@@ -123,8 +152,8 @@ def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
     - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
         custom entries belong to the whole environment.
 
-    **Raises:** `ValueError` when jaxnasium does not support the observation or the action space,
-    `TypeError` when `env` is not an environment.
+    **Raises:** `ValueError` when jaxnasium does not support the observation, the action space or
+    the action mask, `TypeError` when `env` is not an environment.
 
     !!! example
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import gymnasium
 import numpy as np
@@ -11,12 +11,15 @@ from jaxtyping import Shaped, UInt8
 from pettingzoo import ParallelEnv
 
 from .._env import AbstractEnv, AbstractVectorEnv, unwrap
+from .._spaces import split_mask
+from ..typing import PyTree
 from ._episode import (
     Action,
     Episode,
     Info,
     Screen,
     Space,
+    action_mask,
     action_space,
     observation_space,
     prepare,
@@ -27,9 +30,12 @@ from ._foreign import entries_by_agent
 
 _T = TypeVar("_T")
 
+Observation: TypeAlias = Any
+"""The observation of one agent: an array, or a dict with the array and the `action_mask`."""
+
 
 @final
-class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
+class PettingZooEnv(ParallelEnv[str, Observation, Action]):
     """An environment as a PettingZoo `ParallelEnv`, made by `to_pettingzoo`.
 
     - `world`: the wrapped environment of eqgrid.
@@ -48,9 +54,9 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         self.possible_agents = [f"agent_{i}" for i in range(world.num_agents)]
         self.agents: list[str] = []
         # Each agent has its own copy of the spaces, so that they can be seeded separately.
-        actions, observations = action_space(world), observation_space(world)
+        actions, observations = action_space(world), observation_space(world, masks=True)
         self.action_spaces = {name: copy.deepcopy(actions) for name in self.possible_agents}
-        self.observation_spaces: dict[str, Space] = {
+        self.observation_spaces = {
             name: copy.deepcopy(observations) for name in self.possible_agents
         }
         # Agents that have terminated get an arbitrary valid action, the lowest one.
@@ -68,7 +74,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
 
     def reset(
         self, seed: int | None = None, options: Info | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Info]]:
+    ) -> tuple[dict[str, Observation], dict[str, Info]]:
         """Starts an episode.
 
         **Arguments:**
@@ -83,12 +89,12 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         observation = self._episode.reset(self._random)
         self.agents = list(self.possible_agents)
         self._show()
-        return self._by_agent(self.agents, observation), {name: {} for name in self.agents}
+        return self._observations(self.agents, observation), {name: {} for name in self.agents}
 
     def step(
         self, actions: Mapping[str, Action]
     ) -> tuple[
-        dict[str, np.ndarray],
+        dict[str, Observation],
         dict[str, float],
         dict[str, bool],
         dict[str, bool],
@@ -113,7 +119,7 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
         self.agents = [] if was_truncated else [x for x in acted if not terminations[x]]
         self._show()
         return (
-            self._by_agent(acted, observation),
+            self._observations(acted, observation),
             self._by_agent(acted, reward.tolist()),
             terminations,
             dict.fromkeys(acted, was_truncated),
@@ -146,6 +152,19 @@ class PettingZooEnv(ParallelEnv[str, np.ndarray, Action]):
             rows[name] = read_action(self.action_spaces[name], actions[name], name)
         return np.stack(list(rows.values()))
 
+    def _observations(self, names: Sequence[str], observation: PyTree) -> dict[str, Observation]:
+        unmasked, allowed = split_mask(observation)
+        by_agent = self._by_agent(names, unmasked)
+        if allowed is None:
+            return by_agent
+        return {
+            name: {
+                "observation": by_agent[name],
+                "action_mask": action_mask(self.action_spaces[name], mask),
+            }
+            for name, mask in self._by_agent(names, allowed).items()
+        }
+
     def _by_agent(self, names: Iterable[str], values: Iterable[_T]) -> dict[str, _T]:
         by_agent = dict(zip(self.possible_agents, values, strict=True))
         return {name: by_agent[name] for name in names}
@@ -173,6 +192,10 @@ def to_pettingzoo(
     env = to_pettingzoo(make("overcooked", layout="ring"))
     observations, infos = env.reset(seed=0)
     ```
+
+    If observations are `Masked`, an agent observes a dict as in PettingZoo's own environments:
+    `"observation"`, and the `"action_mask"` for `env.action_space(agent).sample(mask)`, which is a
+    tuple of masks if an action consists of several choices.
 
     **Arguments:**
 
