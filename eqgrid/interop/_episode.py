@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, final
 import equinox as eqx
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Int8, Shaped, UInt8
 
@@ -73,20 +74,15 @@ def observation_space(env: AbstractEnv, *, masks: bool = False) -> Space:
     array = gymnasium.spaces.Box(spec.low, spec.high, spec.shape, spec.dtype.type)
     if not (masks and spec.masked):
         return array
-    return gymnasium.spaces.Dict(
-        {"observation": array, "action_mask": _mask_space(action_space(env))}
-    )
+    mask = _mask_space(env.action_space)
+    return gymnasium.spaces.Dict({"observation": array, "action_mask": mask})
 
 
-def _mask_space(space: Space) -> Space:
+def _mask_space(space: Discrete | MultiDiscrete) -> Space:
     """The space of the results of `action_mask`."""
-    if isinstance(space, gymnasium.spaces.MultiDiscrete):
-        return gymnasium.spaces.Tuple([_choice_mask_space(n) for n in space.nvec])
-    return _choice_mask_space(space.n)
-
-
-def _choice_mask_space(num_options: np.integer) -> gymnasium.spaces.Box:
-    return gymnasium.spaces.Box(0, 1, (int(num_options),), np.int8)
+    choices = space.split(jnp.ones(space.num_options, jnp.int8))
+    masks = [gymnasium.spaces.Box(0, 1, choice.shape, np.int8) for choice in choices]
+    return gymnasium.spaces.Tuple(masks) if isinstance(space, MultiDiscrete) else masks[0]
 
 
 def action_mask(space: Space, allowed: Bool[np.ndarray, " options"]) -> ActionMask:

@@ -122,7 +122,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         return by_agent if self._multi_agent else rows[0]
 
 
-def _mask_shape(space: AbstractSpace) -> tuple[int, ...]:
+def _mask_shape(space: Discrete | MultiDiscrete) -> tuple[int, ...]:
     """The shape of one agent's action mask in jaxnasium: `(options,)` or `(choices, options)`.
 
     **Raises:** `ValueError` when choices have different numbers of options.

@@ -48,7 +48,7 @@ def test_pettingzoo_accepts_masks_of_agents_that_act_one_after_the_other(world):
 
 
 def sampled(env, observations, forbidden):
-    """An action of each agent; every third time one that a mask may forbid."""
+    """An action of each agent, which its mask allows unless `forbidden`."""
     return {
         name: env.action_space(name).sample(None if forbidden else seen["action_mask"])
         for name, seen in observations.items()

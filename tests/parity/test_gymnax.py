@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cart_pole import CartPole
+from masked_world import Trapdoors
 from pages import text_blocks
 from rooms import WithRooms
 
@@ -149,6 +150,8 @@ def test_what_does_not_fit_is_one_sentence():
         to_gymnax(make("overcooked"))
     with pytest.raises(ValueError, match="AutoReset starts the next one"):
         to_gymnax(AutoReset(our_world()))
+    with pytest.raises(ValueError, match="Trapdoors have an action mask, but gymnax has no conv"):
+        to_gymnax(Trapdoors(1))
 
 
 def test_an_entry_of_info_is_split_by_declaration(key):
