@@ -5,7 +5,7 @@ python experiments/bc.py --env.layout cramped
 The protocol is from Carroll et al. 2019, "On the Utility of Learning about Humans for Human-AI
 Coordination". This script defines the settings, observation, network and learner of the model.
 `run_cloning` reads the games, trains, evaluates the model on games of other people and in games
-with itself, and writes a policy file that all commands accept.
+with itself, and writes a policy file.
 """
 
 import dataclasses

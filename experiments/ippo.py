@@ -2,7 +2,7 @@
 
 python experiments/ippo.py --env.layout cramped
 
-This script defines the whole experiment: its settings, the world with its wrappers, the networks,
+This script defines the experiment: its settings, the world with its wrappers, the networks,
 the critic's input, and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints,
 --resume, many seeds, sweeps, loggers and GIFs.
 """

@@ -173,7 +173,7 @@ print(sorted(read_metadata("runs/notebook/policy.safetensors")))
 # %% [markdown]
 # `runs/notebook/config.toml` contains all settings, and `metrics.csv` a row for each block of
 # updates. `checkpoints/` contains the state of the run: `eqgrid-ippo --resume runs/notebook
-# --total-steps 4000000` continues it, with the same results as one run of four million steps.
+# --total-steps 4000000` continues it.
 #
 # ## Next steps
 #

@@ -115,7 +115,8 @@ class PolicyFlags:
 
 
 def first_world(args: Sequence[str]) -> WorldSettings:
-    """The world of a command line: the value of `--env.name`, or the world of the first policy.
+    """The world of a command line: the value of `--env.name`, or the world of the policy that is
+    its first word.
 
     **Raises:** as `world_settings` and `read_policy`.
     """

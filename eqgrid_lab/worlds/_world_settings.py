@@ -440,7 +440,7 @@ def _adapted(setting: Setting, facts: World, ranges: Mapping[str, Hint]) -> Sett
         if not all(f'"{layout}"' in words for layout in known):
             words += f" Available: {', '.join(known)}."
         if facts.generator is not None:
-            words += f' "{GENERATED}" samples a new one for every episode: see --env.generated.'
+            words += f' "{GENERATED}" samples one for every episode: see --env.generated.'
         others = [tyro.conf.arg(help=words)]
     if name in facts.defaults:
         kind, default = without_none(kind), facts.defaults[name]

@@ -7,6 +7,8 @@ from pathlib import Path
 import make_numbers
 import pytest
 
+from eqgrid.envs.overcooked_v2 import KITCHENS, OvercookedV2
+
 ROOT = Path(__file__).parents[2]
 TOPIC = """
 command = "python measure.py"
@@ -47,6 +49,16 @@ def test_numbers_are_typed_in_one_place():
             if number in numbers:
                 typed.append(f"{page.name}: {number} is {numbers[number]}")
     assert not typed
+
+
+@pytest.mark.slow
+def test_numbers_of_overcooked_v2_are_those_of_its_kitchens():
+    values = tomllib.loads((ROOT / "docs/numbers/worlds.toml").read_text("utf-8"))["values"]
+    envs = [OvercookedV2(name, observation="features") for name in KITCHENS]
+    agents = {env.num_agents for env in envs}
+    features = {len(env.observation.names(env.layout)) for env in envs}
+    assert values["overcooked_v2_agents"] == " or ".join(map(str, sorted(agents)))
+    assert values["overcooked_v2_features"] == f"{min(features)} to {max(features)}"
 
 
 @pytest.fixture
