@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 from agents import write_atomic
 from eqgrid import read_regular_text
@@ -28,43 +28,38 @@ _EXTRAS = {"tensorboard": "tensorboardX", "wandb": "wandb"}
 """The library of each logger that needs an extra of eqgrid with the logger's name."""
 
 
-@runtime_checkable
 class Logger(Protocol):
-    """The interface of loggers, which write rows of metrics.
-
-    - `path`: the file or folder that the logger writes.
-    """
+    """The interface of loggers, which write rows of metrics to the file or folder `path`."""
 
     path: Path
 
     def write(self, row: Row) -> None:
-        """Writes one row.
-
-        **Raises:** `OSError` when the row cannot be written; later rows may still be written.
-        """
+        """Writes one row. After an `OSError`, later rows may still be written."""
         ...
 
     def close(self) -> None:
         """Closes the logger; does nothing by default."""
 
 
-def csv_text(rows: Sequence[Row], *, header: bool) -> str:
+def csv_text(rows: Sequence[Row], *, header: bool, columns: Sequence[str] = ()) -> str:
     """Formats rows as CSV.
 
     **Arguments:**
 
-    - `rows`: the rows. The columns are the keys of all rows.
+    - `rows`: the rows. Missing values are empty.
     - `header`: whether the first line has the names of the columns.
+    - `columns`: the first columns. Other keys of the rows follow.
     """
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)))
+    names = dict.fromkeys([*columns, *(key for row in rows for key in row)])
+    writer = csv.DictWriter(text, list(names))
     if header:
         writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
 
 
-def finite(row: Row) -> Table:
+def _finite(row: Row) -> Table:
     """The row with `None` in place of infinite numbers and NaN, which JSON cannot represent."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -74,47 +69,47 @@ def finite(row: Row) -> Table:
 
 def _plotted(row: Row) -> Table:
     """The finite entries of a row, which can be plotted."""
-    return {name: value for name, value in finite(row).items() if value is not None}
+    return {name: value for name, value in _finite(row).items() if value is not None}
 
 
 @final
 class Csv(Logger):
-    """Writes rows to a CSV file, with a header."""
+    """Writes rows to a CSV file. A row with new keys adds columns, which earlier rows leave empty."""
 
     def __init__(self, path: Path, written: bytes = b""):
-        """**Arguments:**
-
-        - `path`: the file.
-        - `written`: the header and the complete rows that the file already has.
-        """
-        self.path, self._lines = path, _Lines(path, written)
+        """`written` is the header and the rows that the file already has."""
+        self.path, self._file, self._text = path, _File(path, written), written.decode()
+        self._columns = next(csv.reader(self._text.splitlines()[:1]), [])
 
     def write(self, row: Row) -> None:
-        self._lines.add(csv_text([row], header=self._lines.empty))
+        if new := [name for name in row if name not in self._columns]:
+            rows = list(csv.DictReader(io.StringIO(self._text, newline="")))
+            self._columns += new
+            self._text = csv_text([*rows, row], header=True, columns=self._columns)
+        else:
+            self._text += csv_text([row], header=False, columns=self._columns)
+        self._file.write(self._text.encode())
 
 
 @final
 class JsonLines(Logger):
-    """Writes rows to a JSON Lines file, one object per line."""
+    """Writes rows to a JSON Lines file, which already has the lines `written`."""
 
     def __init__(self, path: Path, written: bytes = b""):
-        self.path, self._lines = path, _Lines(path, written)
+        self.path, self._file, self._text = path, _File(path, written), written
 
     def write(self, row: Row) -> None:
-        self._lines.add(json.dumps(finite(row)) + "\n")
+        self._text += json.dumps(_finite(row)).encode() + b"\n"
+        self._file.write(self._text)
 
 
 @final
 class TensorBoard(Logger):
-    """Writes event files for TensorBoard, with environment steps on the horizontal axis."""
+    """Writes event files into a folder, with environment steps on the horizontal axis. TensorBoard
+    hides the events of earlier processes from `first_step` on.
+    """
 
-    def __init__(self, path: Path, first_step: int = 0):
-        """**Arguments:**
-
-        - `path`: the folder of the event files.
-        - `first_step`: the first environment step that this process may write. TensorBoard hides
-            the events of earlier processes from this step on.
-        """
+    def __init__(self, path: Path, first_step: int):
         self.path = path
         self._writer = _import("tensorboard").SummaryWriter(str(path), purge_step=first_step)
 
@@ -129,40 +124,25 @@ class TensorBoard(Logger):
 
 @final
 class WeightsAndBiases(Logger):
-    """Logs to Weights & Biases; its environment variables apply, such as `WANDB_MODE=offline`."""
+    """Logs to Weights & Biases; its environment variables apply, such as `WANDB_MODE=offline`. The
+    folder of the run has the id of the run there, which a resumed run continues.
+    """
 
-    def __init__(
-        self,
-        path: Path,
-        name: str,
-        settings: Mapping[str, object],
-        id_file: Path,
-        group: str | None = None,
-    ):
-        """**Arguments:**
-
-        - `path`: the folder for the files of Weights & Biases.
-        - `name`: the name of the run.
-        - `settings`: the settings of the run, which Weights & Biases shows as its configuration.
-        - `id_file`: the file with the id of the run at Weights & Biases, which is continued. A
-            missing file is written with a new id.
-        - `group`: the name of the group of runs to which the run belongs, if any.
-        """
-        self.path = path
-        path.mkdir(parents=True, exist_ok=True)
-        wandb = _import("wandb")
+    def __init__(self, folder: Path, settings: Mapping[str, object], group: str | None):
+        self.path, id_file, wandb = folder / "wandb", folder / WANDB_ID, _import("wandb")
+        self.path.mkdir(exist_ok=True)
+        if not id_file.exists():
+            write_atomic(id_file, uuid.uuid4().hex[:12].encode())
         try:
-            if not id_file.exists():
-                write_atomic(id_file, uuid.uuid4().hex[:12].encode())
             self._run = wandb.init(
                 id=read_regular_text(id_file).strip(),
                 resume="allow",
                 allow_val_change=True,  # a resumed run may be longer
                 project=os.environ.get("WANDB_PROJECT", "eqgrid"),
-                name=name,
+                name=folder.resolve().name if group is None else f"{group}/{folder.name}",
                 group=group,
                 reinit="create_new",  # one process logs the runs of all seeds
-                dir=str(path.resolve()),  # absolute, for the separate process of wandb
+                dir=str(self.path.resolve()),  # absolute, for the separate process of wandb
                 config=dict(settings),
                 settings=wandb.Settings(silent=True, console="off"),
             )
@@ -182,9 +162,8 @@ class WeightsAndBiases(Logger):
 
 @final
 class Labelled(Logger):
-    """Writes the rows of one run to a logger that several runs share, after the entries of a label.
-
-    `close` does not close the shared logger, since other runs still write to it.
+    """Writes rows to a logger that several runs share, after the entries of a label, and leaves the
+    logger open for the other runs.
     """
 
     def __init__(self, logger: Logger, label: Row):
@@ -195,10 +174,7 @@ class Labelled(Logger):
 
 
 def check_installed(names: Sequence[LoggerName]) -> None:
-    """Checks that the libraries of loggers are installed.
-
-    **Raises:** `UsageError` when a library is missing.
-    """
+    """**Raises:** `UsageError` when the library of a logger is missing."""
     for name in names:
         if name in _EXTRAS and importlib.util.find_spec(_EXTRAS[name]) is None:
             raise UsageError(
@@ -220,11 +196,10 @@ def open_loggers(
 
     **Arguments:**
 
-    - `folder`: the folder of the run.
+    - `folder`, `settings`: the folder and the settings of the run.
     - `names`: the other loggers.
     - `csv_rows`, `json_rows`: the contents of `metrics.csv` and `metrics.jsonl` of a resumed run.
     - `env_steps`: the number of environment steps that a resumed run has already done.
-    - `settings`: the settings of the run.
     - `group`: the name of the group of runs to which the run belongs, for Weights & Biases.
 
     **Returns:** the loggers, `metrics.csv` first.
@@ -234,48 +209,33 @@ def open_loggers(
     more: dict[LoggerName, Callable[[], Logger]] = {
         "jsonl": lambda: JsonLines(folder / "metrics.jsonl", json_rows),
         "tensorboard": lambda: TensorBoard(folder / "tensorboard", env_steps + 1),
-        "wandb": lambda: WeightsAndBiases(
-            folder / "wandb",
-            folder.resolve().name if group is None else f"{group}/{folder.name}",
-            settings,
-            folder / WANDB_ID,
-            group,
-        ),
+        "wandb": lambda: WeightsAndBiases(folder, settings, group),
     }
     return [Csv(folder / "metrics.csv", csv_rows), *(more[name]() for name in dict.fromkeys(names))]
 
 
 @final
-class _Lines:
-    """A file to which complete lines are appended.
+class _File:
+    """A file that always has complete lines: if it cannot be written, it keeps its old content."""
 
-    If a line cannot be written, as on a full disk, no part of the line stays in the file. The line
-    is written together with the next line.
-    """
+    def __init__(self, path: Path, content: bytes):
+        self._path, self._content = path, content
 
-    def __init__(self, path: Path, written: bytes):
-        self._path, self._written, self._pending = path, written, b""
-
-    @property
-    def empty(self) -> bool:
-        return not (self._written or self._pending)
-
-    def add(self, line: str) -> None:
-        self._pending += line.encode()
-        content = self._pending
-        with self._path.open("ab", buffering=0) as file:
-            start = len(self._written)
-            if file.seek(0, os.SEEK_END) < start:  # the file was removed or shortened
-                content, start = self._written + content, 0
-            try:
-                file.truncate(start)
-                if file.write(content) < len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                file.truncate(start)
-                raise
-        self._written += self._pending
-        self._pending = b""
+    def write(self, content: bytes) -> None:
+        """Makes `content` the content of the file, by appending to it if possible."""
+        size = len(self._content)
+        is_intact = self._path.exists() and self._path.stat().st_size == size
+        if is_intact and content.startswith(self._content):
+            with self._path.open("ab", buffering=0) as file:
+                try:
+                    if file.write(content[size:]) < len(content) - size:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                except OSError:
+                    file.truncate(size)
+                    raise
+        else:
+            write_atomic(self._path, content)
+        self._content = content
 
 
 def _import(name: str) -> ModuleType:
