@@ -1,6 +1,5 @@
 """The history of `throughput.py --record`: a line for each case of each run, and its drawing."""
 
-import csv
 import datetime
 import os
 import platform
@@ -11,7 +10,7 @@ from typing import TypeAlias
 from _speed_report import Rows
 from _tasks import NAMES, PEERS
 
-from eqgrid_lab.folders import write_csv
+from eqgrid_lab.folders import read_csv, write_csv
 from eqgrid_lab.show import draws_figure, new_figure, plain_axes, write_figure
 
 Line: TypeAlias = dict[str, str]
@@ -55,7 +54,7 @@ def record(file: Path, rows: Rows) -> Path:
 
     **Returns:** the picture, beside the file.
     """
-    lines = [*(_read(file) if file.exists() else []), *lines_of(rows)]
+    lines = [*(read_csv(file, "date", "commit") if file.exists() else []), *lines_of(rows)]
     file.parent.mkdir(parents=True, exist_ok=True)
     write_csv(file, lines)
     picture = file.with_suffix(".png")
@@ -84,11 +83,6 @@ def _draw(path: Path, lines: list[Line]) -> None:
     plain_axes(axes)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     write_figure(path, figure)
-
-
-def _read(file: Path) -> list[Line]:
-    with file.open(newline="", encoding="utf-8") as text:
-        return list(csv.DictReader(text))
 
 
 def _commit() -> str:

@@ -2,10 +2,8 @@
 of the table.
 """
 
-import csv
 import dataclasses
 import functools
-import io
 import itertools
 import json
 import math
@@ -23,8 +21,8 @@ import tyro
 from agents import write_atomic
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import Table, UsageError, run_command, seed_folders
-from ..folders import MAX_RESULT_BYTES, open_results, short_name, write_csv
+from ..base import RunError, Table, UsageError, run_command, seed_folders
+from ..folders import MAX_RESULT_BYTES, open_results, read_csv, short_name, write_csv
 from ..settings import read_flags
 from ..show import (
     add_legend,
@@ -43,7 +41,7 @@ from ..show import (
 from ._heldout import PEOPLE
 
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
-_DAMAGED += (csv.Error, msgspec.ValidationError, AttributeError)
+_DAMAGED += (RunError, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
 _MAY_DIFFER = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
 """The settings in which runs of one row may differ."""
@@ -160,12 +158,12 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
 
 def _read_run(folder: Path) -> FinishedRun:
     try:
-        result, settings, metrics = (
+        result, settings = (
             read_regular_text(folder / name, MAX_RESULT_BYTES)
-            for name in ("result.json", "config.toml", "metrics.csv")
+            for name in ("result.json", "config.toml")
         )
         own = tomllib.loads(settings)
-        rows = csv.DictReader(io.StringIO(metrics, newline=""))
+        rows = read_csv(folder / "metrics.csv", "env_steps", "eval_return_mean")
         found = {
             "folder": folder,
             "settings": own,

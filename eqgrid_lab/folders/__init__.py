@@ -16,6 +16,7 @@ from ._results import (
     History as History,
     csv_bytes as csv_bytes,
     open_results as open_results,
+    read_csv as read_csv,
     read_history as read_history,
     results_console as results_console,
     shown_path as shown_path,

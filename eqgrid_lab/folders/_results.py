@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import io
 import json
 import os
 import sys
@@ -79,6 +80,44 @@ def csv_bytes(rows: Sequence[Mapping[str, object]]) -> bytes:
     header.
     """
     return csv_text(rows, header=bool(rows)).encode()
+
+
+def read_csv(path: Path, *names: str) -> list[dict[str, str]]:
+    """Reads the rows of a CSV file that eqgrid has written.
+
+    The last row is left out if it is incomplete, as after a kill.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `names`: columns that the file must have, unless it is empty.
+
+    **Raises:** `OSError` when the file cannot be read, and `RunError` when its columns are not
+    separated by commas, a column is missing, or a row has too few or too many values.
+    """
+    with _reading(path):
+        text = read_regular_text(path, MAX_RESULT_BYTES)
+        header, *rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row] or [names]
+        if not {*names} <= {*header}:
+            raise ValueError(f"it has no columns {', '.join(names)}")
+        if rows and not text.endswith("\n") and len(rows[-1]) < len(header):
+            rows.pop()
+        return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[Path]:
+    """Context manager for reading a log.
+
+    **Raises:** `RunError` when the content of the log is not what a run writes.
+    """
+    try:
+        yield path
+    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
+        raise RunError(
+            f"The file {str(path)!r} is damaged, or was changed by another program: restore it, or "
+            "move it away to continue without it."
+        ) from error
 
 
 def shown_path(path: str | Path) -> str:
@@ -170,16 +209,19 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
 
     **Returns:** the history.
 
-    **Raises:** `OSError` when a log cannot be read, and `RunError` when it is damaged.
+    **Raises:** `OSError` when a log cannot be read, `RunError` when it is damaged, and
+    `CheckpointError` when the best checkpoint is.
     """
     updates = position["update"]
     abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
     best = folder / "checkpoints" / "best.safetensors"
     with _reading(folder / "metrics.jsonl") as path:
-        lines = read_regular_file(path).splitlines(keepends=True) if path.exists() else []
-        lines = [x for x in lines if x.endswith(b"\n") and json.loads(x)["update"] <= updates]
+        *lines, last = (read_regular_file(path) if path.exists() else b"").split(b"\n")
+        lines += [last] if last.endswith(b"}") else []  # otherwise empty or incomplete
+        lines = [x + b"\n" for x in lines if json.loads(x)["update"] <= updates]
     with _reading(folder / "metrics.csv") as path:
-        rows = _read_rows(path, updates)
+        rows = read_csv(path, "update", *_EVALUATION) if path.exists() else []
+        rows = [row for row in rows if int(row["update"]) <= updates]
         counts = [name for name in ("env_steps", *_STAGE) if rows and name in rows[0]]
         evaluations = tuple(
             {name: float(row[name]) for name in _EVALUATION} | {x: int(row[x]) for x in counts}
@@ -187,9 +229,9 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
         )
         train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
     best_return = -np.inf
-    with contextlib.suppress(CheckpointError):  # then the next evaluation writes a new one
+    if os.path.lexists(best) and best not in abandoned:
         metadata = read_metadata(best)
-        if best not in abandoned and metadata.get("stage") == position.get("stage"):
+        if metadata.get("stage") == position.get("stage"):
             best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
     return History(
         rows=csv_bytes(rows),
@@ -200,20 +242,6 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
         train_seconds=train_seconds,
         abandoned=tuple(abandoned.items()),
     )
-
-
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[Path]:
-    """Context manager for reading a log.
-
-    **Raises:** `RunError` when the content of the log is not what a run writes.
-    """
-    try:
-        yield path
-    except (ValueError, KeyError, TypeError, RecursionError, csv.Error) as error:
-        raise RunError(
-            f"The file {str(path)!r} is damaged: remove it to continue without its rows."
-        ) from error
 
 
 def _abandoned(
@@ -232,13 +260,3 @@ def _abandoned(
             steps = metadata.get("env_steps", 0)
             name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
             yield path, path.with_name(name + ABANDONED)
-
-
-def _read_rows(path: Path, updates: int) -> list[dict[str, str]]:
-    """The complete rows of `metrics.csv`, up to an update."""
-    text = read_regular_text(path, MAX_RESULT_BYTES) if path.exists() else ""
-    header, *lines = text.splitlines(keepends=True) or [""]
-    names = next(csv.reader([header]), [])
-    rows = csv.reader(line for line in lines if line.endswith("\n"))
-    complete = [dict(zip(names, row, strict=True)) for row in rows if len(row) == len(names)]
-    return [row for row in complete if int(row["update"]) <= updates]

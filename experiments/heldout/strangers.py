@@ -11,7 +11,6 @@ people. `--partners people` evaluates with the proxies alone. The same command c
 that was interrupted: it skips all runs and games that are complete.
 """
 
-import csv
 import dataclasses
 import functools
 import itertools
@@ -34,7 +33,7 @@ from eqgrid_lab import models_of_people
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import Table, run_command
 from eqgrid_lab.commands import HELD_OUT, read_held_out
-from eqgrid_lab.folders import write_csv
+from eqgrid_lab.folders import read_csv, write_csv
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import (
     bootstrap_crossplay,
@@ -213,9 +212,7 @@ def _method(name: str) -> Method:
 
 def _check_rows(study: Study, file: Path, methods: Mapping[str, Method]) -> None:
     """Rejects a file that is not a table of returns, or that has another number of seeds."""
-    rows = _read(file)
-    if any({*RETURN} - {*row} or None in row.values() for row in rows):
-        sys.exit(f"error: {file} is not a table of returns: move it away.")
+    rows = _read(file, *RETURN)
     for name, method in methods.items():
         own = [x for x in rows if x["method"] == name and x["kitchen"] in study.kitchens]
         seeds = {(row["kitchen"], row["seed"]) for row in own}
@@ -517,18 +514,15 @@ def _markdown(table: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _read(file: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file, or none if the file does not exist."""
-    if not file.exists():
-        return []
-    with file.open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines))
+def _read(file: Path, *names: str) -> list[dict[str, str]]:
+    """The rows of a CSV file with these columns, or none if the file does not exist."""
+    return read_csv(file, *names) if file.exists() else []
 
 
 def _replace(file: Path, new: Sequence[Row]) -> None:
     """Adds rows to a CSV file. They replace rows of the same method, kitchen and measure."""
-    groups = {_group(row) for row in new}
-    write_csv(file, [*(row for row in _read(file) if _group(row) not in groups), *new])
+    groups, names = {_group(row) for row in new}, {name for row in new for name in row}
+    write_csv(file, [*(x for x in _read(file, *names) if _group(x) not in groups), *new])
 
 
 def _group(row: Row) -> tuple[str, str, str]:

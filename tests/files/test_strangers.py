@@ -17,6 +17,7 @@ from run_files import table
 from agents import checksum, read_metadata
 from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid_lab.base import RunError
 from eqgrid_lab.commands import HELD_OUT, read_held_out
 from eqgrid_lab.show import bootstrap_crossplay
 
@@ -273,9 +274,10 @@ def test_a_study_that_cannot_be_is_refused(
 
 def test_bad_tables_are_refused_before_anything_is_trained(tmp_path, called):
     table = tmp_path / "returns.csv"
-    table.write_text("method,kitchen\ne3t,ring\n")
-    with pytest.raises(SystemExit, match=r"returns.csv is not a table of returns: move it away"):
-        strangers.run(strangers.Study(("e3t",), out=tmp_path))
+    for text in ("method,kitchen\ne3t,ring\n", "method;kitchen;seed;partner;seat;return\n"):
+        table.write_text(text)
+        with pytest.raises(RunError, match=r"returns.csv' is damaged, .*: restore it, or move it"):
+            strangers.run(strangers.Study(("e3t",), out=tmp_path))
     table.write_bytes(shipped("heldout/strangers.csv").read_bytes())
     with pytest.raises(SystemExit, match="has another number of seeds of e3t: choose another --"):
         strangers.run(strangers.Study(("e3t",), out=tmp_path, num_seeds=4))

@@ -10,6 +10,7 @@ import math
 import struct
 import time
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import jax.numpy as jnp
 import numpy as np
@@ -118,6 +119,32 @@ def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monk
     board = scalars(tmp_path / "tensorboard")
     shown = sorted(step for step, name in board if name == "eval_return_mean")
     assert rows == lines == shown == [100, 200, 300, 400]
+
+
+def test_a_row_with_other_columns_stands_under_its_own_header(tmp_path):
+    path = tmp_path / "metrics.csv"
+    blocks = [{"a": 1, "b": 2}, {"b": 3, "c": "x,y"}, {"a": 5}, {"d": 6, "a": 7}]
+    (log := Csv(path)).write(blocks[0])
+    log = Csv(path, path.read_bytes())  # a resumed run
+    for number, row in enumerate(blocks[1:], start=2):
+        log.write(row)
+        assert len(table(path)) == number
+    assert path.read_text().splitlines()[0] == "a,b,c,d"
+    found = [{name: value for name, value in row.items() if value} for row in table(path)]
+    assert found == [{name: str(value) for name, value in row.items()} for row in blocks]
+    assert {path} == {*tmp_path.iterdir()}
+
+
+def test_a_new_column_that_finds_no_room_is_written_later(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.csv"
+    (log := Csv(path)).write({"a": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(_loggers, "write_atomic", Mock(side_effect=OSError(28, "No space")))
+        with pytest.raises(OSError, match="No space"):
+            log.write({"a": 2, "b": 3})
+    assert path.read_text() == "a\n1\n", "the old rows stay as they were"
+    log.write({"b": 4})
+    assert table(path) == [{"a": "1", "b": ""}, {"a": "2", "b": "3"}, {"a": "", "b": "4"}]
 
 
 def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:

@@ -12,9 +12,10 @@ from command_lines import call as train, calling, check_refusal
 from run_files import check_equal, result, rows, table
 from saved_policies import forge
 
-from agents import read_metadata, save
+from agents import CheckpointError, read_metadata, save
 from agents.files import _checkpoint
 from agents.training import _train
+from eqgrid_lab.base import RunError
 from eqgrid_lab.folders import read_history
 from eqgrid_lab.runs import Evaluator
 from eqgrid_lab.runs._conclusion import Conclusion
@@ -77,6 +78,63 @@ def test_the_row_of_the_checkpoint_is_kept_and_no_later_one(tmp_path, kept):
     assert (history.wall_seconds, history.train_seconds) == times
     assert history.best_return == (4.0 if kept >= 2 else -np.inf)
     assert len(history.abandoned) == 5 - kept
+
+
+LOG = (
+    "update,env_steps,wall_seconds,eval_return_mean,eval_return_std,train_seconds,eval_x\r\n"
+    "2,200,2.5,1.5,0.5,2.25,\r\n4,400,4.5,3.5,0.5,4.25,0.125\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOG,
+        "\ufeff" + LOG,
+        LOG.replace("\r\n", "\n").rstrip(),
+        '"' + LOG.replace(",", '","').replace("\r\n", '"\r\n"').removesuffix('"'),
+    ],
+    ids=["as written", "with a mark of the byte order", "without its last newline", "quoted"],
+)
+def test_a_log_that_another_program_saved_keeps_all_its_rows(tmp_path, text):
+    (tmp_path / "metrics.csv").write_text(text, newline="")
+    (tmp_path / "metrics.jsonl").write_text('{"update": 2}\r\n{"update": 4}', newline="")
+    history = read_history(tmp_path, {"update": 4}, {})
+    assert history.rows.decode() == LOG
+    assert [row["eval_return_mean"] for row in history.evaluations] == [1.5, 3.5]
+    assert [json.loads(x)["update"] for x in history.json_rows.splitlines()] == [2, 4]
+    assert history.json_rows.endswith(b"\n"), "the next line begins a line"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LOG.replace(",", ";"),
+        LOG.replace(",", ";").replace(".", ","),
+        LOG.replace(",", "\t"),
+        LOG.replace("2.25,", "2.25"),
+        LOG.replace("0.125", "0.125,1"),
+        LOG.replace("1.5", "one"),
+        LOG.partition("\r\n")[2],
+        "update,env_steps\r\n",
+        "upd",
+        LOG.encode("utf-16"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_an_error_and_never_empty(tmp_path, text):
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(RunError, match=r"metrics.csv' is damaged, or was changed .*: restore it"):
+        read_history(tmp_path, {"update": 4}, {})
+
+
+def test_a_best_checkpoint_that_cannot_be_read_is_not_replaced(tmp_path):
+    best = tmp_path / "checkpoints" / "best.safetensors"
+    save(best, {}, {"update": 2, "env_steps": 2, "eval_return_mean": 9.0, "identity": {}})
+    assert read_history(tmp_path, {"update": 4}, {}).best_return == 9.0
+    best.write_bytes(best.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"best.safetensors' is damaged"):
+        read_history(tmp_path, {"update": 4}, {})
 
 
 @pytest.mark.slow
@@ -281,11 +339,11 @@ def damage(folder: Path, how: str) -> None:
         ("checkpoint without identity", [], "does not contain its number of updates"),
         ("checkpoint without update", [], "does not contain its number of updates"),
         ("checkpoint of another update", [], "but its state to update 4: start a new run."),
-        ("json log", [], "metrics.jsonl' is damaged: remove it to continue"),
+        ("json log", [], "metrics.jsonl' is damaged, or was changed"),
         ("checkpoint of no stage", [], "stage 99, but the last stage of the run is 1"),
         ("no settings", [], "config.toml' cannot be read: No such file"),
         ("mappo", [], "experiments/mappo.py, or remove the line 'algorithm' from it"),
-        ("log", [], "metrics.csv' is damaged: remove it to continue"),
+        ("log", [], "metrics.csv' is damaged, or was changed"),
         ("nothing", ["--seed", "3"], "--seed cannot change with --resume"),
         ("nothing", ["--total-steps", "100"], "is complete, with 512 steps"),
     ],
