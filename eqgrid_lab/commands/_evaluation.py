@@ -28,7 +28,15 @@ from ..base import RunError, Table, UsageError, keep_compiled_programs, run_comm
 from ..folders import open_results, short_name, shown_path, write_json
 from ..runs import mean_totals
 from ..settings import PolicySettings, Seed, read_flags
-from ..show import drawing, path_text, print_paths, print_table, video_episode, with_deviation
+from ..show import (
+    drawing,
+    path_text,
+    print_paths,
+    print_table,
+    return_texts,
+    video_episode,
+    with_deviation,
+)
 from ..worlds import WorldSettings
 from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
 
@@ -196,17 +204,19 @@ def _print_scores(console: Console, results: Sequence[Table]) -> None:
     seats = [f"seat {seat}" for seat in range(len(results[0]["seats"]))]
     names = list(dict.fromkeys(seat for x in results for seat in x["seats"]))
     labels = dict(zip(names, short_names(names), strict=True))
+    differ = any(len({*x["return_of_agents"]}) > 1 for x in results)
     rows = [
         [
             str(x["team"]),
             *(path_text(Path(labels[seat])) for seat in x["seats"]),
             x["actions"],
             with_deviation(x["return_mean"], x["return_std"]),
+            *([", ".join(return_texts(x["return_of_agents"]))] if differ else []),
             f"{x['length_mean']:.1f}",
         ]
         for x in results
     ]
-    header = ("team", *seats, "actions", "return", "steps")
+    header = ("team", *seats, "actions", "return", *(["of each seat"] if differ else []), "steps")
     print_table(console, header, rows, words=len(seats) + 2)
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, final
 import msgspec
 import numpy as np
 import tyro
+from jaxtyping import Float
 
 from agents import write_atomic
 from eqgrid import read_regular_file, read_regular_text
@@ -26,6 +27,7 @@ from ..folders import MAX_RESULT_BYTES, open_results, read_csv, short_name, writ
 from ..settings import read_flags
 from ..show import (
     add_legend,
+    agents_text,
     align_curves,
     bootstrap_interval,
     draws_figure,
@@ -35,6 +37,7 @@ from ..show import (
     new_figure,
     return_text,
     return_texts,
+    returns_of_agents,
     shortened,
     write_figure,
 )
@@ -106,6 +109,8 @@ class FinishedRun(msgspec.Struct, frozen=True):
     - `network`: the kind of the network; empty if the script has no such setting.
     - `curve`: the mean return of every evaluation, by the number of training steps before the
         evaluation.
+    - `agents`: the mean return of each agent, with the run's policy file; empty if the agents'
+        returns are equal.
     - All other fields are entries of the run's `result.json`.
     """
 
@@ -113,6 +118,7 @@ class FinishedRun(msgspec.Struct, frozen=True):
     settings: Table
     network: str
     curve: dict[int, float]
+    agents: tuple[float, ...]
     algorithm: str
     layout: str
     seeds: tuple[int]
@@ -162,15 +168,17 @@ def _read_run(folder: Path) -> FinishedRun:
             read_regular_text(folder / name, MAX_RESULT_BYTES)
             for name in ("result.json", "config.toml")
         )
-        own = tomllib.loads(settings)
+        numbers, own = json.loads(result), tomllib.loads(settings)
+        name = "best_return" if numbers["policy"] == "best" else "eval_return"
         rows = read_csv(folder / "metrics.csv", "env_steps", "eval_return_mean")
         found = {
             "folder": folder,
             "settings": own,
             "network": own.get("network", ""),
+            "agents": returns_of_agents(numbers, name),
             "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
         }
-        return msgspec.convert({**json.loads(result), **found}, FinishedRun)
+        return msgspec.convert({**numbers, **found}, FinishedRun)
     except _DAMAGED as error:
         raise UsageError(
             f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
@@ -201,6 +209,13 @@ class Row:
         """The best known return in this layout; `None` if unknown."""
         return self.runs[0].optimum
 
+    @property
+    def agents(self) -> Float[np.ndarray, " agents"]:
+        """The mean return of each agent; empty if the agents' returns are equal."""
+        number = max(len(run.agents) for run in self.runs)
+        each = [run.agents or (run.score,) * number for run in self.runs]
+        return np.asarray(each, float).mean(axis=0)
+
     def numbers(self) -> Table:
         """The row of the table, by column. Steps and times are means over the runs. If runs were
         trained together, the time of each of them is the total time.
@@ -211,6 +226,7 @@ class Row:
             **self.names,
             "seeds": len(scores),
             "mean": float(scores.mean()),
+            **{f"mean_agent_{i}": float(x) for i, x in enumerate(self.agents)},
             "iqm": float(interquartile_mean(scores)),
             "low": float(low),
             "high": float(high),
@@ -233,6 +249,7 @@ class Row:
                 "seed": run.seeds[0],
                 "best": run.best_return_mean,
                 "last": run.eval_return_mean,
+                **{f"agent_{i}": x for i, x in enumerate(run.agents)},
                 "env_steps": run.env_steps,
                 "minutes": run.wall_seconds / 60,
             }
@@ -343,8 +360,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
         names = ("mean", "iqm", "low", "high", "worst")
         mean, iqm, low, high, worst = return_texts(x[name] for name in names)
         lines.append(
-            f"| `{x['layout']}` | {label} | {x['seeds']} | {mean} | {iqm} ({low} to {high}) "
-            f"| {worst} | {share} "
+            f"| `{x['layout']}` | {label} | {x['seeds']} | {mean}{agents_text(x, 'mean')} "
+            f"| {iqm} ({low} to {high}) | {worst} | {share} "
             f"| {crossplay} | {held_out} | {people} | {regret} "
             f"| {x['env_steps'] / 1e6:.1f} million | {x['minutes']:.1f} |"
         )
@@ -376,7 +393,8 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
                 style = {"color": "#888888", "linestyle": "--", "zorder": 1}
                 axes.axhline(row.optimum, label="best known", **style)
         axes.set_title(shortened(layout, 26), loc="left")
-        axes.set_ylabel("return of an episode" if number % columns == 0 else "")
+        of_agents = ", mean of the agents" if any(x.agents.size for x in rows) else ""
+        axes.set_ylabel(f"return of an episode{of_agents}" if number % columns == 0 else "")
         axes.set_xlabel("environment steps")
         label_thousands(axes.xaxis)
         low, high = axes.get_ylim()

@@ -131,9 +131,9 @@ def shown_path(path: str | Path) -> str:
 
 
 _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
-"""The columns of `metrics.csv` that are read back."""
-_STAGE = ("stage", "stage_steps", "gate_passes")
-"""The columns that a curriculum adds."""
+"""Columns that each evaluation has."""
+_COUNTS = {"update", "env_steps", "stage", "stage_steps", "gate_passes"}
+"""Columns of `metrics.csv` with integers."""
 _OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
 """The entries that the best checkpoint and the permanent `step-*` checkpoints must have."""
 
@@ -148,7 +148,7 @@ class History:
     - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
     - `json_rows`: the complete lines of `metrics.jsonl` up to the checkpoint, if there is such a
         file.
-    - `evaluations`: the results of the evaluations in `rows`.
+    - `evaluations`: the numbers in `rows`.
     - `best_return`: the mean return by which the best checkpoint was chosen.
     - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
     - `abandoned`: the path and the new path of each checkpoint that does not belong to this
@@ -222,9 +222,8 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
     with _reading(folder / "metrics.csv") as path:
         rows = read_csv(path, "update", *_EVALUATION) if path.exists() else []
         rows = [row for row in rows if int(row["update"]) <= updates]
-        counts = [name for name in ("env_steps", *_STAGE) if rows and name in rows[0]]
         evaluations = tuple(
-            {name: float(row[name]) for name in _EVALUATION} | {x: int(row[x]) for x in counts}
+            {name: (int if name in _COUNTS else float)(text) for name, text in row.items() if text}
             for row in rows
         )
         train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0

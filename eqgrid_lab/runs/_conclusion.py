@@ -37,6 +37,8 @@ from ..show import (
     draw_curve,
     drawing,
     interquartile_mean,
+    is_constant_sum,
+    mean_returns,
     print_how_to_go_on,
     reached,
     video_episode,
@@ -91,7 +93,7 @@ class Conclusion:
         with self.failures.writing(folder / "result.json"):
             write_json(folder / "result.json", result)
         # Now with the returns of the final evaluation.
-        metadata |= {name: result[name] for name in ("eval_return_mean", "eval_return_std")}
+        metadata |= {name: x for name, x in result.items() if name.startswith("eval_return_")}
         self._save("last", state, metadata | ended)
         with self.failures.writing(folder / "policy.safetensors"):
             self._save_policy(result["policy"], metadata)
@@ -118,12 +120,13 @@ class Conclusion:
     def _result(self) -> Table:
         """The content of `result.json`, after the final evaluations."""
         config, progress = self.run.config, self.progress
-        returns = self._play(progress.state, 1)
-        row = self.evaluator.rows[-1]
-        mean = row["eval_return_mean"] if returns is None else float(returns.mean())
-        std = row["eval_return_std"] if returns is None else float(returns.std())
-        optimum, best = config.env.optimum, self._best()
-        best_mean = best["best_return_mean"]
+        returns, rows = self._play(progress.state, 1), self.evaluator.rows
+        numbers = {name: x for name, x in rows[-1].items() if name.startswith("eval_return_")}
+        if returns is not None:
+            numbers = mean_returns(returns, each=self.evaluator.returns_differ)
+        mean, best = numbers["eval_return_mean"], self._best()
+        best_mean, constant_sum = best["best_return_mean"], is_constant_sum(rows)
+        optimum = None if constant_sum else config.env.optimum
         return {
             "algorithm": self.run.algorithm,
             "world": config.env.name,
@@ -135,41 +138,44 @@ class Conclusion:
             "compile_seconds": round(progress.compile_seconds, 2),
             "train_seconds": round(self.run.history.train_seconds + progress.train_seconds, 2),
             "steps_per_second": round(speed(progress), 1),
-            "eval_return_mean": mean,
-            "eval_return_std": std,
+            **numbers,
+            **({"constant_sum": True} if constant_sum else {}),
             "eval_episodes": config.eval_episodes if returns is None else len(returns),
             **best,
             "policy": "best" if best_mean is not None and best_mean >= mean else "last",
             "optimum": optimum,
             "eval_fraction_of_optimum": mean / optimum if optimum else None,
-            "reached": reached(self.evaluator.rows, config.env.facts.threshold),
+            "reached": {} if constant_sum else reached(rows, config.env.facts.threshold),
             "layouts": self._returns_in(self.run.plan.parts),
             "zero_shot": self._returns_in(config.env.zero_shot()),
-            "stages": summary(self.run.stages, self.evaluator.rows),
+            "stages": summary(self.run.stages, rows),
         }
 
     def _best(self) -> Table:
         """The results of a new evaluation of the best checkpoint. Its return during training, the
-        maximum of many noisy evaluations, is biased upwards.
+        maximum of many noisy evaluations, is biased upwards. In a constant-sum game, the best
+        checkpoint has the last state, which is not evaluated again.
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
-        if self.run.process.interrupted_again or not os.path.exists(path):
+        is_last = is_constant_sum(self.evaluator.rows)
+        if is_last or self.run.process.interrupted_again or not os.path.exists(path):
             return best
         with self.failures.writing(path):
             state, metadata = restore(path, self.progress.state), read_metadata(path)
             returns = self._play(state, 2)
             if returns is not None:
-                mean, std = float(returns.mean()), float(returns.std())
-                best |= {"best_return_mean": mean, "best_return_std": std}
+                each = self.evaluator.returns_differ
+                best |= mean_returns(returns, "best_return", each=each)
                 best["best_env_steps"] = metadata["env_steps"]
                 chosen_by = metadata.get("chosen_by", metadata["eval_return_mean"])
-                again = {"eval_return_mean": mean, "eval_return_std": std, "chosen_by": chosen_by}
+                again = {**mean_returns(returns, each=each), "chosen_by": chosen_by}
                 save(path, state, {**metadata, **again})
         return best
 
     def _play(self, state: AbstractTrainState, number: int) -> np.ndarray | None:
-        """The returns of the final episodes; `None` if a signal arrived before the first batch.
+        """The returns of all agents in the final episodes; `None` if a signal arrived before the
+        first batch.
 
         **Arguments:**
 
@@ -182,7 +188,7 @@ class Conclusion:
         batches = self.evaluator.play(state, number, repeats)
         returns = []
         while not process.interrupted_again and (episodes := next(batches, None)) is not None:
-            returns.append(team_returns(episodes))
+            returns.append(np.asarray(episodes.episode_return))
         return np.concatenate(returns) if returns else None
 
     def _returns_in(self, worlds: Mapping[str, RandomLayouts]) -> dict[str, float]:
@@ -270,7 +276,7 @@ _COMMON = ("algorithm", "world", "layout", "dynamics", "env_steps")
 _COMMON += ("compile_seconds", "train_seconds", "eval_episodes", "optimum")
 """The entries of `result.json` that are the same for all seeds."""
 _OF_EACH = ("eval_return_mean", "eval_return_std", "best_return_mean", "best_return_std")
-_OF_EACH += ("best_env_steps", "policy", "reached", "zero_shot", "stages")
+_OF_EACH += ("constant_sum", "best_env_steps", "policy", "reached", "zero_shot", "stages")
 """The entries of `result.json` that differ between seeds."""
 
 
@@ -285,16 +291,26 @@ def result_of_all(runs: Sequence[Run], results: Sequence[Table]) -> Table:
     optimum, returns = results[0]["optimum"], np.asarray([x["eval_return_mean"] for x in results])
     low, high = bootstrap_interval(returns)
     iqm = float(interquartile_mean(returns))
+    of_agents = dict.fromkeys(key for x in results for key in x if "_return_agent_" in key)
     return {
         **{key: results[0][key] for key in _COMMON},
         "seeds": [run.config.seed for run in runs],
         "eval_return_mean": float(returns.mean()),
         "eval_return_std": float(returns.std()),
+        **{
+            key: float(np.mean([x.get(key, x["eval_return_mean"]) for x in results]))
+            for key in of_agents
+            if key.startswith("eval_")
+        },
+        **({"constant_sum": True} if all(x.get("constant_sum") for x in results) else {}),
         "eval_return_iqm": iqm,
         "eval_return_interval": [float(low), float(high)],
         "eval_fraction_of_optimum": iqm / optimum if optimum else None,
         "runs": [
-            {"seed": run.config.seed, "folder": run.folder.name, **{x: own[x] for x in _OF_EACH}}
+            {
+                **{"seed": run.config.seed, "folder": run.folder.name},
+                **{x: own[x] for x in (*_OF_EACH, *of_agents) if x in own},
+            }
             for run, own in zip(runs, results, strict=True)
         ],
     }

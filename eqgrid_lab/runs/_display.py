@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingC
 from agents import TrainProgress
 
 from ..settings import Experiment, changed_by_world
-from ..show import return_text
+from ..show import agents_text, return_text
 from ._hooks import speed
 from ._run import Plan
 
@@ -154,6 +154,7 @@ class LiveBar(Display):
         numbers = (
             f"{speed(progress):,.0f} steps/s  return "
             f"[bold]{return_text(progress.measured['eval_return_mean'])}[/]"
+            f"{agents_text(progress.measured)}"
         )
         self.bar.update(
             self.task, completed=progress.env_steps, description="training ", numbers=numbers
@@ -195,7 +196,8 @@ class LogDisplay(Display):
         left = (progress.num_env_steps - progress.env_steps) / speed(progress)
         self.console.print(
             f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
-            f"return {return_text(progress.measured['eval_return_mean']):>6}  {left:5.0f} s left",
+            f"return {return_text(progress.measured['eval_return_mean']):>6}"
+            f"{agents_text(progress.measured)}  {left:5.0f} s left",
             highlight=False,
         )
 

@@ -28,6 +28,8 @@ from agents.training import on_each_device
 from eqgrid import AbstractVectorEnv, NormalizeObservation
 from eqgrid.typing import PyTree
 
+from ..show import mean_returns, returns_of_agents
+
 
 def evaluated_metrics(totals: Mapping[str, Sequence[str]]) -> list[str]:
     """The names of the metrics of whole episodes, which the gate of a stage can use.
@@ -100,12 +102,10 @@ class Evaluator:
         - `progress`: the progress of the run.
         - `episodes`: the episodes of the evaluation.
         """
-        returns = team_returns(episodes)
         row = {
             "env_steps": progress.env_steps,
             "wall_seconds": self.clock(),
-            "eval_return_mean": float(returns.mean()),
-            "eval_return_std": float(returns.std()),
+            **mean_returns(np.asarray(episodes.episode_return), each=self.returns_differ),
             "eval_length_mean": float(np.asarray(episodes.episode_length).mean()),
         }
         for name, of_agents in mean_totals(episodes, self.totals).items():
@@ -114,6 +114,11 @@ class Evaluator:
             row |= self.count(row)
         self.rows.append(row)
         return row
+
+    @property
+    def returns_differ(self) -> bool:
+        """Whether the agents' returns differed in an evaluation so far."""
+        return bool(self.rows) and bool(returns_of_agents(self.rows[-1]))
 
     def program(self, state: AbstractTrainState) -> Callable[[], None]:
         """A function that compiles the program of evaluations, for states of the same shapes."""
@@ -176,7 +181,8 @@ class EvaluatorOfMany:
         for i, evaluator in enumerate(self.evaluators):
             of_run = jax.tree.map(lambda x, i=i: x[i], episodes)
             rows.append(evaluator.add(progress, of_run))
-        return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+        names = [name for name in rows[0] if all(name in row for row in rows)]
+        return {name: float(np.mean([row[name] for row in rows])) for name in names}
 
     def program(self, state: AbstractTrainState) -> Callable[[], None]:
         """A function that compiles the program of evaluations, for states of the same shapes."""

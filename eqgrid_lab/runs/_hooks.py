@@ -20,7 +20,7 @@ from agents import AbstractTrainState, Hook, Metrics, StopTraining, TrainProgres
 
 from ..base import VIDEO_FILE, Failures, Process, RunError, Table
 from ..folders import History
-from ..show import Logger
+from ..show import Logger, is_constant_sum
 
 STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
 """The exit codes of runs that were stopped by a signal, by the reason."""
@@ -121,6 +121,8 @@ class EarlyStop:
     **Arguments:**
 
     - `returns`: the mean returns of earlier evaluations; new ones are appended.
+    - `evaluations`: the rows of all evaluations. While they are `is_constant_sum`, returns do not
+        end the run.
     - `target`: the mean return of an evaluation at which to stop.
     - `patience`: the number of consecutive evaluations without a new best return at which to stop.
     - `max_kl`: the maximum of the mean `approx_kl` of a block, in nats.
@@ -132,13 +134,15 @@ class EarlyStop:
     target: float | None
     patience: int | None
     max_kl: float | None
+    evaluations: Sequence[Mapping[str, float]] = ()
 
     def __call__(self, progress: TrainProgress) -> None:
         self.returns.append(progress.measured["eval_return_mean"])
-        if self.target is not None and max(self.returns) >= self.target:
+        has_best = not is_constant_sum(self.evaluations)
+        if has_best and self.target is not None and max(self.returns) >= self.target:
             raise StopTraining(f"reached a return of {self.target:g}")
         since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
-        if self.patience is not None and since_best >= self.patience:
+        if has_best and self.patience is not None and since_best >= self.patience:
             raise StopTraining(f"no improvement for {since_best} evaluations")
         if self.max_kl is None:
             return
@@ -216,6 +220,7 @@ class Checkpoints:
         *,
         keep_every: int | None = None,
         seconds: float = SAVE_SECONDS,
+        evaluations: Sequence[Mapping[str, float]] = (),
     ):
         """**Arguments:**
 
@@ -226,16 +231,19 @@ class Checkpoints:
             states.
         - `keep_every`: the environment steps between two permanent checkpoints; `None` for none.
         - `seconds`: the minimum time between two checkpoints of the latest state; `inf` for none.
+        - `evaluations`: the rows of all evaluations. While they are `is_constant_sum`, the best
+            state is the latest one.
         """
         self.folder, self.failures, self.describe = folder, failures, describe
         self.keep_every, self.env_steps = keep_every, history.env_steps
         self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
-        self.best_return = history.best_return
+        self.best_return, self.evaluations = history.best_return, evaluations
         self.description: Table | None = None
 
     def __call__(self, progress: TrainProgress) -> None:
         mean = progress.measured["eval_return_mean"]
-        if mean > self.best_return and self._save("best", progress):
+        is_best = mean > self.best_return or is_constant_sum(self.evaluations)
+        if is_best and self._save("best", progress):
             self.best_return = mean
         if self.keep_every and progress.env_steps // self.keep_every > (
             self.env_steps // self.keep_every

@@ -418,8 +418,8 @@ class Members:
     ) -> list[Hook]:
         """The hooks that write into the folders of the runs, and stop the runs."""
         seconds = SAVE_SECONDS if self.alone else np.inf
-        each = zip(self.runs, loggers, strict=True)
-        own = [_hooks_of_run(run, logs, failures, seconds) for run, logs in each]
+        each = zip(self.runs, evaluators, loggers, strict=True)
+        own = [_hooks_of_run(run, x.rows, logs, failures, seconds) for run, x, logs in each]
         common = (
             [] if self.alone else [functools.partial(remove_results, self.whole.folder, failures)]
         )
@@ -748,9 +748,13 @@ class ForEach:
 
 
 def _hooks_of_run(
-    run: Run, loggers: Sequence[Logger], failures: Failures, seconds: float
+    run: Run,
+    evaluations: Sequence[Mapping[str, float]],
+    loggers: Sequence[Logger],
+    failures: Failures,
+    seconds: float,
 ) -> tuple[Hook, ...]:
-    """The hooks of one run in its current stage."""
+    """The hooks of one run in its current stage. Its `evaluations` grow while it trains."""
     config = run.config
     number = run.number + 1 if run.in_curriculum else None
     checkpoints = Checkpoints(
@@ -760,6 +764,7 @@ def _hooks_of_run(
         run.describe,
         keep_every=config.checkpoint_every,
         seconds=seconds,
+        evaluations=evaluations,
     )
     rows = run.history.evaluations
     early = EarlyStop(
@@ -767,6 +772,7 @@ def _hooks_of_run(
         target=config.stop_at_return if run.is_last_stage else None,
         patience=config.patience if run.is_last_stage else None,
         max_kl=config.max_kl,
+        evaluations=evaluations,
     )
     log = Log(loggers, failures, run.history.train_seconds, run.plan.totals)
     begin = functools.partial(remove_results, run.folder, failures)

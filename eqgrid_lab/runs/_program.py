@@ -187,4 +187,8 @@ def _train_and_conclude(members: Members, position: Mapping[str, object] | None 
     with still(console, "evaluating"):
         result = trained.conclude()
     show(console, result, whole.folder)
+    flags = {"--stop-at-return": whole.config.stop_at_return, "--patience": whole.config.patience}
+    used = " and ".join(name for name, value in flags.items() if value is not None)
+    if used and result.get("constant_sum"):
+        console.print(f"{used} had no effect, since all evaluations have the same mean return")
     return finish(trained.members.whole, stopped, console, failures)

@@ -1,11 +1,13 @@
 """Reports of several runs, of seeds or of a sweep: printed results, tables and plots."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 from rich.console import Console
 from rich.markup import escape
 
@@ -13,8 +15,11 @@ from ..base import Table
 from ..folders import write_csv
 from ..show import (
     CURVE,
+    agent_columns,
+    agents_text,
     align_curves,
     bootstrap_interval,
+    constant_sum_text,
     draws_figure,
     files_in,
     finish_curve,
@@ -25,6 +30,8 @@ from ..show import (
     print_facts,
     print_table,
     return_text,
+    return_texts,
+    returns_of_agents,
     share_of_optimum,
     wall_clock,
     with_deviation,
@@ -48,7 +55,7 @@ def draw_curves(
     """Plots the evaluation returns of several runs against environment steps.
 
     Thin lines are single runs, the thick line is their interquartile mean, and the band is its
-    bootstrap interval.
+    bootstrap interval. If the agents' returns differ, each agent has an interquartile mean.
 
     **Arguments:**
 
@@ -59,9 +66,7 @@ def draw_curves(
 
     **Raises:** `OSError` when the file cannot be written.
     """
-    steps, scores = align_curves(
-        [{row["env_steps"]: row["eval_return_mean"] for row in rows} for rows in evaluations]
-    )
+    steps, scores = _aligned(evaluations, "eval_return_mean")
     low, high = bootstrap_interval(scores)
     figure = new_figure(7, 4.2)
     axes = figure.add_subplot()
@@ -71,8 +76,23 @@ def draw_curves(
     axes.plot(steps, mean, color=CURVE, linewidth=2.2, label="interquartile mean")
     style = {"color": CURVE, "alpha": 0.25, "linewidth": 0}
     axes.fill_between(steps, low, high, label="95 % interval", **style)
+    shown = [scores.ravel()]
+    for number, name in enumerate(agent_columns(itertools.chain(*evaluations))):
+        shown.append(interquartile_mean(_aligned(evaluations, name)[1]))
+        axes.plot(steps, shown[-1], color=f"C{number + 1}", linewidth=1.6, label=f"agent {number}")
     title = f"{title}, {len(evaluations)} seeds"
-    finish_curve(path, figure, axes, title, optimum, scores.min(initial=0), scores.max(initial=0))
+    lowest = np.concatenate(shown).min(initial=0)
+    highest = np.concatenate(shown).max(initial=0)
+    finish_curve(path, figure, axes, title, optimum, lowest, highest)
+
+
+def _aligned(
+    evaluations: Sequence[Sequence[dict[str, float]]], name: str
+) -> tuple[list[float], Float[np.ndarray, "steps runs"]]:
+    """The steps that all runs have in common, and a column of each run's returns at these steps."""
+    return align_curves(
+        [{x["env_steps"]: x.get(name, x["eval_return_mean"]) for x in rows} for rows in evaluations]
+    )
 
 
 def print_seeds(console: Console, result: Table, folder: Path) -> None:
@@ -85,10 +105,12 @@ def print_seeds(console: Console, result: Table, folder: Path) -> None:
     - `folder`: the folder of all seeds.
     """
     iqm, interval = with_interval(result["eval_return_iqm"], *result["eval_return_interval"])
-    facts = {
+    facts: dict[str, str | None] = {
         f"interquartile mean of {len(result['seeds'])} seeds": (
             f"[bold]{iqm}[/] (95 % interval {interval}){share_of_optimum(result)}"
         ),
+        "mean of each agent": ", ".join(return_texts(returns_of_agents(result))),
+        "best states": constant_sum_text(result),
         **{f"seed {run['seed']}": _of_one(run) for run in result["runs"]},
         "training": f"{result['env_steps']:,} steps per seed in {result['train_seconds']:.1f} s "
         f"({result['steps_per_second']:,.0f} steps/s together)",
@@ -109,7 +131,8 @@ def _of_one(run: Table) -> str:
     """The result of one seed, such as `0.964 ± 0.012, best 0.971`."""
     mean, best = run["eval_return_mean"], run["best_return_mean"]
     best_text = "" if best is None else f", best {return_text(best, (mean,))}"
-    return f"{with_deviation(mean, run['eval_return_std'])}{best_text}"
+    own = f"{with_deviation(mean, run['eval_return_std'])}{agents_text(run)}"
+    return f"{own}{best_text}{agents_text(run, 'best_return')}"
 
 
 def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:

@@ -23,6 +23,7 @@ from ._loggers import (
 )
 from ._report import (
     CURVE as CURVE,
+    constant_sum_text as constant_sum_text,
     draw_curve as draw_curve,
     finish_curve as finish_curve,
     median_seed as median_seed,
@@ -34,15 +35,20 @@ from ._report import (
     what_is_kept as what_is_kept,
 )
 from ._returns import (
+    agent_columns as agent_columns,
+    agents_text as agents_text,
     align_curves as align_curves,
     bootstrap_crossplay as bootstrap_crossplay,
     bootstrap_interval as bootstrap_interval,
     caption as caption,
     interquartile_mean as interquartile_mean,
     interval_of_mean as interval_of_mean,
+    is_constant_sum as is_constant_sum,
+    mean_returns as mean_returns,
     mean_with_interval as mean_with_interval,
     return_text as return_text,
     return_texts as return_texts,
+    returns_of_agents as returns_of_agents,
     stratified_interval as stratified_interval,
     with_deviation as with_deviation,
     with_interval as with_interval,

@@ -74,7 +74,7 @@ def _plotted(row: Row) -> Table:
 
 @final
 class Csv(Logger):
-    """Writes rows to a CSV file. A row with new keys adds columns, which earlier rows leave empty."""
+    """Writes rows to a CSV file. New keys become columns, which are empty in the rows before."""
 
     def __init__(self, path: Path, written: bytes = b""):
         """`written` is the header and the rows that the file already has."""

@@ -22,7 +22,7 @@ from ._figure import (
     write_figure,
     write_title,
 )
-from ._returns import return_text, with_deviation
+from ._returns import agent_columns, agents_text, return_text, with_deviation
 from ._table import files_in, print_facts
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def draw_curve(
     optimum: float | None,
     columns: Sequence[str] = (),
 ) -> None:
-    """Plots the evaluation return (mean and one standard deviation) against environment steps.
+    """Plots the evaluation return (mean and one standard deviation) against environment steps, and
+    the return of each agent if the agents' returns differ.
 
     Vertical lines mark the beginnings of the later stages of a curriculum.
 
@@ -125,7 +126,12 @@ def draw_curve(
                 va="top",
                 color="#888888",
             )
-    finish_curve(path, figure, axes, title, optimum, low.min(initial=0), high.max(initial=0))
+    shown = [low, high]
+    for number, name in enumerate(agent_columns(evaluations)):
+        shown.append(np.asarray([row.get(name, row["eval_return_mean"]) for row in evaluations]))
+        axes.plot(steps, shown[-1], color=f"C{number + 1}", linewidth=1.2, label=f"agent {number}")
+    lowest, highest = np.min(shown, initial=0), np.max(shown, initial=0)
+    finish_curve(path, figure, axes, title, optimum, lowest, highest)
 
 
 def finish_curve(
@@ -197,11 +203,12 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
     best, mean = result["best_return_mean"], result["eval_return_mean"]
     facts: dict[str, str | None] = {
         "evaluation return": f"{with_deviation(mean, result['eval_return_std'], bold=True)}"
-        f"{of_optimum}, {result['eval_episodes']} episodes",
+        f"{agents_text(result)}{of_optimum}, {result['eval_episodes']} episodes",
+        "best state": constant_sum_text(result),
         "best state, evaluated again": None
         if best is None
-        else f"{with_deviation(best, result['best_return_std'])}, "
-        f"after {result['best_env_steps']:,} steps",
+        else f"{with_deviation(best, result['best_return_std'])}"
+        f"{agents_text(result, 'best_return')}, after {result['best_env_steps']:,} steps",
         **{f"in {name}": return_text(mean) for name, mean in result["layouts"].items()},
         "never trained in": ", ".join(
             f"{x} {return_text(mean)}" for x, mean in result["zero_shot"].items()
@@ -221,6 +228,15 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
         "checkpoints/last.safetensors": "last state",
     }
     print_facts(console, facts, files_in(folder, files))
+
+
+def constant_sum_text(result: Table) -> str | None:
+    """A description of the best state in a constant-sum game; `None` in other worlds."""
+    if not result.get("constant_sum"):
+        return None
+    return (
+        "the last one, since the returns of the agents have the same sum in every evaluated episode"
+    )
 
 
 def share_of_optimum(result: Table) -> str:

@@ -17,6 +17,8 @@ S = TypeVar("S", bound=float)
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
 _FEWEST_RUNS = 5
+_ROUNDING = 1e-4
+"""Relative differences of sums that rounding can cause, in long episodes of 32-bit rewards."""
 
 
 def align_curves(
@@ -176,6 +178,65 @@ def mean_with_interval(scores: Float[np.ndarray, " episodes"]) -> dict[str, floa
 def _scipy_stats() -> ModuleType:
     """The module `scipy.stats`, imported on first use, since the import takes a second."""
     return importlib.import_module("scipy.stats")
+
+
+def mean_returns(
+    returns: Float[np.ndarray, "episodes agents"], name: str = "eval_return", *, each: bool = False
+) -> dict[str, float]:
+    """The mean return of episodes as columns of the log: `eval_return_mean` and `eval_return_std`
+    of the mean over the agents, and `eval_return_agent_0`, ... if the agents' returns differ.
+
+    **Arguments:**
+
+    - `returns`: the return of each agent in each episode.
+    - `name`: the beginning of the names.
+    - `each`: whether to add the columns of each agent even if their returns are equal.
+    """
+    team = returns.mean(axis=-1)
+    columns = {f"{name}_mean": float(team.mean()), f"{name}_std": float(team.std())}
+    if each or (np.ptp(returns, axis=-1) > 0).any():
+        means = returns.mean(axis=0)
+        columns |= {f"{name}_agent_{i}": float(mean) for i, mean in enumerate(means)}
+    return columns
+
+
+def returns_of_agents(row: Mapping[str, Any], name: str = "eval_return") -> list[float]:
+    """The returns of the agents in a row from `mean_returns`; empty if they are equal."""
+    return [value for key, value in row.items() if key.startswith(f"{name}_agent_")]
+
+
+def agents_text(row: Mapping[str, Any], name: str = "eval_return") -> str:
+    """The returns of the agents in a row as text, such as ` (agents: 1.25, -1.25)`; empty if they
+    are equal.
+    """
+    own = returns_of_agents(row, name)
+    return f" (agents: {', '.join(return_texts(own))})" if own else ""
+
+
+def agent_columns(evaluations: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns with the returns of single agents in several evaluations. In a row without them,
+    the return of each agent is `eval_return_mean`.
+    """
+    rows = max(evaluations, key=lambda row: len(returns_of_agents(row)), default={})
+    return [key for key in rows if key.startswith("eval_return_agent_")]
+
+
+def is_constant_sum(evaluations: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the agents' returns differ, but have the same sum in each evaluated episode, as in a
+    zero-sum game. Then no evaluation has a better mean than another.
+
+    **Arguments:**
+
+    - `evaluations`: the rows of all evaluations. In a curriculum, those of the last stage count.
+    """
+    if not (evaluations and returns_of_agents(evaluations[-1])):
+        return False
+    stage = evaluations[-1].get("stage")
+    rows = [row for row in evaluations if row.get("stage") == stage]
+    largest = max(abs(x) for row in rows for x in returns_of_agents(row))
+    differences = [float(np.ptp([row["eval_return_mean"] for row in rows]))]
+    differences += [row["eval_return_std"] for row in rows]
+    return max(differences) <= _ROUNDING * largest
 
 
 def return_text(value: float, among: Iterable[float] = ()) -> str:
