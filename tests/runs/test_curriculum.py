@@ -153,7 +153,7 @@ def test_patience_begins_anew_with_the_last_stage(tmp_path):
         plans = (SimpleNamespace(totals={}),) * 2
         history = History(evaluations=tuple(rows))
         run = Run(config, stages(config), plans, Process(), tmp_path, {}, history, number)
-        hooks = _members._hooks_of_run(run, [], Failures(), 0.0)
+        hooks = _members._hooks_of_run(run, [], [], Failures(), 0.0)
         return next(x for x in hooks if type(x) is EarlyStop)
 
     def tell(hook, mean):
