@@ -1,8 +1,12 @@
-"""Error messages: suggestions for an unknown name, and how to install a missing library."""
+"""Error messages: suggestions for an unknown name, how to install a missing library, and whether a
+message is for users.
+"""
 
 import difflib
 import importlib
 import importlib.metadata
+import linecache
+import traceback
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -41,3 +45,22 @@ def import_optional(module: str, needs: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise missing_library(needs, extra) from error
+
+
+_PACKAGES = ("eqgrid", "agents", "eqgrid_lab", "eqgrid_exact", "eqgrid_play")
+
+
+def is_for_users(error: BaseException, script: str = "") -> bool:
+    """Whether the message of an error is a sentence for users: a `raise` statement of eqgrid raised
+    it. Errors of other libraries and of the user's code are faults of a program.
+
+    **Arguments:**
+
+    - `error`: an error that was caught.
+    - `script`: a module whose `raise` statements count as statements of eqgrid.
+    """
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    module = frame.f_globals.get("__name__", "")
+    is_known = module == script or module.partition(".")[0] in _PACKAGES
+    statement = linecache.getline(frame.f_code.co_filename, line).lstrip()
+    return is_known and statement.startswith("raise")

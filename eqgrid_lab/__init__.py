@@ -3,7 +3,7 @@
 These names are for scripts that define an experiment, such as `experiments/ippo.py`.
 """
 
-from . import _own_agents as _own_agents
+from . import _interrupts as _interrupts, _own_agents as _own_agents
 from .runs import run_experiment as run_experiment
 from .settings import (
     Experiment as Experiment,

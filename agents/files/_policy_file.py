@@ -15,6 +15,7 @@ from eqgrid import (
     NormalizeObservationState,
     RunningMoments,
 )
+from eqgrid.errors import is_for_users
 
 from ..policies import (
     AbstractActionHead,
@@ -127,7 +128,8 @@ def load_policy(
 
     **Returns:** the policy that was saved.
 
-    **Raises:** `CheckpointError` when the file is missing, damaged, or has an unknown part.
+    **Raises:** `CheckpointError` when the file is missing, damaged, or has an unknown part, and the
+    errors of your own classes.
     """
     path = find_policy(path, which)
     about, data = read(path)
@@ -155,6 +157,9 @@ def load_policy(
         normalization = Normalization(moments, jnp.asarray(stored.epsilon), clip)
         return TrainedPolicy(policy, space, observation, normalization)
     except _LOAD_ERRORS as error:
+        if (networks or heads or critic_inputs) and not is_for_users(error):
+            error.add_note(f"The policy {str(path)!r} cannot be built with these classes.")
+            raise  # the classes of the user may have raised it
         reason = str(error).partition("\n")[0].rstrip(".")
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: {reason}.") from error
 

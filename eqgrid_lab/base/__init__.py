@@ -19,6 +19,7 @@ from ._errors import (
     print_error as print_error,
     reason as reason,
     warn as warn,
+    with_note as with_note,
 )
 from ._named import (
     DIFFERENT as DIFFERENT,
@@ -34,7 +35,6 @@ from ._named import (
     folder_first as folder_first,
     import_named as import_named,
     is_own as is_own,
-    said as said,
     settings_of as settings_of,
     without_none as without_none,
 )

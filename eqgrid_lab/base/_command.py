@@ -3,6 +3,7 @@ exit codes.
 """
 
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -106,9 +107,9 @@ class Process:
 
     Until `begin` is called, the first signal ends the process at once. Afterwards, signals are
     recorded, and the program checks for them where it can safely end. The signal handler then
-    raises no exception, because an exception between two arbitrary instructions could be swallowed
-    by a callback of the garbage collector, print a traceback, or leave a library in an inconsistent
-    state.
+    raises no exception, except in `stopping_at_once`, because an exception between two arbitrary
+    instructions could be swallowed by a callback of the garbage collector, print a traceback, or
+    leave a library in an inconsistent state.
 
     In a notebook, an interactive interpreter or a thread, the process is shared with other code.
     `close` then restores signal handlers and output streams, a signal before `begin` raises
@@ -129,7 +130,7 @@ class Process:
         self.count, self._count_at_end = 0, 0
         self._before: dict[int, Callable[..., object] | int | None] = {}
         self._streams: tuple[TextIO, TextIO] | None = None
-        self._begun = False
+        self._begun = self._stops_at_once = False
 
     @classmethod
     def listen(cls, message: str = "nothing was started") -> "Process":
@@ -148,8 +149,6 @@ class Process:
             os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
         if not process.is_shared:
             os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
-            if not os.environ.get("EQGRID_TRACEBACK"):
-                sys.excepthook = lambda _, error, __: print_error(unforeseen(error), 1)
             # jax makes many objects while it traces, and few garbage cycles: with the default of
             # 700 objects, the collector takes a fifth of the time before training.
             gc.set_threshold(100_000)
@@ -210,6 +209,20 @@ class Process:
         if self.first is not None:
             raise Stopped(signal.Signals(self.first).name)
 
+    @contextlib.contextmanager
+    def stopping_at_once(self) -> Iterator[None]:
+        """Context manager in which a signal raises `Stopped`. It is for code that cannot check for
+        signals, such as tracing, while nothing can be lost.
+
+        **Raises:** `Stopped`, also when a signal has arrived before.
+        """
+        self.check()
+        self._stops_at_once = True
+        try:
+            yield
+        finally:
+            self._stops_at_once = False
+
     def stop_reason(self) -> str | None:
         """The reason to stop, such as `interrupted`; `None` if no signal has arrived."""
         first = self.first  # a handler can change it at any time, so it is read only once
@@ -252,10 +265,23 @@ class Process:
             os.write(2, f"error: interrupted; {self.message}.\n".encode())
             remove_copies()
             os._exit(self.exit_code)
+        if self._stops_at_once:
+            self._stops_at_once = False  # a second signal does not disturb the end of the run
+            self.check()
 
 
-FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError, OSError)
+FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError)
 """Expected errors, each of which is printed as one line instead of a traceback."""
+_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_foreseen(error: BaseException) -> bool:
+    """Whether an error is expected: one of `FORESEEN`, a full disk, or too little memory."""
+    if isinstance(error, OSError):
+        return error.errno in _FULL_DISK
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return "RESOURCE_EXHAUSTED" in str(error)
+    return isinstance(error, (*FORESEEN, MemoryError))
 
 
 def run_command(
@@ -265,7 +291,7 @@ def run_command(
 ) -> None:
     """Runs the program of a command line, prints an expected error as one line, and exits.
 
-    A signal ends the process at once.
+    A signal ends the process at once. Python prints the traceback of any other error.
 
     **Arguments:**
 
@@ -308,19 +334,23 @@ def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -
 
     **Returns:** the exit code: what the program returns, or 0 if it returns `None`; 1 if it failed,
     2 for wrong arguments, 130 after a Ctrl-C, and 128 plus its number after another signal.
+
+    **Raises:** any other error that the program raises.
     """
     try:
         return run() or 0
-    except (*FORESEEN, MemoryError, jax.errors.JaxRuntimeError) as error:
+    except Exception as error:
+        if not is_foreseen(error):
+            raise
         return print_error(*explain(error, process, memory))
 
 
 def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
-    """Describes an expected error; any other error is raised again.
+    """Describes an expected error.
 
     **Arguments:**
 
-    - `error`: the error.
+    - `error`: the error, for which `is_foreseen` returns true.
     - `process`, `memory`: as in `exit_code_of`.
 
     **Returns:** the message and the exit code.
@@ -335,15 +365,7 @@ def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
         return system_error(error), 1
     if isinstance(error, (RunError, NonFiniteLoss, CheckpointError)):
         return str(error), 1
-    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-        return f"There is not enough memory: lower {memory}.", 1
-    raise error
-
-
-def unforeseen(error: BaseException) -> str:
-    """The one-line message for an unexpected error, such as an invalid environment variable."""
-    line = next(iter(str(error).splitlines()), "")
-    return f"{type(error).__name__}: {line:.300} (EQGRID_TRACEBACK=1 shows where it comes from)"
+    return f"There is not enough memory: lower {memory}.", 1
 
 
 def _exit_at_once(code: int) -> None:

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -19,7 +20,7 @@ import jax
 from agents import ProcessFailed, gather, is_first
 from agents.training import fail
 
-from ._command import FORESEEN, Process, explain, unforeseen
+from ._command import FORESEEN, Process, explain
 from ._errors import RunError, UsageError, print_error, reason
 from ._named import Table
 
@@ -102,9 +103,7 @@ def _abort(error: BaseException, memory: str) -> NoReturn:
     """
     who = f"process {jax.process_index()} of {jax.process_count()}"
     line = next(iter(str(error).splitlines()), "")
-    if os.environ.get("EQGRID_TRACEBACK"):
-        sys.excepthook(type(error), error, error.__traceback__)
-    elif isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in line:
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in line:
         print_error(f"{who}: There is not enough memory: lower {memory}.", 1)
     elif isinstance(error, jax.errors.JaxRuntimeError):
         print_error(
@@ -113,7 +112,8 @@ def _abort(error: BaseException, memory: str) -> NoReturn:
             1,
         )
     else:
-        print_error(f"{who}: {unforeseen(error)}", 1)
+        traceback.print_exception(error)
+        print_error(f"{who} failed.", 1)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)  # a normal exit would wait for the other processes

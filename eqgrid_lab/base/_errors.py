@@ -3,12 +3,14 @@
 import os
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
 
 from agents import CheckpointError
+from eqgrid.errors import is_for_users
 
 
 class UsageError(Exception):
@@ -27,21 +29,48 @@ class Stopped(Exception):
 
 @contextmanager
 def as_usage_error(
-    before: str = "", of: type[Exception] | tuple[type[Exception], ...] = ValueError
+    before: str = "",
+    of: type[Exception] | tuple[type[Exception], ...] = ValueError,
+    *,
+    script: str = "",
+    own_script: str = "",
 ) -> Iterator[None]:
-    """Context manager that turns an error into a `UsageError`.
+    """Context manager that turns an error with a message for users into a `UsageError`.
+
+    A `raise` statement of eqgrid has such a message. Errors of the user's code and of other
+    libraries are faults of a program, so they keep their type and their traceback.
 
     **Arguments:**
 
     - `before`: a text to put in front of the error's message.
     - `of`: the type or types of errors to turn into a `UsageError`.
+    - `script`: a module whose `raise` statements have messages for users, too.
+    - `own_script`: a module of the user: errors in its functions keep their traceback.
 
     **Raises:** `UsageError` when an error of such a type is raised inside.
     """
     try:
         yield
     except of as error:
-        raise UsageError(f"{before}{error}") from error
+        frames = traceback.walk_tb(error.__traceback__)
+        is_own = any(frame.f_globals.get("__name__") == own_script for frame, _ in frames)
+        if is_own or not (isinstance(error, UsageError) or is_for_users(error, script)):
+            raise
+        raise UsageError(before + " ".join(str(error).splitlines())) from error
+
+
+@contextmanager
+def with_note(sentence: str) -> Iterator[None]:
+    """Context manager that adds a sentence below the traceback of an error, for code of the user
+    or of another library. A `UsageError` has a sentence of its own.
+    """
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        error.add_note(sentence)
+        raise
 
 
 def print_error(sentence: str, code: int) -> int:

@@ -22,7 +22,7 @@ import tyro
 
 from eqgrid.errors import did_you_mean
 
-from ._errors import UsageError
+from ._errors import UsageError, with_note
 
 Hint: TypeAlias = Any
 """A type annotation at run time, such as `int | None`."""
@@ -88,20 +88,20 @@ def import_named(name: str, flag: str) -> Callable[..., Any]:
     - `name`: its name on the command line, as `MODULE:NAME`.
     - `flag`: the flag, for messages.
 
-    **Raises:** `UsageError` when the module cannot be imported, or has no such function or class.
+    **Raises:** `UsageError` when there is no such module, or it has no such function or class, and
+    the errors that the module raises.
     """
     module_name, _, attribute = name.partition(":")
     try:
-        with folder_first(os.getcwd()):
+        with folder_first(os.getcwd()), with_note(f"{flag} {name}: its module cannot be imported."):
             module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # the module may raise any exception
-        missing = isinstance(error, ModuleNotFoundError) and error.name
-        if missing and f"{module_name}.".startswith(f"{missing}."):
-            raise UsageError(
-                f"{flag} {name}: there is no module {missing!r} in the current folder, and no "
-                "installed package has this name."
-            ) from error
-        raise UsageError(f"{flag} {name}: its module cannot be imported: {said(error)}") from error
+    except ModuleNotFoundError as error:
+        if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # the module imports another one, which is missing
+        raise UsageError(
+            f"{flag} {name}: there is no module {error.name!r} in the current folder, and no "
+            "installed package has this name."
+        ) from error
     found = getattr(module, attribute, None)
     if found is None:
         public = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]
@@ -137,15 +137,6 @@ def folder_first(folder: str) -> Iterator[None]:
             sys.path.append(folder)
 
 
-def said(error: BaseException) -> str:
-    """The message of an exception from code of the user or of another library, as the end of a
-    sentence. The type of an unusual exception is included.
-    """
-    words = str(error).strip().partition("\n")[0]
-    is_usual = isinstance(error, ValueError | ImportError | TypeError) and words
-    return (words if is_usual else f"{type(error).__name__} {words}".strip()).rstrip(".") + "."
-
-
 @final
 class Setting(NamedTuple):
     """A parameter that becomes a flag: its name, its type with the help text, and its default."""
@@ -176,17 +167,15 @@ def settings_of(
     - `given`: the parameters to leave out, because the caller sets them.
     - `taken`: the names that no setting may have.
 
-    **Raises:** `UsageError` when a parameter has no default or a name that is taken, or the hints
-    cannot be evaluated.
+    **Raises:** `UsageError` when a parameter has no default or a name that is taken, and the errors
+    of type hints that cannot be evaluated.
     """
     try:
         inspect.signature(function)
     except (ValueError, TypeError) as error:
         raise UsageError(f"{what} is not written in Python, so it has no flags.") from error
-    try:
+    with with_note(f"The type hints of {what} cannot be read."):
         parameters = inspect.signature(function, eval_str=True).parameters.values()
-    except Exception as error:  # hints may be any expressions
-        raise UsageError(f"The type hints of {what} cannot be read: {said(error)}") from error
     help_texts, found = _arguments_in_docstring(function), []
     for parameter in parameters:
         name, default = parameter.name, parameter.default

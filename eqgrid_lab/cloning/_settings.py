@@ -127,7 +127,7 @@ def parse_cloning(script: type[C], args: Sequence[str]) -> C:
     config = cli(default, args, command_of(script), inspect.cleandoc(script.__doc__ or ""))
     check_limits(config)
     check_network(config)
-    with as_usage_error():
+    with as_usage_error(script=script.__module__):
         config.env.check()
         config.check()
     return config

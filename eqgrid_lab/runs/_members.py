@@ -169,13 +169,14 @@ class Members:
         program: Any = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
             init, compiler_options={"xla_backend_optimization_level": "0"}
         )
-        with ThreadPoolExecutor(1, "compiler") as pool:
-            compiling = pool.submit(program.lower(*args).compile)
-            if while_compiling is not None:
-                shapes = eqx.filter_eval_shape(init, *args)
-                sizes = [math.prod(x.shape) for x in jax.tree.leaves(shapes) if hasattr(x, "shape")]
-                if sum(sizes) < _MOST_ZEROS:
-                    while_compiling(jax.tree.map(_zeros, shapes))
+        pool = ThreadPoolExecutor(1, "compiler")
+        compiling = pool.submit(program.lower(*args).compile)
+        pool.shutdown(wait=False)  # a signal does not wait for XLA
+        if while_compiling is not None:
+            shapes = eqx.filter_eval_shape(init, *args)
+            sizes = [math.prod(x.shape) for x in jax.tree.leaves(shapes) if hasattr(x, "shape")]
+            if sum(sizes) < _MOST_ZEROS:
+                while_compiling(jax.tree.map(_zeros, shapes))
         compiled = compiling.result()
         check_memory(compiled)
         return compiled(*args)
@@ -474,35 +475,34 @@ class Members:
             "env_axes": env_axes,
             "donate": True,
         }
-        if not self.written_here:
-            state = self.shapes()  # the first process sends the state
-        elif self.state is None:
-            now = over or whole.config.distributed
-            state = self.start(None if now else lambda x: trace_block(learner, env, x, **block))
-        else:
-            state = self.state
-        if plan.mesh is not None and not self.alone:
-            state = place_runs(state, jax.tree.map(eqx.if_array(0), state), plan.mesh)
-        if before is None:
-            whole.process.check()
         evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators, plan.mesh)
-        programs = [] if over else self._later_programs(evaluate, state)
-        with compiled_ahead(programs) as wait_for_first:
+        with contextlib.ExitStack() as tracing:
+            # XLA and Python's tracing cannot check for signals, and there are no results yet.
+            if before is None and not whole.config.distributed:
+                tracing.enter_context(whole.process.stopping_at_once())
+            trace = functools.partial(trace_block, learner, env, **block)
+            state = self._first_state(None if over or whole.config.distributed else trace)
+            programs = [] if over else self._later_programs(evaluate, state)
+            with compiled_ahead(programs) as wait_for_first:
 
-            def measure(progress: TrainProgress) -> Mapping[str, float]:
-                wait_for_first()
-                return evaluate(progress)
+                def measure(progress: TrainProgress) -> Mapping[str, float]:
+                    wait_for_first()
+                    return evaluate(progress)
 
-            progress = train(
-                learner,
-                env,
-                state,
-                **block,
-                measure=measure if self.written_here else None,
-                hooks=hooks if self.written_here else [],
-                should_stop=whole.process.stop_reason,
-                before=before,
-            )
+                def should_stop() -> str | None:  # called when the block is traced
+                    tracing.close()
+                    return whole.process.stop_reason()
+
+                progress = train(
+                    learner,
+                    env,
+                    state,
+                    **block,
+                    measure=measure if self.written_here else None,
+                    hooks=hooks if self.written_here else [],
+                    should_stop=should_stop,
+                    before=before,
+                )
         whole.process.training_ended()
         if progress.stopped or not self.written_here:
             return progress
@@ -513,6 +513,24 @@ class Members:
                     "evaluations: add a larger --total-steps, or start a new run."
                 )
         return dataclasses.replace(progress, stopped=ended)
+
+    def _first_state(
+        self, trace: Callable[[AbstractTrainState], object] | None
+    ) -> AbstractTrainState:
+        """The training states to start from, on the devices of the run.
+
+        **Arguments:**
+
+        - `trace`: called with states of zeros while the program of new states compiles.
+        """
+        if not self.written_here:
+            state = self.shapes()  # the first process sends the state
+        else:
+            state = self.start(trace) if self.state is None else self.state
+        mesh = self.whole.plan.mesh
+        if mesh is None or self.alone:
+            return state
+        return place_runs(state, jax.tree.map(eqx.if_array(0), state), mesh)
 
     def _later_programs(
         self, evaluator: Evaluator | EvaluatorOfMany, state: AbstractTrainState

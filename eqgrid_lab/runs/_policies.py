@@ -31,6 +31,7 @@ from ..settings import (
     PolicySettings,
     check_limits,
     config_from,
+    script_errors,
     shipped_script,
     world_from,
     world_name_in,
@@ -142,7 +143,7 @@ def read_policy(
     if policy is None:  # the custom script builds the networks, which the file does not describe
         buildable = used if files else config  # a layout file of the policy is not opened
         assert isinstance(buildable, Experiment)
-        with as_usage_error():
+        with script_errors(type(buildable)):
             env = buildable.eval_env(buildable.env.build(train=False), 1)
         like = eqx.filter_eval_shape(buildable.policy, env, jax.random.key(0))
         policy = load_policy(path, like=like)
@@ -243,6 +244,6 @@ def written_out(env: WorldSettings) -> WorldSettings:
         text = read_regular_text(layout)
         with_text: Any = dataclasses.replace(env, layout=text)  # pyright: ignore[reportArgumentType]
         same = eqx.tree_equal(*(x.build(train=False) for x in (env, with_text)))
-    except (OSError, ValueError, UsageError):  # the layout is a name, or its file is not a text
+    except Exception:  # the layout is a name, its file is not a text, or the world reads no texts
         return env
     return with_text if same is True or bool(same) else env

@@ -49,7 +49,7 @@ from ..base import (
     warn,
 )
 from ..folders import History
-from ..settings import Experiment, PartnerSettings, to_table
+from ..settings import Experiment, PartnerSettings, script_errors, to_table
 from ..worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
@@ -121,7 +121,7 @@ def _plan(stage: Stage) -> Plan:
     **Raises:** `UsageError` when the settings cannot be built.
     """
     config = stage.config
-    with as_usage_error():
+    with script_errors(type(config)):
         # Layout files are read only here, so that the stored layout is the one used in training.
         config = dataclasses.replace(config, env=written_out(config.env))
         world, parts = config.env.build(train=False), stage.config.env.parts()

@@ -32,6 +32,7 @@ from ._script import (
     command_of as command_of,
     is_shipped as is_shipped,
     load_script as load_script,
+    script_errors as script_errors,
     shipped_script as shipped_script,
 )
 from ._stored import (

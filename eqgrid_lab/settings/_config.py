@@ -188,7 +188,7 @@ def check(config: Experiment) -> None:
     check_installed(config.log)
     config.partners.check()
     check_network(config)
-    with as_usage_error():
+    with as_usage_error(script=type(config).__module__):
         config.env.check()
         config.check()
     steps = config.num_envs * config.ppo.rollout_length

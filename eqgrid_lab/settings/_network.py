@@ -20,8 +20,8 @@ from ..base import (
     dataclass_of,
     import_named,
     is_own,
-    said,
     settings_of,
+    with_note,
 )
 from ._policy_settings import PolicySettings, default_settings
 
@@ -61,17 +61,14 @@ class OwnNetwork:
         - `in_shape`, `out_size`, `final_scale`, `key`: as in `actor_critic`.
         - `others`: hyperparameters that replace those of the settings.
 
-        **Raises:** `ValueError` when its constructor raises any error.
+        **Raises:** the errors of its constructor.
         """
         assert self._network is not None
         values = {setting.name: getattr(self, setting.name) for setting in self._settings}
-        try:
+        with with_note(f"The network {self._name} cannot be built."):
             return self._network(
                 in_shape, out_size, final_scale=final_scale, key=key, **{**values, **others}
             )
-        except Exception as error:  # it is code of the user
-            name = self._network.__name__
-            raise ValueError(f"The network {name} cannot be built: {said(error)}") from error
 
 
 NetworkName: TypeAlias = Annotated[str, tyro.conf.arg(metavar="|".join((*NETWORKS, "MODULE:NAME")))]

@@ -6,12 +6,13 @@ import importlib.util
 import inspect
 import os
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from agents.files import shipped
 from eqgrid import read_regular_text
 
-from ..base import UsageError, folder_first
+from ..base import UsageError, as_usage_error, folder_first
 from ._flags import program
 from ._policy_settings import PolicySettings
 
@@ -100,6 +101,20 @@ def is_shipped(experiment: type[PolicySettings]) -> bool:
     return path.samefile(bundled) or (
         read_regular_text(str(path)) == read_regular_text(str(bundled))
     )
+
+
+def script_errors(experiment: type[PolicySettings]) -> AbstractContextManager[None]:
+    """The `as_usage_error` for functions of a script: errors in the functions of a custom script
+    keep their traceback.
+
+    **Arguments:**
+
+    - `experiment`: the class that the script defines.
+    """
+    name = experiment.__module__
+    if is_shipped(experiment):
+        return as_usage_error(script=name)
+    return as_usage_error(own_script=name)
 
 
 def command_of(experiment: type[PolicySettings]) -> str:

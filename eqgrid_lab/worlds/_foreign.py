@@ -15,7 +15,7 @@ from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
 from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
-from ..base import DIFFERENT, Table, UsageError, said
+from ..base import DIFFERENT, Table, UsageError, with_note
 from ._table import Settings, World
 from ._world_settings import Horizon
 
@@ -136,7 +136,8 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         - `horizon`: truncate episodes after this many steps; by default, as the library does
             (Brax: 1000).
 
-        **Raises:** `UsageError` when there is no such environment, or its library is not installed.
+        **Raises:** `UsageError` when there is no such environment, or a library is not installed,
+        and the errors of the library.
         """
         module = library.load()
         names = list(library.names(module))
@@ -147,11 +148,12 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
             )
             raise UsageError(f"{library.title} has no environment {title!r:.60}{hint}{known}")
         arguments = dict(map(_option, options))
+        what = f"{library.title}'s {title} cannot be used"
         try:
-            world = library.build(module, title, arguments)
-        except Exception as error:  # other libraries may raise any exception
-            what = f"{library.title}'s {title} cannot be used"
-            raise UsageError(f"{what}: {said(error)}") from error
+            with with_note(f"{what} with these --env.options and library versions."):
+                world = library.build(module, title, arguments)
+        except ImportError as error:
+            raise UsageError(f"{what}: {error}") from error
         steps = horizon or library.horizon
         return world if steps is None else TimeLimit(world, steps)
 

@@ -50,10 +50,11 @@ from ..base import (
     Setting,
     Table,
     UsageError,
+    as_usage_error,
     check_storable,
     dataclass_of,
-    said,
     settings_of,
+    with_note,
     without_none,
 )
 from ..show import caption
@@ -478,12 +479,8 @@ def _build(
 
     The result is cached, because programs may be compiled again for a new object.
     """
-    try:
+    with with_note(f"--env.name {name} cannot be built."):
         world = constructor(**dict(arguments))
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:  # it is code of the user
-        raise UsageError(f"--env.name {name} cannot be built: {said(error)}") from error
     if not isinstance(world, AbstractEnv):
         raise UsageError(
             f"--env.name {name} builds a {type(world).__name__}, but must build one environment, "
@@ -496,11 +493,11 @@ def _build(
                 "which scripts add themselves: leave the wrapper out, or change train_env in "
                 "your own script."
             )
-    try:
-        check_env(world, steps=0)
+    with with_note(f"--env.name {name} cannot be used."):
+        own = getattr(constructor, "__module__", "")
+        with as_usage_error(f"--env.name {name} cannot be used: ", own_script=own):
+            check_env(world, steps=0)
         first = eqx.filter_eval_shape(first_timestep, world, jax.random.key(0))
-    except (Exception, SystemExit) as error:  # it is code of the user
-        raise UsageError(f"--env.name {name} cannot be used: {said(error)}") from error
     observation, _ = split_mask(first.observation)
     if isinstance(observation, ObservationAndState):
         observation = observation.local
