@@ -19,3 +19,5 @@ from .worlds import (
     WorldSettings as WorldSettings,
     world_settings as world_settings,
 )
+
+_interrupts.restore()

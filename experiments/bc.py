@@ -12,13 +12,14 @@ import dataclasses
 import functools
 from typing import Annotated
 
+from eqgrid_lab import Kitchen, NetworkName, OwnNetwork, WorldSettings
+from eqgrid_lab.cloning import Cloning, run_cloning
+
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import Kitchen, NetworkName, OwnNetwork, WorldSettings
 from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
 from eqgrid import AbstractEnv, AbstractVectorEnv
-from eqgrid_lab.cloning import Cloning, run_cloning
 
 
 @dataclasses.dataclass(frozen=True)

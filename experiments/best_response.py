@@ -13,20 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import jax
-import numpy as np
-import tyro
-from msgspec import Meta
-from rich.console import Console
-from rich.text import Text
-
 from eqgrid_lab import Kitchen
-from agents import write_atomic
-from agents.exact import Chances, Kept, Progress, respond, without_stuck_rule
-from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
-from eqgrid.envs.overcooked import REFERENCE_NAMES
-from eqgrid.envs.overcooked.plans import BestResponse, JointModel
-from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     DIFFERENT,
     RunError,
@@ -61,6 +48,20 @@ from eqgrid_lab.show import (
     write_figure,
 )
 from eqgrid_lab.worlds import build_one_kitchen, read_counters
+
+import jax
+import numpy as np
+import tyro
+from msgspec import Meta
+from rich.console import Console
+from rich.text import Text
+
+from agents import write_atomic
+from agents.exact import Chances, Kept, Progress, respond, without_stuck_rule
+from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
+from eqgrid.envs.overcooked import REFERENCE_NAMES
+from eqgrid.envs.overcooked.plans import BestResponse, JointModel
+from eqgrid.grid import AbstractGridWorld
 
 _GIB = 2**30
 

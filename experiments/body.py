@@ -12,10 +12,11 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated
 
+from eqgrid_lab import Experiment, WorldSettings, run_experiment, world_settings
+
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import Experiment, WorldSettings, run_experiment, world_settings
 from agents import MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
 from eqgrid import (
     AbstractEnv,

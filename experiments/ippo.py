@@ -12,10 +12,11 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from eqgrid_lab import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
+
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
 from agents import CNN, GRU, MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
 from eqgrid import (
     AbstractEnv,

@@ -13,13 +13,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+from eqgrid_lab import Kitchen
+from eqgrid_lab.base import (
+    RunError,
+    UsageError,
+    as_usage_error,
+    keep_compiled_programs,
+    run_command,
+)
+from eqgrid_lab.folders import open_results, write_json
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import drawing, progress, running_return
+from eqgrid_lab.worlds import build_one_kitchen, read_counters
+
 import jax.numpy as jnp
 import numpy as np
 import tyro
 from msgspec import Meta
 from rich.console import Console
 
-from eqgrid_lab import Kitchen
 from agents import write_atomic
 from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES, reference_layouts
 from eqgrid.envs.overcooked.plans import (
@@ -35,17 +47,6 @@ from eqgrid.envs.overcooked.plans import (
     trace,
 )
 from eqgrid.grid import AbstractGridWorld
-from eqgrid_lab.base import (
-    RunError,
-    UsageError,
-    as_usage_error,
-    keep_compiled_programs,
-    run_command,
-)
-from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import read_flags
-from eqgrid_lab.show import drawing, progress, running_return
-from eqgrid_lab.worlds import build_one_kitchen, read_counters
 
 _GIB = 2**30
 

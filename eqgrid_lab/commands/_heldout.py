@@ -201,10 +201,8 @@ def _read_partner(
         check_same_game(name, saved.config.env, "the policies that are judged", among.env)
     except UsageError as error:
         raise UsageError(f"{error} Leave policies out with --scripts-only.") from error
-    try:
+    with as_usage_error(f"{name} cannot play here: "):
         return saved.partner(among, env)
-    except ValueError as error:
-        raise UsageError(f"{name} cannot play here: {error}") from error
 
 
 def known_before(

@@ -28,6 +28,7 @@ from eqgrid import (
     Vectorize,
     play,
 )
+from eqgrid.errors import is_for_users
 
 from ..base import Named, UsageError, is_own, seed_folders
 from ..folders import short_name
@@ -177,6 +178,8 @@ def common_world(
             world = world if padded is None else padded.env  # a pool of this layout alone
         shown = settings.observe(world)
     except (ValueError, UsageError) as error:
+        if not isinstance(error, UsageError) and not is_for_users(error):
+            raise
         if layout is None:
             where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
             raise CheckpointError(f"{where}: {error}") from error
@@ -185,6 +188,8 @@ def common_world(
         try:
             saved.partner(settings, shown)
         except ValueError as error:
+            if not is_for_users(error):
+                raise
             own_world = layout is None and saved is policies[0]
             raise (CheckpointError if own_world else UsageError)(
                 f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"

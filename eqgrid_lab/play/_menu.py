@@ -25,7 +25,7 @@ from eqgrid import (
 from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
 from eqgrid.grid import AbstractGridWorld, Layout, RandomLayouts, agent_colours
 
-from ..base import UsageError
+from ..base import UsageError, as_usage_error
 from ..folders import short_name
 from ..runs import SavedPolicy, read_policy
 from ..settings import PolicySettings, default_model_of_people
@@ -183,12 +183,13 @@ class Menu:
         """
         found = []
         for saved in self._policies:
+            kinds = (UsageError, ValueError)
             try:
-                found.append(offer_of(saved, place))
-            except (UsageError, ValueError) as error:
+                with as_usage_error(f"{saved.name!r} cannot act in {place.title}: ", kinds):
+                    found.append(offer_of(saved, place))
+            except kinds:
                 if strict:
-                    text = f"{saved.name!r} cannot act in {place.title}: {error}"
-                    raise UsageError(text) from error
+                    raise
         env, is_kitchen = place.settings.env, kitchen_layout(place.world) is not None
         if is_kitchen and env.rules == "classic" and env.title in KITCHENS:
             files = {
@@ -218,11 +219,9 @@ def place_in(settings: PolicySettings) -> Place:
     **Raises:** `UsageError` when the world cannot be built, or is not a grid world.
     """
     env = settings.env
-    try:
+    with as_usage_error(f"The layout {env.title!r:.60} cannot be built: "):
         world = env.build(train=False)
         place = Place(settings, world, settings.observe(world))
-    except ValueError as error:
-        raise UsageError(f"The layout {env.title!r:.60} cannot be built: {error}") from error
     if not isinstance(unwrap(world), AbstractGridWorld | RandomLayouts):
         raise UsageError(
             f"People cannot play in the world {env.name!r:.60}, which is not a grid world."

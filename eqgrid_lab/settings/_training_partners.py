@@ -208,10 +208,8 @@ def _read(
         known = Named(worlds=(run.env.name,), networks=tuple(named))
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
             config = config_from(settings, shipped_script(settings["algorithm"]), known)
-    try:
+    with as_usage_error(f"The partner {str(path)!r} does not fit: "):
         return config.partner(policy, run, world)
-    except ValueError as error:
-        raise UsageError(f"The partner {str(path)!r} does not fit: {error}") from error
 
 
 def _is_model_of_people(name: str) -> bool:

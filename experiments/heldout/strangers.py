@@ -25,12 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-import numpy as np
-import tyro
-from jaxtyping import Float
-
 from eqgrid_lab import models_of_people
-from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import Table, run_command
 from eqgrid_lab.commands import HELD_OUT, read_held_out
 from eqgrid_lab.folders import read_csv, write_csv
@@ -41,6 +36,12 @@ from eqgrid_lab.show import (
     interquartile_mean,
     stratified_interval,
 )
+
+import numpy as np
+import tyro
+from jaxtyping import Float
+
+from eqgrid.envs.overcooked import KITCHENS
 
 Row: TypeAlias = Mapping[str, str]
 """A row of a table, as text by the names of the columns."""

@@ -12,10 +12,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from agents import checksum
-from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import Table
 from eqgrid_lab.show import median_seed
+
+from agents import checksum
+from eqgrid.envs.overcooked import KITCHENS
 
 HERE = Path(__file__).parent
 KINDS = {"clone": "train", "proxy": "test"}

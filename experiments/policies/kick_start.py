@@ -13,13 +13,14 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, Any, final
 
+from eqgrid_lab import Experiment, Kitchen, WorldSettings, run_experiment
+
 import equinox as eqx
 import jax
 import tyro
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid_lab import Experiment, Kitchen, WorldSettings, run_experiment
 from agents import (
     MLP,
     PPO,

@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, final
 
+from eqgrid_lab import Experiment, check_shaping, run_experiment
+
 import distrax
 import equinox as eqx
 import jax
@@ -20,7 +22,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from msgspec import Meta
 
-from eqgrid_lab import Experiment, check_shaping, run_experiment
 from agents import (
     PPO,
     AbstractActionHead,
