@@ -32,15 +32,25 @@ def as_number(
     - `holds`: returns whether a number is valid.
     - `needs`: the requirement, such as `"NormalizeReward needs a gamma from 0 to 1"`.
 
-    **Raises:** `ValueError` with `needs` and the value.
+    **Raises:** `ValueError` with `needs`, the value, and its type if it is not a number.
     """
     if is_known(value):
         number = np.asarray(value)
         whole = jnp.issubdtype(number.dtype, jnp.integer)
         real = kind is float and jnp.issubdtype(number.dtype, jnp.floating)
-        if number.ndim > 0 or not (whole or real) or not holds(value):
+        if number.ndim > 0 or not (whole or real):
+            wanted = "an int" if kind is int else "a number"
+            raise ValueError(f"{needs}, but got {_typed(value)}, not {wanted}.")
+        if not holds(value):
             raise ValueError(f"{needs}, but got {value!r:.60}.")
     return jnp.asarray(value, kind)
+
+
+def _typed(value: object) -> str:
+    """A value of a wrong type in a message, such as `the float 4.0`."""
+    if hasattr(value, "shape"):
+        return f"an array of shape {np.shape(value)} and dtype {value.dtype}"
+    return f"the {type(value).__name__} {value!r:.60}"
 
 
 def is_known(*values: object) -> bool:
@@ -80,14 +90,16 @@ def as_count(value: Number, needs: str) -> int:
     - `value`: the number, a Python or NumPy integer.
     - `needs`: the requirement, such as `"Vectorize needs at least 1 environment"`.
 
-    **Raises:** `ValueError` with `needs` and the value.
+    **Raises:** `ValueError` with `needs`, the value, and its type if it is not an integer.
     """
     try:
-        count = operator.index(value)
+        count = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         count = None
-    if count is None or isinstance(value, bool) or count < 1:
-        raise ValueError(f"{needs}, but got {value!r:.60}.")
+    if count is None:
+        raise ValueError(f"{needs}, but got {_typed(value)}, not an int.")
+    if count < 1:
+        raise ValueError(f"{needs}, but got {count}.")
     return count
 
 
@@ -98,13 +110,14 @@ def check_whole(**numbers: object) -> None:
 
     - `numbers`: numbers, or tuples of numbers such as a range, by argument name.
 
-    **Raises:** `ValueError` with the name of the first argument that is not an integer.
+    **Raises:** `ValueError` with the name and type of the first argument that is not an integer.
     """
     for name, value in numbers.items():
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, bool) or not isinstance(number, int | np.integer):
                 what = "whole numbers" if isinstance(value, tuple) else "a whole number"
-                raise ValueError(f"`{name}` must be {what}, but is {value!r:.60}.")
+                verb = "has" if isinstance(value, tuple) else "is"
+                raise ValueError(f"`{name}` must be {what}, but {verb} {_typed(number)}.")
 
 
 def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
@@ -118,13 +131,18 @@ def check_leading(leading: tuple[int, ...], **arrays: PyTree) -> None:
     - `leading`: the number of agents, preceded by the number of environments if there are several.
     - `arrays`: PyTrees of arrays, by their names in the message, such as `action=action`.
 
-    **Raises:** `ValueError` with the name and the shape of the first array that does not fit.
+    **Raises:** `ValueError` with the name and the shape of the first array that does not fit, or
+    with the type of a tree that is not of arrays.
     """
     names = ("envs", "agents")[-len(leading) :]
     wanted = ", ".join(f"{n} {name}" for n, name in zip(leading, names, strict=True))
     for name, tree in arrays.items():
         for leaf in jax.tree.leaves(tree):
-            shape = tuple(getattr(leaf, "shape", ()))
+            if not hasattr(leaf, "shape"):
+                raise ValueError(
+                    f"`{name}` must be an array that leads with {wanted}, but is {_typed(tree)}."
+                )
+            shape = tuple(leaf.shape)
             if shape[: len(leading)] != leading:
                 raise ValueError(f"`{name}` must lead with {wanted}, but has the shape {shape}.")
 

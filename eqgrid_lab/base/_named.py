@@ -1,5 +1,5 @@
-"""Imports code of the user that a command line names as MODULE:NAME, and makes settings from the
-signatures of functions.
+"""Imports code of the user that a command line names as MODULE:NAME or FILE.py:NAME, and makes
+settings from the signatures of functions.
 
 A module is imported only if the command line itself names it. A name in a settings file, a policy
 or a folder is not enough, since these may come from someone else.
@@ -14,6 +14,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeGuard, TypeVar, Union, final
 
@@ -29,6 +30,9 @@ Hint: TypeAlias = Any
 Table: TypeAlias = dict[str, Any]
 """A table of a TOML or JSON file, or the metadata of a checkpoint."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_IN_FILE = re.compile(r"(.+)\.py(:[A-Za-z_]\w*)")
+_folders: dict[str, Path] = {}
+"""The folders of the modules that a command line names by their files."""
 T = TypeVar("T")
 _SCALARS = (bool, int, float, str)
 DIFFERENT = "different"
@@ -61,6 +65,32 @@ def is_own(name: object) -> TypeGuard[str]:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
+def by_module(name: str) -> str:
+    """A name on a command line, with `FOLDER/park.py:Park` replaced by `park:Park`. Settings store
+    this name, which is valid in every folder, and `import_named` imports the file.
+    """
+    found = _IN_FILE.fullmatch(name)
+    if found is None:
+        return name
+    file = Path(found[1])
+    _folders[file.name] = file.parent.resolve()
+    return file.name + found[2]
+
+
+def on_command_line(name: str) -> str:
+    """The inverse of `by_module` in the current folder."""
+    module, _, attribute = name.partition(":")
+    if module not in _folders:
+        return name
+    return f"{os.path.relpath(_folders[module] / module)}.py:{attribute}"
+
+
+def file_named(name: str) -> Path | None:
+    """The file of the module of a name that was imported; `None` if the module has none."""
+    file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+    return None if file is None else Path(file)
+
+
 def check_named(name: str, known: Collection[str], what: str, flag: str) -> None:
     """Checks that the command line names code of the user.
 
@@ -81,27 +111,35 @@ def check_named(name: str, known: Collection[str], what: str, flag: str) -> None
 
 
 def import_named(name: str, flag: str) -> Callable[..., Any]:
-    """Imports a function or a class from an installed package or from the current folder.
+    """Imports a function or a class from an installed package, from the current folder, or from the
+    file that the command line names.
 
     **Arguments:**
 
-    - `name`: its name on the command line, as `MODULE:NAME`.
+    - `name`: its name, as `MODULE:NAME`.
     - `flag`: the flag, for messages.
 
     **Raises:** `UsageError` when there is no such module, or it has no such function or class, and
     the errors that the module raises.
     """
     module_name, _, attribute = name.partition(":")
+    folder = _folders.get(module_name, Path.cwd())
     try:
-        with folder_first(os.getcwd()), with_note(f"{flag} {name}: its module cannot be imported."):
+        with folder_first(str(folder)), with_note(f"{flag} {name}: its module cannot be imported."):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module imports another one, which is missing
+        where = f"the folder {str(folder)!r}" if module_name in _folders else "the current folder"
         raise UsageError(
-            f"{flag} {name}: there is no module {error.name!r} in the current folder, and no "
-            "installed package has this name."
+            f"{flag} {name}: there is no module {error.name!r} in {where}, and no installed "
+            f"package has this name. Name its file, as in {flag} FOLDER/park.py:{attribute}."
         ) from error
+    file = file_named(name)
+    if module_name in _folders and (file is None or file.parent != folder):
+        raise UsageError(
+            f"{flag} {name}: another module has the name {module_name!r}: rename the file."
+        )
     found = getattr(module, attribute, None)
     if found is None:
         public = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]

@@ -1,4 +1,4 @@
-"""The identity of a run: its settings, and checksums of the files that they name.
+"""The identity of a run: its settings, and checksums of the files that they name and of code.
 
 Every checkpoint stores the identity. Since `config.toml` and layout files can be edited between two
 commands, the identity of a resumed run is compared with the one in its checkpoint.
@@ -16,8 +16,8 @@ from beartype.door import is_bearable
 
 from agents import CheckpointError, checksum
 
-from ..base import IDENTITY, Table, UsageError
-from ..settings import OF_THE_PROCESS, Experiment, to_table
+from ..base import IDENTITY, Table, UsageError, file_named, warn
+from ..settings import OF_THE_PROCESS, Experiment, file_of, is_shipped, own_parts, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 """The settings whose values may be paths of files."""
@@ -38,7 +38,8 @@ def identity(table: Table, files: Mapping[str, str]) -> Table:
 
 
 def digests(config: Experiment) -> dict[str, str]:
-    """The checksums (SHA-256) of the files that the settings name, by flag.
+    """The checksums (SHA-256) of the files that the settings name, by flag, and of the user's code,
+    by file and flag.
 
     **Raises:** `OSError` or `CheckpointError` when a file cannot be read, and the errors of
     `PartnerSettings.files`.
@@ -61,7 +62,19 @@ def digests(config: Experiment) -> dict[str, str]:
             of_files = [digest_of(Path(file)) for file in files]
             if of_files:
                 found[flag] = hashlib.sha256("".join(of_files).encode()).hexdigest()
-    return found
+    return found | {f"{path.name} ({flag})": digest(path) for flag, path in _code_of(config)}
+
+
+def _code_of(config: Experiment) -> Iterator[tuple[str, Path]]:
+    """The files of the user's world, networks and script, after the flags that name them."""
+    named = [*own_parts(to_table(config)).items()]
+    named += [("--partners.networks", name) for name in config.partners.networks]
+    for flag, name in named:
+        if (path := file_named(name)) is not None:
+            yield flag, path
+    script = file_of(type(config))
+    if script is not None and not is_shipped(type(config)):
+        yield "--script", script
 
 
 def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> None:
@@ -72,6 +85,8 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
     - `folder`: the folder of the run.
     - `metadata`: the metadata of its checkpoint.
     - `now`: its current `identity`.
+
+    Code of the user that has changed prints a warning, since the change may be a mended fault.
 
     **Raises:** `UsageError` with the settings and files that differ, and `CheckpointError` when the
     checkpoint stores no identity.
@@ -90,7 +105,14 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
         f"{flag} (was {_shown(old)}, is {_shown(new)})"
         for flag, old, new in _differences(before["settings"], now["settings"])
     ]
-    names += [f"the file of {flag}" for flag, *_ in _differences(before["files"], now["files"])]
+    for flag, *_ in _differences(before["files"], now["files"]):
+        if flag.startswith("--"):
+            names.append(f"the file of {flag}")
+        else:
+            warn(
+                f"{flag} has changed since the run {str(folder)!r} started, so its log may mix two "
+                "versions: restore the file and resume again, or start a new run."
+            )
     if names:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise UsageError(

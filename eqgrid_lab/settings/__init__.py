@@ -30,6 +30,7 @@ from ._policy_settings import PolicySettings as PolicySettings, default_settings
 from ._script import (
     SHIPPED as SHIPPED,
     command_of as command_of,
+    file_of as file_of,
     is_shipped as is_shipped,
     load_script as load_script,
     script_errors as script_errors,
@@ -43,6 +44,7 @@ from ._stored import (
     is_written_by_a_run as is_written_by_a_run,
     load as load,
     own_flags as own_flags,
+    own_parts as own_parts,
     read_toml as read_toml,
     to_table as to_table,
     world_from as world_from,

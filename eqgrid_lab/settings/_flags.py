@@ -20,7 +20,16 @@ from msgspec import Meta
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import DIFFERENT, Hint, UsageError, copied, is_address, local_path, working_path
+from ..base import (
+    DIFFERENT,
+    Hint,
+    UsageError,
+    by_module,
+    copied,
+    is_address,
+    local_path,
+    working_path,
+)
 
 T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
@@ -34,13 +43,15 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 """The bounds of a range, by the names of functions in `operator`, in messages."""
 
 
+_CODE_FLAGS = ("--env.name", "--network", "--partners.networks")
+"""Flags of code of the user."""
 _LOCAL_FLAGS = ("--config", "--env.layout", "--export", "--finish", "--partners", "--study")
 """Flags of files that eqgrid changes, or whose path is part of a run."""
 
 
 def at_home(args: Sequence[str]) -> list[str]:
-    """A command line with `expand_home` for every value, as in `--out=~/run`, and with local paths
-    for addresses such as `s3://bucket/run`.
+    """A command line with `expand_home` for every value, as in `--out=~/run`, with local paths for
+    addresses such as `s3://bucket/run`, and with `by_module` for names of code of the user.
 
     Addresses of partners stay, since settings files store them.
 
@@ -56,6 +67,8 @@ def at_home(args: Sequence[str]) -> list[str]:
             of_out = copied if has_flag("--auto-resume", args) else working_path
             local = of_out(value) if flag == "--out" else local_path(value)
             found.append(f"{name}{equals}{local}")
+        elif flag.replace("_", "-") in _CODE_FLAGS:
+            found.append(f"{name}{equals}{by_module(expand_home(value))}")
         else:
             found.append("=".join(map(expand_home, arg.split("=", 1))))
     return found

@@ -30,6 +30,7 @@ from ..base import (
     as_usage_error,
     check_named,
     is_own,
+    on_command_line,
     reason,
     warn,
 )
@@ -337,7 +338,7 @@ def own_flags(config: PolicySettings) -> str:
     each with a leading space; empty if there is no such code.
     """
     parts = own_parts(to_table(config))
-    return "".join(f" {flag} {name}" for flag, name in parts.items())
+    return "".join(f" {flag} {on_command_line(name)}" for flag, name in parts.items())
 
 
 def is_written_by_a_run(path: Path) -> bool:
