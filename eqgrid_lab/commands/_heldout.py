@@ -154,9 +154,14 @@ def build_partners(
     partners have fewer different structures to compile.
 
     **Raises:** `UsageError` when a policy is missing, does not fit the world or was trained in
-    another game, or when a scripted cook is used outside of Overcooked; `CheckpointError` when a
-    policy is damaged.
+    another game, or when a scripted cook or a bundled file is used outside of Overcooked;
+    `CheckpointError` when a policy is damaged.
     """
+    if file in (HELD_OUT, PEOPLE) and among.env.name != Kitchen.name:
+        raise UsageError(
+            f"eqgrid has no held-out partners for the world {among.env.name}: name a file of your "
+            "own partners with --partners."
+        )
     return [
         NoisyPartner(_build(partner, file, among, env, flags), partner.noise, env.action_space)
         for partner in partners

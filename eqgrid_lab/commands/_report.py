@@ -343,7 +343,7 @@ def _difference(one: Table, other: Table) -> str | None:
 
 def as_markdown(rows: Sequence[Row]) -> str:
     """The table in Markdown."""
-    titles = ("kitchen", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
+    titles = ("layout", "", "seeds", "mean", "interquartile mean (95 % interval)", "worst")
     titles += ("of the best known", "cross-play", "held-out partners", "people", "regret")
     titles += ("steps", "minutes")
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]

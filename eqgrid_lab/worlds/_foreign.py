@@ -15,7 +15,7 @@ from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
 from eqgrid.envs import imported
 from eqgrid.errors import did_you_mean
 
-from ..base import DIFFERENT, Table, UsageError, with_note
+from ..base import DIFFERENT, Table, UsageError
 from ._table import Settings, World
 from ._world_settings import Horizon
 
@@ -148,12 +148,11 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
             )
             raise UsageError(f"{library.title} has no environment {title!r:.60}{hint}{known}")
         arguments = dict(map(_option, options))
-        what = f"{library.title}'s {title} cannot be used"
         try:
-            with with_note(f"{what} with these --env.options and library versions."):
-                world = library.build(module, title, arguments)
+            world = library.build(module, title, arguments)
         except ImportError as error:
-            raise UsageError(f"{what}: {error}") from error
+            reason = str(error).rstrip(".")
+            raise UsageError(f"{library.title}'s {title} cannot be used: {reason}.") from error
         steps = horizon or library.horizon
         return world if steps is None else TimeLimit(world, steps)
 

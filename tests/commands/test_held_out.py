@@ -306,7 +306,8 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
         (("mine", "--episodes", 1), "--episodes must be at least 2"),
         (("mine", "--partners", "no.toml"), "partners 'no.toml' cannot be read: No such file"),
         (("mine", "--partners", "set.toml"), "'p' is not trained yet: run `python"),
-        (("walker", "--scripts-only"), "is for one kitchen of the world overcooked"),
+        (("walker",), "eqgrid has no held-out partners for the world goals: name a file of"),
+        (("walker", "--partners", "set.toml"), "'s' is for one kitchen of the world overcooked"),
         (("two", "--partners", "people"), "'proxy-0' does not exist for the layout"),
         (
             ("three", "--partners", "random.toml", "--train-best-responses"),

@@ -1,5 +1,7 @@
 """The command lines, as a person uses them: what they leave behind, and how they say no."""
 
+import errno
+import functools
 import io
 import json
 import signal
@@ -13,13 +15,22 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from command_lines import HEARS_CTRL_C, call, call_and_hear, check_refusal
+from command_lines import HEARS_CTRL_C, call, call_and_hear, check_refusal, listening
 from PIL import Image
 from rich.console import Console
 from run_files import rows
 
 from agents import OutOfMemory, read_metadata
-from eqgrid_lab.base import _command
+from eqgrid import make
+from eqgrid_lab.base import (
+    Process,
+    RunError,
+    Stopped,
+    UsageError,
+    _command,
+    as_usage_error,
+    exit_code_of,
+)
 from eqgrid_lab.runs import Evaluator, _members, _program
 from eqgrid_lab.runs._display import print_preparations
 from eqgrid_lab.runs._evaluator import compiled_ahead
@@ -321,25 +332,108 @@ def test_an_error_in_a_program_that_compiles_ahead_is_ignored():
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_that_compiles(tmp_path, as_people_do):
+@pytest.mark.parametrize("when", ["compiling the training loop", "Compiling jit(_run_block)"])
+def test_ctrl_c_ends_a_run_that_compiles(tmp_path, as_people_do, when):
     out = tmp_path / "run"
     script = ROOT / "experiments" / "ippo.py"
     with subprocess.Popen(
         [*HEARS_CTRL_C, "-u", script, "--out", out],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         env={**as_people_do, "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_LOG_COMPILES": "1"},
     ) as process:
-        for line in process.stderr:
-            if "Compiling jit(_run_block)" in line:
+        for line in process.stdout:
+            if when in line:
                 process.send_signal(signal.SIGINT)
                 break
-        log = process.stderr.read()
+        log = process.stdout.read()
     assert process.returncode == 130
     assert "Finished XLA compilation of jit(_run_block)" not in log
+    assert "Compiling jit(_run_block)" not in log, "nothing more is traced"
     assert log.endswith("error: interrupted before training started, so no files were written.\n")
     assert not out.exists()
+
+
+def press_ctrl_c_twice():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.raise_signal(signal.SIGINT)  # the second one changes nothing
+
+
+def test_a_signal_while_a_program_is_traced_stops_at_once(hears_ctrl_c):
+    with listening() as process:
+        process.begin()
+        with pytest.raises(Stopped), process.stopping_at_once():
+            press_ctrl_c_twice()
+        signal.raise_signal(signal.SIGINT)  # recorded
+        assert (process.count, process.stop_reason()) == (3, "interrupted")
+        with pytest.raises(Stopped), process.stopping_at_once():
+            pytest.fail("a signal had arrived before")
+
+
+PRESS_CTRL_C = """
+import runpy, signal, sys
+
+class PressCtrlC:
+    def find_spec(name, *_):
+        if name == "jax":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, PressCtrlC)
+sys.path.insert(0, sys.argv[1])
+runpy.run_path(sys.argv[2], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("script", ["ippo.py", "evaluate.py", "policies/pqn_vdn.py"])
+def test_ctrl_c_during_imports_ends_quietly(script):
+    path = ROOT / "experiments" / script
+    command = [*HEARS_CTRL_C, "-c", PRESS_CTRL_C, ROOT, path, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "error: interrupted; nothing was started.\n"
+
+
+def fail(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (RunError("It failed."), "error: It failed.\n"),
+        (OSError(errno.ENOSPC, "No space left on device", "a"), "error: 'a': No space left on"),
+        (MemoryError(), "error: There is not enough memory: lower --num-envs.\n"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "a"), None),
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: 9 GB"), "error: There is not enough mem"),
+        (jax.errors.JaxRuntimeError("INTERNAL: a fault"), None),
+        (ValueError("a fault"), None),
+    ],
+    ids=repr,
+)
+def test_only_foreseen_errors_are_one_sentence(error, says, capsys):
+    run = functools.partial(fail, error)
+    if says is None:
+        with pytest.raises(type(error)):
+            exit_code_of(run, Process(), "--num-envs")
+        return
+    assert exit_code_of(run, Process(), "--num-envs") == 1
+    assert capsys.readouterr().err.startswith(says)
+
+
+def test_only_sentences_of_eqgrid_become_usage_errors():
+    with pytest.raises(UsageError, match=r"^World: There is no"), as_usage_error("World: "):
+        make("overcooked", layout="no")
+    with pytest.raises(ValueError, match="cannot reshape"), as_usage_error():
+        np.zeros(3).reshape(2)
+    with pytest.raises(ValueError, match="a fault"), as_usage_error():
+        fail(ValueError("a fault"))
+    with pytest.raises(UsageError, match="a sentence"), as_usage_error(script=__name__):
+        fail(ValueError("a sentence"))
+    with pytest.raises(ValueError, match="There is no"), as_usage_error(own_script=__name__):
+        make("overcooked", layout="no")
 
 
 @pytest.mark.slow

@@ -17,13 +17,14 @@ from saved_policies import write_policy
 
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import AbstractGridWorld
-from eqgrid_lab.base import Named, UsageError
+from eqgrid_lab.base import IDENTITY, Named, UsageError
 from eqgrid_lab.commands import (
     crossplay_command,
     evaluate_command,
     partners_command,
     training_settings,
 )
+from eqgrid_lab.runs._identity import check_same_run, digests, identity
 from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 from eqgrid_lab.worlds import world_settings
 
@@ -157,10 +158,6 @@ def fails():
     raise KeyError("a shoe")
 
 
-def leaves():
-    raise SystemExit(0)
-
-
 def resets():
     return AutoReset(make("goals"))
 
@@ -169,6 +166,16 @@ class Wide(Race):
     def step(self, key, state, action):
         timestep, state = super().step(key, state, action)
         return eqx.tree_at(lambda x: x.reward, timestep, timestep.reward[None]), state
+
+
+class Broken(Race):
+    def step(self, key, state, action):
+        return super().step(key, state, jnp.zeros(3) + jnp.zeros(4))
+
+
+class Misused(Race):
+    def step(self, key, state, action):
+        return make("goals").step(key, state, action[0])
 
 
 class Undrawn(Race):
@@ -258,16 +265,12 @@ def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
 
 BAD = {
     "toy_rase:Race": "there is no module 'toy_rase' in the current folder, and no installed",
-    "broken:Race": "its module cannot be imported: ZeroDivisionError division by zero",
     "toy_race:Rase": r"its module .* has no 'Rase'; did you mean Race",
     "toy_race:NUMBER": "is a int, which cannot be called",
     "toy_race:needs": "The parameter 'size' of toy_race:needs must be a keyword parameter",
-    "toy_race:hinted": "The type hints of toy_race:hinted cannot be read: NameError",
     "toy_race:taken": "The parameter 'title' of toy_race:taken cannot be a flag",
     "toy_race:many": "builds a Vectorize, but must build one environment",
     "toy_race:number": "builds a int, but must build one environment",
-    "toy_race:fails": "cannot be built: KeyError 'a shoe'",
-    "toy_race:leaves": "cannot be built: SystemExit 0",
     "toy_race:resets": "builds a world in AutoReset, which scripts add themselves: leave",
     "toy_race:Wide": r"cannot be used: reward must have the shape \(2,\), but has \(1, 2\)",
     "toy-race:Race": "Unknown world 'toy-race:Race' .*, MODULE:NAME for your own",
@@ -279,6 +282,55 @@ def test_what_is_wrong_is_said_in_one_sentence(name):
     with pytest.raises(UsageError, match=BAD[name]) as error:
         parse("--env.name", name)
     assert "\n" not in str(error.value)
+
+
+FAULTS = {
+    "broken:Race": (ZeroDivisionError, "its module cannot be imported"),
+    "toy_race:hinted": (NameError, "The type hints of toy_race:hinted cannot be read"),
+    "toy_race:fails": (KeyError, "--env.name toy_race:fails cannot be built"),
+    "toy_race:Broken": (TypeError, "--env.name toy_race:Broken cannot be used"),
+    "toy_race:Misused": (ValueError, "--env.name toy_race:Misused cannot be used"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_a_world_has_its_traceback(folder, name):
+    kind, note = FAULTS[name]
+    with pytest.raises(kind) as error:
+        parse("--env.name", name)
+    assert note in error.value.__notes__[-1]
+    if name != "toy_race:hinted":  # the line is in an annotation, which Python evaluates
+        assert any(Path(x.path).parent == folder for x in error.traceback)
+
+
+def test_a_world_may_be_named_by_its_file(folder, monkeypatch):
+    other = folder / "other"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    config = parse("--env.name", "../toy_race.py:Race")
+    assert config.env.name == "toy_race:Race"
+    assert own_flags(config) == " --env.name ../toy_race.py:Race"
+    Path("settings.toml").write_text(dump(config))
+    again = parse(f"--env.name={folder}/toy_race.py:Race", "--config", "settings.toml")
+    assert again.env == config.env
+    assert world_settings("toy_race:Race", Named(worlds=("toy_race:Race",))).name == again.env.name
+    Path("toy_race.py").write_text("")
+    with pytest.raises(UsageError, match="another module has the name 'toy_race': rename"):
+        parse("--env.name", "toy_race.py:Race")
+    with pytest.raises(UsageError, match=r"no module 'race' in the folder .*other"):
+        parse("--env.name", "race.py:Race")
+
+
+def test_code_that_has_changed_is_said_when_a_run_is_resumed(folder, capsys):
+    config = parse(*RACE)
+    before, path = digests(config), folder / "toy_race.py"
+    assert list(before) == ["toy_race.py (--env.name)"]
+    metadata = {"update": 1, IDENTITY: identity({}, before)}
+    check_same_run(folder, metadata, identity({}, digests(config)))
+    assert capsys.readouterr().err == ""
+    path.write_text(MODULE.replace("pay: Float", "pay: float"))
+    check_same_run(folder, metadata, identity({}, digests(config)))
+    assert "toy_race.py (--env.name) has changed since the run" in capsys.readouterr().err
 
 
 def test_none_in_place_of_a_default_cannot_be_stored():

@@ -144,6 +144,33 @@ def test_a_script_normalises_observations_in_training_and_in_evaluations(tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "fault", "kind"),
+    [
+        ("return dataclasses.replace(self.ppo,", "return dataclasses.replace(self.poo,", "poo"),
+        ("envs = Vectorize(env, self.num_envs)", "envs = Vectorize(env, 0)", "at least 1 env"),
+        ("check_shaping(self)", "int('x')", "invalid literal"),
+    ],
+)
+def test_a_fault_in_a_copy_has_its_traceback(tmp_path, line, fault, kind):
+    mine = tmp_path / "mine.py"
+    assert TEXT.count(line) == 1
+    mine.write_text(TEXT.replace(line, fault))
+    with pytest.raises((AttributeError, ValueError), match=kind) as error:
+        call(*SMALL.split(), algorithm=load_script(mine))
+    assert any(Path(x.path) == mine for x in error.traceback)
+
+
+def test_a_wrong_flag_of_a_copy_is_one_sentence(tmp_path, capsys):
+    own = write_copy(tmp_path / "mine.py", "another network")
+    for flags, says in (("--shaping 2 --env.name goals", "weights a shaped reward"),):
+        check_refusal(call_and_hear(capsys, *flags.split(), algorithm=load_script(own)), says)
+    text = TEXT.replace("check_shaping(self)", "raise ValueError('Own sentence.')")
+    (tmp_path / "own.py").write_text(text)
+    heard = call_and_hear(capsys, algorithm=load_script(tmp_path / "own.py"))
+    assert heard == (2, "error: Own sentence.\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
