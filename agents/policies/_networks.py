@@ -199,6 +199,7 @@ class MLP(AbstractNetwork):
         precision: Precision = "float32",
         key: PRNGKeyArray,
     ):
+        _check_is_shape(in_shape)
         if width < 1 or depth < 0:
             raise ValueError(
                 f"An MLP needs a width of at least 1 and a depth of at least 0, but got "
@@ -265,6 +266,7 @@ class CNN(AbstractNetwork):
         precision: Precision = "float32",
         key: PRNGKeyArray,
     ):
+        _check_is_shape(in_shape)
         if len(in_shape) != 3:
             raise ValueError(
                 f"A CNN reads images of shape (height, width, channels), but the observation has "
@@ -307,6 +309,16 @@ class CNN(AbstractNetwork):
             convolution = jax.tree.map(lambda weight: weight.astype(dtype), convolution)
             h = _function_of(self.activation)(_convolve(convolution, h))
         return self.head(jnp.moveaxis(h, -1, 0), carry)
+
+
+def _check_is_shape(in_shape: object) -> None:
+    """**Raises:** `ValueError` when an input has several arrays, and so several shapes."""
+    is_shape = isinstance(in_shape, tuple | list)
+    if not is_shape or not all(hasattr(size, "__index__") for size in in_shape):
+        raise ValueError(
+            "The observation has several arrays, which this network does not read: observe one "
+            "array, or name a network of your own that reads them all."
+        )
 
 
 def _convolve(

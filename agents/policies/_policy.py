@@ -223,15 +223,7 @@ def _build_network(
     """Builds the actor or the critic of all agents, for inputs with the shapes of `x`."""
     in_shape = jax.tree.map(lambda leaf: leaf.shape[1:], x)
     keys = (key,) if shared else jax.random.split(key, num_agents)
-    try:
-        networks = [network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys]
-    except TypeError as error:
-        if len(jax.tree.leaves(x)) == 1:
-            raise
-        raise ValueError(
-            "The observation has several arrays, which this network does not read: observe one "
-            "array, or name a network of your own that reads them all."
-        ) from error
+    networks = [network(in_shape, out_size, final_scale=final_scale, key=k) for k in keys]
     if shared:
         team = SharedParameters(network=networks[0], num_agents=num_agents)
     else:

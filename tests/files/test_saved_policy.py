@@ -245,6 +245,14 @@ def test_hyperparameters_that_no_file_holds_are_asked_for(key, tmp_path, shared)
     assert eqx.tree_equal(load_policy(tmp_path / "a", networks={**names, "Waves": own}), policy)
 
 
+def test_a_fault_in_a_class_of_the_user_is_not_a_fault_of_the_file(key, tmp_path):
+    own = partial(Waves, gain=2.0, wave=jnp.cos, encoder=MLP, scale=1.0)
+    save_policy(tmp_path / "a", policy_of(clocks(1), key, network=own))
+    with pytest.raises(AttributeError, match="waev") as error:
+        load_policy(tmp_path / "a", networks={"Waves": lambda *_, **__: own.waev})
+    assert "cannot be built with these classes" in error.value.__notes__[-1]
+
+
 @final
 class Backwards(AbstractCriticInput):
     """A critic input whose actors see everything in another order."""
