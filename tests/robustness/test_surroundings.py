@@ -125,10 +125,12 @@ def test_settings_of_the_surroundings_end_nothing(begin, own_caches, tmp_path, v
     check_complete(tmp_path / "run")
 
 
-def test_what_a_library_does_not_like_is_one_sentence(begin, tmp_path):
-    """What it does not like while a page is imported, Python says."""
-    variable = [("JAX_PLATFORMS", "nonsense")]
-    refusal(begin("--total-steps", "512", "--out", "run", env=variable))
+def test_an_error_of_a_library_has_its_traceback(begin, tmp_path):
+    process = begin("--total-steps", "512", "--out", "run", env=[("JAX_PLATFORMS", "nonsense")])
+    _, error = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert error.startswith("Traceback (most recent call last):\n")
+    assert "nonsense" in error
     assert not (tmp_path / "run").exists()
 
 
