@@ -68,11 +68,15 @@ def is_own(name: object) -> TypeGuard[str]:
 def by_module(name: str) -> str:
     """A name on a command line, with `FOLDER/park.py:Park` replaced by `park:Park`. Settings store
     this name, which is valid in every folder, and `import_named` imports the file.
+
+    **Raises:** `UsageError` when the file has a name that Python cannot import.
     """
     found = _IN_FILE.fullmatch(name)
     if found is None:
         return name
     file = Path(found[1])
+    if not file.name.isidentifier():
+        raise UsageError(f"{name!r:.200}: rename the file to a name that Python can import.")
     _folders[file.name] = file.parent.resolve()
     return file.name + found[2]
 

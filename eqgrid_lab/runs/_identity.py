@@ -1,4 +1,4 @@
-"""The identity of a run: its settings, and checksums of the files that they name and of code.
+"""The identity of a run: its settings, and checksums of their files and of the user's code.
 
 Every checkpoint stores the identity. Since `config.toml` and layout files can be edited between two
 commands, the identity of a resumed run is compared with the one in its checkpoint.

@@ -317,6 +317,8 @@ def test_a_world_may_be_named_by_its_file(folder, monkeypatch):
     Path("toy_race.py").write_text("")
     with pytest.raises(UsageError, match="another module has the name 'toy_race': rename"):
         parse("--env.name", "toy_race.py:Race")
+    with pytest.raises(UsageError, match=r"my-race.py:Race': rename the file to a name that"):
+        parse("--env.name", "my-race.py:Race")
     with pytest.raises(UsageError, match=r"no module 'race' in the folder .*other"):
         parse("--env.name", "race.py:Race")
 
