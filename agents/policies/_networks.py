@@ -189,7 +189,7 @@ class MLP(AbstractNetwork):
 
     def __init__(
         self,
-        in_shape: tuple[int, ...],
+        in_shape: PyTree,
         out_size: int,
         *,
         width: int = 64,
@@ -255,7 +255,7 @@ class CNN(AbstractNetwork):
 
     def __init__(
         self,
-        in_shape: tuple[int, ...],
+        in_shape: PyTree,
         out_size: int,
         *,
         features: int = 32,
@@ -393,7 +393,7 @@ class GRU(AbstractSequenceNetwork):
 
     def __init__(
         self,
-        in_shape: tuple[int, ...],
+        in_shape: PyTree,
         out_size: int,
         *,
         encoder: Callable[..., AbstractNetwork] = MLP,
@@ -498,7 +498,7 @@ class PredictingGRU(AbstractSequenceNetwork):
 
     def __init__(
         self,
-        in_shape: tuple[int, ...],
+        in_shape: PyTree,
         out_size: int,
         *,
         encoder: Callable[..., AbstractNetwork] = MLP,
