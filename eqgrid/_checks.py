@@ -48,8 +48,8 @@ def as_number(
 
 def _typed(value: object) -> str:
     """A value of a wrong type in a message, such as `the float 4.0`."""
-    if hasattr(value, "shape"):
-        return f"an array of shape {np.shape(value)} and dtype {value.dtype}"
+    if isinstance(value, jax.Array | np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}"
     return f"the {type(value).__name__} {value!r:.60}"
 
 
