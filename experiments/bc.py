@@ -14,7 +14,6 @@ from typing import Annotated
 
 from eqgrid_lab import Kitchen, NetworkName, OwnNetwork, WorldSettings
 from eqgrid_lab.cloning import Cloning, run_cloning
-
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 

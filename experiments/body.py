@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from eqgrid_lab import Experiment, WorldSettings, run_experiment, world_settings
-
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 

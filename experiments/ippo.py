@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from eqgrid_lab import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
-
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 

@@ -175,7 +175,7 @@ class Broken(Race):
 
 class Misused(Race):
     def step(self, key, state, action):
-        return make("goals").step(key, state, action[0])
+        return Vectorize(Race(), 0).step(key, state, action)
 
 
 class Undrawn(Race):
@@ -319,8 +319,8 @@ def test_a_world_may_be_named_by_its_file(folder, monkeypatch):
         parse("--env.name", "toy_race.py:Race")
     with pytest.raises(UsageError, match=r"my-race.py:Race': rename the file to a name that"):
         parse("--env.name", "my-race.py:Race")
-    with pytest.raises(UsageError, match=r"no module 'race' in the folder .*other"):
-        parse("--env.name", "race.py:Race")
+    with pytest.raises(UsageError, match=r"no module 'no_race' in the folder .*other"):
+        parse("--env.name", "no_race.py:Race")
 
 
 def test_code_that_has_changed_is_said_when_a_run_is_resumed(folder, capsys):
