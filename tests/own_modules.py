@@ -4,15 +4,13 @@ import contextlib
 import sys
 from pathlib import Path
 
-from eqgrid_lab.base import _named
-
 
 @contextlib.contextmanager
 def in_folder_of(folder, monkeypatch, **modules):
     """In a folder with modules, by name, which nothing has imported."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(_named, "_folders", {})
+    monkeypatch.setattr("eqgrid_lab.base._named._folders", {})
     for name, text in modules.items():
         sys.modules.pop(name, None)
         Path(f"{name}.py").write_text(text)
