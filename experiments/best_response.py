@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import jax
-import numpy as np
-import tyro
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import (
     DIFFERENT,
@@ -51,6 +48,9 @@ from eqgrid_lab.show import (
     write_figure,
 )
 from eqgrid_lab.worlds import build_one_kitchen, read_counters
+import jax
+import numpy as np
+import tyro
 from msgspec import Meta
 from rich.console import Console
 from rich.text import Text

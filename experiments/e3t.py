@@ -12,10 +12,10 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, final
 
+from eqgrid_lab import Experiment, PartnerSettings, check_shaping, run_experiment
 import equinox as eqx
 import jax
 import optax
-from eqgrid_lab import Experiment, PartnerSettings, check_shaping, run_experiment
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
-import tyro
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import Named, UsageError, as_usage_error, run_command
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.settings import Seed, at_home, read_flags, value_after
 from eqgrid_lab.worlds import GENERATED, WorldSettings, world_settings
+import jax
+import tyro
 from msgspec import Meta
 from PIL import Image
 from rich.markup import escape

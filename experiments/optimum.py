@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import jax.numpy as jnp
-import numpy as np
-import tyro
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import (
     RunError,
@@ -28,6 +25,9 @@ from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import drawing, progress, running_return
 from eqgrid_lab.worlds import build_one_kitchen, read_counters
+import jax.numpy as jnp
+import numpy as np
+import tyro
 from msgspec import Meta
 from rich.console import Console
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agents import write_atomic
 
-from ..base import said, warn
+from ..base import warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,10 +50,11 @@ def drawing(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (Exception, SystemExit) as error:  # it may be code of the user
+    except Exception as error:  # it may be code of the user, and must not end a finished run
         if isinstance(error, OSError) and error.filename == str(path):
             raise
-        warn(f"The picture {str(path)!r} cannot be drawn: {said(error)}")
+        why = next(iter(str(error).splitlines()), "")
+        warn(f"The picture {str(path)!r} cannot be drawn: {type(error).__name__}: {why:.300}")
 
 
 def draws_figure(

@@ -25,8 +25,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-import numpy as np
-import tyro
 from eqgrid_lab import models_of_people
 from eqgrid_lab.base import Table, run_command
 from eqgrid_lab.commands import HELD_OUT, read_held_out
@@ -38,6 +36,8 @@ from eqgrid_lab.show import (
     interquartile_mean,
     stratified_interval,
 )
+import numpy as np
+import tyro
 from jaxtyping import Float
 
 from eqgrid.envs.overcooked import KITCHENS

@@ -13,10 +13,10 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, Any, final
 
+from eqgrid_lab import Experiment, Kitchen, WorldSettings, run_experiment
 import equinox as eqx
 import jax
 import tyro
-from eqgrid_lab import Experiment, Kitchen, WorldSettings, run_experiment
 from jaxtyping import Array, Float, PRNGKeyArray
 from msgspec import Meta
 

@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, final
 
+from eqgrid_lab import Experiment, check_shaping, run_experiment
 import distrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from eqgrid_lab import Experiment, check_shaping, run_experiment
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from msgspec import Meta
 
