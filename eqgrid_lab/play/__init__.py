@@ -6,16 +6,18 @@
   presses, and `Conduct` is what else the person did. `Rules` are the rules for its people.
 - Pages and the server exchange messages, such as `Press` and the frames that `whole_frame` makes. A
   `TileSheet` has the pictures of cells, and a `Screen` knows which of them a page has.
-- A `Journal` records each step of a game. `read_journal` returns a `Recording`, and `replay` plays
-  it again. `Recorded` is a game to watch: `scenes` are its pictures, and `think` returns what a
-  policy would do.
+- A `Journal` records each step of a game, each key, and each frame that was shown. `read_journal`
+  returns a `Recording`, and `replay` plays it again. `Recorded` is a game to watch: `scenes` are
+  its pictures, and `think` returns what a policy would do.
 """
 
 from ._game_server import GameServer as GameServer
 from ._journal import (
     SUFFIX as SUFFIX,
+    FrameLine as FrameLine,
     Header as Header,
     Journal as Journal,
+    KeyLine as KeyLine,
     Recording as Recording,
     SeatRecord as SeatRecord,
     StepLine as StepLine,
@@ -26,7 +28,6 @@ from ._journal import (
 from ._live_game import (
     Conduct as Conduct,
     Hands as Hands,
-    KeyPress as KeyPress,
     LiveGame as LiveGame,
     Program as Program,
 )
@@ -46,6 +47,7 @@ from ._messages import (
     Press as Press,
     Refusal as Refusal,
     Screen as Screen,
+    Shown as Shown,
     TileSheet as TileSheet,
     controls_of as controls_of,
     idle_action as idle_action,

@@ -1,9 +1,10 @@
 """Journals: files of live games, to which each step is appended as a line when it is played.
 
 The first line contains the world, the players in its seats, and the seed of all randomness. Each
-further line contains the actions of one step or an event between two steps, and a checksum of all
-lines up to this one, which reveals changes. The seed and the actions determine the game: `replay`
-plays it again bit for bit, and `write_recording` writes it as a table of episodes.
+further line contains the actions of one step or an event between two steps, such as a key press,
+and a checksum of all lines up to this one, which reveals changes. The seed and the actions
+determine the game: `replay` plays it again bit for bit, and `write_recording` writes it as a table
+of episodes.
 """
 
 import contextlib
@@ -41,11 +42,11 @@ from ._menu import Place
 
 SUFFIX = ".jsonl"
 _LARGEST = 2**28
-_FORMAT = 3
+_FORMAT = 4
 _FIRST_CHECKED_FORMAT = 3
 """The first format whose lines have checksums."""
 _CHECK = b',"check"'
-_LINE_START = re.compile(rb'(?=\{"(?:action|event|end)":)')
+_LINE_START = re.compile(rb'(?=\{"(?:action|event|key|frame|end)":)')
 """The beginning of each line but the first."""
 _CUT_NUMBER_ENDS = (b".", b"-", b"+", b"e", b"E")
 """Last bytes of a line that was cut inside a number. msgspec does not report these lines as
@@ -101,12 +102,25 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
-class StepLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A step: the action and the reward of each agent, and the seconds since the game began."""
+class StepLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A step.
+
+    - `action`, `reward`: of each agent.
+    - `time`: the seconds since the game began.
+    - `source`: the source of each person's action, and an empty string for agents: `press`, a press
+        that came since the last step; `queue`, a press that came before the last step, and waited;
+        `hold`, a key that is held down; `none`, no key; `silence` if no message of the page came
+        since the last step. The first step of a silence repeats the key that was held down, and all
+        further steps are idle. In a world with several choices, `queue` if one of the presses
+        waited.
+    - `keys`: the numbers of the key presses that the step used, from 0 in the order of their lines.
+    """
 
     action: list[int | list[int]]
     reward: list[float]
     time: float
+    source: list[str] = []
+    keys: list[int] = []
 
 
 @final
@@ -127,6 +141,42 @@ class EventLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @final
+class KeyLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A person pressed or released a key.
+
+    - `key`: the key, as `KeyboardEvent.code` of browsers names it, or the button of the page.
+    - `down`: whether the key was pressed; `False` if it was released.
+    - `seat`: the seat of the person.
+    - `page_ms`: the time by the clock of the page, in milliseconds since 1970 (UTC).
+    - `time`: when the server received it, in seconds since the game began; `None` before the game.
+    """
+
+    key: str
+    down: bool
+    seat: int
+    page_ms: float
+    time: float | None
+
+
+@final
+class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A page has shown the frame after a step.
+
+    - `frame`: the number of the step, from 1; 0 for the frame before the first step.
+    - `seat`: the seat of the page.
+    - `latency_ms`: the milliseconds from sending the frame to the message of the page that it was
+        shown, by the clock of the server.
+    - `shown_ms`: the milliseconds from the arrival of the frame to its display, as the page claims;
+        `None` if this is longer than `latency_ms`.
+    """
+
+    frame: int
+    seat: int
+    latency_ms: float
+    shown_ms: float | None
+
+
+@final
 class EndLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The last line of a journal.
 
@@ -138,7 +188,7 @@ class EndLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     left: tuple[int, ...] = ()
 
 
-_Line: TypeAlias = StepLine | EventLine | EndLine
+_Line: TypeAlias = StepLine | EventLine | KeyLine | FrameLine | EndLine
 
 
 @final
@@ -208,6 +258,11 @@ class Recording(msgspec.Struct, frozen=True):
     - `action`: the actions of all agents in every step.
     - `reward`: their rewards.
     - `time`: the time of every step, in seconds since the game began.
+    - `source`: the source of the action of each agent in every step, as in `StepLine`; empty
+        strings if the journal does not contain it.
+    - `keys`: the key presses and releases, and the number of the step that used each, from 1;
+        `None` if no step did.
+    - `frames`: the frames that pages have shown.
     - `events`: the pauses between the steps.
     - `end`: why the game ended; `None` if the last line is missing, as after a crash.
     - `left`: the seats of the people who left the game before its end.
@@ -218,6 +273,9 @@ class Recording(msgspec.Struct, frozen=True):
     action: Int[np.ndarray, "steps agents ..."]
     reward: Float[np.ndarray, "steps agents"]
     time: Float[np.ndarray, " steps"]
+    source: tuple[list[str], ...]
+    keys: tuple[tuple[KeyLine, int | None], ...]
+    frames: tuple[FrameLine, ...]
     events: tuple[EventLine, ...]
     end: str | None
     left: tuple[int, ...]
@@ -238,20 +296,27 @@ def read_journal(path: Path) -> Recording:
         # Bytes after the last line break are not a complete line.
         found = _read_lines(lines[:-1], check)
         last = [line for line in found[-1:] if isinstance(line, EndLine)]
-        steps = [line for line in found if isinstance(line, StepLine)]
-        events = tuple(line for line in found if isinstance(line, EventLine))
-        if len(steps) + len(events) + len(last) < len(found):
+        if any(isinstance(line, EndLine) for line in found[:-1]):
             raise ValueError("there are lines after its end")
+        steps = [line for line in found if isinstance(line, StepLine)]
         action = np.asarray([step.action for step in steps], np.int32)
         reward = np.asarray([step.reward for step in steps], np.float32)
         agents = len(header.seats)
         if steps and not action.shape[:2] == reward.shape == (len(steps), agents):
             raise ValueError(f"a step does not have {agents} actions and {agents} rewards")
+        source = tuple(step.source or [""] * agents for step in steps)
+        if any(len(own) != agents for own in source):
+            raise ValueError(f"a step does not have {agents} sources")
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise UsageError(f"The journal {str(path)!r} is damaged: {error}.") from error
     time = np.asarray([step.time for step in steps], np.float32)
     end, left = (last[0].end, last[0].left) if last else (None, ())
-    return Recording(path, header, action, reward, time, events, end, left)
+    used = {key: number for number, step in enumerate(steps, 1) for key in step.keys}
+    pressed = enumerate(line for line in found if isinstance(line, KeyLine))
+    keys = tuple((key, used.get(number)) for number, key in pressed)
+    frames = tuple(line for line in found if isinstance(line, FrameLine))
+    events = tuple(line for line in found if isinstance(line, EventLine))
+    return Recording(path, header, action, reward, time, source, keys, frames, events, end, left)
 
 
 def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
@@ -289,7 +354,7 @@ def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
 
 def _read_line(line: bytes) -> tuple[_Line, bytes, int | None]:
     """A line, its bytes without the checksum, and the checksum."""
-    types = {b'{"ev': EventLine, b'{"en': EndLine}
+    types = {b'{"ev': EventLine, b'{"ke': KeyLine, b'{"fr': FrameLine, b'{"en': EndLine}
     before, mark, rest = line.rpartition(_CHECK)
     if mark and not rest.endswith(b"}"):
         raise msgspec.DecodeError("the checksum is truncated")
@@ -346,7 +411,8 @@ def _replay(
 
 def write_recording(place: Place, recording: Recording, name: str, folder: Path) -> Path:
     """Writes a recorded game as a table of episodes: games in a kitchen with the columns of
-    Overcooked-AI's human games (`.parquet`), and games in other worlds as arrays (`.npz`).
+    Overcooked-AI's human games and `player_0_source`, as in `StepLine`, and so on (`.parquet`), and
+    games in other worlds as arrays (`.npz`).
 
     **Arguments:**
 
@@ -375,6 +441,7 @@ def write_recording(place: Place, recording: Recording, name: str, folder: Path)
     table["time_elapsed"] = recording.time.astype(float).tolist()
     for number, seat in enumerate(seats):
         table[f"player_{number}_is_human"] = [seat.human] * len(recording.action)
+        table[f"player_{number}_source"] = [source[number] for source in recording.source]
     path = folder / f"{name}.parquet"
     write_table(path, table)
     return path

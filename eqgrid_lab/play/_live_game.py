@@ -1,5 +1,5 @@
 """A game in which people play, step by step, without clocks or connections; and what they do apart
-from the recorded actions: keys and connections.
+from the recorded actions: their connections.
 """
 
 import dataclasses
@@ -25,28 +25,10 @@ from eqgrid import (
 )
 from eqgrid.typing import PyTree
 
-from ._journal import EventLine, Journal, StepLine
+from ._journal import EventLine, FrameLine, Journal, KeyLine, StepLine
 
-_MOST_KEYS = 20_000
-"""The maximum number of key presses that are kept for a game."""
-
-
-@final
-@dataclasses.dataclass
-class KeyPress:
-    """A key press of a person.
-
-    - `key`: the key, as `KeyboardEvent.code` of browsers names it, or the button of the page.
-    - `page_ms`: the time of the press by the clock of the page, in milliseconds since 1970 (UTC).
-    - `server_s`: the time at which the server received it, in seconds since the game began; `None`
-        before the game.
-    - `step`: the number of the step, from 1, that used the press; `None` if no step did.
-    """
-
-    key: str
-    page_ms: float
-    server_s: float | None
-    step: int | None = None
+_MOST_KEYS = 40_000
+"""The maximum number of key presses and releases of a person in the journal of a game."""
 
 
 @final
@@ -60,7 +42,6 @@ class Conduct:
     - `reloads`: how often the person closed or reloaded the page and came back.
     - `hidden`: how often the page was hidden, as by another tab.
     - `hidden_s`: the number of seconds for which the page was hidden.
-    - `keys`: the key presses, if they are recorded.
     - `absent`: why the page is not connected: `absent` if it never was, `closed` by the person,
         `lost`, as by a network failure, or `replaced` by another window; empty while it is
         connected.
@@ -73,7 +54,6 @@ class Conduct:
     reloads: int = 0
     hidden: int = 0
     hidden_s: float = 0.0
-    keys: list[KeyPress] = dataclasses.field(default_factory=list)
     absent: str = "absent"
     left: tuple[str, float | None] | None = None
     _idle: int = 0
@@ -104,17 +84,37 @@ class Conduct:
             self.hidden += 1
         self._hidden_since = now if on else None
 
-    def press(self, key: KeyPress) -> KeyPress:
-        """Keeps a key press, and returns it."""
-        if len(self.keys) < _MOST_KEYS:
-            self.keys.append(key)
-        return key
-
 
 _MOST_QUEUED = 2
 """The maximum number of presses in the queue of a choice. A person who presses faster than the
 clock ticks expects the last presses to count, without a delay of many steps.
 """
+_MOST_SILENT = 1
+"""The maximum number of consecutive steps without a message in which a held key still counts."""
+
+
+class _Press(NamedTuple):
+    """A press that waits for its step: see `Hands.press`. `steps` is the number of steps before the
+    press.
+    """
+
+    action: int
+    number: int
+    key: int | None
+    steps: int
+
+
+@final
+class Taken(NamedTuple):
+    """The action of a person in a step.
+
+    - `actions`: the action of each choice.
+    - `source`, `keys`: as in `StepLine`.
+    """
+
+    actions: list[int]
+    source: str
+    keys: tuple[int, ...] = ()
 
 
 @final
@@ -127,26 +127,32 @@ class Hands:
         - `idle`: the action of a person who presses no key, for each choice.
         """
         self._idle = tuple(idle)
-        self._pressed: list[deque[tuple[int, int, KeyPress | None]]]
-        self._pressed = [deque(maxlen=_MOST_QUEUED) for _ in idle]
+        self._pressed: list[deque[_Press]] = [deque(maxlen=_MOST_QUEUED) for _ in idle]
         self._held: list[int | None] = [None] * len(self._idle)
+        self._steps, self._silent_steps, self._heard = 0, 0, False
         self.taken = 0
         """The number of the last press that a step has used."""
         self.conduct = Conduct()
 
-    def press(self, choice: int, action: int, number: int = 0, key: KeyPress | None = None) -> None:
+    def hear(self) -> None:
+        """Records that the page has sent a message, of any kind."""
+        self._heard = True
+
+    def press(self, choice: int, action: int, number: int = 0, key: int | None = None) -> None:
         """Queues an action for the next step, or for a later step if the queue is not empty.
 
         **Arguments:**
 
         - `choice`, `action`: as in `Control`.
         - `number`: the number of the press among the presses of the page.
-        - `key`: the key press, if keys are recorded; gets the number of the step that uses it.
+        - `key`: the number of the key press in the journal, if keys are recorded.
         """
-        self._pressed[choice].append((action, number, key))
+        self._pressed[choice].append(_Press(action, number, key, self._steps))
 
     def hold(self, choice: int, action: int | None) -> None:
-        """Repeats an action in all steps without a press, until a call with `None`."""
+        """Repeats an action in all steps without a press, until a call with `None`, or until the
+        page has been silent for a step.
+        """
         self._held[choice] = action
 
     def release(self) -> None:
@@ -155,18 +161,31 @@ class Hands:
             waiting.clear()
             self._held[choice] = None
 
-    def take(self, step: int = 1) -> list[int]:
-        """Takes the action of each choice for the next step, which has the number `step`."""
-        held = zip(self._idle, self._held, strict=True)
-        taken = [idle if action is None else action for idle, action in held]
+    def take(self) -> Taken:
+        """Takes the action of each choice for the next step."""
+        self._silent_steps = 0 if self._heard else self._silent_steps + 1
+        actions = list(self._idle)
+        if self._silent_steps <= _MOST_SILENT:
+            held = zip(self._idle, self._held, strict=True)
+            actions = [idle if action is None else action for idle, action in held]
+        used: list[_Press] = []
         for choice, waiting in enumerate(self._pressed):
             if waiting:
-                taken[choice], number, key = waiting.popleft()
-                self.taken = max(self.taken, number)
-                if key is not None:
-                    key.step = step
-        self.conduct.step(tuple(taken) != self._idle)
-        return taken
+                used.append(waiting.popleft())
+                actions[choice] = used[-1].action
+        source = self._source(used)
+        self.taken = max([self.taken, *(press.number for press in used)])
+        self._steps, self._heard = self._steps + 1, False
+        self.conduct.step(tuple(actions) != self._idle)
+        return Taken(actions, source, tuple(x.key for x in used if x.key is not None))
+
+    def _source(self, used: Sequence[_Press]) -> str:
+        """The source of the next action, as in `StepLine`, if it uses these presses."""
+        if used:
+            return "press" if all(press.steps == self._steps for press in used) else "queue"
+        if not self._heard:
+            return "silence"
+        return "none" if all(action is None for action in self._held) else "hold"
 
 
 class _StepResult(NamedTuple):
@@ -284,6 +303,7 @@ class LiveGame:
         self.hands = [None if partner else Hands(idle) for partner in program.partners]
         self._idle_actions = np.stack([np.asarray(program.idle)] * len(self.hands))
         self._latest = program.start(seed)
+        self._num_keys = [0] * len(self.hands)
         self.steps = 0
 
     @property
@@ -319,21 +339,38 @@ class LiveGame:
         - `time`: the seconds since the game began.
         """
         pressed = self._idle_actions.copy()
-        for seat, hands in enumerate(self.hands):
-            if hands is not None:
-                pressed[seat] = np.reshape(hands.take(self.steps + 1), pressed[seat].shape)
+        taken = [None if hands is None else hands.take() for hands in self.hands]
+        for seat, own in enumerate(taken):
+            if own is not None:
+                pressed[seat] = np.reshape(own.actions, pressed[seat].shape)
         self._latest = self._program.step(self._latest.state, pressed)
         self.steps += 1
         if self._journal is not None:
             action, reward = np.asarray(self._latest.action), np.asarray(self._latest.reward)
-            self._journal.add(StepLine(action.tolist(), reward.tolist(), round(time, 4)))
+            source = ["" if own is None else own.source for own in taken]
+            keys = [key for own in taken if own is not None for key in own.keys]
+            rows = action.tolist(), reward.tolist()
+            self._journal.add(StepLine(*rows, round(time, 4), source, keys))
 
-    def note(self, line: EventLine) -> None:
-        """Appends an event between two steps to the journal."""
+    def note(self, line: EventLine | FrameLine | KeyLine) -> None:
+        """Appends a line between two steps to the journal, unless it is closed."""
         if self._journal is not None:
             self._journal.add(line)
+
+    def note_key(self, line: KeyLine) -> int | None:
+        """Appends a key press or release to the journal.
+
+        **Returns:** its number among all keys of the journal, from 0; `None` if the journal has too
+        many keys of this person.
+        """
+        if self._num_keys[line.seat] >= _MOST_KEYS:
+            return None
+        self.note(line)
+        self._num_keys[line.seat] += 1
+        return sum(self._num_keys) - 1
 
     def close(self, end: str, left: Sequence[int] = ()) -> None:
         """Appends the last line to the journal and closes it; see `EndLine`."""
         if self._journal is not None:
-            self._journal.close(end, left)
+            journal, self._journal = self._journal, None
+            journal.close(end, left)

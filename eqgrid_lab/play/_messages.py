@@ -142,7 +142,7 @@ class Press(_FromPage, frozen=True, tag="press"):
 
     - `choice`, `action`: as in `Control`.
     - `number`: the number of the press among the presses of the page; returned in `Frame.taken`.
-    - `key`: as in `KeyPress`; empty if key presses are not recorded.
+    - `key`: as in `KeyLine`; empty if keys are not recorded.
     - `time`: the time by the clock of the page, in milliseconds since 1970 (UTC).
     """
 
@@ -163,10 +163,23 @@ class Hold(_FromPage, frozen=True, tag="hold"):
 
 @final
 class Key(_FromPage, frozen=True, tag="key"):
-    """A key without an action was pressed; see `Press`."""
+    """A key without an action was pressed (`down`), or any key was released; see `Press`."""
 
     key: _Key
     time: _Time
+    down: bool = True
+
+
+@final
+class Shown(_FromPage, frozen=True, tag="shown"):
+    """The page has shown a frame.
+
+    - `frame`: the number of the frame, `Frame.number`.
+    - `after`: the milliseconds from the arrival of the frame to its display.
+    """
+
+    frame: Annotated[int, Meta(ge=0, lt=2**31)]
+    after: _Time
 
 
 @final
@@ -190,17 +203,12 @@ class Leave(_FromPage, frozen=True, tag="leave"):
 
 @final
 class Ping(_FromPage, frozen=True, tag="ping"):
-    """Asks for a `Pong`.
-
-    - `sent`: the time of sending, which `Pong` returns.
-    - `latency`: the round-trip time of the previous `Ping` in milliseconds.
-    """
+    """Asks for a `Pong`, which returns the time `sent`."""
 
     sent: float
-    latency: Annotated[float, Meta(ge=0, le=1e6)] | None = None
 
 
-FromPage: TypeAlias = Join | Press | Hold | Key | Hidden | Pause | Leave | Ping
+FromPage: TypeAlias = Join | Press | Hold | Key | Shown | Hidden | Pause | Leave | Ping
 
 
 class ToPage(msgspec.Struct, frozen=True, tag_field="type"):
@@ -221,7 +229,7 @@ class Opening(ToPage, frozen=True, tag="opening"):
     - `ticks_per_second`: the rate of the clock.
     - `notes`: the rules for people, in sentences.
     - `holds`: whether agents can hold an object.
-    - `keys`: whether the page sends all key presses to the server, with the time of each.
+    - `keys`: whether the page sends all key presses and releases to the server, with their times.
     """
 
     title: str
@@ -257,6 +265,7 @@ class Frame(ToPage, frozen=True, tag="frame"):
         all people's agents, the frame of a page only the pictures of its own agent.
     - `floors`: the new pictures that show free floor.
     - `taken`: the number of the last `Press` of the page that a step has used.
+    - `number`: a random number, which the page returns in `Shown`; 0 for a page that only watches.
     """
 
     step: int
@@ -269,6 +278,7 @@ class Frame(ToPage, frozen=True, tag="frame"):
     turned: dict[int, list[int]] = {}
     floors: list[int] = []
     taken: int = 0
+    number: int = 0
 
 
 @final
@@ -420,7 +430,12 @@ class Screen:
         self._pictures: set[int] = set()
 
     def update(
-        self, frame: Frame, tiles: TileSheet, seat: int | None = None, taken: int = 0
+        self,
+        frame: Frame,
+        tiles: TileSheet,
+        seat: int | None = None,
+        taken: int = 0,
+        number: int = 0,
     ) -> Frame:
         """The difference between a whole frame and the last frame of the page.
 
@@ -429,7 +444,7 @@ class Screen:
         - `frame`: the whole frame.
         - `tiles`: the pictures.
         - `seat`: the seat of the page, if a person plays in it.
-        - `taken`: as in `Frame`.
+        - `taken`, `number`: as in `Frame`.
         """
         before = self._cells or [-1] * len(frame.cells)
         cells = [(i, new) for i, new in frame.cells if new != before[i]]
@@ -440,9 +455,8 @@ class Screen:
         self._cells = [number for _, number in frame.cells]
         pictures = {number: tiles.picture(number) for number in sorted(unknown)}
         floors = sorted(unknown & tiles.floors)
-        return msgspec.structs.replace(
-            frame, cells=cells, pictures=pictures, turned=turned, floors=floors, taken=taken
-        )
+        own = {"cells": cells, "pictures": pictures, "turned": turned, "floors": floors}
+        return msgspec.structs.replace(frame, **own, taken=taken, number=number)
 
 
 def whole_frame(

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import NamedTuple, final
 
 from ..worlds import kitchen_layout
-from ._journal import EventLine
-from ._live_game import Conduct, KeyPress, LiveGame
+from ._journal import EventLine, FrameLine, KeyLine
+from ._live_game import Conduct, LiveGame
 from ._menu import Place
 from ._messages import (
     Frame,
@@ -24,6 +24,7 @@ from ._messages import (
     Press,
     Refusal,
     Screen,
+    Shown,
     Status,
     TileSheet,
     ToPage,
@@ -76,7 +77,7 @@ _LONGEST_DELAY = 1.0
 WATCHER = -1
 """The seat of a page that only watches."""
 _LONGEST_QUEUE = 120
-_MOST_LATENCIES = 1000
+_MOST_LATENCIES = 20_000
 _SILENT = 3.0
 """A page without a message for this many seconds counts as lost, even if its connection is open.
 Pages send a message every two seconds.
@@ -106,6 +107,23 @@ class Page:
     def __init__(self, seat: int, heard: float):
         self.seat, self.heard, self.screen = seat, heard, Screen()
         self.waiting: asyncio.Queue[str | None] = asyncio.Queue(_LONGEST_QUEUE)
+        self._sent: dict[int, tuple[int, float]] = {}  # frames that the page has not yet shown
+
+    def number_frame(self, step: int, now: float) -> int:
+        """A number for the frame after a step, which is sent now. The number is random, so that a
+        page cannot return it before the frame has arrived.
+        """
+        number = 1 + secrets.randbelow(2**31 - 1)
+        self._sent[number] = step, now
+        if len(self._sent) > _LONGEST_QUEUE:
+            del self._sent[next(iter(self._sent))]
+        return number
+
+    def take_frame(self, number: int) -> tuple[int, float] | None:
+        """The step and the time of the frame with this number; `None` for an unknown number, or one
+        that was returned before.
+        """
+        return self._sent.pop(number, None)
 
     def post(self, message: ToPage) -> bool:
         """Queues a message. **Returns:** whether the queue had room for the message."""
@@ -130,7 +148,7 @@ class Rules(NamedTuple):
     - `patience`: the number of seconds for which the game waits for people who lost the connection,
         for people who have never connected, and for connected people who have not pressed a key.
     - `goal`: the score at which the game ends; `None` to play to the end of the episode.
-    - `keys`: whether key presses are recorded with the clock times of the page.
+    - `keys`: whether key presses and releases are recorded with the clock times of the page.
     """
 
     free: bool = True
@@ -191,7 +209,7 @@ class Session:
         self._started: float | None = None
         self._last_waits: dict[int, str] | None = None  # `_waited_for` as of the last message
         self._waits_since: dict[int, float | None] = {}
-        self._failure = ""
+        self._error: OSError | None = None  # the reason why the game cannot be recorded
 
     def seat_of(self, token: str) -> int | None:
         """The seat of a token: `WATCHER` for `watch_token`, and `None` for an unknown token."""
@@ -237,6 +255,8 @@ class Session:
         """Records the time of a message of a page, of any kind."""
         was_silent = self._is_silent(page)
         page.heard = self._now()
+        if page.seat != WATCHER and (hands := self.game.hands[page.seat]) is not None:
+            hands.hear()
         if was_silent:
             self._changed.set()
 
@@ -244,13 +264,17 @@ class Session:
         """Handles a message of a page. Messages of watchers have no effect."""
         if page.seat == WATCHER or page not in self._pages:
             return
-        hands, key = self.game.hands[page.seat], None
+        hands = self.game.hands[page.seat]
         assert hands is not None
+        try:
+            key = self._note(page, message)
+        except OSError as error:
+            self._error = error
+            self._changed.set()
+            return
         if isinstance(message, Hidden):
             hands.conduct.hide(message.on, self._now())
-        elif isinstance(message, Key) or (isinstance(message, Press) and message.key):
-            key = hands.conduct.press(KeyPress(message.key, message.time, self._game_time()))
-        if isinstance(message, Press | Hold):
+        elif isinstance(message, Press | Hold):
             if not self._is_known(message):
                 page.post(Refusal("There is no such action."))
             elif self._paused_by is not None:
@@ -273,14 +297,30 @@ class Session:
             self._changed.set()
             self._send_status()
 
-    def measured(self, page: Page, latency: float) -> None:
-        """Records the round-trip time of a message of a page, in milliseconds."""
-        own = self._latencies.setdefault(page.seat, [])
-        if len(own) < _MOST_LATENCIES:
-            own.append(latency)
+    def _note(self, page: Page, message: FromPage) -> int | None:
+        """Records a key or a frame that was shown in the journal.
+
+        **Returns:** the number of the key in the journal, if it was recorded.
+
+        **Raises:** `OSError` when the journal cannot be written.
+        """
+        if isinstance(message, Shown) and (sent := page.take_frame(message.frame)) is not None:
+            step, since = sent
+            latency = round(1000 * (self._now() - since), 3)
+            own = self._latencies.setdefault(page.seat, [])
+            if len(own) < _MOST_LATENCIES:
+                own.append(latency)
+            after = round(message.after, 3)
+            shown = after if after <= latency else None
+            self.game.note(FrameLine(step, page.seat, latency, shown))
+        elif isinstance(message, Key | Press) and message.key and self._rules.keys:
+            down = message.down if isinstance(message, Key) else True
+            pressed = KeyLine(message.key, down, page.seat, message.time, self._game_time())
+            return self.game.note_key(pressed)
+        return None
 
     def latencies(self) -> dict[int, float | None]:
-        """The median latency of the person in each seat, in milliseconds."""
+        """The median latency of the person in each seat in milliseconds, as in `FrameLine`."""
         return {
             seat: round(statistics.median(own), 3) if (own := self._latencies.get(seat)) else None
             for seat in sorted(self._people())
@@ -305,8 +345,8 @@ class Session:
 
     @property
     def broken(self) -> bool:
-        """Whether the game was stopped because a step could not be recorded."""
-        return bool(self._failure)
+        """Whether the game was stopped because it could not be recorded."""
+        return self._error is not None
 
     def leave(self, seats: Iterable[int] = (), how: str = "") -> None:
         """Ends the game before its last step.
@@ -334,14 +374,16 @@ class Session:
     async def run(self) -> None:
         """Plays the game to its end.
 
-        **Raises:** `OSError` when a step cannot be recorded; the game then ends.
+        **Raises:** `OSError` when the game cannot be recorded; it then ends.
         """
         try:
             await asyncio.to_thread(self.game.compile)
             self._compiled = True
             await self._play()
+            if self._error is not None:
+                raise self._error
         except OSError as error:
-            self._failure = f"The game has stopped, since it cannot be recorded: {error.strerror}."
+            self._error = error
             raise
         finally:
             self.over.set()
@@ -429,7 +471,7 @@ class Session:
         return None if self._started is None else round(self._now() - self._started, 4)
 
     def _ended(self) -> bool:
-        return self.finished or self._ended_early
+        return self.finished or self._ended_early or self.broken
 
     def _halted(self) -> bool:
         return bool(self._waited_for())
@@ -476,12 +518,15 @@ class Session:
                 self.disconnect(page)
 
     def _status(self, seat: int) -> Status:
+        if self.over.is_set() and self._error is not None:
+            why = f"it cannot be recorded: {self._error.strerror}"
+            return Status("over", f"The game has stopped, since {why}.")
         if self.over.is_set():
             ended = "The game is over" if self.finished else "The game has ended early"
             score = score_in_words(self.game.scores, seat)
             together = self._has_next and len(self._people()) > 1
             more = " The other person plays again." if together else ""
-            return Status("over", self._failure or f"{ended}, with a score of {score}.{more}")
+            return Status("over", f"{ended}, with a score of {score}.{more}")
         if not self._compiled:
             is_kitchen = kitchen_layout(self.place.world) is not None
             return Status("preparing", f"Loading the {'kitchen' if is_kitchen else 'world'}.")
@@ -547,7 +592,8 @@ class Session:
         """Posts the changes since the last frame of a page. **Returns:** as `Page.post`."""
         hands = None if page.seat == WATCHER else self.game.hands[page.seat]
         taken = 0 if hands is None else hands.taken
-        return page.post(page.screen.update(frame, self._tiles, page.seat, taken))
+        number = 0 if hands is None else page.number_frame(frame.step, self._now())
+        return page.post(page.screen.update(frame, self._tiles, page.seat, taken, number))
 
 
 def score_in_words(scores: Sequence[float], seat: int) -> str:

@@ -17,5 +17,6 @@ from ._plan import (
     plan_policies as plan_policies,
     read_plan as read_plan,
 )
+from ._recorded import RECORDED as RECORDED, recorded_tables as recorded_tables
 from ._study_runner import StudyRunner as StudyRunner, WaitingRoom as WaitingRoom
 from ._trial import try_plan as try_plan

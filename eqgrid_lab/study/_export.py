@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ from ..base import UsageError
 from ..folders import locked, write_json
 from ..play import PERSON, SUFFIX
 from ..show import bootstrap_interval, print_table
-from ._people import DICTIONARY, People, Row
+from ._people import DICTIONARY, Cell, People, Row
+from ._recorded import RECORDED, RECORDED_TYPES, recorded_tables
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of texts that spreadsheets read as formulas."""
@@ -29,35 +30,57 @@ _OUTCOMES = ("finished", "failed", "left", "expired", "stopped", _UNFINISHED, "d
 
 
 def export(people: People, folder: Path) -> list[Path]:
-    """Writes every table as CSV and Parquet, and a dictionary of the columns.
+    """Writes every table as CSV and Parquet, and a dictionary of the columns. The tables `steps`
+    and `keys` are read from the journals of the games.
 
     The CSV files have an apostrophe before each text that a spreadsheet would read as a formula.
 
     **Arguments:**
 
     - `people`: the data.
-    - `folder`: the folder of the files.
+    - `folder`: the folder of the files, with the journals.
 
     **Returns:** the files.
+
+    **Raises:** `UsageError` when a journal is damaged, and `OSError`.
     """
-    written = []
+    written: list[Path] = []
     for name in DICTIONARY:
-        columns, rows = people.table(name)
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        writer.writerow(columns)
-        for row in rows:
-            writer.writerow(
-                f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-                for cell in row
-            )
-        write_atomic(folder / f"{name}.csv", text.getvalue().encode())
-        by_column = {column: [row[i] for row in rows] for i, column in enumerate(columns)}
-        types = {column: _TYPES[x] for column, x in people.types(name).items()}
-        write_table(folder / f"{name}.parquet", by_column, types)
-        written += [folder / f"{name}.csv", folder / f"{name}.parquet"]
-    write_json(folder / "dictionary.json", DICTIONARY)
+        _, rows = people.table(name)
+        written += _write_table(folder / name, rows, people.types(name))
+    for name, rows in recorded_tables(people, folder).items():
+        types = {column: RECORDED_TYPES[column] for column in RECORDED[name]}
+        written += _write_table(folder / name, rows, types)
+    write_json(folder / "dictionary.json", DICTIONARY | RECORDED)
     return [*written, folder / "dictionary.json"]
+
+
+def _write_table(
+    path: Path, rows: Sequence[tuple[Cell, ...]], types: Mapping[str, str]
+) -> tuple[Path, Path]:
+    """Writes a table as CSV and Parquet.
+
+    **Arguments:**
+
+    - `path`: the file without its suffix.
+    - `rows`: the rows.
+    - `types`: the SQLite type of each column.
+
+    **Returns:** both files.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(types)
+    for row in rows:
+        writer.writerow(
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+            for cell in row
+        )
+    csv_file, parquet_file = path.with_suffix(".csv"), path.with_suffix(".parquet")
+    write_atomic(csv_file, text.getvalue().encode())
+    by_column = {column: [row[i] for row in rows] for i, column in enumerate(types)}
+    write_table(parquet_file, by_column, {column: _TYPES[x] for column, x in types.items()})
+    return csv_file, parquet_file
 
 
 def forget(people: People, folder: Path, id: str) -> int:

@@ -1,7 +1,6 @@
 """The folder of a study: its plan, its settings, and its data in one SQLite file."""
 
 import contextlib
-import dataclasses
 import datetime
 import hashlib
 import json
@@ -12,7 +11,6 @@ import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, final
 
 from rich.console import Console
@@ -21,7 +19,6 @@ from agents import write_atomic
 
 from ..base import UsageError
 from ..folders import locked, open_results, results_console, write_json
-from ..play import KeyPress
 
 Cell: TypeAlias = str | int | float | None
 """A value in a table of SQLite."""
@@ -57,9 +54,6 @@ CREATE TABLE IF NOT EXISTS turns (
     turn INTEGER NOT NULL, UNIQUE (person, stage));
 CREATE TABLE IF NOT EXISTS tokens (
     token TEXT PRIMARY KEY, person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE);
-CREATE TABLE IF NOT EXISTS keys (
-    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, file TEXT NOT NULL,
-    key TEXT NOT NULL, page_ms REAL NOT NULL, server_s REAL, step INTEGER);
 """
 _NUMBER = "CAST(person AS TEXT)"
 _NOT_ENDED = "SELECT person, seen FROM people WHERE outcome IS NULL"
@@ -121,16 +115,9 @@ DICTIONARY = {
         "reloads": "how often the person closed or reloaded the page, and came back",
         "hidden": "how often the page was hidden, as by another tab",
         "hidden_s": "for how many seconds it was hidden",
-        "latency_ms": "the median time of a message to the server and back, in milliseconds",
+        "latency_ms": "the median of `latency_ms` in `steps`, also over the frames before the "
+        "first step",
         "at": "when the game began (UTC)",
-    },
-    "keys": {
-        "person": "number of the person",
-        "file": "the game, as in `games`",
-        "key": "the key, as `KeyboardEvent.code` of browsers names it, or the button of the page",
-        "page_ms": "when it was pressed by the clock of the page, in milliseconds since 1970 (UTC)",
-        "server_s": "when the server received it, in seconds since the game began",
-        "step": "the number of the step, from 1, in which it counted; empty if it did not count",
     },
     "events": {
         "person": "number of the person, if the event concerns one",
@@ -139,7 +126,7 @@ DICTIONARY = {
         "detail": "more about it",
     },
 }
-"""The meaning of each column of the exported tables."""
+"""The meaning of each column of the tables of the database."""
 
 
 def utc_now() -> str:
@@ -311,7 +298,6 @@ class People:
         steps: int,
         outcome: str,
         conduct: Mapping[int, Mapping[str, Cell]],
-        keys: Mapping[int, Sequence[KeyPress]] = MappingProxyType({}),
     ) -> None:
         """Completes the rows of a game that has ended.
 
@@ -322,21 +308,13 @@ class People:
         - `steps`: the number of steps that were played.
         - `outcome`: why the game ended.
         - `conduct`: further columns of the person in each seat.
-        - `keys`: the key presses of the person in each seat.
         """
         ended = {"mean_score": statistics.fmean(scores), "steps": steps, "outcome": outcome}
         for seat, own in conduct.items():
             row = {"score": scores[seat], **ended, **own}
             names = ", ".join(f"{name} = ?" for name in row)
-            where = (file, seat)
             query = f"UPDATE games SET {names} WHERE file = ? AND seat = ?"
-            self._db.execute(query, (*row.values(), *where))
-            query = (
-                "INSERT INTO keys SELECT person, file, ?, ?, ?, ? FROM games "
-                "WHERE file = ? AND seat = ?"
-            )
-            pressed = [(*dataclasses.astuple(key), *where) for key in keys.get(seat, ())]
-            self._db.executemany(query, pressed)
+            self._db.execute(query, (*row.values(), file, seat))
 
     def turn(
         self, person: int, stage: int, present: Collection[int], orders: int, people: int

@@ -550,12 +550,10 @@ class StudyRunner:
         **Returns:** whether the database could be written.
         """
         scores, steps = session.game.scores, session.game.steps
-        conducts = {seat: session.conduct(seat) for seat in seats.values()}
-        rows = {seat: _conduct_row(session, seat) for seat in conducts}
-        keys = {seat: own.keys for seat, own in conducts.items()}
+        rows = {seat: _conduct_row(session, seat) for seat in seats.values()}
         try:
             with self.people.transaction():
-                self.people.end_game(file, scores, steps, outcome, rows, keys)
+                self.people.end_game(file, scores, steps, outcome, rows)
                 for who, seat in seats.items():
                     person = self.people.get(who)
                     if person is None or person.outcome is not None:

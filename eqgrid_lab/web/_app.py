@@ -68,7 +68,9 @@ study.
 """
 _MESSAGES_PER_SECOND = 60.0
 _MOST_REFUSALS = 50
-"""The limits for the messages of a page: their rate, and the number of invalid messages."""
+"""The limits for the messages of a page: their rate, in addition to one for each frame, and the
+number of invalid messages.
+"""
 _SECONDS_TO_END = 5
 """The time in which connections must end when the server stops."""
 _CLOSED_BY_BROWSER = (1000, 1001)
@@ -471,14 +473,15 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> str:
     **Returns:** why the connection ended; see `Conduct.absent`.
     """
     # A token bucket: each message costs 1, and the allowance refills with time.
-    refusals, allowance, before = 0, _MESSAGES_PER_SECOND, time.monotonic()
+    rate = _MESSAGES_PER_SECOND + 1 / session.period
+    refusals, allowance, before = 0, rate, time.monotonic()
     while refusals < _MOST_REFUSALS:
         message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return "closed" if message.get("code") in _CLOSED_BY_BROWSER else "lost"
         session.hear(page)
         now = time.monotonic()
-        allowance = min(_MESSAGES_PER_SECOND, allowance + (now - before) * _MESSAGES_PER_SECOND) - 1
+        allowance = min(rate, allowance + (now - before) * rate) - 1
         before = now
         try:
             if allowance < 0:
@@ -490,8 +493,6 @@ async def _read(socket: WebSocket, session: Session, page: Page) -> str:
             continue
         if isinstance(found, Ping):
             page.post(Pong(found.sent))
-            if found.latency is not None:
-                session.measured(page, found.latency)
         else:
             session.receive(page, found)
     return "lost"

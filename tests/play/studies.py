@@ -10,7 +10,15 @@ from playing import NOBODY, join_game, press, receive_until, server_of, until
 from rich.console import Console
 from starlette.testclient import TestClient
 
-from eqgrid_lab.study import People, StudyRunner, check_plan, read_plan, report
+from eqgrid_lab.study import (
+    RECORDED,
+    People,
+    StudyRunner,
+    check_plan,
+    read_plan,
+    recorded_tables,
+    report,
+)
 from eqgrid_lab.web._app import build_app
 
 SMALL = f"""
@@ -115,7 +123,8 @@ class Participant:
         with self.client.websocket_connect(f"/api/games/{found['game']}") as socket:
             join_game(socket, found["token"])
             opening = socket.receive_json()
-            socket.send_json({"type": "ping", "sent": 0.0, "latency": 12.5})
+            frame = receive_until(socket, type="frame")
+            socket.send_json({"type": "shown", "frame": frame["number"], "after": 0.0})
             press(socket, action=0)
             receive_until(socket, status="over")
         return opening
@@ -164,6 +173,12 @@ def write_game(people, person, file, scores, **changes):
     """Writes down a game that a person has played."""
     begin_game(people, person, file, **changes)
     people.end_game(file, scores, 8, "finished", {0: {}})
+
+
+def recorded_rows(people, folder, name):
+    """The rows of a table that is read from the journals of a study."""
+    rows = recorded_tables(people, folder)[name]
+    return [dict(zip(RECORDED[name], row, strict=True)) for row in rows]
 
 
 def report_of(people):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from browser import chromium as chromium, delayed, running, screenshot
 from playing import NOBODY, menu_of, server_of, write_journal
+from studies import recorded_rows
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.play import _session, read_journal, read_recorded
@@ -284,6 +285,12 @@ def test_a_silent_network_is_noticed_by_the_page_and_by_the_server(
     two.wait_for_selector("#over:not([hidden])")
     (journal,) = tmp_path.glob("*.jsonl")
     recording = read_journal(journal)
+    paused = int((recording.time < recording.events[0].time).sum())
+    silence = [source[0] for source in recording.source[:paused]]
+    heard = max(i for i, source in enumerate(silence) if source != "silence")
+    assert paused - heard >= 10  # of 18 steps in 3 seconds
+    assert set(recording.action[heard + 2 : paused, 0].tolist()) == {4}  # no invented steps
+    assert recording.action[heard, 0] == 1  # down, as before
     assert [(x.event, x.seat) for x in recording.events] == [("paused", 0), ("resumed", 0)] * 2
     assert [x.why for x in recording.events] == ["silent", "away", "pause", "pause"]
     assert recording.left == (0,)
@@ -583,10 +590,19 @@ def test_a_person_stops_in_a_game(visit, long_kitchen, tmp_path):
     opened.wait_for_selector("text=You have stopped taking part.")
     assert not opened.is_visible("#stop")
     with open_people(tmp_path) as people:
-        [game], keys = people.rows("games"), people.rows("keys")
+        [game], keys = people.rows("games"), recorded_rows(people, tmp_path, "keys")
+        steps = recorded_rows(people, tmp_path, "steps")
     assert (game["left_how"], game["reloads"]) == ("left", 1)
     assert 1 <= game["actions"] <= 20  # more than one if the key came up late
-    assert [(x["key"], x["step"]) for x in keys] == [("KeyQ", None), ("ArrowLeft", 1)]
+    found = [(x["key"], x["event"], x["step"]) for x in keys]
+    assert found[::2] == [("KeyQ", "press", None), ("ArrowLeft", "press", 1)]
+    assert found[1::2] == [(x["key"], "release", None) for x in keys[::2]]
+    times = [x["page_ms"] for x in keys]
+    assert times == sorted(times)
+    assert steps[0]["source"] == "press"
+    seen = [x for x in steps if x["shown_ms"] is not None]
+    assert seen
+    assert all(0 <= x["shown_ms"] <= x["latency_ms"] for x in seen)
 
 
 def test_windows_of_one_browser_are_one_person(visit, tmp_path):
@@ -756,6 +772,8 @@ def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
         until(opened, lambda: re.fullmatch(slow, opened.inner_text("#aside")))
         print(f"round trip {trip} s: from the key to the picture {np.median(delays):.3f} s")
         assert np.median(delays) <= most
+        (session,) = visit.server.sessions.values()
+        assert session.latencies()[0] >= 1000 * trip
 
 
 @pytest.fixture(scope="module")

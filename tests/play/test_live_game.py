@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from playing import menu_of
 
 from eqgrid_lab import Kitchen
+from agents import read_table
 from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
 from eqgrid.envs.overcooked.people import read_games
@@ -72,20 +73,43 @@ def play_live(env, folder, presses, seed=3, partner="partner-0"):
     return place, game
 
 
+def take(hands, steps, heard=True):
+    """The actions and sources of some steps; whether a message of the page came before each."""
+    taken = []
+    for _ in range(steps):
+        if heard:
+            hands.hear()
+        taken.append(hands.take())
+    return [own.actions for own in taken], [own.source for own in taken]
+
+
 def test_a_press_counts_once_and_a_key_that_is_down_in_every_step():
     hands = Hands([4])
-    assert [hands.take() for _ in range(2)] == [[4], [4]]
+    assert take(hands, 2) == ([[4], [4]], ["none", "none"])
     hands.press(0, 1, number=7)
     assert hands.taken == 0
-    assert [hands.take() for _ in range(2)] == [[1], [4]]
+    assert take(hands, 2) == ([[1], [4]], ["press", "none"])
     assert hands.taken == 7  # which a page compares with its own presses
     hands.press(0, 2)
     hands.hold(0, 2)
-    assert [hands.take() for _ in range(3)] == [[2], [2], [2]]
+    assert take(hands, 3) == ([[2], [2], [2]], ["press", "hold", "hold"])
     hands.press(0, 5)
-    assert [hands.take() for _ in range(2)] == [[5], [2]]
+    assert take(hands, 2) == ([[5], [2]], ["press", "hold"])
     hands.hold(0, None)
-    assert hands.take() == [4]
+    assert take(hands, 1) == ([[4]], ["none"])
+
+
+def test_a_key_that_is_down_counts_in_one_step_of_a_silence():
+    hands = Hands([4])
+    hands.hold(0, 2)
+    assert take(hands, 2) == ([[2], [2]], ["hold", "hold"])
+    assert take(hands, 4, heard=False) == ([[2], [4], [4], [4]], ["silence"] * 4)
+    assert hands.conduct.actions == 3
+    assert take(hands, 1) == ([[2]], ["hold"])
+    hands.press(0, 1)
+    hands.press(0, 3)
+    hands.hear()
+    assert take(hands, 3, heard=False) == ([[1], [3], [4]], ["press", "queue", "silence"])
 
 
 def test_of_many_presses_in_one_step_the_last_two_count():
@@ -93,11 +117,11 @@ def test_of_many_presses_in_one_step_the_last_two_count():
     for action in range(4):
         hands.press(0, action)
     hands.press(1, 7)
-    assert [hands.take() for _ in range(3)] == [[2, 7], [3, -1], [4, -1]]
+    assert take(hands, 3) == ([[2, 7], [3, -1], [4, -1]], ["press", "queue", "none"])
     hands.press(0, 1)
     hands.hold(0, 1)
     hands.release()
-    assert hands.take() == [4, -1]
+    assert take(hands, 1) == ([[4, -1]], ["none"])
 
 
 def test_every_action_but_to_stay_has_a_key_of_its_own():
@@ -158,6 +182,10 @@ def test_a_kitchens_games_are_tables_that_human_games_are_read_from(tmp_path):
     np.testing.assert_array_equal(np.asarray(found.action), recording.action)
     np.testing.assert_allclose(np.asarray(found.time), recording.time, atol=1e-6)
     assert game.finished
+    table = read_table(tmp_path / "game.parquet")
+    sources = ["press", "press", "silence", "press", "press"] * 6
+    assert table["player_0_source"] == sources
+    assert table["player_1_source"] == [""] * 30
 
 
 def test_partners_can_be_slow_and_noisy(tmp_path):
@@ -227,7 +255,13 @@ def test_a_game_whose_first_line_cannot_be_written_leaves_no_file(tmp_path, monk
 
 
 HEAD = Header({}, "ring", 0, (SeatRecord("a", True), SeatRecord("b", False)), 5.0, "")
-STEP = b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"check":123456}'
+STEP = (
+    b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"source":["press",""],"keys":[0],'
+    b'"check":123456}'
+)
+EVENT = b'{"event":"paused","seat":0,"why":"silent","time":1.5,"check":123456}'
+KEY = b'{"key":"KeyQ","down":true,"seat":0,"page_ms":1796029600123.5,"time":null,"check":123456}'
+FRAME = b'{"frame":12,"seat":0,"latency_ms":31.25,"shown_ms":null,"check":123456}'
 
 
 @pytest.mark.parametrize(
@@ -247,8 +281,7 @@ def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
     for _ in range(2):
         journal.add(StepLine([1, 4], [0.0, 20.5], 1.25e-05))
     whole = path.read_bytes()
-    event = b'{"event":"paused","seat":0,"why":"silent","time":1.5,"check":123456}'
-    for line in (STEP, event):
+    for line in (STEP, EVENT, KEY, FRAME):
         for cut in range(1, len(line)):
             path.write_bytes(whole + line[:cut] + after)
             recording = read_journal(path)
@@ -262,6 +295,8 @@ def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
         STEP.replace(b"4]", b"4}"),
         STEP.replace(b"time", b"tame"),
         STEP.replace(b"[1,4]", b"[1]"),
+        STEP.replace(b'["press",""]', b'["press"]'),
+        KEY.replace(b"true", b"7"),
         STEP.replace(b"1", b"\xff"),
         b'{"end":"left"}\n' + STEP,
         b"nothing",
@@ -273,7 +308,7 @@ def test_a_damaged_line_is_named_with_its_file(tmp_path, line):
     path.write_bytes(path.read_bytes() + line + b"\n" + STEP + b"\n")
     with pytest.raises(UsageError, match=r"^The journal '.*game\.jsonl' is damaged: [^\n]*$"):
         read_journal(path)
-    path.write_bytes(b'{"format": 4, "something": "new"}\n')
+    path.write_bytes(b'{"format": 5, "something": "new"}\n')
     with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
         read_journal(path)
 

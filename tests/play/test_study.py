@@ -22,6 +22,7 @@ from studies import (
     join,
     people_in,
     problem_of_joining,
+    recorded_rows,
     report_of,
     runner_of,
     stop,
@@ -96,8 +97,8 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
     found = runner.people.rows("games")
     assert [x["name"] for x in found] == ["nobody", "program"]
     assert [x["partner"] for x in found] == [NOBODY, "a program for all tasks"]
-    played = [(x["steps"], x["outcome"], x["latency_ms"]) for x in found]
-    assert played == [(8, "finished", 12.5)] * 2
+    played = [(x["steps"], x["outcome"], x["latency_ms"] > 0) for x in found]
+    assert played == [(8, "finished", True)] * 2
     answers = [row[3:5] for row in runner.people.table("answers")[1]]
     assert answers == [("fluent", "6"), ("fluent", "6"), ("attentive", "a"), ("remarks", "None.")]
     events = [row[2:] for row in runner.people.table("events")[1]]
@@ -487,6 +488,7 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
                 up = {"type": "press", "choice": 0, "action": 0, "key": "ArrowUp"}
                 for time_of_page in (6.0, 7.0, 8.0):  # of which two can wait for their steps
                     socket.send_json({**up, "time": time_of_page})
+                socket.send_json({"type": "key", "key": "ArrowUp", "time": 9.0, "down": False})
                 while socket.receive_json().get("step", 0) < 40 * (visit + 1):
                     pass
         person.leave()
@@ -497,13 +499,19 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
     assert game["left_by"] == str(game["seat"])
     assert game["hidden_s"] > 0.5
     assert 0.15 < game["longest_idle_s"] < game["left_s"]  # three presses in 40 steps
-    keys = runner.people.rows("keys")
-    sent = [("KeyQ", 5.0), ("ArrowUp", 6.0), ("ArrowUp", 7.0), ("ArrowUp", 8.0)]
-    assert [(x["key"], x["page_ms"]) for x in keys] == 2 * sent
+    keys = recorded_rows(runner.people, tmp_path, "keys")
+    presses = [("KeyQ", 5.0), ("ArrowUp", 6.0), ("ArrowUp", 7.0), ("ArrowUp", 8.0)]
+    sent = [*((*x, "press") for x in presses), ("ArrowUp", 9.0, "release")]
+    assert [(x["key"], x["page_ms"], x["event"]) for x in keys] == 2 * sent
     steps = [x["step"] for x in keys if x["step"] is not None]
     # Two presses of each visit count, or all three if a step came between them.
     assert 4 <= len(steps) == game["actions"] <= 6
-    assert keys[0]["step"] is keys[4]["step"] is None  # no key of the game
+    assert keys[0]["step"] is keys[5]["step"] is None  # no key of the game
+    stored = {x["step"]: x for x in recorded_rows(runner.people, tmp_path, "steps")}
+    assert [*stored] == [*range(1, game["steps"] + 1)]
+    assert {stored[x]["source"] for x in steps} <= {"press", "queue"}
+    assert {stored[x]["action"] for x in steps} == {"0"}
+    assert stored[20]["source"] == "silence"  # this page says nothing about its frames
     assert steps == sorted(set(steps))
     assert steps[0] == 1
 

@@ -67,7 +67,7 @@ let pending = []; // presses that no frame contains yet
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
 let onRefused = () => {}; // and when there is no such game
-const down = new Map(); // keys that are held down, with their controls
+const down = new Map(); // keys that are held down, with their controls if they have one
 
 function drop() {
   // Forgets a connection at once: one that is dead does not close for a long time.
@@ -159,7 +159,10 @@ function receive(message) {
   if (worried && said) showStatus(said);
   worried = false;
   if (message.type === "opening") open(message);
-  if (message.type === "frame") showFrame(message);
+  if (message.type === "frame") {
+    showFrame(message);
+    reportShown(message, heard);
+  }
   if (message.type === "status") showStatus(message);
   if (message.type === "pong") {
     latency = performance.now() - message.sent;
@@ -245,6 +248,14 @@ function showFrame(next) {
   $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
 }
 
+function reportShown({ number }, arrived) {
+  // Tells the server that a frame is on the screen, unless a later one comes first. The browser paints after this call.
+  if (!number) return;
+  requestAnimationFrame(() => {
+    if (frame?.number === number) send({ type: "shown", frame: number, after: performance.now() - arrived });
+  });
+}
+
 function predicted() {
   // The agents after the first press that no frame contains yet: one's own agent turns, and walks onto a free floor
   // that no other agent can reach in the same step. The next frame corrects it.
@@ -316,7 +327,7 @@ function begin() {
 }
 
 setInterval(() => {
-  if (opening && status !== "over") send({ type: "ping", sent: performance.now(), latency });
+  if (opening && status !== "over") send({ type: "ping", sent: performance.now() });
 }, PING);
 
 export function nameOf(key) {
@@ -327,6 +338,7 @@ export function nameOf(key) {
 // ---- Keys and buttons -----------------------------------------------------------------------
 
 const pageTime = () => performance.timeOrigin + performance.now();
+const sendKey = (key, isDown) => send({ type: "key", key: key.slice(0, 40), time: pageTime(), down: isDown });
 
 function press(key, control) {
   if (down.has(key)) return;
@@ -343,10 +355,12 @@ function press(key, control) {
 }
 
 function release(key) {
+  if (!down.has(key)) return;
   const control = down.get(key);
   down.delete(key);
-  if (!control || !control.repeats) return;
-  const still = [...down.values()].filter((x) => x.choice === control.choice && x.repeats).pop();
+  if (opening?.keys) sendKey(key, false);
+  if (!control?.repeats) return;
+  const still = [...down.values()].filter((x) => x?.repeats && x.choice === control.choice).pop();
   send({ type: "hold", choice: control.choice, action: still ? still.action : null });
 }
 
@@ -361,7 +375,10 @@ function keyDown(code, again) {
     if (!again) press(code, control);
     return true;
   }
-  if (opening.keys && !again) send({ type: "key", key: code.slice(0, 40), time: pageTime() });
+  if (opening.keys && !again) {
+    down.set(code, null);
+    sendKey(code, true);
+  }
   if (["KeyP", "Escape"].includes(code) && opening.seat >= 0 && status !== "over") {
     send({ type: "pause", on: status !== "paused" });
   }
