@@ -124,7 +124,11 @@ async def _person(config: Config, address: str, number: int) -> tuple[list[float
             now = time.perf_counter()
             if message.get("status") == "waiting":
                 await socket.send(json.dumps({"type": "press", "choice": 0, "action": 0}))
-            if message["type"] != "frame" or message["step"] == 0:
+            if message["type"] != "frame":
+                continue
+            shown = {"type": "shown", "frame": message["number"], "after": 0.0}
+            await socket.send(json.dumps(shown))
+            if message["step"] == 0:
                 continue
             if first is None:
                 first, end = (now, message["step"]), now + config.seconds

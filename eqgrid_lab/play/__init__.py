@@ -14,10 +14,8 @@
 from ._game_server import GameServer as GameServer
 from ._journal import (
     SUFFIX as SUFFIX,
-    FrameLine as FrameLine,
     Header as Header,
     Journal as Journal,
-    KeyLine as KeyLine,
     Recording as Recording,
     SeatRecord as SeatRecord,
     StepLine as StepLine,
@@ -47,7 +45,6 @@ from ._messages import (
     Press as Press,
     Refusal as Refusal,
     Screen as Screen,
-    Shown as Shown,
     TileSheet as TileSheet,
     controls_of as controls_of,
     idle_action as idle_action,

@@ -99,7 +99,8 @@ class PlannedGame(_Part, frozen=True):
 class Consent(_Part, frozen=True, tag="consent", tag_field="kind"):
     """A text to which a person agrees. A person who does not agree leaves the study.
 
-    - `keys`: whether key presses in later games are recorded with the times of the page.
+    - `keys`: whether key presses and releases in later games are recorded with the times of the
+        page.
     """
 
     text: _Text

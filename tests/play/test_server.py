@@ -26,6 +26,7 @@ from eqgrid_lab.play import (
     read_journal,
     replay,
 )
+from eqgrid_lab.play._messages import Key
 from eqgrid_lab.play._session import FREE
 from eqgrid_lab.study import People, StudyRunner, read_plan
 from eqgrid_lab.web import _app
@@ -499,7 +500,9 @@ def test_a_connection_that_is_dead_pauses_the_game(long_menu, tmp_path, monkeypa
     session, steps = asyncio.run(play())
     recording = the_recording(tmp_path)
     assert 0 < steps <= 0.5 * 60
-    assert recording.action[:steps, 0].tolist() == [2] * steps
+    # Of the steps without a message, the key that is held counts in the first one only.
+    assert recording.action[:steps, 0].tolist() == [2, 2, *[4] * (steps - 2)]
+    assert [x[0] for x in recording.source[:steps]] == ["press", *["silence"] * (steps - 1)]
     after = [1] if again == "connection" else [4]  # the key that was held is released
     assert recording.action[steps : steps + 5, 0].tolist() == [*after, 4, 4, 4, 4]
     found = [(x.event, x.seat, x.why) for x in recording.events]
@@ -597,6 +600,58 @@ def test_a_persons_own_score_comes_first(serve, monkeypatch):
             assert over["text"] == "The game is over, with a score of 3 (mean of all agents: 20)."
             over, _ = watcher.until(status="over")
             assert over["text"] == "The game is over, with a score of 20."
+
+
+def test_a_page_cannot_claim_a_latency(serve, long_menu, tmp_path):
+    """Wrong and repeated numbers of frames have no effect, and neither have keys that the rules do
+    not record.
+    """
+    with serve(rate=20, menu=long_menu) as client:
+        made = open_game(client)
+        session = client.app.state.server.sessions[made["game"]]
+        with Player(client, made) as player, Player(client, made, made["watch"]) as watcher:
+            assert watcher.until(type="frame")[0]["number"] == 0
+            player.begin()
+            player.send(type="ping", sent=1.0, latency=999_999)
+            player.until(type="refusal")
+            player.send(type="press", choice=0, action=1, key="ArrowDown", time=1.0)
+            numbers = {x: player.until(type="frame", step=x)[0]["number"] for x in (3, 4)}
+            assert len({0, *numbers.values()}) == 3
+            for number, after in [(0, 0.0), (numbers[3], 0.0), (numbers[3], 0.0)]:
+                player.send(type="shown", frame=number, after=after)
+            player.send(type="shown", frame=numbers[4], after=999_999.0)
+            player.send(type="leave")
+            player.until(status="over")
+    recording = the_recording(tmp_path)
+    assert [(x.frame, x.seat, x.shown_ms) for x in recording.frames] == [(3, 0, 0.0), (4, 0, None)]
+    latencies = [x.latency_ms for x in recording.frames]
+    assert all(0 < x < 999_999 for x in latencies)
+    assert session.latencies() == {0: pytest.approx(np.mean(latencies), abs=1e-3)}
+    assert recording.keys == ()
+
+
+def test_a_key_that_cannot_be_recorded_ends_the_game(menu, tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    async def press_a_key():
+        server = server_of(menu, tmp_path)
+        name = await server.open("ring", ["person", "person"], rules=Rules(keys=True))
+        session = server.sessions[name]
+        page = session.connect(0)
+        await status_of(page, "Press any of your keys")
+        session.receive(page, Key("KeyQ", 1.0))
+        monkeypatch.setattr("eqgrid_lab.play._journal.os.write", full)
+        session.receive(page, Key("KeyQ", 2.0, down=False))
+        assert "cannot be recorded: No space left" in (await status_of(page, "over"))["text"]
+        monkeypatch.undo()
+        await server.close()
+        return session.broken
+
+    assert asyncio.run(press_a_key())
+    assert "cannot be written: No space left" in capsys.readouterr().err
+    [(key, step)] = the_recording(tmp_path).keys
+    assert (key.key, key.down, key.time, step) == ("KeyQ", True, None, None)
 
 
 def test_a_message_that_is_no_utf8_gets_a_sentence(serve):
