@@ -164,6 +164,8 @@ class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     - `frame`: the number of the step, from 1; 0 for the frame before the first step.
     - `seat`: the seat of the page.
+    - `time`: when the server sent the frame, in seconds since the game began; `None` before the
+        game. After a reload, the last frame is sent again.
     - `latency_ms`: the milliseconds from sending the frame to the message of the page that it was
         shown, by the clock of the server.
     - `shown_ms`: the milliseconds from the arrival of the frame to its display, as the page claims;
@@ -172,6 +174,7 @@ class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     frame: int
     seat: int
+    time: float | None
     latency_ms: float
     shown_ms: float | None
 

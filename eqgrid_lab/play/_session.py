@@ -312,7 +312,7 @@ class Session:
                 own.append(latency)
             after = round(message.after, 3)
             shown = after if after <= latency else None
-            self.game.note(FrameLine(step, page.seat, latency, shown))
+            self.game.note(FrameLine(step, page.seat, self._game_time(since), latency, shown))
         elif isinstance(message, Key | Press) and message.key and self._rules.keys:
             down = message.down if isinstance(message, Key) else True
             pressed = KeyLine(message.key, down, page.seat, message.time, self._game_time())
@@ -466,9 +466,14 @@ class Session:
         if (seconds := self._game_time()) is not None:
             self.game.note(EventLine(event, seat, "away" if why == "idle" else why, seconds))
 
-    def _game_time(self) -> float | None:
-        """The seconds since the game began."""
-        return None if self._started is None else round(self._now() - self._started, 4)
+    def _game_time(self, at: float | None = None) -> float | None:
+        """The seconds from the beginning of the game to a time, by default now; `None` before the
+        beginning.
+        """
+        at = self._now() if at is None else at
+        if self._started is None or at < self._started:
+            return None
+        return round(at - self._started, 4)
 
     def _ended(self) -> bool:
         return self.finished or self._ended_early or self.broken

@@ -19,12 +19,13 @@ RECORDED = {
         "down; `none`, no key; `silence`, no message of the page came since the last step: the "
         "first step of a silence repeats the key that was held down, and all others are idle. "
         "Empty for recordings of older versions",
-        "latency_ms": "the milliseconds from sending the frame after the step to the page's "
-        "message that the frame was shown, by the clock of the server: both ways, and `shown_ms`; "
-        "empty if no such message came",
+        "sent_s": "when the server sent the frame after the step, in seconds since the game began; "
+        "empty, as the next two columns, if the page did not report that it showed the frame",
+        "latency_ms": "the milliseconds from sending this frame to the report of the page that the "
+        "frame was shown, by the clock of the server: both ways, and `shown_ms`",
         "shown_ms": "the milliseconds from the arrival of this frame at the page to the next "
         "repaint of the browser, as the page claims; empty if the claim is longer than "
-        "`latency_ms`. With equal times for both ways, the frame was on the screen at `time_s` + "
+        "`latency_ms`. With equal times for both ways, the frame was on the screen at `sent_s` + "
         "(`latency_ms` + `shown_ms`) / 2000",
     },
     "keys": {
@@ -47,6 +48,7 @@ RECORDED_TYPES = {
     "time_s": "REAL",
     "action": "TEXT",
     "source": "TEXT",
+    "sent_s": "REAL",
     "latency_ms": "REAL",
     "shown_ms": "REAL",
     "key": "TEXT",
@@ -80,12 +82,15 @@ def recorded_tables(people: People, folder: Path) -> dict[str, list[tuple[Cell, 
 
 def _steps(recording: Recording, seat: int) -> Iterator[tuple[Cell, ...]]:
     # After a reload, the last frame is sent again. Its first display counts.
-    shown = {x.frame: x for x in reversed(recording.frames) if x.seat == seat}
+    shown = {
+        x.frame: (x.time, x.latency_ms, x.shown_ms)
+        for x in reversed(recording.frames)
+        if x.seat == seat
+    }
     for number, time in enumerate(recording.time.astype(float).tolist(), 1):
         action = json.dumps(recording.action[number - 1][seat].tolist())
         row = number, round(time, 4), action, recording.source[number - 1][seat]
-        frame = shown.get(number)
-        yield (*row, *((None, None) if frame is None else (frame.latency_ms, frame.shown_ms)))
+        yield (*row, *shown.get(number, (None, None, None)))
 
 
 def _keys(recording: Recording, seat: int) -> Iterator[tuple[Cell, ...]]:

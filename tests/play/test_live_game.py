@@ -261,7 +261,7 @@ STEP = (
 )
 EVENT = b'{"event":"paused","seat":0,"why":"silent","time":1.5,"check":123456}'
 KEY = b'{"key":"KeyQ","down":true,"seat":0,"page_ms":1796029600123.5,"time":null,"check":123456}'
-FRAME = b'{"frame":12,"seat":0,"latency_ms":31.25,"shown_ms":null,"check":123456}'
+FRAME = b'{"frame":12,"seat":0,"time":2.125,"latency_ms":31.25,"shown_ms":null,"check":123456}'
 
 
 @pytest.mark.parametrize(

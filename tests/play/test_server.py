@@ -624,6 +624,7 @@ def test_a_page_cannot_claim_a_latency(serve, long_menu, tmp_path):
             player.until(status="over")
     recording = the_recording(tmp_path)
     assert [(x.frame, x.seat, x.shown_ms) for x in recording.frames] == [(3, 0, 0.0), (4, 0, None)]
+    assert all(x.time >= recording.time[x.frame - 1] for x in recording.frames)
     latencies = [x.latency_ms for x in recording.frames]
     assert all(0 < x < 999_999 for x in latencies)
     assert session.latencies() == {0: pytest.approx(np.mean(latencies), abs=1e-3)}
