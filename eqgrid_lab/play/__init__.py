@@ -39,6 +39,7 @@ from ._menu import (
 from ._messages import (
     Hold as Hold,
     Join as Join,
+    Key as Key,
     Leave as Leave,
     Ping as Ping,
     Pong as Pong,

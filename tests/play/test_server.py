@@ -18,6 +18,7 @@ from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.play import (
     Hold,
+    Key,
     Leave,
     LiveGame,
     Press,
@@ -26,7 +27,6 @@ from eqgrid_lab.play import (
     read_journal,
     replay,
 )
-from eqgrid_lab.play._messages import Key
 from eqgrid_lab.play._session import FREE
 from eqgrid_lab.study import People, StudyRunner, read_plan
 from eqgrid_lab.web import _app
