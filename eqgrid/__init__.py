@@ -7,11 +7,18 @@ from ._env import (
     AbstractVectorWrapper as AbstractVectorWrapper,
     AbstractWrapper as AbstractWrapper,
     AbstractWrapperState as AbstractWrapperState,
+    Environment as Environment,
     TimeStep as TimeStep,
-    first_timestep as first_timestep,
+    VectorEnvironment as VectorEnvironment,
     replace_innermost as replace_innermost,
     unwrap as unwrap,
     unwrap_state as unwrap_state,
+)
+from ._env_checks import (
+    check_single_env as check_single_env,
+    check_vector_env as check_vector_env,
+    first_timestep as first_timestep,
+    step_env as step_env,
 )
 from ._files import (
     MAX_FILE_BYTES as MAX_FILE_BYTES,
@@ -35,6 +42,7 @@ from ._partner import (
     RandomPartner as RandomPartner,
     RecordedPartner as RecordedPartner,
     act_as_team as act_as_team,
+    check_team as check_team,
     stack_partners as stack_partners,
 )
 from ._play import (
@@ -84,8 +92,6 @@ from .wrappers import (
     Vectorize as Vectorize,
     WithPartner as WithPartner,
     WithPartnerState as WithPartnerState,
-    check_single_env as check_single_env,
-    check_vector_env as check_vector_env,
     contains_wrapper as contains_wrapper,
     iter_wrappers as iter_wrappers,
 )

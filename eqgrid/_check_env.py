@@ -5,6 +5,7 @@ Each check is a generator of faults: one sentence for each rule that the environ
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,12 +14,13 @@ import numpy as np
 from jaxtyping import Bool, PRNGKeyArray
 
 from ._checks import check_state
-from ._env import AbstractEnv, TimeStep, unwrap, unwrap_state
+from ._env import Environment, TimeStep, VectorEnvironment, unwrap, unwrap_state
+from ._env_checks import as_timestep, missing_parts, result_fault
 from ._spaces import Box, Discrete, MultiDiscrete, sample_allowed, split_mask
 from .typing import PyTree
 
 
-def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
+def check_env(env: Environment, *, steps: int = 200, seed: int = 0) -> None:
     """Takes random steps in an environment, and reports which rules of the protocol it breaks.
 
     ```python
@@ -51,15 +53,17 @@ def check_env(env: AbstractEnv, *, steps: int = 200, seed: int = 0) -> None:
             raise ValueError("\n".join(dict.fromkeys(faults)))
 
 
-def _class_faults(env: AbstractEnv) -> Iterator[str]:
+def _class_faults(env: Environment) -> Iterator[str]:
     name = type(env).__name__
-    if not isinstance(env, AbstractEnv):
-        yield f"{name} is not an AbstractEnv: inherit from it."
+    if missing := missing_parts(env):
+        yield from (f"{part}." for part in missing)
+    elif isinstance(env, VectorEnvironment):
+        yield f"{name} is a batch of environments, but check_env checks one: pass its inner one."
     elif not isinstance(env.num_agents, int) or env.num_agents < 1:
         yield f"{name}.num_agents must be a whole number of at least 1, not {env.num_agents!r}."
 
 
-def _space_faults(env: AbstractEnv) -> Iterator[str]:
+def _space_faults(env: Environment) -> Iterator[str]:
     """The action space must be discrete, or a bounded `Box` of floats."""
     space = env.action_space
     if not isinstance(space, Discrete | MultiDiscrete | Box):
@@ -76,7 +80,7 @@ def _space_faults(env: AbstractEnv) -> Iterator[str]:
         yield "The bounds of a Box must be finite numbers."
 
 
-def _key_faults(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
+def _key_faults(env: Environment, key: PRNGKeyArray) -> Iterator[str]:
     """No random key may be used twice. JAX detects such keys while it traces.
 
     An environment may use a key in its state several times on purpose, so environments with such
@@ -101,16 +105,17 @@ def _key_faults(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
         return  # another fault, which the other checks report or raise again
 
 
-def _shape_faults(env: AbstractEnv, key: PRNGKeyArray) -> Iterator[str]:
+def _shape_faults(env: Environment, key: PRNGKeyArray) -> Iterator[str]:
     """Faults of structure, shapes and dtypes, which are found by tracing."""
     observation, state = eqx.filter_eval_shape(env.reset, key)
     if faults := list(_reset_faults(env, observation, state)):
         yield from faults
         return
-    timestep, after = eqx.filter_eval_shape(_random_step, env, key, state)
-    if not isinstance(timestep, TimeStep):
-        yield f"step must return a TimeStep and a state, not {type(timestep).__name__}."
+    result = eqx.filter_eval_shape(_random_result, env, key, state)
+    if fault := result_fault(env, result):
+        yield fault
         return
+    timestep, after = as_timestep(result)
     if faults := list(_non_array_faults(timestep, "The TimeStep of step")):
         yield from faults
         return
@@ -143,7 +148,7 @@ def _shapes(tree: PyTree) -> tuple[object, list[object]]:
     return structure, [(x.shape, x.dtype) if hasattr(x, "shape") else type(x) for x in leaves]
 
 
-def _reset_faults(env: AbstractEnv, observation: PyTree, state: PyTree) -> Iterator[str]:
+def _reset_faults(env: Environment, observation: PyTree, state: PyTree) -> Iterator[str]:
     try:
         check_state(env, state)
     except TypeError as error:
@@ -175,13 +180,13 @@ def _non_array_faults(tree: PyTree, what: str) -> Iterator[str]:
             yield f"{what} holds {leaf!r:.60} at {place}: put jnp.asarray around it."
 
 
-def _agent_axis_faults(env: AbstractEnv, observation: PyTree, what: str) -> Iterator[str]:
+def _agent_axis_faults(env: Environment, observation: PyTree, what: str) -> Iterator[str]:
     for leaf in jax.tree.leaves(observation):
         if leaf.shape[:1] != (env.num_agents,):
             yield f"{what} must lead with {env.num_agents} agents, but has the shape {leaf.shape}."
 
 
-def _info_faults(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
+def _info_faults(env: Environment, timestep: TimeStep) -> Iterator[str]:
     """Checks the two entries of `info` that learners and commands read."""
     agents, info = env.num_agents, timestep.info
     shaped = info.get("shaped_reward")
@@ -200,10 +205,16 @@ def _info_faults(env: AbstractEnv, timestep: TimeStep) -> Iterator[str]:
 
 
 def _random_step(
-    env: AbstractEnv, key: PRNGKeyArray, state: PyTree, key_offset: int = 0
+    env: Environment, key: PRNGKeyArray, state: PyTree, key_offset: int = 0
 ) -> tuple[TimeStep, PyTree]:
-    """One step in which every agent takes a random allowed action. With another `key_offset`, the
-    environment gets another key, but the actions are the same.
+    return as_timestep(_random_result(env, key, state, key_offset))
+
+
+def _random_result(
+    env: Environment, key: PRNGKeyArray, state: PyTree, key_offset: int = 0
+) -> tuple[Any, PyTree]:
+    """The result of one step in which every agent takes a random allowed action. With another
+    `key_offset`, the environment gets another key, but the actions are the same.
     """
     action_key, step_key = jax.random.split(key)
     step_key = jax.random.fold_in(step_key, key_offset) if key_offset else step_key
@@ -212,12 +223,12 @@ def _random_step(
     return env.step(step_key, state, jax.vmap(sample)(jnp.arange(env.num_agents), keys))
 
 
-def _play_faults(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[str]:
+def _play_faults(env: Environment, key: PRNGKeyArray, steps: int) -> Iterator[str]:
     """Faults that appear in random steps. Each step is taken twice, with equal arguments."""
     traces = []
 
     @eqx.filter_jit
-    def step(env: AbstractEnv, key: PRNGKeyArray, state: PyTree) -> tuple[TimeStep, PyTree, PyTree]:
+    def step(env: Environment, key: PRNGKeyArray, state: PyTree) -> tuple[TimeStep, PyTree, PyTree]:
         traces.append(None)  # this line runs only while the function is compiled
         timestep, after = _random_step(env, key, state)
         return timestep, after, env.observe(after)
@@ -267,7 +278,7 @@ def _play_faults(env: AbstractEnv, key: PRNGKeyArray, steps: int) -> Iterator[st
 
 
 def _mask_faults(
-    env: AbstractEnv, observation: PyTree, acts: Bool[np.ndarray, " agents"]
+    env: Environment, observation: PyTree, acts: Bool[np.ndarray, " agents"]
 ) -> Iterator[str]:
     """Checks that each agent that acts next may take some action."""
     _, action_mask = split_mask(observation)
@@ -285,7 +296,7 @@ def _number_faults(observation: PyTree) -> Iterator[str]:
 
 
 def _resets_itself(
-    env: AbstractEnv,
+    env: Environment,
     inputs: tuple[PRNGKeyArray, PyTree],
     timestep: TimeStep,
     after: PyTree,

@@ -2,14 +2,12 @@
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from ._checks import check_leading
 from ._spaces import AbstractSpace
 from .typing import PyTree
 
@@ -99,22 +97,71 @@ class TimeStep(eqx.Module):
         return jnp.where(active, self.reward, jnp.zeros_like(self.reward))
 
 
-def check_timestep(leading: tuple[int, ...], timestep: TimeStep) -> None:
-    """Checks that the arrays of agents in a timestep lead with an axis of agents, as in
-    `check_leading`, and that `truncated` has no such axis.
+@runtime_checkable
+class Environment(Protocol):
+    """A single environment: any `eqx.Module` with these methods and fields, of any class.
 
-    **Raises:** `ValueError` with the name and the shape of the first array that does not fit.
+    Wrappers, learners and adapters accept it. `AbstractEnv` is a base class for environments, and
+    describes the methods, but no class has to inherit from it. `step` may return any object with
+    the fields `observation`, `reward`, `terminated`, `truncated` and `info` of a `TimeStep`, such
+    as a NamedTuple: `step_env` converts it.
     """
-    check_leading(
-        leading,
-        observation=timestep.observation,
-        final_observation=timestep.final_observation,
-        reward=timestep.reward,
-        terminated=timestep.terminated,
-    )
-    shape = tuple(getattr(timestep.truncated, "shape", ()))
-    if shape != leading[:-1]:
-        raise ValueError(f"`truncated` must have the shape {leading[:-1]}, but has {shape}.")
+
+    @property
+    def num_agents(self) -> int:
+        """The number of agents."""
+        ...
+
+    @property
+    def action_space(self) -> Any:
+        """The action space of one agent: `Discrete`, `MultiDiscrete` or `Box`."""
+        ...
+
+    def reset(self, key: PRNGKeyArray, /) -> tuple[PyTree, PyTree]:
+        """Starts an episode, and returns the first observation and the state."""
+        ...
+
+    def step(self, key: PRNGKeyArray, state: PyTree, action: Any, /) -> tuple[Any, PyTree]:
+        """Advances by one action of every agent, and returns a `TimeStep` and the next state."""
+        ...
+
+    def observe(self, state: PyTree, /) -> PyTree:
+        """The observation of `state`."""
+        ...
+
+
+@runtime_checkable
+class VectorEnvironment(Protocol):
+    """A batch of environments: an `Environment` whose arrays have a leading `envs` axis, with the
+    number of environments in `num_envs`. This field distinguishes it from a single environment.
+    """
+
+    @property
+    def num_envs(self) -> int:
+        """The number of environments."""
+        ...
+
+    @property
+    def num_agents(self) -> int:
+        """The number of agents in each environment."""
+        ...
+
+    @property
+    def action_space(self) -> Any:
+        """The action space of one agent."""
+        ...
+
+    def reset(self, key: PRNGKeyArray, /) -> tuple[PyTree, PyTree]:
+        """Starts an episode in every environment."""
+        ...
+
+    def step(self, key: PRNGKeyArray, state: PyTree, action: Any, /) -> tuple[Any, PyTree]:
+        """Advances every environment by one action of every agent."""
+        ...
+
+    def observe(self, state: PyTree, /) -> PyTree:
+        """The observation of `state`."""
+        ...
 
 
 class AbstractEnv(eqx.Module):
@@ -210,9 +257,9 @@ class AbstractWrapper(AbstractEnv):
     """
 
     if TYPE_CHECKING:
-        env: AbstractEnv = eqx.field(init=False)
+        env: Environment = eqx.field(init=False)
     else:
-        env: eqx.AbstractVar[AbstractEnv]
+        env: eqx.AbstractVar[Environment]
 
     @property
     def num_agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -268,9 +315,9 @@ class AbstractVectorWrapper(AbstractVectorEnv):
     """A vector environment that wraps another vector environment, `env`, and forwards to it."""
 
     if TYPE_CHECKING:
-        env: AbstractVectorEnv = eqx.field(init=False)
+        env: VectorEnvironment = eqx.field(init=False)
     else:
-        env: eqx.AbstractVar[AbstractVectorEnv]
+        env: eqx.AbstractVar[VectorEnvironment]
 
     @property
     def num_envs(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -294,7 +341,7 @@ class AbstractWrapperState(eqx.Module):
         env_state: eqx.AbstractVar[PyTree]
 
 
-def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVectorEnv:
+def unwrap(env: Environment | VectorEnvironment) -> Environment | VectorEnvironment:
     """The innermost environment of a stack of wrappers.
 
     `Vectorize` does not count as a wrapper: it is the innermost vector environment, and
@@ -306,8 +353,8 @@ def unwrap(env: AbstractEnv | AbstractVectorEnv) -> AbstractEnv | AbstractVector
 
 
 def replace_innermost(
-    env: AbstractEnv, change: Callable[[AbstractEnv], AbstractEnv]
-) -> AbstractEnv:
+    env: Environment, change: Callable[[Environment], Environment]
+) -> Environment:
     """The same stack of wrappers around another environment.
 
     ```python
@@ -333,40 +380,3 @@ def unwrap_state(state: PyTree) -> PyTree:
     while isinstance(state, AbstractWrapperState):
         state = state.env_state
     return state
-
-
-def info_entry(env: AbstractEnv, name: str, wrapper: str) -> jax.ShapeDtypeStruct:
-    """The shape and dtype of one entry of `info`.
-
-    **Arguments:**
-
-    - `env`: the environment; it is traced, not run.
-    - `name`: the key of the entry.
-    - `wrapper`: the name of the calling wrapper, for the error message.
-
-    **Returns:** the shape and dtype of `info[name]`.
-
-    **Raises:** `ValueError` when there is no such entry.
-    """
-    entries = eqx.filter_eval_shape(first_timestep, env, jax.random.key(0)).info
-    if name not in entries:
-        known = ", ".join(repr(entry) for entry in sorted(entries)) or "none"
-        raise ValueError(f"{wrapper} needs info[{name!r}], but this environment has only: {known}.")
-    return entries[name]
-
-
-def first_timestep(env: AbstractEnv, key: PRNGKeyArray) -> TimeStep:
-    """The result of the first step of an episode, with random actions.
-
-    Under `eqx.filter_eval_shape`, it gives the shapes of the arrays in a timestep.
-
-    **Arguments:**
-
-    - `env`: the environment.
-    - `key`: the source of randomness.
-    """
-    reset_key, action_key, step_key = jax.random.split(key, 3)
-    _, state = env.reset(reset_key)
-    action = jax.vmap(env.action_space.sample)(jax.random.split(action_key, env.num_agents))
-    timestep, _ = env.step(step_key, state, action)
-    return timestep

@@ -85,7 +85,26 @@ def act_as_team(
         partner(PartnerInput(observation, state, jnp.asarray(seat)), carry, key)
         for seat, (partner, carry, key) in enumerate(zip(team, carries, keys, strict=True))
     ]
+    shapes = {
+        type(partner).__name__: jnp.shape(x) for partner, (x, _) in zip(team, results, strict=True)
+    }
+    if len(set(shapes.values())) > 1:
+        raise ValueError(f"The actions of the partners have different shapes: {shapes}.")
     return jnp.stack([action for action, _ in results]), tuple(carry for _, carry in results)
+
+
+def check_team(team: Sequence[AbstractPartner]) -> None:
+    """**Raises:** `TypeError` unless a team is a sequence of partners."""
+    if not isinstance(team, Sequence):
+        raise TypeError(
+            f"A team is a tuple with a partner for each agent, but got a {type(team).__name__}."
+        )
+    for seat, partner in enumerate(team):
+        if not isinstance(partner, AbstractPartner):
+            raise TypeError(
+                f"A team needs an AbstractPartner for each agent, but got a "
+                f"{type(partner).__name__} for agent {seat}."
+            )
 
 
 @final
@@ -108,6 +127,13 @@ class RandomPartner(AbstractPartner):
     """
 
     action_space: AbstractSpace
+
+    def __check_init__(self):
+        if not isinstance(self.action_space, AbstractSpace):
+            raise TypeError(
+                f"RandomPartner needs an action space, such as env.action_space, but got a "
+                f"{type(self.action_space).__name__}."
+            )
 
     def initial_carry(self) -> None:
         return None

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from ._env import AbstractEnv, unwrap_state
-from ._partner import AbstractPartner, act_as_team
+from ._env import Environment, unwrap_state
+from ._env_checks import step_env
+from ._partner import AbstractPartner, act_as_team, check_team
 from .typing import PyTree
 
 
@@ -117,7 +118,7 @@ class PlayState(eqx.Module):
 
 
 def play(
-    env: AbstractEnv,
+    env: Environment,
     team: Sequence[AbstractPartner],
     key: PRNGKeyArray,
     *,
@@ -160,7 +161,7 @@ def play(
 
 
 def record_play(
-    env: AbstractEnv,
+    env: Environment,
     team: Sequence[AbstractPartner],
     keys: Shaped[PRNGKeyArray, " episodes"],
     *,
@@ -197,7 +198,7 @@ def record_play(
 
 @eqx.filter_jit
 def _record(
-    env: AbstractEnv,
+    env: Environment,
     team: tuple[AbstractPartner, ...],
     keys: Shaped[PRNGKeyArray, " episodes"],
     max_steps: int,
@@ -214,7 +215,7 @@ def _record(
     return jax.vmap(episode, out_axes=1)(keys)
 
 
-def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyArray) -> PlayState:
+def start_play(env: Environment, team: Sequence[AbstractPartner], key: PRNGKeyArray) -> PlayState:
     """Starts a game that is played step by step, such as a game with a person:
 
         state = start_play(env, team, key)
@@ -229,6 +230,8 @@ def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyAr
 
     **Raises:** `ValueError` unless there is one partner for each agent.
     """
+    env = check_single_env(env, "play(env, team, key)")
+    check_team(team)
     if len(team) != env.num_agents:
         raise ValueError(
             f"The environment has {env.num_agents} agents, so play needs a team of "
@@ -242,7 +245,7 @@ def start_play(env: AbstractEnv, team: Sequence[AbstractPartner], key: PRNGKeyAr
 
 
 def play_step(
-    env: AbstractEnv, team: Sequence[AbstractPartner], state: PlayState
+    env: Environment, team: Sequence[AbstractPartner], state: PlayState
 ) -> tuple[PlayState, dict[str, PyTree]]:
     """Plays one step of a game; compile it with `eqx.filter_jit`.
 
@@ -261,7 +264,7 @@ def play_step(
     # Under jit, the observation is not computed if no partner uses it.
     observation, world = env.observe(state.env_state), unwrap_state(state.env_state)
     action, carries = act_as_team(team, observation, world, state.carries, keys)
-    timestep, env_state = env.step(env_key, state.env_state, action)
+    timestep, env_state = step_env(env, env_key, state.env_state, action)
     reward = timestep.counted_reward(state.active)
     row = {
         "state": world,
@@ -277,7 +280,7 @@ def play_step(
 
 
 def _step(
-    env: AbstractEnv, team: tuple[AbstractPartner, ...], rest: PlayState, arrays: PlayState
+    env: Environment, team: tuple[AbstractPartner, ...], rest: PlayState, arrays: PlayState
 ) -> tuple[PlayState, tuple[dict[str, PyTree], Bool[Array, ""]]]:
     """`play_step` as the body of a loop, whose state may contain only arrays.
 

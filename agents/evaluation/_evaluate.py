@@ -10,19 +10,28 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from eqgrid import (
-    AbstractVectorEnv,
     LogEpisodes,
     NormalizeObservation,
     TimeStep,
     Trajectories,
+    VectorEnvironment,
     Vectorize,
+    check_vector_env,
     iter_wrappers,
+    step_env,
     unwrap,
     unwrap_state,
 )
 from eqgrid.typing import PyTree
 
-from ..policies import ActorCritic, PartnerTeam, Players, TrainedPolicy, reset_carry
+from ..policies import (
+    ActorCritic,
+    PartnerTeam,
+    Players,
+    TrainedPolicy,
+    check_players,
+    reset_carry,
+)
 from ..ppo import RunnerState, init_runner, step_runner
 from ..training import check_memory
 
@@ -66,7 +75,7 @@ class _EvalState(eqx.Module):
 
 def evaluate(
     policy: Players,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     key: PRNGKeyArray,
     *,
     greedy: bool = False,
@@ -121,7 +130,7 @@ def evaluate(
     return result
 
 
-def compile_evaluation(policy: Players, env: AbstractVectorEnv) -> None:
+def compile_evaluation(policy: Players, env: VectorEnvironment) -> None:
     """Compiles the program of `evaluate` for arguments of the same shapes, without playing.
 
     Call it in a thread during training, so that the first evaluation does not wait for XLA.
@@ -133,12 +142,14 @@ def compile_evaluation(policy: Players, env: AbstractVectorEnv) -> None:
     cast(Any, _play).lower(policy, env, jax.random.key(0), False, _MAX_STEPS).compile()
 
 
-def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
+def check_playable(policy: Players, env: VectorEnvironment) -> None:
     """Checks that episodes can be played.
 
     **Raises:** `ValueError` when observations are normalised with moments that are not frozen, or
     when a trained policy or a team of partners cannot act in the environments.
     """
+    check_vector_env(env, "evaluate(policy, env, key)")
+    check_players(policy)
     if isinstance(policy, TrainedPolicy | PartnerTeam):
         policy.check(env)
     for wrapper in iter_wrappers(env):
@@ -152,7 +163,7 @@ def check_playable(policy: Players, env: AbstractVectorEnv) -> None:
 
 @eqx.filter_jit
 def _play(
-    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, greedy: bool, max_steps: int
+    policy: Players, env: VectorEnvironment, key: PRNGKeyArray, greedy: bool, max_steps: int
 ) -> _EvalState:
     key, init_key = jax.random.split(key)
     runner = init_runner(policy, env, init_key)
@@ -178,7 +189,7 @@ def _play(
 
 
 def _step(
-    policy: Players, env: AbstractVectorEnv, greedy: bool, max_steps: int, state: _EvalState
+    policy: Players, env: VectorEnvironment, greedy: bool, max_steps: int, state: _EvalState
 ) -> _EvalState:
     """Takes one step in all environments, and stores the results of the episodes that ended."""
     keys = jax.random.split(state.key, 3)
@@ -208,7 +219,7 @@ def _step(
 
 def step_episodes(
     policy: Players,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     runner: RunnerState,
     keys: Shaped[PRNGKeyArray, " 2"],
     greedy: bool,
@@ -236,14 +247,14 @@ def step_episodes(
     else:
         act = functools.partial(policy.act, greedy=greedy)
         action, carry = jax.vmap(act)(runner.observation, carry, own_keys)
-    timestep, env_state = env.step(keys[1], runner.env_state, action)
+    timestep, env_state = step_env(env, keys[1], runner.env_state, action)
     runner = RunnerState(env_state, timestep.observation, carry, timestep.done, timestep.acts_next)
     return action, timestep, runner
 
 
 def record_episodes(
     policy: Players,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     key: PRNGKeyArray,
     *,
     max_steps: int,
@@ -282,7 +293,7 @@ def record_episodes(
 @eqx.filter_jit
 def record_steps(
     policy: Players,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     init_key: PRNGKeyArray,
     keys: Shaped[PRNGKeyArray, "steps 2"],
     greedy: bool,

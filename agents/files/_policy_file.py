@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from eqgrid import (
-    AbstractVectorEnv,
     AbstractWrapperState,
     NormalizeObservationState,
     RunningMoments,
+    VectorEnvironment,
 )
 from eqgrid.errors import is_for_users
 
@@ -229,7 +229,7 @@ def shipped_policies() -> dict[str, Path]:
     return {x.stem: x for x in sorted(shipped("policies").glob("*.safetensors"))}
 
 
-def describe_policy(state: AbstractTrainState[Any], env: AbstractVectorEnv) -> dict[str, Any]:
+def describe_policy(state: AbstractTrainState[Any], env: VectorEnvironment) -> dict[str, Any]:
     """Describes the policy in a checkpoint, so that `load_policy` can read the checkpoint.
 
     For example, `save(path, state, describe_policy(state, env))`.

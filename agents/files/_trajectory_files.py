@@ -12,7 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqgrid import AbstractEnv, Trajectories, interop, read_regular_file, unwrap_state
+from eqgrid import (
+    Environment,
+    Trajectories,
+    interop,
+    read_regular_file,
+    step_env,
+    unwrap_state,
+)
 from eqgrid.typing import PyTree
 
 from ._checkpoint import NEWER, is_key, is_newer, named_leaves, to_numpy
@@ -61,7 +68,7 @@ def save_trajectories(path: str | Path, trajectories: Trajectories) -> None:
     write_atomic(Path(path), _to_npz(arrays))
 
 
-def load_trajectories(path: str | Path, env: AbstractEnv) -> Trajectories:
+def load_trajectories(path: str | Path, env: Environment) -> Trajectories:
     """Reads episodes that `save_trajectories` wrote.
 
     **Arguments:**
@@ -194,12 +201,12 @@ def _named(tree: PyTree) -> dict[str, Any]:
     return {name.lstrip("."): leaf for name, leaf in named_leaves(tree).items()}
 
 
-def _placeholder(env: AbstractEnv, steps: int, episodes: int, *, observed: bool) -> Trajectories:
+def _placeholder(env: Environment, steps: int, episodes: int, *, observed: bool) -> Trajectories:
     """Episodes with the right shapes and dtypes; only `eqx.filter_eval_shape` calls it."""
     key = jax.random.key(0)
     observation, state = env.reset(key)
     action = jax.vmap(env.action_space.sample)(jax.random.split(key, env.num_agents))
-    timestep, _ = env.step(key, state, action)
+    timestep, _ = step_env(env, key, state, action)
     return Trajectories(
         state=_repeat(unwrap_state(state), steps),
         action=_repeat(action, steps),

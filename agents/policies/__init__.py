@@ -1,5 +1,6 @@
 """Policies: networks, action distributions, critic inputs, and networks of several agents."""
 
+from ._checks import check_acts as check_acts, describe as describe
 from ._heads import (
     AbstractActionHead as AbstractActionHead,
     ActionDistribution as ActionDistribution,
@@ -33,6 +34,7 @@ from ._partners import (
     PolicyPartner as PolicyPartner,
     StuckMemory as StuckMemory,
     StuckRule as StuckRule,
+    check_players as check_players,
 )
 from ._policy import (
     AbstractActor as AbstractActor,

@@ -4,7 +4,7 @@ import abc
 import functools
 import importlib
 import math
-from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -82,6 +82,9 @@ class MultiCategorical(eqx.Module):
         return functools.reduce(jnp.add, each)
 
 
+_Space = TypeVar("_Space", bound=AbstractSpace)
+
+
 class AbstractActionHead(eqx.Module):
     """Policy head: turns an actor's outputs into a distribution, and its samples into actions.
 
@@ -139,7 +142,7 @@ class CategoricalHead(AbstractActionHead):
         """
 
     def out_size(self, space: Discrete) -> int:
-        return space.n
+        return _checked_space(self, space, Discrete).n
 
     def distribution(self, output: Float[Array, "agents out"]) -> "distrax.Categorical":
         return _distrax().Categorical(logits=output)
@@ -177,6 +180,12 @@ class MultiCategoricalHead(AbstractActionHead):
     space: MultiDiscrete
 
     def out_size(self, space: MultiDiscrete) -> int:
+        space = _checked_space(self, space, MultiDiscrete)
+        if space.ns != self.space.ns:
+            raise ValueError(
+                f"The policy makes choices of {self.space.ns} options, but the environment has "
+                f"choices of {space.ns}."
+            )
         return space.num_options
 
     def distribution(self, output: Float[Array, "agents out"]) -> MultiCategorical:
@@ -223,7 +232,7 @@ class ClippedNormalHead(AbstractActionHead):
         """
 
     def out_size(self, space: Box) -> int:
-        return 2 * math.prod(space.shape)
+        return 2 * math.prod(_checked_space(self, space, Box).shape)
 
     def distribution(self, output: Float[Array, "agents out"]) -> DiagonalNormal:
         mean, log_std = jnp.split(output, 2, axis=-1)
@@ -255,6 +264,15 @@ class ClippedNormalHead(AbstractActionHead):
     def entropy(self, distribution: DiagonalNormal) -> Float[Array, "*batch"]:
         """The entropy of the raw actions (before clipping), in nats, in closed form."""
         return distribution.entropy()
+
+
+def _checked_space(head: AbstractActionHead, space: AbstractSpace, kind: type[_Space]) -> _Space:
+    if not isinstance(space, kind):
+        raise ValueError(
+            f"A {type(head).__name__} needs actions of a {kind.__name__}, but the environment has "
+            f"{space!r:.60}."
+        )
+    return space
 
 
 def head_for(space: AbstractSpace) -> AbstractActionHead:

@@ -219,7 +219,9 @@ class MLP(AbstractNetwork):
         return None
 
     def __call__(self, x: Shaped[Array, "..."], carry: None) -> tuple[Float[Array, " out"], None]:
-        last = self.layers[-1]
+        first, last = self.layers[0], self.layers[-1]
+        if x.size != first.weight.shape[-1]:
+            raise ValueError(_other_input("MLP", f"{first.weight.shape[-1]} numbers", x))
         h = x.reshape(-1).astype(_hidden_dtype(self.precision, last.weight))
         for layer in self.layers[:-1]:
             h = _function_of(self.activation)(layer(h))
@@ -303,6 +305,12 @@ class CNN(AbstractNetwork):
     def __call__(
         self, x: Shaped[Array, "height width channels"], carry: None
     ) -> tuple[Float[Array, " out"], None]:
+        channels = self.convolutions[0].in_channels
+        cells = self.head.layers[0].weight.shape[-1] // self.features
+        if x.ndim != 3 or (x.shape[0] * x.shape[1], x.shape[2]) != (cells, channels):
+            raise ValueError(
+                _other_input("CNN", f"images of {cells} cells and {channels} channels", x)
+            )
         dtype = _hidden_dtype(self.precision, self.convolutions[0].weight)
         h = x.astype(dtype)
         for convolution in self.convolutions:
@@ -339,6 +347,13 @@ def _convolve(
     bias = layer.bias
     assert bias is not None
     return jnp.concatenate(neighbours, axis=-1) @ kernel + bias.reshape(1, 1, -1)
+
+
+def _other_input(network: str, reads: str, x: Shaped[Array, "..."]) -> str:
+    return (
+        f"The {network} reads {reads}, but its input has the shape {x.shape}: it was built for "
+        "other observations."
+    )
 
 
 def _by_name(activation: Activation | Callable) -> Activation | Callable:
@@ -423,6 +438,11 @@ class GRU(AbstractSequenceNetwork):
     def __call__(
         self, x: Shaped[Array, "..."], carry: Float[Array, " width"]
     ) -> tuple[Float[Array, " out"], Float[Array, " width"]]:
+        if getattr(carry, "shape", None) != (self.width,):
+            raise ValueError(
+                f"The GRU needs a carry of shape {(self.width,)}, which begins as initial_carry(), "
+                f"but got {getattr(carry, 'shape', carry)!r:.60}."
+            )
         carry = self.cell(self._encode(x), carry)
         return self.head(carry), carry
 

@@ -9,14 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from eqgrid import (
-    AbstractEnv,
     AbstractPartner,
-    AbstractVectorEnv,
     AbstractWrapperState,
     Discrete,
+    Environment,
     NormalizeObservation,
     PartnerInput,
+    VectorEnvironment,
     act_as_team,
+    check_single_env,
+    check_team,
     contains_wrapper,
 )
 from eqgrid.typing import PyTree
@@ -54,6 +56,7 @@ class PartnerTeam(eqx.Module):
     partners: tuple[AbstractPartner, ...]
 
     def __init__(self, partners: Sequence[AbstractPartner]):
+        check_team(partners)
         self.partners = tuple(partners)
 
     def initial_carry(self) -> tuple[PyTree[Shaped[Array, "..."]], ...]:
@@ -81,7 +84,7 @@ class PartnerTeam(eqx.Module):
         keys = jax.random.split(key, len(self.partners))
         return act_as_team(self.partners, observation, state, carry, list(keys))
 
-    def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
+    def check(self, env: Environment | VectorEnvironment) -> None:
         """Checks that there is one partner for each agent, and that observations are raw.
 
         **Raises:** `ValueError` that names the part that does not fit.
@@ -91,7 +94,7 @@ class PartnerTeam(eqx.Module):
                 f"A team of {len(self.partners)} partners cannot act for {env.num_agents} agents: "
                 f"give one for each agent."
             )
-        if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
+        if isinstance(env, VectorEnvironment) and contains_wrapper(env, NormalizeObservation):
             raise ValueError(
                 "Partners need the observations of the world: pass the environment without "
                 "NormalizeObservation."
@@ -100,6 +103,15 @@ class PartnerTeam(eqx.Module):
 
 Players: TypeAlias = ActorCritic | AbstractActor | PartnerTeam
 """The types of policies that can act for all agents of an environment."""
+
+
+def check_players(policy: Players) -> None:
+    """**Raises:** `TypeError` unless the policy is one of the types of `Players`."""
+    if not isinstance(policy, Players):
+        raise TypeError(
+            "The policy must be an ActorCritic, a TrainedPolicy, another AbstractActor, or a "
+            f"PartnerTeam(partners), but is of the type {type(policy).__name__}."
+        )
 
 
 @final
@@ -132,11 +144,17 @@ class PolicyPartner(AbstractPartner):
 
     policy: TrainedPolicy
     greedy: bool = eqx.field(static=True, default=False)
-    env: AbstractEnv | None = None
+    env: Environment | None = None
 
     def __check_init__(self):
+        if not isinstance(self.policy, TrainedPolicy):
+            raise TypeError(
+                f"PolicyPartner needs a TrainedPolicy, such as trained_policy(policy, env), but "
+                f"got a {type(self.policy).__name__}."
+            )
         if self.env is None:
             return
+        check_single_env(self.env, "PolicyPartner(policy, env=env)")
         self.policy.check(self.env)
         _, state = eqx.filter_eval_shape(self.env.reset, jax.random.key(0))
         if isinstance(state, AbstractWrapperState):

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractVectorEnv, split_mask
+from eqgrid import VectorEnvironment, check_vector_env, split_mask
 from eqgrid.typing import PyTree
 
 from ._heads import (
@@ -154,7 +154,7 @@ class ActorCritic(eqx.Module):
 
 
 def actor_critic(
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     key: PRNGKeyArray,
     *,
     network: Callable[..., AbstractNetwork] = MLP,
@@ -194,6 +194,7 @@ def actor_critic(
     **Raises:** `ValueError` when `head_for` has no head for the action space, when an action mask
     does not fit the space, or when a network does not fit its inputs or outputs.
     """
+    env = check_vector_env(env, "actor_critic(env, key)")
     action_head = head(env.action_space)
     critic_input = LocalObservation() if critic_input is None else critic_input
     batch, _ = eqx.filter_eval_shape(env.reset, key)

@@ -11,20 +11,28 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from eqgrid import (
-    AbstractEnv,
     AbstractSpace,
-    AbstractVectorEnv,
     Discrete,
+    Environment,
     NormalizeObservation,
     NormalizeReward,
     ObservationAndState,
     RunningMoments,
+    VectorEnvironment,
+    check_vector_env,
     contains_wrapper,
     map_observation,
     split_mask,
 )
 from eqgrid.typing import PyTree
 
+from ._checks import (
+    check_acts,
+    check_arrays,
+    check_num_agents,
+    check_observation,
+    observation_of,
+)
 from ._heads import mask_logits
 from ._policy import AbstractActor, ActorCritic
 from ._team import (
@@ -178,10 +186,10 @@ class TrainedPolicy(AbstractActor):
         """
         expected, hides_state = self._observation_of_actors()
         observation = _without_state(observation, expected)
-        _check_arrays("observation", observation, expected)
+        check_arrays("observation", observation, expected)
         observation, action_mask = split_mask(jax.tree.map(jnp.asarray, observation))
         initial = eqx.filter_eval_shape(self.initial_carry)
-        _check_arrays("carry (start with initial_carry())", carry, initial)
+        check_arrays("carry (start with initial_carry())", carry, initial)
         if self.normalization is not None:
             observation = self.normalization(observation, local=hides_state)
         if hides_state:
@@ -207,14 +215,14 @@ class TrainedPolicy(AbstractActor):
 
         **Raises:** `ValueError` when the observation does not fit.
         """
-        _check_arrays("observation", observation, self.observation)
+        check_arrays("observation", observation, self.observation)
         unmasked, _ = split_mask(jax.tree.map(jnp.asarray, observation))
         if self.normalization is not None:
             unmasked = self.normalization(unmasked, local=False)
         value, carry = self.actor_critic.critic(self.actor_critic.critic_input(unmasked), carry)
         return value[:, 0], carry
 
-    def check(self, env: AbstractEnv | AbstractVectorEnv) -> None:
+    def check(self, env: Environment | VectorEnvironment) -> None:
         """Checks that the policy can act in an environment.
 
         **Arguments:**
@@ -225,9 +233,9 @@ class TrainedPolicy(AbstractActor):
         """
         self._check_agents_and_actions(env)
         expected, _ = self._observation_of_actors()
-        _check_observation(_without_state(_observation_of(env), expected), expected)
+        check_observation(_without_state(observation_of(env), expected), expected)
 
-    def wrap(self, env: AbstractVectorEnv) -> AbstractVectorEnv:
+    def wrap(self, env: VectorEnvironment) -> VectorEnvironment:
         """Wraps environments so that `actor_critic` gets normalised observations, as in training.
 
         For example, `evaluate(policy.actor_critic, policy.wrap(env), key)`.
@@ -241,8 +249,9 @@ class TrainedPolicy(AbstractActor):
 
         **Raises:** `ValueError` that names the part that does not fit.
         """
+        env = check_vector_env(env, "policy.wrap(env)")
         self._check_agents_and_actions(env)
-        _check_observation(_observation_of(env), self.observation)
+        check_observation(observation_of(env), self.observation)
         if self.normalization is None:
             return env
         epsilon, clip = self.normalization.epsilon, self.normalization.clip
@@ -293,17 +302,13 @@ class TrainedPolicy(AbstractActor):
             return self.observation, False
         return _local(self.observation), True
 
-    def _check_agents_and_actions(self, env: AbstractEnv | AbstractVectorEnv) -> None:
-        if isinstance(env, AbstractVectorEnv) and contains_wrapper(env, NormalizeObservation):
+    def _check_agents_and_actions(self, env: Environment | VectorEnvironment) -> None:
+        if isinstance(env, VectorEnvironment) and contains_wrapper(env, NormalizeObservation):
             raise ValueError(
                 "A trained policy normalises observations itself, if needed: pass the environment "
                 "without NormalizeObservation."
             )
-        if env.num_agents != self.num_agents:
-            agents = "1 agent" if self.num_agents == 1 else f"{self.num_agents} agents"
-            raise ValueError(
-                f"The policy acts for {agents}, but the environment has {env.num_agents}."
-            )
+        check_num_agents(self.num_agents, env)
         if not eqx.tree_equal(env.action_space, self.action_space):
             raise ValueError(
                 f"The policy chooses among the actions {_actions(self.action_space)}, but those of "
@@ -312,7 +317,7 @@ class TrainedPolicy(AbstractActor):
 
 
 def trained_policy(
-    policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree = None
+    policy: ActorCritic, env: VectorEnvironment, env_state: PyTree = None
 ) -> TrainedPolicy:
     """Combines a policy with everything that it needs to act outside of training.
 
@@ -342,14 +347,16 @@ def trained_policy(
     **Raises:** `ValueError` when the moments are missing, or when there is a wrapper around
     `NormalizeObservation` other than `NormalizeReward`, since it may change observations.
     """
+    env = check_vector_env(env, "trained_policy(policy, env)")
+    check_acts(policy, env, eqx.filter_eval_shape(env.reset, jax.random.key(0))[0])
     assembled = assemble(policy, env, env_state)
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, assembled)
 
 
-def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> TrainedPolicy:
+def assemble(policy: ActorCritic, env: VectorEnvironment, env_state: PyTree) -> TrainedPolicy:
     """As `trained_policy`, but with the given arrays instead of copies of them."""
     if not contains_wrapper(env, NormalizeObservation):
-        return TrainedPolicy(policy, env.action_space, _observation_of(env))
+        return TrainedPolicy(policy, env.action_space, observation_of(env))
     while not isinstance(env, NormalizeObservation):
         if not isinstance(env, NormalizeReward):
             name = type(env).__name__
@@ -366,7 +373,7 @@ def assemble(policy: ActorCritic, env: AbstractVectorEnv, env_state: PyTree) -> 
             )
         env = env.freeze(env_state)
     normalization = Normalization(env.moments, env.epsilon, env.clip)
-    return TrainedPolicy(policy, env.action_space, _observation_of(env.env), normalization)
+    return TrainedPolicy(policy, env.action_space, observation_of(env.env), normalization)
 
 
 @eqx.filter_jit
@@ -396,13 +403,6 @@ def choose_actions(
     return head.action(head.sample(distribution, noise), space)
 
 
-def _observation_of(env: AbstractEnv | AbstractVectorEnv) -> Shapes:
-    """The shapes and dtypes of the observations of all agents of one environment."""
-    observation, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    batch_axes = 1 if isinstance(env, AbstractVectorEnv) else 0
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[batch_axes:], x.dtype), observation)
-
-
 def _without_state(observation: PyTree, expected: PyTree) -> PyTree:
     """The observation without the global state, unless the expected one has it."""
     has_state = isinstance(split_mask(expected)[0], ObservationAndState)
@@ -416,39 +416,6 @@ def _local(observation: PyTree) -> PyTree:
         observation,
         is_leaf=lambda x: isinstance(x, ObservationAndState),
     )
-
-
-def _check_arrays(what: str, given: PyTree, expected: Shapes) -> None:
-    """Checks the shapes, and the dtypes after JAX has converted 64-bit NumPy arrays to 32 bits."""
-    arrays = all(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(given))
-    if not arrays or _described(given) != _described(expected):
-        found = _text(given) if arrays else f"something that is not an array: {given!r:.60}"
-        raise ValueError(
-            f"The policy needs the {what} {_text(expected)}, all agents in one array, but got "
-            f"{found}."
-        )
-
-
-def _check_observation(found: Shapes, expected: Shapes) -> None:
-    if _described(found) != _described(expected):
-        raise ValueError(
-            f"The policy reads observations {_text(expected)}, but the environment returns "
-            f"{_text(found)}: it needs the same kind of observation, and a layout of the same "
-            f"size, as in training."
-        )
-
-
-def _described(tree: PyTree) -> dict[str, str]:
-    """The dtype and the shape of each array, by its path."""
-    return {
-        jax.tree_util.keystr(path): f"{jax.dtypes.canonicalize_dtype(x.dtype)}{list(x.shape)}"
-        for path, x in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
-def _text(tree: PyTree) -> str:
-    described = [f"{path} {array}".strip() for path, array in _described(tree).items()]
-    return " and ".join(described) or "nothing"
 
 
 def _actions(space: AbstractSpace) -> str:

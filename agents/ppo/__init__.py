@@ -6,6 +6,7 @@ from ._algorithm import (
     AbstractTrainState as AbstractTrainState,
     Metrics as Metrics,
     S as S,
+    check_algorithm as check_algorithm,
     mean_over as mean_over,
 )
 from ._batch import (

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from eqgrid import AbstractVectorEnv
+from eqgrid import VectorEnvironment
 
 from ..policies import AbstractActor, ActorCritic
 from ._runner import RunnerState
@@ -140,7 +140,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
     from jaxtyping import Array, PRNGKeyArray
 
     from agents import PPO, AbstractAlgorithm, Metrics, TrainState, init_train_state, train
-    from eqgrid import AbstractVectorEnv, AutoReset, LogEpisodes, Vectorize, make
+    from eqgrid import AutoReset, LogEpisodes, VectorEnvironment, Vectorize, make
 
 
     @final
@@ -148,17 +148,17 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         # PPO that also logs the highest reward of each update
         ppo: PPO = PPO(rollout_length=8, num_minibatches=2)
 
-        def init(self, policy: Any, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+        def init(self, policy: Any, env: VectorEnvironment, key: PRNGKeyArray) -> TrainState:
             return self.ppo.init(policy, env, key)
 
         def update(
-            self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Array
+            self, env: VectorEnvironment, state: TrainState, *, num_updates: int | Array
         ) -> tuple[TrainState, Metrics]:
             state, rollout, key = self.ppo.collect(env, state)
             state, metrics = self.ppo.learn(state, rollout, key, num_updates=num_updates)
             return state, metrics.with_scalars(highest_reward=rollout.reward.max())
 
-        def steps_per_update(self, env: AbstractVectorEnv) -> int:
+        def steps_per_update(self, env: VectorEnvironment) -> int:
             return self.ppo.steps_per_update(env)
 
 
@@ -169,7 +169,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
     """
 
     @abc.abstractmethod
-    def init(self, policy: Any, env: AbstractVectorEnv, key: PRNGKeyArray) -> S:
+    def init(self, policy: Any, env: VectorEnvironment, key: PRNGKeyArray) -> S:
         """Initialises a run.
 
         **Arguments:**
@@ -183,7 +183,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
 
     @abc.abstractmethod
     def update(
-        self, env: AbstractVectorEnv, state: S, *, num_updates: int | Int[Array, ""]
+        self, env: VectorEnvironment, state: S, *, num_updates: int | Int[Array, ""]
     ) -> tuple[S, Metrics]:
         """Makes one update: takes steps in the environments, and learns.
 
@@ -197,7 +197,7 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         """
 
     @abc.abstractmethod
-    def steps_per_update(self, env: AbstractVectorEnv) -> int:
+    def steps_per_update(self, env: VectorEnvironment) -> int:
         """The number of steps of one update, summed over the environments."""
 
     def with_arrays(self: A) -> A:
@@ -212,11 +212,21 @@ class AbstractAlgorithm(eqx.Module, Generic[S]):
         )
 
 
+def check_algorithm(algorithm: object) -> None:
+    """**Raises:** `TypeError` unless the argument is an algorithm, with its settings."""
+    if isinstance(algorithm, type):
+        name = algorithm.__name__
+        raise TypeError(f"{name} is a class, and not an algorithm with settings: use {name}().")
+    if not isinstance(algorithm, AbstractAlgorithm):
+        name = type(algorithm).__name__
+        raise TypeError(f"The algorithm must be an AbstractAlgorithm, such as PPO(), not a {name}.")
+
+
 class AbstractCheckedAlgorithm(AbstractAlgorithm[S]):
     """An algorithm that can check its settings before anything is compiled."""
 
     @abc.abstractmethod
-    def check(self, env: AbstractVectorEnv, policy: Any) -> None:
+    def check(self, env: VectorEnvironment, policy: Any) -> None:
         """Checks that the settings fit the environments and the policy.
 
         **Arguments:**

@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from msgspec import Meta
 
-from eqgrid import AbstractVectorEnv, RunningMoments
+from eqgrid import RunningMoments, VectorEnvironment
 from eqgrid.typing import PyTree
 
 from ..policies import ActionDistribution, ActorCritic
@@ -293,7 +293,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
             if not isinstance(number, Tracer) and not np.all(contains(np.asarray(number))):
                 raise ValueError(f"{name} must be {limits}, but it is {number}.")
 
-    def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+    def init(self, policy: ActorCritic, env: VectorEnvironment, key: PRNGKeyArray) -> TrainState:
         """Initialises a run.
 
         **Arguments:**
@@ -330,7 +330,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         )
 
     def update(
-        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
+        self, env: VectorEnvironment, state: TrainState, *, num_updates: int | Int[Array, ""]
     ) -> tuple[TrainState, Metrics]:
         """Makes one update: `collect`, then `learn`.
 
@@ -349,7 +349,7 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         return self.learn(state, rollout, key, num_updates=num_updates)
 
     def collect(
-        self, env: AbstractVectorEnv, state: TrainState
+        self, env: VectorEnvironment, state: TrainState
     ) -> tuple[TrainState, Rollout, PRNGKeyArray]:
         """Collects the rollout of one update. An algorithm around `PPO` may change the rollout,
         such as its rewards, before `learn`.
@@ -514,10 +514,10 @@ class PPO(AbstractCheckedAlgorithm[TrainState]):
         unexplained = _variance(target - value, active)
         return jnp.where(variance > 0, 1 - unexplained / variance, 0.0)
 
-    def steps_per_update(self, env: AbstractVectorEnv) -> int:
+    def steps_per_update(self, env: VectorEnvironment) -> int:
         return self.rollout_length * env.num_envs
 
-    def check(self, env: AbstractVectorEnv, policy: ActorCritic) -> None:
+    def check(self, env: VectorEnvironment, policy: ActorCritic) -> None:
         """Checks that `chunk_length` and `num_minibatches` divide a rollout.
 
         **Arguments:**

@@ -8,11 +8,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
-from eqgrid import JOINT_ACTION, PARTNER_MASK, AbstractVectorEnv, TimeStep, batched_cond
+from eqgrid import (
+    JOINT_ACTION,
+    PARTNER_MASK,
+    TimeStep,
+    VectorEnvironment,
+    batched_cond,
+    check_vector_env,
+    step_env,
+)
 from eqgrid.typing import PyTree
 
 from ..policies import ActorCritic, EnvArrays, reset_carry
-from ._runner import Decision, RunnerState, step_runner
+from ._runner import Decision, RunnerState, check_runner, step_runner
 
 
 @final
@@ -53,7 +61,7 @@ class Rollout(eqx.Module):
 
 
 def collect_rollout(
-    policy: ActorCritic, env: AbstractVectorEnv, runner: RunnerState, key: PRNGKeyArray, length: int
+    policy: ActorCritic, env: VectorEnvironment, runner: RunnerState, key: PRNGKeyArray, length: int
 ) -> tuple[Rollout, RunnerState]:
     """Collects a rollout: a number of steps in every environment.
 
@@ -79,7 +87,12 @@ def collect_rollout(
     - `length`: the number of steps in each environment.
 
     **Returns:** the rollout, and the state after it.
+
+    **Raises:** `TypeError` or `ValueError` when the policy, the environments and the runner do not
+    fit together.
     """
+    env = check_vector_env(env, "collect_rollout(policy, env, runner, key, length)")
+    check_runner(policy, env, runner)
     noise_key, env_key = jax.random.split(key)
     shape = (length, env.num_envs, env.num_agents)
     # Sampling all random numbers at once is faster than sampling in every step of the scan.
@@ -110,7 +123,7 @@ def collect_rollout(
 
 def _step(
     policy: ActorCritic,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     runner: RunnerState,
     step_inputs: tuple[Float[Array, "envs agents ..."], PRNGKeyArray],
 ) -> tuple[RunnerState, dict[str, PyTree[Shaped[Array, "envs ..."]]]]:
@@ -150,7 +163,7 @@ def _step(
 
 def _final_value(
     policy: ActorCritic,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     key: PRNGKeyArray,
     runner: RunnerState,
     decision: Decision,
@@ -165,13 +178,13 @@ def _final_value(
 
     def repeat_step(
         policy: ActorCritic,
-        env: AbstractVectorEnv,
+        env: VectorEnvironment,
         key: PRNGKeyArray,
         env_state: PyTree,
         action: Shaped[Array, "envs agents ..."],
         carry: EnvArrays,
     ) -> Float[Array, "envs agents"]:
-        timestep, _ = env.step(key, env_state, action)
+        timestep, _ = step_env(env, key, env_state, action)
         return jax.vmap(policy.value)(timestep.final_observation, carry)
 
     # The repeated step must have the same random numbers.

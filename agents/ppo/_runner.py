@@ -10,15 +10,26 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from eqgrid import (
     AbstractAutoReset,
     AbstractSpace,
-    AbstractVectorEnv,
     TimeStep,
+    VectorEnvironment,
     Vectorize,
+    check_vector_env,
     contains_wrapper,
+    step_env,
     unwrap,
 )
 from eqgrid.typing import PyTree
 
-from ..policies import ActionDistribution, ActorCritic, EnvArrays, Players, reset_carry
+from ..policies import (
+    ActionDistribution,
+    ActorCritic,
+    EnvArrays,
+    Players,
+    check_acts,
+    check_players,
+    describe,
+    reset_carry,
+)
 
 
 @final
@@ -77,7 +88,7 @@ class Decision(eqx.Module):
     next_carry: EnvArrays
 
 
-def init_runner(policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray) -> RunnerState:
+def init_runner(policy: Players, env: VectorEnvironment, key: PRNGKeyArray) -> RunnerState:
     """Starts an episode in every environment.
 
     ```python
@@ -102,6 +113,8 @@ def init_runner(policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray) -> R
 
     **Raises:** `ValueError` when the environments do not reset themselves.
     """
+    env = check_vector_env(env, "init_runner(policy, env, key)")
+    check_players(policy)
     core = unwrap(env)  # custom vector environments are assumed to reset themselves
     if isinstance(core, Vectorize) and not contains_wrapper(core.env, AbstractAutoReset):
         raise ValueError(
@@ -109,12 +122,41 @@ def init_runner(policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray) -> R
             "Vectorize(AutoReset(env), num_envs)."
         )
     observation, env_state = env.reset(key)
+    if isinstance(policy, ActorCritic):
+        check_acts(policy, env, observation)
     carry = jax.tree.map(
         lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
     )
     start = jnp.ones(env.num_envs, dtype=bool)
     active = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
     return RunnerState(env_state, observation, carry, start, active)
+
+
+def check_runner(policy: ActorCritic, env: VectorEnvironment, runner: RunnerState) -> None:
+    """Checks that a policy and the state of a runner fit the environments.
+
+    **Raises:** `TypeError` or `ValueError` that names the part that does not fit.
+    """
+    if not isinstance(runner, RunnerState):
+        raise TypeError(
+            f"The runner must be a RunnerState, such as init_runner(policy, env, key), but is a "
+            f"{type(runner).__name__}."
+        )
+    if runner.start.shape != (env.num_envs,):
+        raise ValueError(
+            f"The runner has {runner.start.shape[0]} environments, but the environment has "
+            f"{env.num_envs}."
+        )
+    check_acts(policy, env, runner.observation)
+    wanted = jax.tree.map(
+        lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), policy.initial_carry()
+    )
+    found, wanted = describe(runner.carry), describe(wanted)
+    if found != wanted:
+        raise ValueError(
+            f"The policy needs the carry {wanted}, but the runner has {found}: it is the runner of "
+            "another policy."
+        )
 
 
 def act(
@@ -158,7 +200,7 @@ def act(
 
 def step_runner(
     policy: ActorCritic,
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     runner: RunnerState,
     noise: Float[Array, "envs agents ..."],
     key: PRNGKeyArray,
@@ -176,7 +218,13 @@ def step_runner(
     **Returns:** the result of `act`, the time step of the environments, and the next state.
     """
     decision = act(policy, env.action_space, runner, noise, greedy=greedy)
-    timestep, env_state = env.step(key, runner.env_state, decision.action)
+    timestep, env_state = step_env(env, key, runner.env_state, decision.action)
+    found, wanted = describe(timestep.observation), describe(runner.observation)
+    if found != wanted:
+        raise ValueError(
+            f"The runner has the observations {wanted}, but the environment returns {found}: it is "
+            "the runner of other environments."
+        )
     # `acts_next` is true for all agents after a reset, since terminated agents act again then. The
     # carry is reset by `act`, not here, because the values of final observations need the old one.
     runner = RunnerState(

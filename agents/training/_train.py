@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from eqgrid import AbstractVectorEnv
+from eqgrid import VectorEnvironment, check_vector_env
 from eqgrid.typing import PyTree
 
 from ..policies import (
@@ -24,7 +24,7 @@ from ..policies import (
     actor_critic,
     head_for,
 )
-from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S
+from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S, check_algorithm
 from ._processes import from_first, gather, spans_processes, whole
 from ._sharding import (
     check_even,
@@ -104,7 +104,7 @@ class NonFiniteLoss(ArithmeticError):
 
 def train(
     algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     state: S,
     *,
     num_updates: int,
@@ -179,6 +179,13 @@ def train(
     **Raises:** `NonFiniteLoss`; `OutOfMemory` when a block needs more memory than is free; and
     `ValueError` when the numbers of updates, environments, devices and runs do not fit together.
     """
+    check_algorithm(algorithm)
+    env = check_vector_env(env, "train(algorithm, env, state, num_updates)")
+    if not isinstance(state, AbstractTrainState):
+        raise TypeError(
+            f"train needs a state such as init_train_state(algorithm, env, key), but got a "
+            f"{type(state).__name__}."
+        )
     if spans_processes(mesh):  # all processes must begin with the same bits
         state = from_first(state)
     updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
@@ -223,7 +230,7 @@ def train(
 
 def trace_block(
     algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     state: S,
     *,
     num_updates: int,
@@ -247,7 +254,7 @@ def trace_block(
 
 def init_train_state(
     algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     key: PRNGKeyArray,
     *,
     network: Callable[..., AbstractNetwork] = MLP,
@@ -281,6 +288,8 @@ def init_train_state(
 
     **Raises:** `ValueError` when the environment or the settings do not fit.
     """
+    check_algorithm(algorithm)
+    env = check_vector_env(env, "init_train_state(algorithm, env, key)")
     settings = algorithm.with_arrays()
     return _init_train_state(settings, env, key, network, critic_input, head, shared)
 
@@ -288,7 +297,7 @@ def init_train_state(
 @eqx.filter_jit
 def _init_train_state(
     algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     key: PRNGKeyArray,
     network: Callable[..., AbstractNetwork],
     critic_input: AbstractCriticInput | None,
@@ -304,7 +313,7 @@ def _init_train_state(
 
 def scan_updates(
     algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     state: S,
     *,
     num_updates: int | Int[Array, ""],
@@ -344,7 +353,7 @@ class _Settings(NamedTuple):
     """
 
     algorithm: AbstractAlgorithm[Any]
-    env: AbstractVectorEnv
+    env: VectorEnvironment
     num_updates: Int[Array, ""]
     length: int
     mesh: Mesh | None
@@ -368,7 +377,7 @@ def _without_repeats(state: S) -> S:
 
 def _inputs(
     algorithm: AbstractAlgorithm[S],
-    env: AbstractVectorEnv,
+    env: VectorEnvironment,
     state: S,
     num_updates: int,
     updates_per_block: int,
@@ -497,7 +506,7 @@ def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple
     """
 
     def update_run(
-        algorithm: AbstractAlgorithm[S], env: AbstractVectorEnv, state: S
+        algorithm: AbstractAlgorithm[S], env: VectorEnvironment, state: S
     ) -> tuple[S, Metrics]:
         return algorithm.update(env, state, num_updates=settings.num_updates)
 

@@ -8,11 +8,11 @@ import equinox as eqx
 from jaxtyping import Array, Shaped
 
 from eqgrid import (
-    AbstractVectorEnv,
     AbstractWrapperState,
     NormalizeObservationState,
     NormalizeRewardState,
     ShapedRewardState,
+    VectorEnvironment,
 )
 from eqgrid.typing import PyTree
 
@@ -32,7 +32,7 @@ _WRAPPERS: dict[type[AbstractWrapperState], tuple[Part, str]] = {
 """For each state of a wrapper with a part that can be kept: the part, and its field."""
 
 
-def transfer(state: S, fresh: S, env: AbstractVectorEnv, *, keep: Collection[Part] = PARTS) -> S:
+def transfer(state: S, fresh: S, env: VectorEnvironment, *, keep: Collection[Part] = PARTS) -> S:
     """Transfers the learned state of a run to other environments.
 
     ```python
@@ -80,7 +80,7 @@ def _shapes(tree: PyTree) -> PyTree:
 
 
 @eqx.filter_jit
-def _observe(env: AbstractVectorEnv, env_state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
+def _observe(env: VectorEnvironment, env_state: PyTree) -> PyTree[Shaped[Array, "envs ..."]]:
     return env.observe(env_state)
 
 

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Int, Int32, PRNGKeyArray, Shaped, UInt8
 
-from .._checks import MAX_STEPS, as_number, check_leading
+from .._checks import MAX_STEPS, as_number
 from .._env import AbstractEnv, TimeStep
+from .._env_checks import check_action, check_state_like
 from .._spaces import Discrete, Masked, MultiDiscrete
 from ..typing import PyTree
 from ._actions import AbstractActionMask, Action, Actions, allowed_only, by_choice, words_of
@@ -239,8 +240,8 @@ class AbstractGridWorld(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: World, action: Int[Array, "agents *choices"]
     ) -> tuple[TimeStep, World]:
-        check_leading((self.num_agents,), action=action)
-        self._check_choices(action)
+        check_state_like(type(self).__name__, state, self.layout.start)
+        check_action(self, action)
         # Games in which all agents are always active need no masks.
         active, goes_on = state.bodies.active, None
         if active is not None:
@@ -271,15 +272,6 @@ class AbstractGridWorld(AbstractEnv):
         )
         return timestep, world
 
-    def _check_choices(self, action: Int[Array, "agents *choices"]) -> None:
-        several = isinstance(self.actions[0], tuple)
-        if action.shape[1:] != ((len(self.actions),) if several else ()):
-            wanted = f"{len(self.actions)} choices" if several else "one number"
-            raise ValueError(
-                f"The action of an agent must be {wanted}, but the actions have the shape "
-                f"{action.shape}."
-            )
-
     def _end(self, step: Step) -> tuple[Bool[Array, " agents"], World]:
         """Which agents have terminated, and the world in which they are inactive."""
         bodies = step.world.bodies
@@ -303,6 +295,7 @@ class AbstractGridWorld(AbstractEnv):
 
     @eqx.filter_jit
     def observe(self, state: World) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_state_like(type(self).__name__, state, self.layout.start)
         observation = self.observation(self.layout, state, self.horizon - state.time)
         if self.action_mask is None:
             return observation

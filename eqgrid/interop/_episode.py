@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Int8, Shaped, UInt8
 
-from .._env import AbstractEnv, AbstractVectorEnv, TimeStep, unwrap, unwrap_state
+from .._env import Environment, TimeStep, VectorEnvironment, unwrap, unwrap_state
+from .._env_checks import step_env
 from .._spaces import Box, Discrete, MultiDiscrete
 from ..typing import PyTree
 from ..wrappers import TimeLimit
@@ -35,7 +36,7 @@ Info: TypeAlias = dict[str, Any]
 """The info of a step, or the options of a reset."""
 
 
-def action_space(env: AbstractEnv) -> Space:
+def action_space(env: Environment) -> Space:
     """The Gymnasium action space of one agent.
 
     **Raises:** `ValueError` when Gymnasium has no such space.
@@ -54,7 +55,7 @@ def action_space(env: AbstractEnv) -> Space:
     )
 
 
-def observation_space(env: AbstractEnv, *, masks: bool = False) -> Space:
+def observation_space(env: Environment, *, masks: bool = False) -> Space:
     """The Gymnasium observation space of one agent, with the bounds of `observation_spec`.
 
     **Arguments:**
@@ -192,7 +193,7 @@ class Episode:
     compiled `reset` and `step`.
     """
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv):
+    def __init__(self, env: Environment | VectorEnvironment):
         _first_process()  # caches the id of this process
         self._env = split(env)
         self._running: tuple[Arrays, StaticPart] | None = None  # the key and the state
@@ -269,7 +270,7 @@ def _step(
 ) -> tuple[TimeStep, Arrays]:
     key, state = running_static.join(running_arrays)
     key, step_key = jax.random.split(key)
-    timestep, state = env_static.join(env_arrays).step(step_key, state, action)
+    timestep, state = step_env(env_static.join(env_arrays), step_key, state, action)
     return timestep, split((key, state))[0]
 
 
@@ -295,7 +296,7 @@ class Screen:
     """Draws the states of one environment according to a `render_mode`."""
 
     def __init__(
-        self, env: AbstractEnv, mode: str | None, modes: Sequence[str] = ("rgb_array", "human")
+        self, env: Environment, mode: str | None, modes: Sequence[str] = ("rgb_array", "human")
     ):
         """**Arguments:**
 
@@ -344,7 +345,7 @@ class Screen:
             self._window = None
 
 
-def prepare(env: object, usage: str, max_cycles: int | None) -> AbstractEnv:
+def prepare(env: object, usage: str, max_cycles: int | None) -> Environment:
     """Checks the environment of an adapter, and adds a time limit if there is one.
 
     **Arguments:**

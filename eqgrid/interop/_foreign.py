@@ -11,23 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from .._env import (
-    AbstractEnv,
-    AbstractWrapper,
-    AbstractWrapperState,
-    TimeStep,
-    first_timestep,
-    unwrap,
-)
+from .._env import AbstractWrapper, AbstractWrapperState, Environment, TimeStep, unwrap
+from .._env_checks import check_own_state, check_single_env, first_timestep, step_env
 from .._spaces import AbstractSpace, Box, Discrete, split_mask
 from ..typing import PyTree
-from ..wrappers import (
-    JOINT_ACTION,
-    PARTNER_MASK,
-    AbstractAutoReset,
-    check_single_env,
-    contains_wrapper,
-)
+from ..wrappers import JOINT_ACTION, PARTNER_MASK, AbstractAutoReset, contains_wrapper
 
 
 @contextlib.contextmanager
@@ -67,7 +55,7 @@ def typed_key(key: PRNGKeyArray) -> PRNGKeyArray:
     return key if _is_key(key) else jax.random.wrap_key_data(key)
 
 
-def check_episodes(env: object, usage: str) -> AbstractEnv:
+def check_episodes(env: object, usage: str) -> Environment:
     """Checks that the argument of an adapter is a single environment whose episodes end.
 
     **Arguments:**
@@ -118,9 +106,9 @@ class MaskRewards(AbstractWrapper):
     - `env`: a single environment.
     """
 
-    env: AbstractEnv
+    env: Environment
 
-    def __init__(self, env: AbstractEnv):
+    def __init__(self, env: Environment):
         self.env = env
 
     def reset(
@@ -132,15 +120,17 @@ class MaskRewards(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: MaskRewardsState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, MaskRewardsState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
+        check_own_state(self, MaskRewardsState, state, active=(self.num_agents,))
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         timestep = dataclasses.replace(timestep, reward=timestep.counted_reward(state.active))
         return timestep, MaskRewardsState(env_state, timestep.acts_next)
 
     def observe(self, state: MaskRewardsState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, MaskRewardsState, state, active=(self.num_agents,))
         return self.env.observe(state.env_state)
 
 
-def mask_rewards(env: AbstractEnv) -> AbstractEnv:
+def mask_rewards(env: Environment) -> Environment:
     """Wraps an environment in `MaskRewards` if it has several agents. A single agent terminates
     only with its episode, so it gets no reward after its termination.
     """
@@ -163,7 +153,7 @@ class ObservationSpec(NamedTuple):
     masked: bool
 
 
-def observation_spec(env: AbstractEnv, library: str) -> ObservationSpec:
+def observation_spec(env: Environment, library: str) -> ObservationSpec:
     """The shape, dtype and bounds of the observation of one agent.
 
     **Arguments:**
@@ -189,7 +179,7 @@ def observation_spec(env: AbstractEnv, library: str) -> ObservationSpec:
     return ObservationSpec(observation.shape[1:], dtype, low, high, action_mask is not None)
 
 
-def entries_by_agent(env: AbstractEnv, by_agent: Sequence[str]) -> frozenset[str]:
+def entries_by_agent(env: Environment, by_agent: Sequence[str]) -> frozenset[str]:
     """The names of the entries of `info` that have a row for each agent.
 
     Users declare these names, because shapes are ambiguous: a number for each of two rooms has the

@@ -11,9 +11,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Bool, UInt8
 
-from .._env import AbstractEnv, AbstractVectorEnv, unwrap
+from .._env import Environment, VectorEnvironment, unwrap
+from .._env_checks import check_single_env
 from .._spaces import split_mask
-from ..wrappers import AbstractAutoReset, AutoReset, Vectorize, check_single_env, contains_wrapper
+from ..wrappers import AbstractAutoReset, AutoReset, Vectorize, contains_wrapper
 from ._episode import (
     Action,
     Episode,
@@ -37,7 +38,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
     - `world`: the wrapped environment of eqgrid.
     """
 
-    def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
+    def __init__(self, world: Environment, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
         self._per_agent = entries_by_agent(world, by_agent)
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
@@ -209,7 +210,7 @@ def _masked(info: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
 
 
 def to_gymnasium(
-    env: AbstractEnv | AbstractVectorEnv,
+    env: Environment | VectorEnvironment,
     *,
     max_cycles: int | None = None,
     render_mode: str | None = None,
@@ -245,7 +246,7 @@ def to_gymnasium(
 
 
 def to_gymnasium_vector(
-    env: AbstractEnv | AbstractVectorEnv,
+    env: Environment | VectorEnvironment,
     num_envs: int,
     *,
     render_mode: str | None = None,
@@ -275,7 +276,7 @@ def to_gymnasium_vector(
     return GymnasiumVectorEnv(Vectorize(world, num_envs), screen, by_agent)
 
 
-def _check_one_agent(env: AbstractEnv) -> AbstractEnv:
+def _check_one_agent(env: Environment) -> Environment:
     if env.num_agents != 1:
         raise ValueError(
             f"Gymnasium has one agent, but this environment has {env.num_agents}: use "

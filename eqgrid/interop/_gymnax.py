@@ -11,7 +11,8 @@ from gymnax.environments import environment, spaces
 from gymnax.wrappers.purerl import GymnaxWrapper
 from jaxtyping import Array, ArrayLike, Bool, Int, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, TimeStep, unwrap
+from .._env import AbstractEnv, Environment, TimeStep, unwrap
+from .._env_checks import step_env
 from .._spaces import AbstractSpace, Box, Discrete
 from ..typing import PyTree
 from ._foreign import (
@@ -51,7 +52,7 @@ class GymnaxState(eqx.Module):
 class GymnaxEnv(environment.Environment):
     """An environment of eqgrid as a gymnax environment, made by `to_gymnax`."""
 
-    def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
+    def __init__(self, env: Environment, by_agent: Sequence[str]):
         super().__init__()
         self.env, self._per_agent = env, entries_by_agent(env, by_agent)
         spec = observation_spec(env, "gymnax")
@@ -92,7 +93,7 @@ class GymnaxEnv(environment.Environment):
     ) -> tuple[Shaped[Array, "..."], GymnaxState, Array, Array, dict[str, PyTree]]:
         """One step, without a reset. Before gymnax 1.0, `done` is also true for truncation."""
         action = jnp.asarray(action)[None]
-        timestep, world = self.env.step(typed_key(key), state.world, action)
+        timestep, world = step_env(self.env, typed_key(key), state.world, action)
         terminated = timestep.terminated[0]
         state = GymnaxState(world, state.time + 1, terminated, timestep.truncated)
         info = {name: x[0] if name in self._per_agent else x for name, x in timestep.info.items()}

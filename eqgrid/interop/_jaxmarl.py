@@ -12,7 +12,8 @@ from jaxmarl.environments import spaces
 from jaxmarl.environments.multi_agent_env import MultiAgentEnv
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, TimeStep, unwrap
+from .._env import AbstractEnv, Environment, TimeStep, unwrap
+from .._env_checks import step_env
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
@@ -38,7 +39,7 @@ ByAgent: TypeAlias = dict[str, PyTree]
 class JaxmarlEnv(MultiAgentEnv):
     """An environment of eqgrid as a JaxMARL environment, made by `to_jaxmarl`."""
 
-    def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
+    def __init__(self, env: Environment, by_agent: Sequence[str]):
         super().__init__(env.num_agents)
         self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
         spec = observation_spec(env, "JaxMARL")
@@ -57,7 +58,7 @@ class JaxmarlEnv(MultiAgentEnv):
     ) -> tuple[ByAgent, PyTree, ByAgent, ByAgent, ByAgent]:
         """One step, without a reset. JaxMARL has no truncation: truncated episodes are done."""
         action = jnp.stack([actions[agent] for agent in self.agents])
-        timestep, state = self.env.step(typed_key(key), state, action)
+        timestep, state = step_env(self.env, typed_key(key), state, action)
         dones = self._split(timestep.terminated | timestep.done)
         infos = {
             name: self._split(x) if name in self._per_agent else x

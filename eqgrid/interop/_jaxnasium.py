@@ -11,7 +11,8 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
-from .._env import AbstractEnv, TimeStep
+from .._env import AbstractEnv, Environment, TimeStep
+from .._env_checks import step_env
 from .._spaces import AbstractSpace, Box, Discrete, Masked, MultiDiscrete, split_mask
 from ..typing import PyTree
 from ._foreign import (
@@ -39,7 +40,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     `agent_1`, and so on. With one agent, they are arrays.
     """
 
-    env: AbstractEnv
+    env: Environment
     agents: tuple[str, ...] = eqx.field(static=True)
     _multi_agent: bool = eqx.field(static=True)
     _per_agent: frozenset[str] = eqx.field(static=True)
@@ -47,7 +48,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     _mask_shape: tuple[int, ...] = eqx.field(static=True)
     _action_spec: tuple[PyTree, ...] = eqx.field(static=True)
 
-    def __init__(self, env: AbstractEnv, by_agent: Sequence[str]):
+    def __init__(self, env: Environment, by_agent: Sequence[str]):
         self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
@@ -75,7 +76,7 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
         self, key: PRNGKeyArray, state: PyTree, action: PyTree
     ) -> tuple[jaxnasium.TimeStep, PyTree]:
         actions = [action[agent] for agent in self.agents] if self._multi_agent else [action]
-        timestep, state = self.env.step(typed_key(key), state, jnp.stack(actions))
+        timestep, state = step_env(self.env, typed_key(key), state, jnp.stack(actions))
         truncated = jnp.broadcast_to(timestep.truncated, timestep.terminated.shape)
         theirs = jaxnasium.TimeStep(
             self._observations(timestep.observation),

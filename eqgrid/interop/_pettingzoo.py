@@ -10,7 +10,7 @@ from gymnasium.utils import seeding
 from jaxtyping import Shaped, UInt8
 from pettingzoo import ParallelEnv
 
-from .._env import AbstractEnv, AbstractVectorEnv, unwrap
+from .._env import Environment, VectorEnvironment, unwrap
 from .._spaces import split_mask
 from ..typing import PyTree
 from ._episode import (
@@ -45,7 +45,7 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
         after an episode.
     """
 
-    def __init__(self, world: AbstractEnv, screen: Screen, by_agent: Sequence[str]):
+    def __init__(self, world: Environment, screen: Screen, by_agent: Sequence[str]):
         self.world, self._episode = world, Episode(world)
         self._per_agent = entries_by_agent(world, by_agent)
         self._screen, self.render_mode = screen, screen.mode
@@ -177,7 +177,7 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
 
 
 def to_pettingzoo(
-    env: AbstractEnv | AbstractVectorEnv,
+    env: Environment | VectorEnvironment,
     *,
     max_cycles: int | None = None,
     render_mode: str | None = None,

@@ -13,8 +13,6 @@ from ._episode_ends import (
 from ._log_episodes import LogEpisodes as LogEpisodes, LogEpisodesState as LogEpisodesState
 from ._nesting import (
     Vectorize as Vectorize,
-    check_single_env as check_single_env,
-    check_vector_env as check_vector_env,
     contains_wrapper as contains_wrapper,
     iter_wrappers as iter_wrappers,
 )

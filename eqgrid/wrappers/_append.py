@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
 
 from .._checks import MAX_STEPS, as_number
-from .._env import AbstractEnv, AbstractVectorEnv, AbstractWrapper, TimeStep
+from .._env import AbstractWrapper, Environment, TimeStep, VectorEnvironment
+from .._env_checks import check_own_state, check_single_env, step_env
 from .._spaces import map_observation, split_mask
 from ..typing import PyTree
 from ._episode_ends import AbstractAutoReset, StepCountState
-from ._nesting import check_single_env, contains_wrapper
+from ._nesting import contains_wrapper
 
 
 def append_vector(
@@ -46,9 +47,9 @@ class AppendAgentId(AbstractWrapper):
     after `agents`.
     """
 
-    env: AbstractEnv
+    env: Environment
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv):
+    def __init__(self, env: Environment | VectorEnvironment):
         self.env = check_single_env(env, "AppendAgentId(env)")
         if contains_wrapper(self.env, AppendAgentId):
             raise ValueError("One AppendAgentId is enough: AppendAgentId(env).")
@@ -66,7 +67,7 @@ class AppendAgentId(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, PyTree]:
-        timestep, state = self.env.step(key, state, action)
+        timestep, state = step_env(self.env, key, state, action)
         timestep = dataclasses.replace(
             timestep,
             observation=_append_agent_id(timestep.observation),
@@ -112,10 +113,10 @@ class AppendTimeLeft(AbstractWrapper):
     traced horizon is not checked.
     """
 
-    env: AbstractEnv
+    env: Environment
     horizon: Int[Array, ""]
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, horizon: Int[ArrayLike, ""]):
+    def __init__(self, env: Environment | VectorEnvironment, horizon: Int[ArrayLike, ""]):
         self.env = check_single_env(env, "AppendTimeLeft(env, horizon)")
         if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError(
@@ -140,7 +141,8 @@ class AppendTimeLeft(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: StepCountState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, StepCountState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
+        check_own_state(self, StepCountState, state, count=())
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         count = state.count + 1
         timestep = dataclasses.replace(
             timestep,
@@ -150,6 +152,7 @@ class AppendTimeLeft(AbstractWrapper):
         return timestep, StepCountState(env_state=env_state, count=count)
 
     def observe(self, state: StepCountState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, StepCountState, state, count=())
         return self._append(self.env.observe(state.env_state), state.count)
 
     def _append(

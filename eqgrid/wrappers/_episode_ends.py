@@ -10,19 +10,19 @@ from jaxtyping import Array, ArrayLike, Int, PRNGKeyArray, Shaped
 
 from .._checks import MAX_STEPS, as_number, check_leading, check_state
 from .._env import (
-    AbstractEnv,
-    AbstractVectorEnv,
     AbstractWrapper,
     AbstractWrapperState,
+    Environment,
     TimeStep,
-    check_timestep,
+    VectorEnvironment,
     unwrap,
     unwrap_state,
 )
+from .._env_checks import check_own_state, check_single_env, step_env
 from .._functions import batched_cond, select
 from ..typing import PyTree
 from ._log_episodes import LogEpisodes
-from ._nesting import check_single_env, contains_wrapper
+from ._nesting import contains_wrapper
 from ._shaped_reward import Scheduled, ShapedReward
 
 
@@ -66,10 +66,10 @@ class AutoReset(AbstractAutoReset):
     **Raises:** `ValueError` for a wrong nesting.
     """
 
-    env: AbstractEnv
+    env: Environment
     lazy: bool = eqx.field(static=True)
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, lazy: bool = False):
+    def __init__(self, env: Environment | VectorEnvironment, lazy: bool = False):
         self.lazy = lazy
         self.env = check_single_env(env, "AutoReset(env)")
         if contains_wrapper(self.env, AbstractAutoReset):
@@ -91,8 +91,7 @@ class AutoReset(AbstractAutoReset):
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, PyTree]:
         step_key, reset_key = jax.random.split(key)
-        timestep, stepped = self.env.step(step_key, state, action)
-        check_timestep((self.num_agents,), timestep)
+        timestep, stepped = step_env(self.env, step_key, state, action)
         choose = batched_cond if self.lazy else select
         arrays = choose(
             timestep.done,
@@ -144,10 +143,10 @@ class TimeLimit(AbstractWrapper):
     **Raises:** `ValueError` for a wrong nesting or a limit below 1. A traced limit is not checked.
     """
 
-    env: AbstractEnv
+    env: Environment
     limit: Int[Array, ""]
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, limit: Int[ArrayLike, ""]):
+    def __init__(self, env: Environment | VectorEnvironment, limit: Int[ArrayLike, ""]):
         self.env = check_single_env(env, "TimeLimit(env, limit)")
         if contains_wrapper(self.env, AbstractAutoReset):
             raise ValueError(
@@ -169,7 +168,8 @@ class TimeLimit(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: StepCountState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, StepCountState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
+        check_own_state(self, StepCountState, state, count=())
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         count = state.count + 1
         timestep = dataclasses.replace(
             timestep, truncated=timestep.truncated | (count >= self.limit)
@@ -177,4 +177,5 @@ class TimeLimit(AbstractWrapper):
         return timestep, StepCountState(env_state=env_state, count=count)
 
     def observe(self, state: StepCountState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, StepCountState, state, count=())
         return self.env.observe(state.env_state)

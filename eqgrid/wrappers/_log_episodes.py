@@ -10,16 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from .._env import (
-    AbstractEnv,
-    AbstractVectorEnv,
     AbstractWrapper,
     AbstractWrapperState,
+    Environment,
     TimeStep,
-    check_timestep,
-    info_entry,
+    VectorEnvironment,
 )
+from .._env_checks import check_own_state, check_single_env, info_entry, step_env
 from ..typing import PyTree
-from ._nesting import check_single_env, contains_wrapper
+from ._nesting import contains_wrapper
 from ._shaped_reward import ShapedReward
 
 
@@ -66,11 +65,11 @@ class LogEpisodes(AbstractWrapper):
     **Raises:** `ValueError` for a wrong nesting, or a name that is not in `info`.
     """
 
-    env: AbstractEnv
+    env: Environment
     totals: tuple[str, ...] = eqx.field(static=True)
     _entries: tuple[jax.ShapeDtypeStruct, ...] = eqx.field(static=True)
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, totals: Sequence[str] = ()):
+    def __init__(self, env: Environment | VectorEnvironment, totals: Sequence[str] = ()):
         self.env = check_single_env(env, "LogEpisodes(env)")
         if contains_wrapper(self.env, LogEpisodes):
             raise ValueError("One LogEpisodes is enough: LogEpisodes(env, totals).")
@@ -108,8 +107,8 @@ class LogEpisodes(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: LogEpisodesState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, LogEpisodesState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
-        check_timestep((self.num_agents,), timestep)
+        check_own_state(self, LogEpisodesState, state, active=(self.num_agents,))
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         if taken := [name for name in timestep.info if name.startswith("episode_")]:
             raise ValueError(
                 f"LogEpisodes writes the entries 'episode_...' of info, but the environment has an "
@@ -137,6 +136,7 @@ class LogEpisodes(AbstractWrapper):
         return dataclasses.replace(timestep, info=info), state
 
     def observe(self, state: LogEpisodesState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, LogEpisodesState, state, active=(self.num_agents,))
         return self.env.observe(state.env_state)
 
 

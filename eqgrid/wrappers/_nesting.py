@@ -1,5 +1,6 @@
-"""`Vectorize`, which turns one environment into a batch, and checks of the nesting of wrappers."""
+"""`Vectorize`, which turns one environment into a batch, and functions that search wrappers."""
 
+import functools
 from collections.abc import Iterator
 from typing import final
 
@@ -9,21 +10,22 @@ from jaxtyping import Array, PRNGKeyArray, Shaped
 
 from .._checks import as_count, check_leading, check_state
 from .._env import (
-    AbstractEnv,
     AbstractVectorEnv,
     AbstractVectorWrapper,
     AbstractWrapper,
+    Environment,
     TimeStep,
-    check_timestep,
+    VectorEnvironment,
     unwrap,
     unwrap_state,
 )
+from .._env_checks import check_action, check_batch, check_single_env, step_env
 from .._spaces import AbstractSpace
 from ..typing import PyTree
 
 
 def iter_wrappers(
-    env: AbstractEnv | AbstractVectorEnv,
+    env: Environment | VectorEnvironment,
 ) -> Iterator[AbstractWrapper | AbstractVectorWrapper]:
     """Iterates over the wrappers around an environment, from the outermost to the innermost.
 
@@ -34,61 +36,9 @@ def iter_wrappers(
         env = env.env
 
 
-def contains_wrapper(env: AbstractEnv | AbstractVectorEnv, kind: type) -> bool:
+def contains_wrapper(env: Environment | VectorEnvironment, kind: type) -> bool:
     """Whether `env` is, or contains, a wrapper of this type; see `iter_wrappers`."""
     return any(isinstance(layer, kind) for layer in iter_wrappers(env))
-
-
-def check_single_env(env: object, usage: str) -> AbstractEnv:
-    """Checks that a wrapper is given a single environment.
-
-    **Arguments:**
-
-    - `env`: the argument of the wrapper.
-    - `usage`: how the wrapper is called, such as `"TimeLimit(env, limit)"`, for the message.
-
-    **Returns:** `env`.
-
-    **Raises:** `ValueError` for a vector environment, `TypeError` for anything else.
-    """
-    if isinstance(env, AbstractVectorEnv):
-        raise ValueError(
-            f"{_name(usage)} wraps one environment, not a batch of them: put it inside Vectorize, "
-            f"as in Vectorize({usage}, num_envs)."
-        )
-    if not isinstance(env, AbstractEnv):
-        raise TypeError(_no_environment(env, usage))
-    return env
-
-
-def check_vector_env(env: object, usage: str) -> AbstractVectorEnv:
-    """Checks that a wrapper is given a vector environment.
-
-    **Arguments:**
-
-    - `env`: the argument of the wrapper.
-    - `usage`: how the wrapper is called, such as `"NormalizeReward(env)"`, for the message.
-
-    **Returns:** `env`.
-
-    **Raises:** `ValueError` for a single environment, `TypeError` for anything else.
-    """
-    if isinstance(env, AbstractEnv):
-        raise ValueError(
-            f"{_name(usage)} wraps a batch of environments, not one: put Vectorize inside it, "
-            f"as in {usage.replace('env', 'Vectorize(env, num_envs)', 1)}."
-        )
-    if not isinstance(env, AbstractVectorEnv):
-        raise TypeError(_no_environment(env, usage))
-    return env
-
-
-def _name(usage: str) -> str:
-    return usage.partition("(")[0]
-
-
-def _no_environment(env: object, usage: str) -> str:
-    return f"{_name(usage)} wraps an environment, but was given {type(env).__name__}: {env!r:.60}."
 
 
 @final
@@ -119,10 +69,10 @@ class Vectorize(AbstractVectorEnv):
     `TypeError` for another object.
     """
 
-    env: AbstractEnv
+    env: Environment
     num_envs: int = eqx.field(static=True)
 
-    def __init__(self, env: AbstractEnv | AbstractVectorEnv, num_envs: int):
+    def __init__(self, env: Environment | VectorEnvironment, num_envs: int):
         self.env = check_single_env(env, "Vectorize(env, num_envs)")
         self.num_envs = as_count(num_envs, "Vectorize needs at least 1 environment")
 
@@ -146,12 +96,11 @@ class Vectorize(AbstractVectorEnv):
     def step(
         self, key: PRNGKeyArray, state: PyTree, action: Shaped[Array, "envs agents ..."]
     ) -> tuple[TimeStep, PyTree]:
-        leading = (self.num_envs, self.num_agents)
-        check_leading(leading, action=action)
+        check_batch(self, state)
+        check_action(self, action)
         keys = jax.random.split(key, self.num_envs)
-        timestep, state = eqx.filter_vmap(self.env.step)(keys, state, action)
-        check_timestep(leading, timestep)
-        return timestep, state
+        return eqx.filter_vmap(functools.partial(step_env, self.env))(keys, state, action)
 
     def observe(self, state: PyTree) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        check_batch(self, state)
         return eqx.filter_vmap(self.env.observe, axis_size=self.num_envs)(state)

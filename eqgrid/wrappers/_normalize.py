@@ -9,16 +9,17 @@ from jaxtyping import Array, ArrayLike, Bool, Float, PRNGKeyArray, Real, Shaped
 
 from .._checks import as_clip, as_epsilon, as_number
 from .._env import (
-    AbstractEnv,
-    AbstractVectorEnv,
     AbstractVectorWrapper,
     AbstractWrapperState,
+    Environment,
     TimeStep,
+    VectorEnvironment,
 )
+from .._env_checks import check_own_state, check_vector_env, step_env
 from .._moments import RunningMoments
 from .._spaces import map_observation, split_mask
 from ..typing import PyTree
-from ._nesting import check_vector_env, contains_wrapper
+from ._nesting import contains_wrapper
 
 
 @final
@@ -74,7 +75,7 @@ class NormalizeObservation(AbstractVectorWrapper):
     of range. Traced numbers are not checked.
     """
 
-    env: AbstractVectorEnv
+    env: VectorEnvironment
     epsilon: Float[Array, ""]
     clip: Float[Array, ""]
     moments: PyTree[RunningMoments] | None
@@ -83,7 +84,7 @@ class NormalizeObservation(AbstractVectorWrapper):
 
     def __init__(
         self,
-        env: AbstractEnv | AbstractVectorEnv,
+        env: Environment | VectorEnvironment,
         epsilon: Real[ArrayLike, ""] = 1e-8,
         clip: Real[ArrayLike, ""] = 10.0,
         *,
@@ -183,7 +184,8 @@ class NormalizeObservation(AbstractVectorWrapper):
         state: NormalizeObservationState,
         action: Shaped[Array, "envs agents ..."],
     ) -> tuple[TimeStep, NormalizeObservationState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
+        check_own_state(self, NormalizeObservationState, state)
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         before = self.moments if self.frozen else state.moments
         moments = self._update(before, timestep.observation, timestep.acts_next)
         normalized = (
@@ -196,6 +198,7 @@ class NormalizeObservation(AbstractVectorWrapper):
         return timestep, state
 
     def observe(self, state: NormalizeObservationState) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        check_own_state(self, NormalizeObservationState, state)
         return self._normalize(state.moments, self.env.observe(state.env_state))
 
     def _with(
@@ -299,14 +302,14 @@ class NormalizeReward(AbstractVectorWrapper):
     checked.
     """
 
-    env: AbstractVectorEnv
+    env: VectorEnvironment
     gamma: Float[Array, ""]
     epsilon: Float[Array, ""]
     clip: Float[Array, ""]
 
     def __init__(
         self,
-        env: AbstractEnv | AbstractVectorEnv,
+        env: Environment | VectorEnvironment,
         gamma: Real[ArrayLike, ""] = 0.99,
         epsilon: Real[ArrayLike, ""] = 1e-8,
         clip: Real[ArrayLike, ""] = 10.0,
@@ -337,7 +340,8 @@ class NormalizeReward(AbstractVectorWrapper):
         state: NormalizeRewardState,
         action: Shaped[Array, "envs agents ..."],
     ) -> tuple[TimeStep, NormalizeRewardState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
+        check_own_state(self, NormalizeRewardState, state, active=(self.num_envs, self.num_agents))
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         discounted_return = self.gamma * state.discounted_return + timestep.reward
         moments = state.moments.update(discounted_return.reshape(-1), state.active.reshape(-1))
         scaled = timestep.reward / jnp.sqrt(moments.variance + self.epsilon)
@@ -351,4 +355,5 @@ class NormalizeReward(AbstractVectorWrapper):
         return eqx.tree_at(lambda t: t.reward, timestep, reward), state
 
     def observe(self, state: NormalizeRewardState) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        check_own_state(self, NormalizeRewardState, state, active=(self.num_envs, self.num_agents))
         return self.env.observe(state.env_state)

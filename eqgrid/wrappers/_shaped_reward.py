@@ -11,15 +11,15 @@ from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray, Real, Shaped
 
 from .._checks import as_number, is_finite
 from .._env import (
-    AbstractEnv,
-    AbstractVectorEnv,
     AbstractWrapper,
     AbstractWrapperState,
+    Environment,
     TimeStep,
-    info_entry,
+    VectorEnvironment,
 )
+from .._env_checks import check_own_state, check_single_env, info_entry, step_env
 from ..typing import PyTree
-from ._nesting import check_single_env, iter_wrappers
+from ._nesting import iter_wrappers
 
 
 @final
@@ -105,13 +105,13 @@ class Scheduled(AbstractWrapper):
     if `env` is no environment.
     """
 
-    env: AbstractEnv
+    env: Environment
     where: Callable[[PyTree], PyTree] = eqx.field(static=True)
     schedule: Callable[[Int[Array, ""]], ArrayLike]
 
     def __init__(
         self,
-        env: AbstractEnv | AbstractVectorEnv,
+        env: Environment | VectorEnvironment,
         where: Callable[[PyTree], PyTree],
         schedule: Callable[[Int[Array, ""]], ArrayLike],
     ):
@@ -132,14 +132,17 @@ class Scheduled(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: ScheduledState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, ScheduledState]:
+        check_own_state(self, ScheduledState, state, count=())
         count = state.count + 1
-        timestep, env_state = self._scheduled_env(count).step(key, state.env_state, action)
+        env = self._scheduled_env(count)
+        timestep, env_state = step_env(env, key, state.env_state, action)
         return timestep, ScheduledState(env_state=env_state, count=count)
 
     def observe(self, state: ScheduledState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, ScheduledState, state, count=())
         return self._scheduled_env(state.count).observe(state.env_state)
 
-    def _scheduled_env(self, count: Int[Array, ""]) -> AbstractEnv:
+    def _scheduled_env(self, count: Int[Array, ""]) -> Environment:
         """The environment with the number that the schedule sets after `count` steps."""
         # A schedule is user code; optax's own schedules mix integers and floats.
         with jax.numpy_dtype_promotion("standard"):
@@ -183,13 +186,13 @@ class ShapedReward(AbstractWrapper):
     environment.
     """
 
-    env: AbstractEnv
+    env: Environment
     schedule: Callable[[Int[Array, ""]], ArrayLike]
     key: str = eqx.field(static=True)
 
     def __init__(
         self,
-        env: AbstractEnv | AbstractVectorEnv,
+        env: Environment | VectorEnvironment,
         schedule: Callable[[Int[Array, ""]], ArrayLike] | Real[ArrayLike, ""],
         key: str = "shaped_reward",
     ):
@@ -220,7 +223,8 @@ class ShapedReward(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: ShapedRewardState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, ShapedRewardState]:
-        timestep, env_state = self.env.step(key, state.env_state, action)
+        check_own_state(self, ShapedRewardState, state, count=())
+        timestep, env_state = step_env(self.env, key, state.env_state, action)
         # A schedule is user code; optax's own schedules mix integers and floats.
         with jax.numpy_dtype_promotion("standard"):
             weight = jnp.asarray(self.schedule(state.count), dtype=timestep.reward.dtype)
@@ -229,6 +233,7 @@ class ShapedReward(AbstractWrapper):
         return timestep, ShapedRewardState(env_state=env_state, count=state.count + 1)
 
     def observe(self, state: ShapedRewardState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, ShapedRewardState, state, count=())
         return self.env.observe(state.env_state)
 
 

@@ -13,21 +13,22 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray, Real, Sh
 
 from .._checks import as_count, as_probability, is_known
 from .._env import (
-    AbstractEnv,
-    AbstractVectorEnv,
     AbstractVectorWrapper,
     AbstractWrapper,
     AbstractWrapperState,
+    Environment,
     TimeStep,
+    VectorEnvironment,
     unwrap,
     unwrap_state,
 )
+from .._env_checks import check_own_state, check_single_env, check_vector_env, step_env
 from .._moments import RunningMoments
 from .._partner import OneOf, PartnerInput
 from .._spaces import Discrete, sample_allowed
 from ..typing import PyTree
 from ._episode_ends import AbstractAutoReset
-from ._nesting import Vectorize, check_single_env, check_vector_env, contains_wrapper, iter_wrappers
+from ._nesting import Vectorize, contains_wrapper, iter_wrappers
 
 PARTNER_MASK = "replaced"
 """The key in `info` of a boolean per agent: whether a partner's action replaced the agent's."""
@@ -98,7 +99,7 @@ class WithPartner(AbstractWrapper):
     `biased` with actions that are not `Discrete`. Traced numbers are not checked.
     """
 
-    env: AbstractEnv
+    env: Environment
     partners: OneOf | None
     share: Float[Array, ""]
     noise: Float[Array, " 2"]
@@ -106,7 +107,7 @@ class WithPartner(AbstractWrapper):
 
     def __init__(
         self,
-        env: AbstractEnv | AbstractVectorEnv,
+        env: Environment | VectorEnvironment,
         partners: OneOf | None = None,
         *,
         share: Real[ArrayLike, ""] = 1.0,
@@ -118,6 +119,10 @@ class WithPartner(AbstractWrapper):
             raise ValueError(
                 "WithPartner must be inside AutoReset, so that each episode has a partner of its "
                 "own: AutoReset(WithPartner(env))."
+            )
+        if not isinstance(partners, OneOf | None):
+            raise TypeError(
+                f"WithPartner needs OneOf(partners), but got a {type(partners).__name__}."
             )
         if self.env.num_agents < 2:
             raise ValueError("WithPartner needs an environment with at least 2 agents.")
@@ -157,6 +162,7 @@ class WithPartner(AbstractWrapper):
     def step(
         self, key: PRNGKeyArray, state: WithPartnerState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, WithPartnerState]:
+        check_own_state(self, WithPartnerState, state, present=())
         env_key, act_key, random_key, level_key = jax.random.split(key, 4)
         # Under jit, the observation is not computed if it is not used.
         observation = self.env.observe(state.env_state)
@@ -166,13 +172,14 @@ class WithPartner(AbstractWrapper):
         chosen = jnp.where(jax.random.bernoulli(level_key, state.level), noise, chosen)
         replaced = state.present & (jnp.arange(self.num_agents) == state.seat)
         action = jnp.where(replaced.reshape(-1, *[1] * (action.ndim - 1)), chosen[None], action)
-        timestep, env_state = self.env.step(env_key, state.env_state, action)
+        timestep, env_state = step_env(self.env, env_key, state.env_state, action)
         timestep = dataclasses.replace(
             timestep, info={**timestep.info, PARTNER_MASK: replaced, JOINT_ACTION: action}
         )
         return timestep, dataclasses.replace(state, env_state=env_state, carry=carry)
 
     def observe(self, state: WithPartnerState) -> PyTree[Shaped[Array, "agents ..."]]:
+        check_own_state(self, WithPartnerState, state, present=())
         return self.env.observe(state.env_state)
 
     def _sample_bias(self, key: PRNGKeyArray) -> Float[Array, " actions"] | None:
@@ -251,12 +258,12 @@ class DesignPartners(AbstractVectorWrapper):
     **Raises:** `ValueError` for a wrong nesting or a number out of range.
     """
 
-    env: AbstractVectorEnv
+    env: VectorEnvironment
     num_designs: int = eqx.field(static=True)
     episodes: int = eqx.field(static=True)
 
     def __init__(
-        self, env: AbstractEnv | AbstractVectorEnv, num_designs: int = 16, episodes: int = 8
+        self, env: Environment | VectorEnvironment, num_designs: int = 16, episodes: int = 8
     ):
         self.env = check_vector_env(env, "DesignPartners(env)")
         batch = unwrap(self.env)
@@ -300,8 +307,9 @@ class DesignPartners(AbstractVectorWrapper):
         state: DesignPartnersState,
         action: Shaped[Array, "envs agents ..."],
     ) -> tuple[TimeStep, DesignPartnersState]:
+        check_own_state(self, DesignPartnersState, state, begun=(self.num_envs,))
         env_key, design_key, tie_key = jax.random.split(key, 3)
-        timestep, env_state = self.env.step(env_key, state.env_state, action)
+        timestep, env_state = step_env(self.env, env_key, state.env_state, action)
         if "episode_done" not in timestep.info:
             raise ValueError("DesignPartners needs LogEpisodes inside, for the returns.")
         ended: Bool[Array, " envs"] = timestep.info["episode_done"]
@@ -335,6 +343,7 @@ class DesignPartners(AbstractVectorWrapper):
         return timestep, state
 
     def observe(self, state: DesignPartnersState) -> PyTree[Shaped[Array, "envs agents ..."]]:
+        check_own_state(self, DesignPartnersState, state, begun=(self.num_envs,))
         return self.env.observe(state.env_state)
 
     def _sample_designs(

@@ -46,6 +46,7 @@ from eqgrid import (
     NormalizeObservation,
     NormalizeReward,
     ShapedReward,
+    VectorEnvironment,
     Vectorize,
     split_mask,
 )
@@ -179,11 +180,11 @@ class PQN(AbstractCheckedAlgorithm[TrainState]):
     last_epsilon: float | Float[Array, ""]
     exploration: float | Float[Array, ""]
 
-    def init(self, policy: ActorCritic, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+    def init(self, policy: ActorCritic, env: VectorEnvironment, key: PRNGKeyArray) -> TrainState:
         return self.ppo.init(_with_epsilon(policy, jnp.ones(())), env, key)
 
     def update(
-        self, env: AbstractVectorEnv, state: TrainState, *, num_updates: int | Int[Array, ""]
+        self, env: VectorEnvironment, state: TrainState, *, num_updates: int | Int[Array, ""]
     ) -> tuple[TrainState, Metrics]:
         share = state.updates.astype(float) / jnp.asarray(num_updates).astype(float)
         epsilon = jnp.maximum(
@@ -197,10 +198,10 @@ class PQN(AbstractCheckedAlgorithm[TrainState]):
         state = dataclasses.replace(state, policy=_with_epsilon(state.policy, jnp.zeros(())))
         return state, metrics.with_scalars(epsilon=epsilon)
 
-    def steps_per_update(self, env: AbstractVectorEnv) -> int:
+    def steps_per_update(self, env: VectorEnvironment) -> int:
         return self.ppo.steps_per_update(env)
 
-    def check(self, env: AbstractVectorEnv, policy: ActorCritic) -> None:
+    def check(self, env: VectorEnvironment, policy: ActorCritic) -> None:
         self.ppo.check(env, policy)
 
 

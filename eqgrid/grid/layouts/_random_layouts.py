@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt8, UInt
 
 from ..._checks import as_number
 from ..._env import AbstractEnv, TimeStep
+from ..._env_checks import check_state_like
 from ..._spaces import AbstractSpace
 from ...typing import PyTree
 from .._grid_world import AbstractGridWorld
@@ -133,11 +134,17 @@ class RandomLayouts(AbstractEnv):
     def step(
         self, key: PRNGKeyArray, state: PlacedWorld, action: Int[Array, "agents *choices"]
     ) -> tuple[TimeStep, PlacedWorld]:
+        self._check_state(state)
         timestep, world = self.env.with_layout(state.layout).step(key, state.world, action)
         return timestep, PlacedWorld(state.layout, world)
 
     def observe(self, state: PlacedWorld) -> PyTree[Shaped[Array, "agents ..."]]:
+        self._check_state(state)
         return self.env.with_layout(state.layout).observe(state.world)
+
+    def _check_state(self, state: PlacedWorld) -> None:
+        layout = self.env.layout
+        check_state_like("RandomLayouts", state, PlacedWorld(layout, layout.start))
 
     def render(
         self, state: PlacedWorld, *, cell_pixels: int = 64, caption: str | None = None
