@@ -42,7 +42,7 @@ from ._partner import (
     RandomPartner as RandomPartner,
     RecordedPartner as RecordedPartner,
     act_as_team as act_as_team,
-    check_team as check_team,
+    check_partners as check_partners,
     stack_partners as stack_partners,
 )
 from ._play import (

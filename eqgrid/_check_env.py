@@ -15,7 +15,7 @@ from jaxtyping import Bool, PRNGKeyArray
 
 from ._checks import check_state
 from ._env import Environment, TimeStep, VectorEnvironment, unwrap, unwrap_state
-from ._env_checks import as_timestep, missing_parts, result_fault
+from ._env_checks import as_timestep, result_fault, what_is_missing
 from ._spaces import Box, Discrete, MultiDiscrete, sample_allowed, split_mask
 from .typing import PyTree
 
@@ -55,8 +55,8 @@ def check_env(env: Environment, *, steps: int = 200, seed: int = 0) -> None:
 
 def _class_faults(env: Environment) -> Iterator[str]:
     name = type(env).__name__
-    if missing := missing_parts(env):
-        yield from (f"{part}." for part in missing)
+    if missing := what_is_missing(env):
+        yield f"{missing}."
     elif isinstance(env, VectorEnvironment):
         yield f"{name} is a batch of environments, but check_env checks one: pass its inner one."
     elif not isinstance(env.num_agents, int) or env.num_agents < 1:
@@ -115,7 +115,7 @@ def _shape_faults(env: Environment, key: PRNGKeyArray) -> Iterator[str]:
     if fault := result_fault(env, result):
         yield fault
         return
-    timestep, after = as_timestep(result)
+    timestep, after = eqx.filter_eval_shape(as_timestep, result)
     if faults := list(_non_array_faults(timestep, "The TimeStep of step")):
         yield from faults
         return

@@ -26,15 +26,17 @@ _FIELDS = ("num_agents", "action_space")
 _TIMESTEP = ("observation", "reward", "terminated", "truncated", "info")
 
 
-def missing_parts(env: object) -> list[str]:
-    """What an object lacks to be an environment: one clause for each missing method or field."""
-    name = type(env).__name__
+def what_is_missing(env: object) -> str | None:
+    """What an object lacks to be an environment, with each missing method and field by its name,
+    or `None` if it is one.
+    """
     if isinstance(env, type):
-        return [f"{env.__name__} is a class: make an object of it, as in {env.__name__}()"]
+        return f"{env.__name__} is a class: make an object of it, as in {env.__name__}()"
     if not isinstance(env, eqx.Module):
-        return [f"{env!r:.60} is a {name}, and not an eqx.Module"]
-    lacks = [f"{name} has no method `{x}`" for x in _METHODS if not callable(getattr(env, x, None))]
-    return [*lacks, *(f"{name} has no field `{x}`" for x in _FIELDS if not hasattr(env, x))]
+        return f"{env!r:.60} is of the type {type(env).__name__}, and not an eqx.Module"
+    missing = [f"no method `{x}`" for x in _METHODS if not callable(getattr(env, x, None))]
+    missing += [f"no field `{x}`" for x in _FIELDS if not hasattr(env, x)]
+    return f"{type(env).__name__} has {', '.join(missing)}" if missing else None
 
 
 def check_single_env(env: object, usage: str) -> Environment:
@@ -85,8 +87,8 @@ def _name(usage: str) -> str:
 
 
 def _check_complete(env: object, usage: str) -> None:
-    if missing := missing_parts(env):
-        raise TypeError(f"{_name(usage)} needs an environment, but {', and '.join(missing)}.")
+    if missing := what_is_missing(env):
+        raise TypeError(f"{_name(usage)} needs an environment, but {missing}.")
 
 
 def check_own_state(
@@ -109,8 +111,8 @@ def check_own_state(
     name = type(wrapper).__name__
     if not isinstance(state, kind):
         raise TypeError(
-            f"{name} needs the {kind.__name__} that its own reset or step returned, but got a "
-            f"state of the class {type(state).__name__}."
+            f"{name} needs the {kind.__name__} that its own reset or step returned, but got "
+            f"{_kind(state)}."
         )
     found = {f".{field}": _shape(getattr(state, field)) for field in shapes}
     _compare_shapes(name, found, {f".{field}": shape for field, shape in shapes.items()})
@@ -123,8 +125,7 @@ def check_state_like(name: str, state: PyTree, start: PyTree) -> None:
     """
     if type(state) is not type(start):
         raise TypeError(
-            f"{name} needs a state of the class {type(start).__name__}, but got a state of the "
-            f"class {type(state).__name__}."
+            f"{name} needs a {type(start).__name__} as its state, but got {_kind(state)}."
         )
     _compare_shapes(name, _shapes(state), _shapes(start))
 
@@ -137,8 +138,8 @@ def check_batch(env: VectorEnvironment, state: PyTree) -> None:
     for place, shape in _shapes(state).items():
         if shape[:1] != (env.num_envs,):
             raise ValueError(
-                f"{type(env).__name__} has {env.num_envs} environments, but got another state: its "
-                f"array {place or '(the state itself)'} has the shape {shape}."
+                f"{type(env).__name__} has {env.num_envs} environments, but got the state "
+                f"{_kind(state)}, whose array {place} has the shape {shape}."
             )
 
 
@@ -160,6 +161,10 @@ def _compare_shapes(
     )
 
 
+def _kind(state: PyTree) -> str:
+    return "an array" if eqx.is_array(state) else type(state).__name__
+
+
 def _shape(x: object) -> tuple[int, ...]:
     return tuple(getattr(x, "shape", ()))
 
@@ -178,10 +183,9 @@ def check_action(env: Environment | VectorEnvironment, action: Shaped[Array, "..
     """
     name, space = type(unwrap(env)).__name__, env.action_space
     if not hasattr(action, "shape"):
-        kind = type(action).__name__
         raise TypeError(
-            f"`action` must be an array with an action for each of the {env.num_agents} agents of "
-            f"{name}, but is of the type {kind}: {action!r:.60}."
+            f"`action` must be an array with an action for each agent, but is of the type "
+            f"{type(action).__name__}: {action!r:.60}."
         )
     leading = _leading(env)
     check_leading(leading, action=action)
@@ -239,9 +243,9 @@ def result_fault(env: Environment | VectorEnvironment, result: object) -> str | 
     """What is wrong with the result of `env.step`, or `None` for a time step and a state."""
     name = type(env).__name__
     if not isinstance(result, tuple) or len(result) != 2:
-        size = f" of {len(result)}" if isinstance(result, tuple) else ""
+        size = f" of length {len(result)}" if isinstance(result, tuple) else ""
         kind = type(result).__name__
-        return f"{name}.step must return a TimeStep and a state, but returns a {kind}{size}."
+        return f"{name}.step must return a TimeStep and a state, but returns {kind}{size}."
     if missing := [field for field in _TIMESTEP if not hasattr(result[0], field)]:
         return (
             f"{name}.step must return a TimeStep, or an object with its fields, and a state, but "

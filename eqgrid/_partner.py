@@ -85,25 +85,25 @@ def act_as_team(
         partner(PartnerInput(observation, state, jnp.asarray(seat)), carry, key)
         for seat, (partner, carry, key) in enumerate(zip(team, carries, keys, strict=True))
     ]
-    shapes = {
-        type(partner).__name__: jnp.shape(x) for partner, (x, _) in zip(team, results, strict=True)
-    }
-    if len(set(shapes.values())) > 1:
-        raise ValueError(f"The actions of the partners have different shapes: {shapes}.")
+    shapes = [jnp.shape(action) for action, _ in results]
+    if len(set(shapes)) > 1:
+        names = (f"{type(x).__name__} {shape}" for x, shape in zip(team, shapes, strict=True))
+        raise ValueError(f"Partners return actions of different shapes: {', '.join(names)}.")
     return jnp.stack([action for action, _ in results]), tuple(carry for _, carry in results)
 
 
-def check_team(team: Sequence[AbstractPartner]) -> None:
-    """**Raises:** `TypeError` unless a team is a sequence of partners."""
-    if not isinstance(team, Sequence):
+def check_partners(partners: Sequence[AbstractPartner]) -> None:
+    """**Raises:** `TypeError` unless the argument is a sequence of partners."""
+    if not isinstance(partners, Sequence):
+        kind = type(partners).__name__
         raise TypeError(
-            f"A team is a tuple with a partner for each agent, but got a {type(team).__name__}."
+            f"The partners must be a sequence, such as a tuple, but are a single {kind}."
         )
-    for seat, partner in enumerate(team):
+    for number, partner in enumerate(partners):
         if not isinstance(partner, AbstractPartner):
             raise TypeError(
-                f"A team needs an AbstractPartner for each agent, but got a "
-                f"{type(partner).__name__} for agent {seat}."
+                f"Partner {number} must be an AbstractPartner, such as PolicyPartner(policy), but "
+                f"is of the type {type(partner).__name__}."
             )
 
 
@@ -131,7 +131,7 @@ class RandomPartner(AbstractPartner):
     def __check_init__(self):
         if not isinstance(self.action_space, AbstractSpace):
             raise TypeError(
-                f"RandomPartner needs an action space, such as env.action_space, but got a "
+                f"RandomPartner needs an action space, such as env.action_space, but got "
                 f"{type(self.action_space).__name__}."
             )
 
@@ -318,6 +318,7 @@ class OneOf(AbstractPartner):
     number: Int[Array, ""]
 
     def __init__(self, partners: Sequence[AbstractPartner], number: Int[ArrayLike, ""] = 0):
+        check_partners(partners)
         if len(partners) == 0:
             raise ValueError("OneOf needs at least 1 partner, but got none.")
         stacks = stack_partners(partners)

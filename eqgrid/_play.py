@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from ._env import Environment, unwrap_state
-from ._env_checks import step_env
-from ._partner import AbstractPartner, act_as_team, check_team
+from ._env_checks import check_single_env, step_env
+from ._partner import AbstractPartner, act_as_team, check_partners
 from .typing import PyTree
 
 
@@ -231,7 +231,7 @@ def start_play(env: Environment, team: Sequence[AbstractPartner], key: PRNGKeyAr
     **Raises:** `ValueError` unless there is one partner for each agent.
     """
     env = check_single_env(env, "play(env, team, key)")
-    check_team(team)
+    check_partners(team)
     if len(team) != env.num_agents:
         raise ValueError(
             f"The environment has {env.num_agents} agents, so play needs a team of "
@@ -260,6 +260,11 @@ def play_step(
     **Returns:** the game after the step, and the fields of `Trajectories` that have a row for every
     step.
     """
+    if not isinstance(state, PlayState):
+        raise TypeError(
+            f"play_step needs a PlayState, such as start_play(env, team, key), but got "
+            f"{type(state).__name__}."
+        )
     key, env_key, *keys = jax.random.split(state.key, 2 + len(team))
     # Under jit, the observation is not computed if no partner uses it.
     observation, world = env.observe(state.env_state), unwrap_state(state.env_state)

@@ -120,6 +120,7 @@ def evaluate(
     observations with moments that are not frozen, when an actor cannot act in them, or when an
     episode does not end within `max_steps` and the call is not traced.
     """
+    env = check_vector_env(env, "evaluate(policy, env, key)")
     check_playable(policy, env)
     result = _play(policy, env, key, greedy, max_steps).result
     if not isinstance(result.finished, Tracer) and not bool(result.finished.all()):
@@ -148,7 +149,6 @@ def check_playable(policy: Players, env: VectorEnvironment) -> None:
     **Raises:** `ValueError` when observations are normalised with moments that are not frozen, or
     when a trained policy or a team of partners cannot act in the environments.
     """
-    check_vector_env(env, "evaluate(policy, env, key)")
     check_players(policy)
     if isinstance(policy, TrainedPolicy | PartnerTeam):
         policy.check(env)
@@ -280,6 +280,7 @@ def record_episodes(
         keys = jax.random.split(key, 3)
         return keys[0], keys[1:]
 
+    env = check_vector_env(env, "record_episodes(policy, env, key)")
     check_playable(policy, env)
     key, init_key = jax.random.split(key)
     _, keys = jax.lax.scan(split, key, length=max_steps)  # the keys of the steps of `evaluate`

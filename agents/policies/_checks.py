@@ -11,7 +11,9 @@ from ._policy import ActorCritic
 from ._team import EnvArrays, Shapes
 
 
-def check_acts(policy: ActorCritic, env: VectorEnvironment, observation: EnvArrays) -> None:
+def check_acts(
+    policy: ActorCritic, env: VectorEnvironment, observation: EnvArrays | Shapes
+) -> None:
     """Checks that a policy can act for the agents of environments.
 
     **Arguments:**
@@ -24,7 +26,10 @@ def check_acts(policy: ActorCritic, env: VectorEnvironment, observation: EnvArra
     observations or the actions do not fit.
     """
     if not isinstance(policy, ActorCritic):
-        raise TypeError(f"This needs an ActorCritic, but got a {type(policy).__name__}.")
+        raise TypeError(
+            "The policy must be an ActorCritic, such as the field actor_critic of a TrainedPolicy, "
+            f"but is of the type {type(policy).__name__}."
+        )
     check_num_agents(policy.actor.num_agents, env)
 
     def output(policy: ActorCritic, seen: PyTree) -> PyTree:

@@ -17,8 +17,8 @@ from eqgrid import (
     PartnerInput,
     VectorEnvironment,
     act_as_team,
+    check_partners,
     check_single_env,
-    check_team,
     contains_wrapper,
 )
 from eqgrid.typing import PyTree
@@ -56,7 +56,7 @@ class PartnerTeam(eqx.Module):
     partners: tuple[AbstractPartner, ...]
 
     def __init__(self, partners: Sequence[AbstractPartner]):
-        check_team(partners)
+        check_partners(partners)
         self.partners = tuple(partners)
 
     def initial_carry(self) -> tuple[PyTree[Shaped[Array, "..."]], ...]:
@@ -150,7 +150,7 @@ class PolicyPartner(AbstractPartner):
         if not isinstance(self.policy, TrainedPolicy):
             raise TypeError(
                 f"PolicyPartner needs a TrainedPolicy, such as trained_policy(policy, env), but "
-                f"got a {type(self.policy).__name__}."
+                f"got {type(self.policy).__name__}."
             )
         if self.env is None:
             return

@@ -218,8 +218,10 @@ def check_algorithm(algorithm: object) -> None:
         name = algorithm.__name__
         raise TypeError(f"{name} is a class, and not an algorithm with settings: use {name}().")
     if not isinstance(algorithm, AbstractAlgorithm):
-        name = type(algorithm).__name__
-        raise TypeError(f"The algorithm must be an AbstractAlgorithm, such as PPO(), not a {name}.")
+        raise TypeError(
+            "The algorithm must be an AbstractAlgorithm, such as PPO(), but is of the type "
+            f"{type(algorithm).__name__}."
+        )
 
 
 class AbstractCheckedAlgorithm(AbstractAlgorithm[S]):

@@ -124,12 +124,15 @@ def init_runner(policy: Players, env: VectorEnvironment, key: PRNGKeyArray) -> R
     observation, env_state = env.reset(key)
     if isinstance(policy, ActorCritic):
         check_acts(policy, env, observation)
-    carry = jax.tree.map(
-        lambda x: jnp.broadcast_to(x, (env.num_envs, *x.shape)), policy.initial_carry()
-    )
+    carry = _initial_carries(policy, env.num_envs)
     start = jnp.ones(env.num_envs, dtype=bool)
     active = jnp.ones((env.num_envs, env.num_agents), dtype=bool)
     return RunnerState(env_state, observation, carry, start, active)
+
+
+def _initial_carries(policy: Players, num_envs: int) -> PyTree[Shaped[Array, "envs ..."]]:
+    carry = policy.initial_carry()
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (num_envs, *x.shape)), carry)
 
 
 def check_runner(policy: ActorCritic, env: VectorEnvironment, runner: RunnerState) -> None:
@@ -139,8 +142,8 @@ def check_runner(policy: ActorCritic, env: VectorEnvironment, runner: RunnerStat
     """
     if not isinstance(runner, RunnerState):
         raise TypeError(
-            f"The runner must be a RunnerState, such as init_runner(policy, env, key), but is a "
-            f"{type(runner).__name__}."
+            f"The runner must be a RunnerState, such as init_runner(policy, env, key), but is "
+            f"of the type {type(runner).__name__}."
         )
     if runner.start.shape != (env.num_envs,):
         raise ValueError(
@@ -148,9 +151,7 @@ def check_runner(policy: ActorCritic, env: VectorEnvironment, runner: RunnerStat
             f"{env.num_envs}."
         )
     check_acts(policy, env, runner.observation)
-    wanted = jax.tree.map(
-        lambda x: jnp.zeros((env.num_envs, *x.shape), x.dtype), policy.initial_carry()
-    )
+    wanted = eqx.filter_eval_shape(_initial_carries, policy, env.num_envs)
     found, wanted = describe(runner.carry), describe(wanted)
     if found != wanted:
         raise ValueError(

@@ -183,7 +183,7 @@ def train(
     env = check_vector_env(env, "train(algorithm, env, state, num_updates)")
     if not isinstance(state, AbstractTrainState):
         raise TypeError(
-            f"train needs a state such as init_train_state(algorithm, env, key), but got a "
+            f"train needs a state such as init_train_state(algorithm, env, key), but got "
             f"{type(state).__name__}."
         )
     if spans_processes(mesh):  # all processes must begin with the same bits

@@ -305,6 +305,7 @@ class AbstractGridWorld(AbstractEnv):
         self, state: World, *, cell_pixels: int = 64, caption: str | None = None
     ) -> UInt8[np.ndarray, "pixel_rows pixel_cols 3"]:
         """Draws one state as an RGB image; see `eqgrid.grid.render`."""
+        check_state_like(type(self).__name__, state, self.layout.start)
         return render(self.layout, state, cell_pixels=cell_pixels, caption=caption)
 
     def video(

@@ -122,7 +122,7 @@ class WithPartner(AbstractWrapper):
             )
         if not isinstance(partners, OneOf | None):
             raise TypeError(
-                f"WithPartner needs OneOf(partners), but got a {type(partners).__name__}."
+                f"WithPartner needs OneOf(partners), but got {type(partners).__name__}."
             )
         if self.env.num_agents < 2:
             raise ValueError("WithPartner needs an environment with at least 2 agents.")

@@ -28,6 +28,7 @@ from eqgrid import (
     ObservationAndState,
     TimeLimit,
     check_env,
+    check_single_env,
     contains_wrapper,
     first_timestep,
     split_mask,
@@ -481,11 +482,8 @@ def _build(
     """
     with with_note(f"--env.name {name} cannot be built."):
         world = constructor(**dict(arguments))
-    if not isinstance(world, AbstractEnv):
-        raise UsageError(
-            f"--env.name {name} builds a {type(world).__name__}, but must build one environment, "
-            "an eqgrid.AbstractEnv."
-        )
+    with as_usage_error(of=(TypeError, ValueError)):
+        world = check_single_env(world, f"--env.name {name}")
     for layer in (AbstractAutoReset, LogEpisodes):
         if contains_wrapper(world, layer):
             raise UsageError(

@@ -261,5 +261,7 @@ def test_agents_refuse_the_same_spaces(fault):
 
 
 def test_what_is_no_environment_is_said():
-    with unchecked(), pytest.raises(ValueError, match="is not an AbstractEnv"):
+    with unchecked(), pytest.raises(ValueError, match="is of the type str, and not"):
         check_env("overcooked")
+    with unchecked(), pytest.raises(ValueError, match="no method `observe`, no field `num_agents`"):
+        check_env(Discrete(2))

@@ -226,7 +226,10 @@ class Vast(Pendulum):
     ("build", "says"),
     [
         (lambda: to_pettingzoo(AutoReset(COOKS)), "leave it out"),
-        (lambda: to_pettingzoo(Vectorize(COOKS, 2)), "wraps one environment, not a batch"),
+        (
+            lambda: to_pettingzoo(Vectorize(COOKS, 2)),
+            "needs one environment, but Vectorize is a batch of 2",
+        ),
         (lambda: to_pettingzoo(Race()), "observation is of dict, but must be one array"),
         (lambda: to_pettingzoo(Vast()), "must be Discrete, MultiDiscrete or a Box"),
         (lambda: to_pettingzoo(COOKS, max_cycles=0), "a limit from 1 to"),

@@ -45,7 +45,10 @@ def test_the_rest_is_as_it_was(key):
     ("build", "message"),
     [
         (lambda: AppendTimeLeft(AutoReset(CartPole()), 5), "must be inside AutoReset"),
-        (lambda: AppendTimeLeft(Vectorize(CartPole(), 2), 5), "put it inside Vectorize"),
+        (
+            lambda: AppendTimeLeft(Vectorize(CartPole(), 2), 5),
+            "with the environment inside Vectorize",
+        ),
         (lambda: AppendTimeLeft(Race(), 5), "floating-point numbers"),
     ],
 )

@@ -67,7 +67,10 @@ def test_it_keeps_the_protocol():
     ("build", "message"),
     [
         (lambda: Scheduled(Race(), lambda env: 3.0, lambda n: n), "picks a scalar array out of"),
-        (lambda: Scheduled(Vectorize(Race(), 2), goal, lambda n: n), "put it inside Vectorize"),
+        (
+            lambda: Scheduled(Vectorize(Race(), 2), goal, lambda n: n),
+            "with the environment inside Vectorize",
+        ),
         (
             lambda: AutoReset(Scheduled(Race(), lambda env: env.goal, lambda n: n)),
             "Scheduled must be outside AutoReset, .*: Scheduled.AutoReset.env., where, schedule",

@@ -101,7 +101,8 @@ def test_what_has_another_number_of_agents_is_named(part, name, key):
     if part == "observe":  # `step` of an environment without AutoReset does not use it
         envs.step(key, envs.reset(key)[1], actions)
         return
-    with pytest.raises(ValueError, match=f"`{name}` must lead with 4 envs, 2 agents, but has the"):
+    axes = "4 envs, 2 agents" if part == "first" else "2 agents"
+    with pytest.raises(ValueError, match=f"`{name}` must lead with {axes}, but has the"):
         envs.step(key, envs.reset(key)[1], actions)
 
 

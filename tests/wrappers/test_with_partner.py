@@ -184,7 +184,7 @@ def test_it_keeps_the_protocol():
     ("build", "message"),
     [
         (lambda: WithPartner(AutoReset(KITCHEN)), "must be inside AutoReset"),
-        (lambda: WithPartner(Vectorize(KITCHEN, 2)), "put it inside Vectorize"),
+        (lambda: WithPartner(Vectorize(KITCHEN, 2)), "with the environment inside Vectorize"),
         (lambda: WithPartner(Clock(1)), "at least 2 agents"),
     ],
 )
