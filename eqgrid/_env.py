@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -352,9 +352,10 @@ def unwrap(env: Environment | VectorEnvironment) -> Environment | VectorEnvironm
     return env
 
 
-def replace_innermost(
-    env: Environment, change: Callable[[Environment], Environment]
-) -> Environment:
+_Env = TypeVar("_Env", bound=Environment)
+
+
+def replace_innermost(env: _Env, change: Callable[[Any], Any]) -> _Env:
     """The same stack of wrappers around another environment.
 
     ```python

@@ -51,13 +51,13 @@ def check_single_env(env: object, usage: str) -> Environment:
 
     **Raises:** `ValueError` for a vector environment, `TypeError` for anything else.
     """
-    _check_complete(env, usage)
+    complete = _check_complete(env, usage)
     if isinstance(env, VectorEnvironment):
         raise ValueError(
             f"{_name(usage)} needs one environment, but {type(env).__name__} is a batch of "
             f"{env.num_envs}: use {usage} with the environment inside Vectorize."
         )
-    return env
+    return complete
 
 
 def check_vector_env(env: object, usage: str) -> VectorEnvironment:
@@ -72,23 +72,24 @@ def check_vector_env(env: object, usage: str) -> VectorEnvironment:
 
     **Raises:** `ValueError` for a single environment, `TypeError` for anything else.
     """
-    _check_complete(env, usage)
+    complete = _check_complete(env, usage)
     if not isinstance(env, VectorEnvironment):
         raise ValueError(
             f"{_name(usage)} needs a batch of environments, but {type(env).__name__} is one "
             f"environment: use Vectorize, as in "
             f"{usage.replace('env', 'Vectorize(env, num_envs)', 1)}."
         )
-    return env
+    return complete
 
 
 def _name(usage: str) -> str:
     return usage.partition("(")[0]
 
 
-def _check_complete(env: object, usage: str) -> None:
+def _check_complete(env: object, usage: str) -> Any:
     if missing := what_is_missing(env):
         raise TypeError(f"{_name(usage)} needs an environment, but {missing}.")
+    return env
 
 
 def check_own_state(
@@ -259,7 +260,8 @@ def as_timestep(result: tuple[Any, PyTree]) -> tuple[TimeStep, PyTree]:
     timestep, state = result
     if not isinstance(timestep, TimeStep):
         final = getattr(timestep, "final_observation", None)
-        timestep = TimeStep(*(getattr(timestep, field) for field in _TIMESTEP), final)
+        fields = {field: getattr(timestep, field) for field in _TIMESTEP}
+        timestep = TimeStep(**fields, final_observation=final)
     return timestep, state
 
 

@@ -266,7 +266,7 @@ def _step(
     env_static: StaticPart,
     running_arrays: Arrays,
     running_static: StaticPart,
-    action: ArrayLike,
+    action: Shaped[Array, "..."],
 ) -> tuple[TimeStep, Arrays]:
     key, state = running_static.join(running_arrays)
     key, step_key = jax.random.split(key)

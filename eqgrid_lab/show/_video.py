@@ -14,11 +14,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 from agents.evaluation import Players, record_steps
 from eqgrid import (
     AbstractAutoReset,
-    AbstractEnv,
     AbstractVectorEnv,
     AbstractVectorWrapper,
     AbstractWrapper,
     AutoReset,
+    Environment,
     TimeStep,
     Vectorize,
     contains_wrapper,
@@ -134,7 +134,7 @@ class _KeepLastState(AbstractAutoReset):
     after the last step of the episode can be drawn.
     """
 
-    env: AbstractEnv
+    env: Environment
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], PyTree]:
         return self.env.reset(key)

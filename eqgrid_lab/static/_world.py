@@ -12,8 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from agents import TrainedPolicy
 from eqgrid import (
-    AbstractEnv,
     AbstractPartner,
+    Environment,
     PartnerInput,
     PlayState,
     play_step,
@@ -103,7 +103,7 @@ class PageWorld:
     programs do.
     """
 
-    def __init__(self, place: Place, partner: AbstractPartner, observed: AbstractEnv):
+    def __init__(self, place: Place, partner: AbstractPartner, observed: Environment):
         """**Arguments:**
 
         - `place`: the world.

@@ -483,7 +483,7 @@ def _build(
     with with_note(f"--env.name {name} cannot be built."):
         world = constructor(**dict(arguments))
     with as_usage_error(of=(TypeError, ValueError)):
-        world = check_single_env(world, f"--env.name {name}")
+        check_single_env(world, f"--env.name {name}")
     for layer in (AbstractAutoReset, LogEpisodes):
         if contains_wrapper(world, layer):
             raise UsageError(
