@@ -179,13 +179,7 @@ def train(
     **Raises:** `NonFiniteLoss`; `OutOfMemory` when a block needs more memory than is free; and
     `ValueError` when the numbers of updates, environments, devices and runs do not fit together.
     """
-    check_algorithm(algorithm)
-    env = check_vector_env(env, "train(algorithm, env, state, num_updates)")
-    if not isinstance(state, AbstractTrainState):
-        raise TypeError(
-            f"train needs a state such as init_train_state(algorithm, env, key), but got "
-            f"{type(state).__name__}."
-        )
+    _check_arguments(algorithm, env, state)
     if spans_processes(mesh):  # all processes must begin with the same bits
         state = from_first(state)
     updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
@@ -226,6 +220,17 @@ def train(
         progress = dataclasses.replace(progress, stopped=call_hooks(hooks, progress))
         progress = _agree(progress, should_stop(), mesh)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - run_start)
+
+
+def _check_arguments(algorithm: object, env: object, state: object) -> None:
+    """**Raises:** `TypeError` or `ValueError` for arguments of `train` of other types."""
+    check_algorithm(algorithm)
+    check_vector_env(env, "train(algorithm, env, state, num_updates)")
+    if not isinstance(state, AbstractTrainState):
+        raise TypeError(
+            f"train needs a state such as init_train_state(algorithm, env, key), but got "
+            f"{type(state).__name__}."
+        )
 
 
 def trace_block(
