@@ -28,7 +28,7 @@ import websockets
 from msgspec import Meta
 from rich.console import Console
 
-from eqgrid_lab.base import run_command
+from eqgrid_lab.base import RunError, reason, run_command
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import print_table
 
@@ -53,7 +53,8 @@ class Config:
 def run(args: Sequence[str]) -> None:
     """Runs the command with these arguments.
 
-    **Raises:** the errors that `run_command` prints as one sentence.
+    **Raises:** the errors that `run_command` prints as one sentence, and `RunError` when the
+    machine is too slow.
     """
     config = read_flags(Config(), args, "benchmarks/play_load.py")
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +62,7 @@ def run(args: Sequence[str]) -> None:
         try:
             assert server.stdout is not None
             address = re.findall(r"http://[\d.:]+/", server.stdout.readline())[0]
-            late, answers = asyncio.run(_play(config, address))
+            late, answers = _measure(config, address)
             used = psutil.Process(server.pid).cpu_times()
         finally:
             server.terminate()
@@ -92,6 +93,20 @@ def _start(config: Config, folder: str) -> subprocess.Popen[str]:
     flags += ["--ticks-per-second", str(config.ticks_per_second)]
     command = [sys.executable, str(PLAY), *flags]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def _measure(config: Config, address: str) -> tuple[list[float], list[float]]:
+    """The results of `_play`. **Raises:** `RunError` when the machine is too slow for them."""
+    try:
+        late, answers = asyncio.run(_play(config, address))
+        why = "" if late and answers else "too few frames came"
+    except (OSError, websockets.WebSocketException) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+    if why:
+        raise RunError(
+            f"{config.people} people cannot play at once on this machine ({why}): lower --people."
+        )
+    return late, answers
 
 
 async def _play(config: Config, address: str) -> tuple[list[float], list[float]]:

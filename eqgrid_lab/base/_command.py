@@ -24,7 +24,7 @@ from platformdirs import user_cache_path
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
-from ._errors import RunError, Stopped, UsageError, print_error, system_error
+from ._errors import RunError, Stopped, UsageError, print_error, reason, system_error
 from ._remote import remove_copies
 
 _MAX_CACHE_BYTES = 2**30
@@ -54,7 +54,7 @@ def keep_compiled_programs() -> str:
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
-            return f"compiled programs are not cached: {folder} cannot be used ({error.strerror})"
+            return f"compiled programs are not cached: {folder} cannot be used ({reason(error)})"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

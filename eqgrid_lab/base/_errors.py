@@ -1,6 +1,5 @@
 """Errors and warnings that are printed as one line."""
 
-import os
 import re
 import sys
 import traceback
@@ -90,8 +89,16 @@ def _one_line(sentence: str) -> str:
 
 
 def reason(error: OSError) -> str:
-    """The operating system's description of an error, such as `No space left on device`."""
-    return error.strerror or os.strerror(error.errno or 0)
+    """Why an operation failed: the operating system's description, such as `No space left on
+    device`, or the message of an error that has none.
+    """
+    if error.errno and error.strerror:
+        return error.strerror
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    # The number 0 means success, so it describes no failure.
+    message = "" if error.errno == 0 else str(error).rstrip(".")
+    return message or f"no reason is known ({type(error).__name__})"
 
 
 def system_error(error: OSError) -> str:

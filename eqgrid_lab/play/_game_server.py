@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import final
 
-from ..base import UsageError
+from ..base import UsageError, reason
 from ..runs import digest
 from ..settings import to_table
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal, write_recording
@@ -185,8 +185,8 @@ class GameServer:
             if session.game.steps:
                 await asyncio.to_thread(self._write_table, name, session.place)
         except (OSError, UsageError, ImportError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            print(f"error: the game {name} cannot be written: {reason}", file=sys.stderr)
+            why = reason(error) if isinstance(error, OSError) else error
+            print(f"error: the game {name} cannot be written: {why}", file=sys.stderr)
 
     def _write_table(self, name: str, place: Place) -> Path:
         recording = read_journal(self.folder / f"{name}{SUFFIX}")

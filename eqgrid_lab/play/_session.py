@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, final
 
+from ..base import reason
 from ..worlds import kitchen_layout
 from ._journal import EventLine, FrameLine, KeyLine
 from ._live_game import Conduct, LiveGame
@@ -524,7 +525,7 @@ class Session:
 
     def _status(self, seat: int) -> Status:
         if self.over.is_set() and self._error is not None:
-            why = f"it cannot be recorded: {self._error.strerror}"
+            why = f"it cannot be recorded: {reason(self._error)}"
             return Status("over", f"The game has stopped, since {why}.")
         if self.over.is_set():
             ended = "The game is over" if self.finished else "The game has ended early"

@@ -5,6 +5,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from urllib.error import URLError
 
 import _worker
 import equinox as eqx
@@ -12,15 +13,17 @@ import jax
 import jax.numpy as jnp
 import learning_speed
 import numpy as np
+import play_load
 import pytest
 import throughput as throughput_script
 from command_lines import check_refusal, hear
 from rich.console import Console
+from websockets import ConnectionClosedError
 
 from eqgrid import ENVIRONMENTS, AutoReset
 from eqgrid.envs import make
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.base import run_command
+from eqgrid_lab.base import RunError, reason, run_command
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 OPTIONS = {"layout": "cramped", "observation": "planes", "random_starts": 0.0}
@@ -350,3 +353,37 @@ def test_different_devices_are_not_compared(throughput):
     config = throughput.Config(peers=Path("elsewhere"), libraries=("jaxmarl",))
     with pytest.raises(throughput.RunError, match="runs on another, eqgrid on one"):
         throughput.measure(config, Console(), print)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (TimeoutError(), "it took too long"),
+        (URLError(OSError(104, "Connection reset by peer")), "Connection reset by peer"),
+        (ConnectionClosedError(None, None), "no close frame received or sent"),
+        (None, "too few frames came"),
+    ],
+)
+def test_an_overloaded_machine_is_named(monkeypatch, error, says):
+    async def play(*_):
+        if error is not None:
+            raise error
+        return [], []
+
+    monkeypatch.setattr(play_load, "_play", play)
+    with pytest.raises(RunError, match=f"^100 people cannot play .*{says}.*: lower --people.$"):
+        play_load._measure(play_load.Config(), "http://127.0.0.1:1/")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("The file is damaged."), "The file is damaged"),
+        (ConnectionResetError("Connection lost"), "Connection lost"),
+        (OSError(), "no reason is known (OSError)"),
+        (OSError(0, "Success"), "no reason is known (OSError)"),
+    ],
+)
+def test_an_error_is_never_called_a_success(error, says):
+    assert reason(error) == says
