@@ -29,7 +29,7 @@ from agents import CheckpointError
 from eqgrid import unwrap, unwrap_state
 from eqgrid.grid import RandomLayouts
 
-from ..base import UsageError
+from ..base import UsageError, reason
 from ..folders import short_name
 from ..play import (
     SUFFIX,
@@ -73,6 +73,8 @@ number of invalid messages.
 """
 _SECONDS_TO_END = 5
 """The time in which connections must end when the server stops."""
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+"""The port of an address without a port, by its scheme."""
 _CLOSED_BY_BROWSER = (1000, 1001)
 """The codes with which a browser ends the connection of a page that is closed or reloaded."""
 _HEADERS = {
@@ -153,7 +155,7 @@ def build_app(
             Route("/api/recordings/{number:int}/scenes", _endpoint(_scenes)),
             Route("/api/recordings/{number:int}/thoughts/{policy:int}", _endpoint(_thoughts)),
         ]
-    guard = Middleware(_Guard, hosts=frozenset(hosts))
+    guard = Middleware(_Guard, hosts=frozenset(x.lower() for x in hosts))
     limits = Middleware(_Limits, most_per_client=server.most_per_client)
     app = Starlette(routes=routes, middleware=[guard, limits], lifespan=lifespan)
     app.state.server = server
@@ -184,13 +186,18 @@ class _Guard:
             await _error(text, 400)(scope, receive, send_with_headers)
 
     def _is_allowed(self, headers: Headers) -> bool:
-        host, origin = headers.get("host", ""), headers.get("origin")
         try:
-            name = urlsplit(f"//{host}").hostname
-            same = origin is None or urlsplit(origin).netloc == host
+            host = urlsplit(f"//{headers.get('host', '')}")
+            if "origin" not in headers:
+                return host.hostname in self._hosts
+            origin = urlsplit(headers["origin"])
+            # Browsers leave out the default port, but some proxies add it.
+            default = _DEFAULT_PORTS.get(origin.scheme)
+            ports = host.port or default, origin.port or default
         except ValueError:
             return False
-        return name in self._hosts and same
+        is_same = host.hostname == origin.hostname and ports[0] == ports[1]
+        return host.hostname in self._hosts and is_same and default is not None
 
 
 @final
@@ -231,7 +238,7 @@ def _endpoint(answer: Answer) -> Endpoint:
         except ClientDisconnect:
             return Response(status_code=400)  # the client is gone, so the response is discarded
         except OSError as error:
-            return _error(f"The server cannot read or write a file: {error.strerror}.", 503)
+            return _error(f"The server cannot read or write a file: {reason(error)}.", 503)
         except sqlite3.Error as error:
             return _error(f"The database of the study failed: {error}.", 503)
 

@@ -28,6 +28,7 @@ from ..base import (
     as_usage_error,
     check_local,
     keep_compiled_programs,
+    reason,
     run_process,
 )
 from ..commands import first_world, settings_to_play
@@ -347,8 +348,12 @@ def _server() -> Callable[..., None]:
 def _check_hosts(hosts: Sequence[str]) -> None:
     """**Raises:** `UsageError` unless all are host names."""
     for host in hosts:
-        if not re.fullmatch(r"[A-Za-z0-9.:-]+", host) or "://" in host:
-            raise UsageError(f"--hosts {host!r:.100} is not a host name, such as play.example.org.")
+        # A single colon is before a port, and several colons are in an IPv6 address.
+        if not re.fullmatch(r"[A-Za-z0-9.:-]+", host) or host.count(":") == 1:
+            raise UsageError(
+                f"--hosts {host!r:.100} is not a host name without a port, such as "
+                "play.example.org."
+            )
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -362,7 +367,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise UsageError(
-            f"The server cannot listen at {host}:{port} ({error.strerror}): choose another "
+            f"The server cannot listen at {host}:{port} ({reason(error)}): choose another "
             "--port, or --port 0 for any free port."
         ) from error
     return listening

@@ -50,6 +50,7 @@ SEAT = SeatRecord("somebody", True)
         (["--keys"], "--keys"),
         (["--try"], "add --study FILE.toml"),
         (["--hosts", "https://example.org"], "is not a host name"),
+        (["--hosts", "example.org:8443"], "is not a host name without a port"),
         (["--env.name", "nothing"], "Unknown world 'nothing'"),
     ],
 )

@@ -383,6 +383,31 @@ def test_a_client_with_too_many_open_connections_is_rejected(menu, tmp_path):
         assert caught.value.code == 1013
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "code"),
+    [
+        ("proxy", "https://proxy", 200),
+        ("proxy:443", "https://proxy", 200),
+        ("proxy:80", "http://proxy", 200),
+        ("PROXY:443", "https://Proxy", 200),
+        ("proxy", "https://proxy:443", 200),
+        ("[fe80::a]:443", "https://[FE80::A]", 200),
+        ("proxy:8443", "https://proxy:8443", 200),
+        ("proxy:443", "http://proxy", 400),
+        ("proxy:8443", "https://proxy", 400),
+        ("[fe80::a]:443", "https://[fe80::b]", 400),
+        ("proxy", "null", 400),
+        ("proxy", "ftp://proxy", 400),
+        ("proxy", "https://proxy:x", 400),
+    ],
+)
+def test_an_origin_is_compared_with_its_default_port(menu, tmp_path, host, origin, code):
+    app = build_app(server_of(menu, tmp_path), ["Proxy", "FE80::A"])
+    with TestClient(app) as client:
+        headers = {"host": host, "origin": origin}
+        assert client.get("/", headers=headers).status_code == code
+
+
 def test_pages_of_others_are_kept_out(serve):
     with serve() as client:
         made = open_game(client)
