@@ -97,15 +97,14 @@ def _start(config: Config, folder: str) -> subprocess.Popen[str]:
 
 def _measure(config: Config, address: str) -> tuple[list[float], list[float]]:
     """The results of `_play`. **Raises:** `RunError` when the machine is too slow for them."""
+    says = f"{config.people} people cannot play at once on this machine ({{}}): lower --people."
     try:
         late, answers = asyncio.run(_play(config, address))
-        why = "" if late and answers else "too few frames came"
     except (OSError, websockets.WebSocketException) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
-    if why:
-        raise RunError(
-            f"{config.people} people cannot play at once on this machine ({why}): lower --people."
-        )
+        raise RunError(says.format(why)) from error
+    if not (late and answers):
+        raise RunError(says.format("too few frames came"))
     return late, answers
 
 
