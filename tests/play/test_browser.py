@@ -605,6 +605,30 @@ def test_a_person_stops_in_a_game(visit, long_kitchen, tmp_path):
     assert all(0 <= x["shown_ms"] <= x["latency_ms"] for x in seen)
 
 
+HIDE = """on => {
+  Object.defineProperty(document, "hidden", { value: on, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+"""Hides the page or shows it again, as another tab does; a browser without windows cannot."""
+
+
+def test_a_reload_is_no_hidden_tab(visit, long_kitchen):
+    opened = visit(long_kitchen, rate=5)
+    start(opened)
+    step(opened)
+    (session,) = visit.server.sessions.values()
+    for reloads in (1, 2):
+        opened.reload()
+        opened.wait_for_selector("text=Press any of your keys")
+        until(opened, lambda reloads=reloads: session.conduct(0).reloads == reloads)
+        step(opened)
+    assert (session.conduct(0).hidden, session.conduct(0).hidden_s) == (0, 0.0)
+    for on in (True, False):
+        opened.evaluate(HIDE, on)
+    until(opened, lambda: session.conduct(0).hidden_s > 0)
+    assert (session.conduct(0).hidden, session.conduct(0).reloads) == (1, 2)
+
+
 def test_windows_of_one_browser_are_one_person(visit, tmp_path):
     first = visit(rate=30, study=PAIRS)
     context, address = first.context, first.url

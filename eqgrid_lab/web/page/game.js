@@ -67,6 +67,7 @@ let pending = []; // presses that no frame contains yet
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
 let onRefused = () => {}; // and when there is no such game
+let leaving = false; // whether the page is being closed or reloaded, which hides it too
 const down = new Map(); // keys that are held down, with their controls if they have one
 
 function drop() {
@@ -396,7 +397,9 @@ window.addEventListener("keydown", (event) => {
 window.addEventListener("keyup", (event) => release(event.code));
 listenToGamepads((code) => listens() && keyDown(code, false), release);
 window.addEventListener("blur", releaseAll);
-document.addEventListener("visibilitychange", () => opening && send({ type: "hidden", on: document.hidden }));
+window.addEventListener("pagehide", () => { leaving = true; });
+window.addEventListener("pageshow", () => { leaving = false; });
+document.addEventListener("visibilitychange", () => opening && !leaving && send({ type: "hidden", on: document.hidden }));
 
 function makeButtons(controls) {
   const [pad, others] = [element("div", undefined, { id: "pad" }), element("div", undefined, { id: "others" })];
