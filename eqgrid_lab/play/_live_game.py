@@ -38,7 +38,7 @@ class Conduct:
 
     - `actions`: the number of steps in which the person acted.
     - `longest_idle`: the largest number of consecutive steps in which the person did not act.
-    - `disconnections`: the number of lost connections.
+    - `disconnections`: the number of connections that were lost while the server ran normally.
     - `reloads`: how often the person closed or reloaded the page and came back.
     - `hidden`: how often the page was hidden, as by another tab.
     - `hidden_s`: the number of seconds for which the page was hidden.
@@ -70,10 +70,17 @@ class Conduct:
         self.reloads += self.absent == "closed"
         self.absent = ""
 
-    def disconnect(self, why: str, now: float) -> None:
-        """Records that the page is no longer connected; `why` as in `absent`."""
+    def disconnect(self, why: str, now: float, *, excused: bool = False) -> None:
+        """Records that the page is no longer connected.
+
+        **Arguments:**
+
+        - `why`: as in `absent`.
+        - `now`: the time in seconds.
+        - `excused`: whether the server itself was too slow, so that no disconnection is counted.
+        """
         self.absent = why
-        self.disconnections += why == "lost"
+        self.disconnections += why == "lost" and not excused
         self.hide(False, now)
 
     def hide(self, on: bool, now: float) -> None:

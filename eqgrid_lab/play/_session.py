@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import secrets
 import statistics
 import time
@@ -89,6 +90,11 @@ _UNHEARD = (
 )
 _POLL_SECONDS = 0.25
 """A waiting game checks for lost connections after at most this many seconds."""
+_AFTER_STANDSTILL = 10.0
+"""If the server stood still for more than `_LONGEST_DELAY`, as on a busy machine after a restart,
+connections that are lost in the next seconds do not count as lost by people: a page connects again
+if nothing comes from the server for some seconds.
+"""
 _GONE, _NOT_JOINED, _IDLE = range(3)
 """Indices of `Rules.patience`."""
 
@@ -211,6 +217,8 @@ class Session:
         self._last_waits: dict[int, str] | None = None  # `_waited_for` as of the last message
         self._waits_since: dict[int, float | None] = {}
         self._error: OSError | None = None  # the reason why the game cannot be recorded
+        # When the server last ran this game, and when it last stood still.
+        self._ran, self._stood_still = now(), -math.inf
 
     def seat_of(self, token: str) -> int | None:
         """The seat of a token: `WATCHER` for `watch_token`, and `None` for an unknown token."""
@@ -248,7 +256,7 @@ class Session:
         if hands is not None:
             hands.release()
             if not (self.over.is_set() or self._ended()):
-                hands.conduct.disconnect(why, self._now())
+                hands.conduct.disconnect(why, self._now(), excused=self._is_slow())
         self._ready.discard(page.seat)
         self._changed.set()
 
@@ -378,7 +386,10 @@ class Session:
         **Raises:** `OSError` when the game cannot be recorded; it then ends.
         """
         try:
-            await asyncio.to_thread(self.game.compile)
+            compiling = asyncio.ensure_future(asyncio.to_thread(self.game.compile))
+            while not compiling.done():
+                await self._wait_for(asyncio.shield(compiling), _POLL_SECONDS)
+            await compiling
             self._compiled = True
             await self._play()
             if self._error is not None:
@@ -403,8 +414,7 @@ class Session:
                 continue
             busy = 0.0
             async for late in self._clock.ticks():
-                for page in self._pages:  # a busy server reads no messages: pages are not silent
-                    page.heard += late + max(0.0, busy - self.period)
+                self._excuse(late + max(0.0, busy - self.period))
                 if self._ended() or self._halted():
                     break
                 begin = self._now()
@@ -424,15 +434,34 @@ class Session:
             self._record_pauses()
             self._changed.clear()
             reason, since = self._reason(), self._now()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(
-                    self._changed.wait(), min(_POLL_SECONDS, max(0.0, self._patience_left()))
-                )
+            seconds = min(_POLL_SECONDS, max(0.0, self._patience_left()))
+            await self._wait_for(self._changed.wait(), seconds)
             # A server that stood still may have messages to read, so it counts a short time only.
             self._waited_seconds[reason] += min(self._now() - since, _LONGEST_DELAY)
             if self._waited_seconds[reason] >= self._rules.patience[reason] and self._halted():
                 self.leave(self._lost() or self._waited_for())
         self._waited_seconds = [0.0, 0.0, 0.0]
+
+    async def _wait_for(self, event: Awaitable[object], seconds: float) -> None:
+        """Waits for an event, but at most for some seconds."""
+        begin = self._now()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(event, seconds)
+        self._excuse(max(0.0, self._now() - begin - seconds))
+
+    def _excuse(self, seconds: float) -> None:
+        """Excuses the silence of pages while the server stood still, since it read no messages."""
+        self._ran = self._now()
+        for page in self._pages:
+            page.heard = min(page.heard + seconds, self._ran)
+        if seconds > _LONGEST_DELAY:
+            self._stood_still = self._ran
+
+    def _is_slow(self) -> bool:
+        """Whether the server stands still, or did so a short time ago."""
+        now, interval = self._now(), max(self.period, _POLL_SECONDS)
+        stands_still = now - self._ran > interval + _LONGEST_DELAY
+        return stands_still or now - self._stood_still < _AFTER_STANDSTILL
 
     def _reason(self) -> int:
         """Why the game waits, as an index of `Rules.patience`."""

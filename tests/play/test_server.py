@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import threading
 import time
 
 import httpx
@@ -585,6 +586,57 @@ def test_a_server_that_stands_still_takes_nobody_for_silent(long_menu, tmp_path,
 
     asyncio.run(asyncio.wait_for(play(), 100))
     assert not the_recording(tmp_path).events
+
+
+def test_connections_lost_while_the_server_stands_still_are_not_counted(
+    long_menu, tmp_path, monkeypatch
+):
+    """Pages connect again when nothing comes from the server, which reads this afterwards."""
+
+    async def play():
+        async with two_people(long_menu, tmp_path) as (time, session, one, two):
+            time.now += 5
+            session.disconnect(one)  # before the game has noticed
+            session.connect(0)
+            await status_of(two, "Waiting for the other person.")
+            session.disconnect(two)  # afterwards
+            monkeypatch.setattr(_session, "_AFTER_STANDSTILL", 0.0)
+            both = [session.conduct(seat).disconnections for seat in (0, 1)]
+            session.disconnect(session.connect(1))  # when the server runs normally
+            return [*both, session.conduct(1).disconnections]
+
+    assert asyncio.run(play()) == [0, 0, 1]
+
+
+def test_a_server_that_is_slow_before_a_game_takes_nobody_for_silent(
+    long_menu, tmp_path, monkeypatch
+):
+    """As after a restart, when it compiles the games of many people at once."""
+    compiled = threading.Event()
+    monkeypatch.setattr(LiveGame, "compile", lambda _: compiled.wait(100))
+    monkeypatch.setattr(_session, "_SILENT", 3.0)
+
+    async def play():
+        time = Time()
+        server = server_of(long_menu, tmp_path, sleep=time.sleep, now=time)
+        session = server.sessions[await server.open("ring", ["person", "person"], ["a", "b"])]
+        one, two = session.connect(0), session.connect(1)
+        await asyncio.sleep(0.05)
+        time.now += 100
+        session.disconnect(one)  # before the game has noticed that the server stood still
+        one = session.connect(0)
+        await asyncio.sleep(0.3)
+        compiled.set()
+        await status_of(one, "Press any of your keys")
+        statuses = [json.loads(two.waiting.get_nowait()) for _ in range(two.waiting.qsize())]
+        await server.close()
+        texts = [x["text"] for x in statuses if x["type"] == "status"]
+        return session.conduct(0).disconnections, texts
+
+    lost, texts = asyncio.run(play())
+    assert lost == 0
+    assert _session._UNHEARD not in texts
+    assert texts[-1].endswith("Press any of your keys or buttons to begin.")
 
 
 def test_who_is_silent_is_told_so_by_the_server(serve, long_menu, tmp_path, monkeypatch):
