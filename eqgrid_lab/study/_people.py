@@ -32,11 +32,18 @@ CREATE TABLE IF NOT EXISTS people (
     started TEXT NOT NULL,
     finished TEXT, stage INTEGER NOT NULL DEFAULT 0, game INTEGER NOT NULL DEFAULT 0,
     asked INTEGER NOT NULL DEFAULT 0, outcome TEXT, seen TEXT NOT NULL, same_as INTEGER,
-    parameters TEXT);
+    parameters TEXT, code TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS answers (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
-    game INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT, at TEXT NOT NULL,
-    UNIQUE (person, stage, game, question));
+    game INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT, shown TEXT,
+    at TEXT NOT NULL, UNIQUE (person, stage, game, question));
+CREATE TABLE IF NOT EXISTS pages (
+    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
+    game INTEGER NOT NULL, kind TEXT NOT NULL, shown TEXT NOT NULL, answered TEXT,
+    UNIQUE (person, stage, game, kind));
+CREATE TABLE IF NOT EXISTS orders (
+    person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
+    numbers TEXT NOT NULL, names TEXT NOT NULL, at TEXT NOT NULL, UNIQUE (person, stage));
 CREATE TABLE IF NOT EXISTS games (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
     game INTEGER NOT NULL, number INTEGER NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL,
@@ -44,7 +51,8 @@ CREATE TABLE IF NOT EXISTS games (
     partner TEXT NOT NULL, seat INTEGER NOT NULL, file TEXT NOT NULL, score REAL, steps INTEGER,
     outcome TEXT, latency_ms REAL, at TEXT NOT NULL, mean_score REAL, left_by TEXT, left_how TEXT,
     left_s REAL, waited_s REAL, people INTEGER, actions INTEGER, longest_idle_s REAL,
-    disconnections INTEGER, reloads INTEGER, hidden INTEGER, hidden_s REAL);
+    disconnections INTEGER, reloads INTEGER, hidden INTEGER, hidden_s REAL,
+    ended TEXT, reason TEXT);
 CREATE TABLE IF NOT EXISTS events (
     person INTEGER REFERENCES people ON DELETE CASCADE, at TEXT NOT NULL, event TEXT NOT NULL,
     detail TEXT NOT NULL DEFAULT '');
@@ -54,9 +62,11 @@ CREATE TABLE IF NOT EXISTS turns (
     turn INTEGER NOT NULL, UNIQUE (person, stage));
 CREATE TABLE IF NOT EXISTS tokens (
     token TEXT PRIMARY KEY, person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE);
+CREATE VIEW IF NOT EXISTS codes AS
+    SELECT person AS rowid, person, id, code, outcome, finished FROM people
+    WHERE outcome IS NOT NULL;
 """
 _NUMBER = "CAST(person AS TEXT)"
-_NOT_ENDED = "SELECT person, seen FROM people WHERE outcome IS NULL"
 _PLAYED = "outcome IN ('finished', 'left')"
 _LOCK_TIMEOUT = 0.2
 """The number of seconds that a statement waits while another process has locked the file."""
@@ -74,7 +84,34 @@ DICTIONARY = {
         "stage": "the stage at which the person is, from 0",
         "outcome": "`finished`, `declined`, `failed` (the tutorial), `left` (stopped taking part), "
         "`expired` (no time left), `stopped` (with the study), or empty",
+        "code": "the code on the last page of the person: the code of the plan, or the person's "
+        "own random code",
         "seen": "when the page of the person last contacted the server (UTC)",
+    },
+    "codes": {
+        "person": "number of a person whose study has ended",
+        "id": "the id in the address, if any",
+        "code": "the code on the last page, as in `people`; empty if there was none",
+        "outcome": "how the study ended, as in `people`",
+        "finished": "when it ended (UTC)",
+    },
+    "pages": {
+        "person": "number of the person",
+        "stage": "the stage of the page, from 0",
+        "game": "the number of the game in its stage, from 0 in the order of play; -1 in a stage "
+        "without games",
+        "kind": "`consent`, `text`, `game`, `questions`, `waiting` (for other people) or `end`",
+        "shown": "when the server first sent it to the person (UTC)",
+        "answered": "when the person answered, agreed, declined or continued (UTC); empty for a "
+        "page without a button for it",
+    },
+    "orders": {
+        "person": "number of the person",
+        "stage": "the stage of the games, from 0",
+        "numbers": "the assigned order: the `number` of each game, as JSON. A person may play in "
+        "another order with people who wait, or leave before the first game",
+        "names": "the `name` of each game in this order, as JSON",
+        "at": "when the order was assigned, on reaching the stage (UTC)",
     },
     "answers": {
         "person": "number of the person",
@@ -82,6 +119,7 @@ DICTIONARY = {
         "game": "the number of the preceding game in the stage, from 0; -1 if there is none",
         "question": "the name of the question",
         "answer": "the answer",
+        "shown": "when the page with the question was first sent to the person (UTC)",
         "at": "when it was given (UTC)",
     },
     "games": {
@@ -111,13 +149,18 @@ DICTIONARY = {
         "waited_s": "for how many seconds the person waited for another one before the game",
         "actions": "the number of steps in which the person did something",
         "longest_idle_s": "the longest time in which the person did nothing, in seconds",
-        "disconnections": "how often the connection was lost",
+        "disconnections": "how often the connection was lost, without losses shortly after the "
+        "server stood still",
         "reloads": "how often the person closed or reloaded the page, and came back",
         "hidden": "how often the page was hidden, as by another tab",
         "hidden_s": "for how many seconds it was hidden",
         "latency_ms": "the median of `latency_ms` in `steps`, also over the frames before the "
         "first step",
-        "at": "when the game began (UTC)",
+        "at": "when the game was opened (UTC)",
+        "ended": "when it ended (UTC); empty if the server was killed",
+        "reason": "why it ended: `episode` (complete), `goal` (the score of a tutorial), `server` "
+        "(stopped), `disk` (a step could not be written), or `left_how`; empty if the server was "
+        "killed",
     },
     "events": {
         "person": "number of the person, if the event concerns one",
@@ -127,11 +170,19 @@ DICTIONARY = {
     },
 }
 """The meaning of each column of the tables of the database."""
+_CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Letters of codes, without those that look alike."""
 
 
 def utc_now() -> str:
     """The time in UTC, to milliseconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def new_code() -> str:
+    """A random code for a person, such as `K7QF-2MXW-9TRA`."""
+    parts = ("".join(secrets.choice(_CODE_LETTERS) for _ in range(4)) for _ in range(3))
+    return "-".join(parts)
 
 
 @final
@@ -146,6 +197,7 @@ class Person(NamedTuple):
     - `outcome`: how the study ended for the person; `None` if it has not ended.
     - `started`: when the person arrived, in UTC.
     - `parameters`: the other parameters of the address that the plan names.
+    - `code`: the code on the last page; empty if there is none.
     """
 
     person: int
@@ -156,6 +208,7 @@ class Person(NamedTuple):
     outcome: str | None
     started: str
     parameters: dict[str, str]
+    code: str
 
 
 @final
@@ -172,7 +225,8 @@ class People:
         - `folder`: the folder of the database; the file is created if it does not exist.
         - `now`: returns the time in seconds, with any origin.
 
-        **Raises:** `sqlite3.Error` when the database is damaged or cannot be written.
+        **Raises:** `sqlite3.Error` when the database is damaged or cannot be written, and
+        `UsageError` when it was created by another version of eqgrid.
         """
         file = folder / DATA
         # The timeout is short, since a waiting statement blocks the event loop and all games.
@@ -183,6 +237,12 @@ class People:
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
         self._db.executescript(_TABLES)
+        if any(columns.keys() - self._declared(name) for name, columns in DICTIONARY.items()):
+            self._db.close()
+            raise UsageError(
+                f"The study in {str(folder)!r} was started with another version of eqgrid: use "
+                "that version."
+            )
         self._now = now
         self._last_heard = self._last_heard_times()
         self._last_written: dict[int, float] = {}
@@ -263,21 +323,48 @@ class People:
         row = (stage, game, asked, person)
         self._db.execute("UPDATE people SET stage = ?, game = ?, asked = ? WHERE person = ?", row)
 
-    def end(self, person: int, outcome: str) -> None:
-        """Records how the study ended for a person."""
+    def end(self, person: int, outcome: str, code: str = "") -> None:
+        """Records how the study ended for a person, and the code on the person's last page."""
         self._last_heard.pop(person, None)
-        row = (outcome, utc_now(), person)
-        self._db.execute("UPDATE people SET outcome = ?, finished = ? WHERE person = ?", row)
+        row = (outcome, code, utc_now(), person)
+        query = "UPDATE people SET outcome = ?, code = ?, finished = ? WHERE person = ?"
+        self._db.execute(query, row)
 
     def reopen_stopped(self) -> None:
         """Clears the outcome `stopped` of all people, so that they can continue."""
         query = "UPDATE people SET outcome = NULL, finished = NULL WHERE outcome = 'stopped'"
         self._db.execute(query)
 
-    def answer(self, person: int, stage: int, game: int, answers: Mapping[str, Cell]) -> None:
-        """Stores answers. A later answer to the same question replaces the earlier answer."""
-        rows = [(person, stage, game, name, x, utc_now()) for name, x in answers.items()]
-        self._db.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", rows)
+    def show(self, person: int, stage: int, game: int, kind: str) -> None:
+        """Records that a page was sent to a person, unless it was sent before. The arguments are
+        columns of the table `pages`.
+        """
+        row = (person, stage, game, kind, utc_now())
+        self._db.execute("INSERT OR IGNORE INTO pages VALUES (?, ?, ?, ?, ?, NULL)", row)
+
+    def answer(
+        self,
+        person: int,
+        stage: int,
+        game: int,
+        answers: Mapping[str, Cell],
+        kind: str = "questions",
+    ) -> None:
+        """Stores the answers on a page, which may be none. A later answer to the same question
+        replaces the earlier answer.
+
+        **Arguments:**
+
+        - `person`, `stage`, `game`, `kind`: as in the table `pages`.
+        - `answers`: the answer to each question.
+        """
+        now, page = utc_now(), (person, stage, game, kind)
+        where = "person = ? AND stage = ? AND game = ? AND kind = ?"
+        self._db.execute(f"UPDATE pages SET answered = ? WHERE {where}", (now, *page))
+        found = self._db.execute(f"SELECT shown FROM pages WHERE {where}", page).fetchone()
+        shown = None if found is None else found[0]
+        rows = [(person, stage, game, name, x, shown, now) for name, x in answers.items()]
+        self._db.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def begin_game(self, row: Mapping[str, Cell]) -> None:
         """Adds the row of a person for a game that begins.
@@ -357,6 +444,17 @@ class People:
         self._db.execute("INSERT INTO turns VALUES (?, ?, ?)", (person, stage, turn))
         return turn
 
+    def order(self, person: int, stage: int) -> list[int] | None:
+        """The order that `assign` stored for a person at a stage, if any."""
+        query = "SELECT numbers FROM orders WHERE person = ? AND stage = ?"
+        row = self._db.execute(query, (person, stage)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def assign(self, person: int, stage: int, numbers: Sequence[int], names: Sequence[str]) -> None:
+        """Stores the order of the games of a stage for a person; see the table `orders`."""
+        row = (person, stage, json.dumps(numbers), json.dumps(names, ensure_ascii=False), utc_now())
+        self._db.execute("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", row)
+
     def num_played(self, person: int, stage: int, number: int) -> int:
         """How often a person has played a game of the plan."""
         where = f"person = ? AND stage = ? AND number = ? AND {_PLAYED}"
@@ -389,8 +487,7 @@ class People:
 
     def types(self, name: str) -> dict[str, str]:
         """The type of each column of a table, as SQLite names it."""
-        rows = self._db.execute(f"PRAGMA table_info({name})").fetchall()
-        declared = {row[1]: row[2] for row in rows}
+        declared = self._declared(name)
         return {column: declared[column] for column in DICTIONARY[name]}
 
     def table(self, name: str) -> tuple[list[str], list[tuple[Cell, ...]]]:
@@ -404,30 +501,34 @@ class People:
         columns, rows = self.table(name)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
+    def _declared(self, name: str) -> dict[str, str]:
+        """All columns of a table, with their types."""
+        rows = self._db.execute(f"PRAGMA table_info({name})").fetchall()
+        return {row[1]: row[2] for row in rows}
+
     def _same_person(self, id: str) -> str:
         """A query for the people with an id, or for the person with this number."""
         return f"SELECT person FROM people WHERE {'id' if self.first(id) else _NUMBER} = ?"
 
     def _last_heard_times(self) -> dict[int, float]:
         """When the pages of the people who have not reached the end last sent a request, by the
-        clock of `now`.
+        clock of `now`. The time after the last request of all people does not count, since the
+        server may not have run.
         """
-        now = datetime.datetime.now(datetime.UTC)
-        heard: dict[int, float] = {}
-        for person, seen in self._db.execute(_NOT_ENDED):
-            age = (now - datetime.datetime.fromisoformat(seen)).total_seconds()
-            heard[person] = self._now() - max(0.0, age)
-        return heard
+        rows = self._db.execute("SELECT person, outcome, seen FROM people").fetchall()
+        seen = {who: datetime.datetime.fromisoformat(at).timestamp() for who, _, at in rows}
+        last, now = max(seen.values(), default=0.0), self._now()
+        return {who: now - (last - seen[who]) for who, outcome, _ in rows if outcome is None}
 
     def _find_person(self, where: str, values: Sequence[Cell]) -> Person | None:
-        names = "person, id, stage, game, asked, outcome, started, parameters"
+        names = "person, id, stage, game, asked, outcome, started, parameters, code"
         query = f"SELECT {names} FROM people WHERE {where}"
         row = self._db.execute(query, values).fetchone()
         if row is None:
             return None
-        person, id, stage, game, asked, outcome, started, text = row
+        person, id, stage, game, asked, outcome, started, text, code = row
         parameters = json.loads(text or "{}")
-        return Person(person, id, stage, game, bool(asked), outcome, started, parameters)
+        return Person(person, id, stage, game, bool(asked), outcome, started, parameters, code)
 
 
 def _digest(token: str) -> str:
@@ -487,7 +588,8 @@ def open_study(
 def people_in(folder: Path) -> Iterator[People]:
     """Context manager with the database in a folder, which is created if it does not exist.
 
-    **Raises:** `UsageError` when the database is damaged or cannot be written.
+    **Raises:** `UsageError` when the database is damaged, cannot be written, or was created by
+    another version of eqgrid.
     """
     try:
         with contextlib.closing(People(folder)) as people:

@@ -162,7 +162,8 @@ class Ending(_Part, frozen=True):
     """The last page of people who do not reach the end of a study.
 
     - `text`: the text of the page; by default, a sentence for the outcome.
-    - `code`, `redirect`: as in `Plan`.
+    - `code`: the code of these people, if they get one.
+    - `redirect`: as in `Plan`.
     """
 
     text: str = ""
@@ -177,7 +178,8 @@ class Plan(_Part, frozen=True):
     - `title`: its title.
     - `stage`: its stages, in order.
     - `seed`: the seed of random orders and seats.
-    - `code`: the code that a person gets at the end.
+    - `code`: the code that all people get at the end, for platforms with one code per study, such
+        as Prolific; if empty, each person gets a random code.
     - `redirect`: the address to which a person is sent at the end. `{id}` in it is replaced by the
         id, `{code}` by the code, and the name of a parameter in braces by its value.
     - `ending`: the last pages of people who do not finish, by outcome: `declined`, `failed` (the

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from ..base import UsageError
 from ..play import PERSON, GameServer, Rules, Session
-from ._people import Cell, People, Person
+from ._people import Cell, People, Person, new_code, utc_now
 from ._plan import (
     FIELD,
     Consent,
@@ -27,6 +27,7 @@ from ._plan import (
     Question,
     Questions,
     Reading,
+    Stage,
     Tutorial,
     is_blank,
 )
@@ -103,8 +104,10 @@ class WaitingRoom:
         """
         own = self._waiting.get(person)
         if own is not None:
+            end = self._now() + seconds
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(own.called.wait(), seconds)
+            own.seen += max(0.0, self._now() - end)  # the server stood still, not the page
 
     def _is_silent(self, own: _Waiting) -> bool:
         return self._now() - own.seen >= _SILENT
@@ -247,11 +250,20 @@ class StudyRunner:
 
         **Raises:** `UsageError` and `OSError` when a game cannot be opened.
         """
+        found = await self._page(person)
+        in_games = found["kind"] != "end" and isinstance(
+            self.plan.stage[person.stage], Games | Tutorial
+        )
+        game = person.game if in_games else -1
+        self.people.show(person.person, person.stage, game, str(found["kind"]))
+        return found
+
+    async def _page(self, person: Person) -> dict[str, object]:
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return self._last_page(person)
         if (outcome := self._forced_outcome(person)) is not None:
             self._finish(person, outcome)
-            return self._last_page(person._replace(outcome=outcome))
+            return self._last_page(self.people.get(person.person) or person)
         self.people.record_request(person.person)
         stage = self.plan.stage[person.stage]
         done = 0.0
@@ -293,15 +305,15 @@ class StudyRunner:
             if (problem := question.problem(answers.get(question.name))) is not None:
                 return problem
         with self.people.transaction():
+            given = {question.name: answers.get(question.name) for question in asked}
+            given = {name: None if is_blank(x) else x for name, x in given.items()}
+            game = person.game if person.asked else -1
+            self.people.answer(person.person, person.stage, game, given, _page_kind(stage))
             if isinstance(stage, Consent) and answers.get("agree") != "yes":
                 self._finish(person, "declined")
                 return None
             if isinstance(stage, Consent):
                 self.people.note(person.person, "agreed")
-            given = {question.name: answers.get(question.name) for question in asked}
-            given = {name: None if is_blank(x) else x for name, x in given.items()}
-            game = person.game if person.asked else -1
-            self.people.answer(person.person, person.stage, game, given)
             for question in asked:
                 if question.right is not None and given[question.name] != question.right:
                     self.people.note(person.person, "missed a check", question.name)
@@ -334,6 +346,14 @@ class StudyRunner:
         if isinstance(games, Tutorial):
             return [0]
         assert isinstance(games, Games)
+        if (known := self.people.order(person, stage)) is not None:
+            return known
+        indices = self._new_order(person, stage, games)
+        names = [games.game[x].name or games.game[x].partner for x in indices]
+        self.people.assign(person, stage, indices, names)
+        return indices
+
+    def _new_order(self, person: int, stage: int, games: Games) -> list[int]:
         indices = list(range(len(games.game)))
         people = max((x.people for x in games.game if x.partner == PERSON), default=1)
         present = self.people.present(_ABSENT) | self._playing.keys()
@@ -520,6 +540,7 @@ class StudyRunner:
         interrupted because the server closed, does not count, and its people play it again.
         """
         await session.over.wait()
+        ended = utc_now()
         if session.finished and not session.broken:
             outcome = "finished"
         elif self._closing or session.broken:
@@ -527,7 +548,7 @@ class StudyRunner:
         else:
             outcome = "left" if session.game.steps else "not begun"
         waited = 0.0
-        while not self._record_end(file, session, seats, outcome, again=waited > 0):
+        while not self._record_end(file, session, seats, outcome, ended, again=waited > 0):
             if self._closing and waited >= _NOTE_AT_MOST:
                 break
             await asyncio.sleep(_NOTE_AGAIN)
@@ -536,7 +557,14 @@ class StudyRunner:
             self._playing.pop(who, None)
 
     def _record_end(
-        self, file: str, session: Session, seats: Mapping[int, int], outcome: str, *, again: bool
+        self,
+        file: str,
+        session: Session,
+        seats: Mapping[int, int],
+        outcome: str,
+        ended: str,
+        *,
+        again: bool,
     ) -> bool:
         """Writes the end of a game to the database, and moves its people on.
 
@@ -544,13 +572,15 @@ class StudyRunner:
 
         - `file`, `session`: the game.
         - `seats`: the seat of each person.
-        - `outcome`: why the game ended.
+        - `outcome`, `ended`: as in the table `games`.
         - `again`: whether an earlier attempt failed; only the first failure prints an error.
 
         **Returns:** whether the database could be written.
         """
         scores, steps = session.game.scores, session.game.steps
-        rows = {seat: _conduct_row(session, seat) for seat in seats.values()}
+        rows = {
+            seat: {"ended": ended, **_conduct_row(session, seat)} for seat in seats.values()
+        }
         try:
             with self.people.transaction():
                 self.people.end_game(file, scores, steps, outcome, rows)
@@ -612,20 +642,26 @@ class StudyRunner:
 
     def _finish(self, person: Person, outcome: str) -> None:
         self._room.leave(person.person)
-        self.people.end(person.person, outcome)
+        code = self._ending(outcome).code
+        if outcome == "finished":
+            code = code or new_code()
+        self.people.end(person.person, outcome, code)
         self.people.note(person.person, outcome)
+
+    def _ending(self, outcome: str) -> Ending:
+        if outcome == "finished":
+            return Ending(code=self.plan.code, redirect=self.plan.redirect)
+        return self.plan.ending.get(outcome, Ending())
 
     def _last_page(self, person: Person) -> dict[str, object]:
         outcome = person.outcome or "finished"
-        ending = self.plan.ending.get(outcome, Ending())
-        if outcome == "finished":
-            ending = Ending(code=self.plan.code, redirect=self.plan.redirect)
-        fields = {**person.parameters, "id": person.id or "", "code": ending.code}
+        ending = self._ending(outcome)
+        fields = {**person.parameters, "id": person.id or "", "code": person.code}
         return {
             "kind": "end",
             "outcome": outcome,
             "text": ending.text or _ENDINGS[outcome],
-            "code": ending.code,
+            "code": person.code,
             # Each {field} in the address is replaced by its value, encoded for a URL.
             "redirect": re.sub(
                 FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
@@ -643,9 +679,11 @@ def _conduct_row(session: Session, seat: int) -> dict[str, Cell]:
     """The end of a game and the conduct of a person in it, as columns of the table `games`."""
     own = session.conduct(seat)
     left = [x for other in session.left if (x := session.conduct(other).left) is not None]
+    left_how = ", ".join(how for how, _ in left) or None
     return {
+        "reason": _end_reason(session) or left_how or "server",
         "left_by": ", ".join(map(str, session.left)) or None,
-        "left_how": ", ".join(how for how, _ in left) or None,
+        "left_how": left_how,
         "left_s": min((at for _, at in left if at is not None), default=None),
         "latency_ms": session.latencies()[seat],
         "actions": own.actions,
@@ -655,6 +693,22 @@ def _conduct_row(session: Session, seat: int) -> dict[str, Cell]:
         "hidden": own.hidden,
         "hidden_s": round(own.hidden_s, 3),
     }
+
+
+def _end_reason(session: Session) -> str:
+    """Why a game ended, as in the table `games`; empty for a game that was left or stopped."""
+    if session.broken:
+        return "disk"
+    if not session.finished:
+        return ""
+    return "episode" if session.game.finished else "goal"
+
+
+def _page_kind(stage: Stage) -> str:
+    """The kind of the page on which a person answers or continues."""
+    if isinstance(stage, Consent):
+        return "consent"
+    return "text" if isinstance(stage, Reading) else "questions"
 
 
 def _questions_page(title: str, questions: Sequence[Question]) -> dict[str, object]:

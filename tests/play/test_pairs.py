@@ -305,6 +305,18 @@ def test_the_waiting_room():
     room.leave(2)
     assert room.others(0, {4}) == [1]
     asyncio.run(room.wait(2, 60))  # who does not wait is not kept
+    now[0] += 1
+
+    async def stand_still():
+        """As long as `_SILENT`, while 4 waits for an answer."""
+        waiting = asyncio.create_task(room.wait(4, 0.01))
+        await asyncio.sleep(0)
+        now[0] += _study_runner._SILENT
+        await waiting
+
+    room.enter(4, 0)
+    asyncio.run(stand_still())
+    assert not room.enter(4, 0)
 
 
 def test_a_world_for_one_agent_has_no_pairs(menu, tmp_path, monkeypatch):

@@ -47,6 +47,8 @@ from eqgrid_lab.study import (
 
 pytestmark = pytest.mark.slow
 
+QUESTIONS = SMALL[SMALL.rindex('[[stage]]\nkind = "questions"') :]
+RIGHT = {"attentive": "b", "remarks": None}
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 
 
@@ -108,6 +110,8 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
         ("missed a check", "attentive"),
         ("finished", ""),
     ]
+    assert [x["reason"] for x in found] == ["episode"] * 2
+    assert all(x["at"] < x["ended"] for x in found)
 
 
 def test_orders_are_counterbalanced_or_drawn(menu, tmp_path):
@@ -118,6 +122,8 @@ def test_orders_are_counterbalanced_or_drawn(menu, tmp_path):
     (tmp_path / "drawn").mkdir()
     drawn = SMALL.replace('kind = "games"', 'kind = "games"\norder = "drawn"')
     runner = runner_of(menu, tmp_path / "drawn", drawn)
+    for number in range(1, 200):
+        runner.people.join(None, f"{number}")
     orders = [tuple(runner.order(person, 1)) for person in range(1, 200)]
     assert orders == [tuple(runner.order(person, 1)) for person in range(1, 200)]
     assert 70 < orders.count((0, 1)) < 130
@@ -254,13 +260,14 @@ def test_a_game_that_the_end_of_the_server_cut_is_played_anew(menu, tmp_path):
         assert again["game"] != first["game"]
         person.play(again)
         assert person.until("questions")["questions"][0]["name"] == "fluent"
-    assert [x["outcome"] for x in runner.people.rows("games")] == ["cut", "finished"]
+    ends = [(x["outcome"], x["reason"]) for x in runner.people.rows("games")]
+    assert ends == [("cut", "server"), ("finished", "episode")]
 
 
 def test_ids_are_encoded_in_the_redirect(menu, tmp_path):
     runner = runner_of(menu, tmp_path, SMALL)
     person = join(runner, "a&code=x é")
-    runner.people.end(person.person, "finished")
+    runner.people.end(person.person, "finished", "C0DE")
     shown = asyncio.run(runner.show(runner.people.get(person.person)))
     assert shown["redirect"] == "https://example.org/done?who=a%26code%3Dx%20%C3%A9&code=C0DE"
 
@@ -382,8 +389,7 @@ def test_blanks_are_no_answer(menu, tmp_path, blank):
     required = Question(name="x", text="X?", kind="text")
     assert required.problem(blank) == "Please answer all questions."
     assert required.problem(f"{blank}é{blank}") is None
-    plan = SMALL[SMALL.rindex('[[stage]]\nkind = "questions"') :]
-    runner = runner_of(menu, tmp_path, f'title = "T"\n{plan}')
+    runner = runner_of(menu, tmp_path, f'title = "T"\n{QUESTIONS}')
     runner.answer(join(runner), {"attentive": "b", "remarks": blank})
     assert {x["question"]: x["answer"] for x in runner.people.rows("answers")} == {
         "attentive": "b",
@@ -442,7 +448,7 @@ game = {layout = "ring", partner = "a program for all tasks"}
         person.play(person.until("game"))
         assert person.until("end")["outcome"] == "finished"
     [game] = runner.people.rows("games")
-    assert (game["outcome"], game["score"]) == ("finished", 20)
+    assert (game["outcome"], game["reason"], game["score"]) == ("finished", "goal", 20)
     assert game["steps"] < 400
 
 
@@ -494,7 +500,7 @@ def test_what_people_did_in_a_game_is_stored(long_menu, tmp_path):
         person.leave()
         until(lambda: not runner.players(found["game"]))
     [game] = runner.people.rows("games")
-    assert (game["outcome"], game["left_how"]) == ("left", "left")
+    assert (game["outcome"], game["reason"], game["left_how"]) == ("left", "left", "left")
     assert (game["reloads"], game["disconnections"], game["hidden"]) == (1, 0, 2)
     assert game["left_by"] == str(game["seat"])
     assert game["hidden_s"] > 0.5
@@ -530,7 +536,7 @@ def test_a_game_without_a_step_begins_anew(menu, tmp_path, monkeypatch):
         first = person.until("game")
         until(lambda: person.until("game")["game"] != first["game"])
     games = runner.people.rows("games")
-    assert games[0]["outcome"] == "not begun"
+    assert (games[0]["outcome"], games[0]["reason"]) == ("not begun", "absent")
     assert {x["attempt"] for x in games} == {0}
 
 
@@ -575,6 +581,122 @@ def test_nobody_is_forgotten_while_the_study_goes_on(menu, tmp_path):
     with locked(tmp_path), pytest.raises(UsageError, match="Another process"):
         forget(runner.people, tmp_path, "abc")
     assert runner.people.first("abc")
+
+
+def test_each_person_gets_a_code(menu, tmp_path):
+    plan = f'title = "T"\nredirect = "https://example.org/?cc={{code}}"\n{QUESTIONS}'
+    runner = runner_of(menu, tmp_path, plan)
+    people = [join(runner, id) for id in ("abc", None, "abc", "gone")]
+    for person in people[:3]:
+        runner.answer(person, RIGHT)
+    runner.leave(people[3])
+    stored = [x["code"] for x in runner.people.rows("people")]  # before they are shown
+    assert all(re.fullmatch(r"(\w{4}-){2}\w{4}", code) for code in stored[:3])
+    assert len(set(stored)) == 4
+    runner.people.close()
+    runner = runner_of(menu, tmp_path, plan)  # after a restart
+    for number, code in enumerate(stored[:3], start=1):
+        shown = asyncio.run(runner.show(runner.people.get(number)))
+        assert (shown["code"], shown["redirect"]) == (code, f"https://example.org/?cc={code}")
+    join(runner, "new")
+    export(runner.people, tmp_path)
+    with (tmp_path / "codes.csv").open(newline="") as file:
+        listed = [(x["id"], x["code"], x["outcome"]) for x in csv.DictReader(file)]
+    ids, ends = ("abc", "", "abc", "gone"), ["finished"] * 3 + ["left"]
+    assert listed == list(zip(ids, [*stored[:3], ""], ends, strict=True))
+
+
+def test_the_code_of_a_plan_is_for_all(menu, tmp_path):
+    runner = runner_of(menu, tmp_path, f'title = "T"\ncode = "C0DE"\n{QUESTIONS}')
+    for _ in range(2):
+        runner.answer(join(runner), RIGHT)
+    assert [x["code"] for x in runner.people.rows("people")] == ["C0DE"] * 2
+
+
+def test_pages_and_orders_are_stored_before_the_first_game(menu, tmp_path):
+    with taking_part(menu, tmp_path, SMALL) as (person, runner):
+        person.until("game")
+        other = Participant(person.client)
+        other.now()
+        other.answer(agree="yes")
+        runner.order(2, 1)
+        other.leave()
+        person.play(person.until("game"))
+        asked = person.until("questions")
+        time.sleep(0.01)
+        person.answer_at(asked["at"], fluent=3)
+    people = runner.people
+    orders = [(x["person"], x["stage"], x["numbers"], x["names"]) for x in people.rows("orders")]
+    assert orders == [
+        (1, 1, "[0, 1]", '["nobody", "program"]'),
+        (2, 1, "[1, 0]", '["program", "nobody"]'),
+    ]
+    pages = {(x["person"], x["stage"], x["game"], x["kind"]): x for x in people.rows("pages")}
+    assert {x[1:] for x in pages if x[0] == 1} >= {
+        (0, -1, "consent"),
+        (1, 0, "game"),
+        (1, 0, "questions"),
+    }
+    assert {x[1:] for x in pages if x[0] == 2} == {(0, -1, "consent")}
+    consent, page = pages[1, 0, -1, "consent"], pages[1, 1, 0, "questions"]
+    assert consent["shown"] <= consent["answered"] <= page["shown"] < page["answered"]
+    assert pages[1, 1, 0, "game"]["answered"] is None
+    [answer] = people.rows("answers")
+    assert (answer["shown"], answer["at"]) == (page["shown"], page["answered"])
+
+
+def test_a_page_is_shown_once(menu, tmp_path):
+    """A reload does not change when a question was first shown."""
+    runner = runner_of(menu, tmp_path, f'title = "T"\n{QUESTIONS}')
+    person = join(runner)
+    for _ in range(2):
+        asyncio.run(runner.show(person))
+        [page] = runner.people.rows("pages")
+        time.sleep(0.01)
+    runner.answer(person, RIGHT)
+    answered = runner.people.rows("answers")[0]["at"]
+    assert runner.people.rows("pages")[0] == page | {"answered": answered}
+    assert page["shown"] < answered
+    asyncio.run(runner.show(runner.people.get(person.person)))
+    assert [x["kind"] for x in runner.people.rows("pages")] == ["questions", "end"]
+
+
+NOT_EXPORTED = {
+    "people": {"token", "game", "asked"},
+    "facts": {"name", "value"},
+    "turns": {"person", "stage", "turn"},
+    "tokens": {"token", "person"},
+}
+"""The columns that the program needs, and that say nothing about people."""
+
+
+def test_the_dictionary_explains_all_columns(menu, tmp_path):
+    runner = runner_of(menu, tmp_path, SMALL)
+    join(runner)
+    files = export(runner.people, tmp_path)
+    explained = json.loads((tmp_path / "dictionary.json").read_text())
+    assert all(text for columns in explained.values() for text in columns.values())
+    tables = {path.stem for path in files} - {"dictionary"}
+    assert tables == set(explained)
+    for name, columns in explained.items():
+        header = (tmp_path / f"{name}.csv").read_text().splitlines()[0]
+        assert header == ",".join(columns)
+        assert parquet.read_schema(tmp_path / f"{name}.parquet").names == list(columns)
+    with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as data:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        stored = {
+            name: {row[1] for row in data.execute(f"PRAGMA table_info({name})")}
+            for (name,) in data.execute(query).fetchall()
+        }
+    for name, columns in stored.items():
+        assert columns == NOT_EXPORTED.get(name, set()) | explained.get(name, {}).keys()
+
+
+def test_data_of_another_version_get_a_sentence(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as data:
+        data.execute("CREATE TABLE answers (person INTEGER, answer TEXT)")
+    with pytest.raises(UsageError, match="another version of eqgrid"), open_people(tmp_path):
+        pass
 
 
 def test_spreadsheets_get_no_formulas(menu, tmp_path):
@@ -757,6 +879,18 @@ def test_after_a_restart_places_are_still_taken(menu, tmp_path):
     runner.people.end(person.person, "finished")
     runner.people.close()
     join(runner_of(menu, tmp_path, "most_people = 1\n" + SMALL))
+
+
+def test_the_time_without_a_server_is_no_silence(tmp_path):
+    people = people_in(tmp_path)
+    for number in range(3):
+        people.join(None, f"{number}")
+    people.end(3, "finished")
+    for person, minute in ((1, "00"), (2, "59"), (3, "59")):  # the server stopped long ago
+        query = f"UPDATE people SET seen = '2026-01-01T00:{minute}:00.000+00:00' WHERE person = ?"
+        people._db.execute(query, (person,))
+    people.close()
+    assert people_in(tmp_path, lambda: 7.0).present(90.0) == {2}
 
 
 def test_an_id_that_is_too_long_gets_a_sentence(menu, tmp_path):

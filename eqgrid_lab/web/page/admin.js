@@ -35,9 +35,9 @@ async function refresh() {
     + (found.stopped ? " The study is stopped: nobody can join, and no new game begins." : "");
   table("games", ["game", "layout", "people", "step", "score", ""],
     found.games.map((x) => [x.game, x.layout, x.people.join(", "), x.step, [...new Set(x.scores)].join(", "), watch(x)]));
-  table("people", ["person", "id", "same as", "stage", "state", "came", "last heard of"],
+  table("people", ["person", "id", "same as", "stage", "state", "code", "came", "last heard of"],
     found.people.map((x) => [x.person, x.id, x.same_as, `${Math.min(x.stage + 1, found.stages)} of ${found.stages}`,
-      x.outcome || "on the way", x.started.slice(0, 16).replace("T", " "), x.seen.slice(11, 19)]).reverse());
+      x.outcome || "on the way", x.code, x.started.slice(0, 16).replace("T", " "), x.seen.slice(11, 19)]).reverse());
 }
 
 $("stop").onclick = async () => {
