@@ -85,7 +85,7 @@ DICTIONARY = {
         "outcome": "`finished`, `declined`, `failed` (the tutorial), `left` (stopped taking part), "
         "`expired` (no time left), `stopped` (with the study), or empty",
         "code": "the code on the last page of the person: the code of the plan, or the person's "
-        "own random code",
+        "own random code; empty before the end, or if there was none",
         "seen": "when the page of the person last contacted the server (UTC)",
     },
     "codes": {
@@ -159,8 +159,8 @@ DICTIONARY = {
         "at": "when the game was opened (UTC)",
         "ended": "when it ended (UTC); empty if the server was killed",
         "reason": "why it ended: `episode` (complete), `goal` (the score of a tutorial), `server` "
-        "(stopped), `disk` (a step could not be written), or `left_how`; empty if the server was "
-        "killed",
+        "(stopped), `disk` (a step could not be written), or how people left it, as in `left_how`; "
+        "empty if the server was killed",
     },
     "events": {
         "person": "number of the person, if the event concerns one",
@@ -332,8 +332,8 @@ class People:
 
     def reopen_stopped(self) -> None:
         """Clears the outcome `stopped` of all people, so that they can continue."""
-        query = "UPDATE people SET outcome = NULL, finished = NULL WHERE outcome = 'stopped'"
-        self._db.execute(query)
+        cleared = "outcome = NULL, finished = NULL, code = ''"
+        self._db.execute(f"UPDATE people SET {cleared} WHERE outcome = 'stopped'")
 
     def show(self, person: int, stage: int, game: int, kind: str) -> None:
         """Records that a page was sent to a person, unless it was sent before. The arguments are

@@ -595,6 +595,7 @@ def test_connections_lost_while_the_server_stands_still_are_not_counted(
 
     async def play():
         async with two_people(long_menu, tmp_path) as (time, session, one, two):
+            await status_of(two, "playing")
             time.now += 5
             session.disconnect(one)  # before the game has noticed
             session.connect(0)
