@@ -595,11 +595,12 @@ def test_connections_lost_while_the_server_stands_still_are_not_counted(
 
     async def play():
         async with two_people(long_menu, tmp_path) as (time, session, one, two):
-            await status_of(two, "playing")
+            while session.game.steps < 3:
+                await asyncio.sleep(0.001)
             time.now += 5
             session.disconnect(one)  # before the game has noticed
             session.connect(0)
-            await status_of(two, "Waiting for the other person.")
+            await asyncio.sleep(0.05)
             session.disconnect(two)  # afterwards
             monkeypatch.setattr(_session, "_AFTER_STANDSTILL", 0.0)
             both = [session.conduct(seat).disconnections for seat in (0, 1)]
