@@ -210,7 +210,8 @@ def test_bots_try_a_plan(tmp_path, capsys):
     assert re.search(r"groups of 2 +5 +4 +0\.2 to 0\.2\n", said)
     assert re.search(r"1 +alone, together +3 *\n1 +together, alone +3 *\n", said)
     assert "2 games with another person, 2 for which nobody came; waiting: median 0 s, " in said
-    assert "finished: code -, link https://example.org/?session=bot" in said
+    link = r"https://example\.org/\1\?session=bot"
+    assert re.search(rf"finished: code (\w{{4}}-\w{{4}}-\w{{4}}), link {link}", said)
     games = read_table(tmp_path / "out" / "games.parquet")
     assert games["steps"] == games["actions"] == [12] * 12
     assert 59 < max(games["waited_s"]) < 70
