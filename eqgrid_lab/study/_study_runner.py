@@ -578,9 +578,7 @@ class StudyRunner:
         **Returns:** whether the database could be written.
         """
         scores, steps = session.game.scores, session.game.steps
-        rows = {
-            seat: {"ended": ended, **_conduct_row(session, seat)} for seat in seats.values()
-        }
+        rows = {seat: {"ended": ended, **_conduct_row(session, seat)} for seat in seats.values()}
         try:
             with self.people.transaction():
                 self.people.end_game(file, scores, steps, outcome, rows)
