@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import tomllib
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -221,21 +220,6 @@ def test_flags_exist(capsys, monkeypatch):
         assert set(named) <= known, text.name
 
 
-LANGUAGES = {"bash", "bibtex", "html", "json", "py", "python", "text", "toml", "yaml"}
-
-
-@pytest.mark.parametrize("page", [*PAGES, *TUTORIALS], ids=lambda p: p.name)
-def test_blocks_have_languages(page):
-    """Shell blocks are `bash`, and output is `text`. Python that needs games of people is `py`."""
-    text = page.read_text(encoding="utf-8")
-    fences = re.findall(r"^ *```(.*)$", text, re.M)
-    assert {*fences[::2]} <= LANGUAGES
-    assert {*fences[1::2]} <= {""}
-    shell = r"^ *(\$ |pip |python |git |cd |eqgrid[- ]|[A-Z_]+=\S+ (python|eqgrid))"
-    typed = [x for block in blocks(page, "text") for x in block.splitlines() if re.match(shell, x)]
-    assert not typed
-
-
 @pytest.mark.parametrize("page", [*PAGES, *TUTORIALS, *LOGS], ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
@@ -252,55 +236,3 @@ def test_links_lead_to_headings(page):
         titles = re.findall(r"^#+ (.+)$", text, re.M)
         slugs = [re.sub(r"[^\w -]", "", x.lower()).replace(" ", "-") for x in titles]
         assert anchor in slugs, (target, anchor)
-
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_readme_has_the_two_commands():
-    lines = README.splitlines()
-    assert "pip install -e . && python experiments/ippo.py --env.layout cramped" in lines
-    assert 'pip install -e ".[test]" && pytest' in lines
-
-
-def test_readme_is_short():
-    prose = re.sub(r"^```.*?^```", "", README, flags=re.M | re.S)
-    assert len(re.sub(r"\]\([^)]*\)", "", prose).split()) <= 520
-
-
-def test_numbers_of_the_readme_are_those_of_the_pages():
-    """Returns and speeds are measured once, on the page that says how."""
-    pages = {name: (ROOT / f"docs/{name}.md").read_text("utf-8") for name in NUMBERS}
-    for name, numbers in NUMBERS.items():
-        for number in numbers:
-            assert number in README
-            assert number in pages[name]
-    speed = re.search(r"^\| 2,048 \| \S+ \| \S+ \((\S+)\) ", pages["performance"], re.M)
-    assert speed
-    assert f"2,048 kitchens run {speed[1]} times as fast" in README
-    wrappers = re.findall(r"^\| `\w+\(", pages["wrappers"], re.M)
-    assert f"{len(wrappers)} [wrappers]" in README
-    world = blocks(ROOT / "docs/your-own-world.md", "python")[0]
-    assert f"one file of {world.count(chr(10))} lines" in README
-    models = [*(ROOT / "experiments/people").glob("*/*.safetensors")]
-    assert f"{len(models)} bundled [models of people]" in README
-
-
-NUMBERS = {
-    "results": ("| 260 | 500 | 340 | 319 | 179 |", "| 240 | 276 | 200 | 176 | 159 |"),
-    "index": ("| 280 | 520 | 360 | 360 | 320 |",),
-    "performance": (),
-    "human-games": ("91,102",),
-    "wrappers": (),
-}
-"""Numbers of the README, by the page of `docs/` that they are from."""
-
-
-def test_every_extra_is_described():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
-    described = re.findall(r"^\| `([\w-]+)` \| \S", page, re.M)
-    assert sorted(described) == sorted(project["optional-dependencies"])
-    opens = [x for x in project["optional-dependencies"]["notebook"] if x.startswith("jupyterlab")]
-    assert opens, "`jupyter lab docs/notebooks` opens the notebooks"
-    assert "jupyter lab docs/notebooks" in page

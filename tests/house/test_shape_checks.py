@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 FLAG = "--jaxtyping-packages=eqgrid,agents,beartype.beartype"
 USER_TEST = """
 import jax
@@ -29,10 +28,6 @@ def run_pytest(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_mine.py").write_text(USER_TEST, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_mine.py", *flags]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
-
-
-def test_the_flag_is_documented():
-    assert f"pytest {FLAG}" in (ROOT / "docs/wrappers.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
