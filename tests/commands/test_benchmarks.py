@@ -163,23 +163,10 @@ ONE = ["--num-envs", "1", "--modes", "dynamics"]
     [
         ("throughput", ["--num-envs", "0"], 2, "--num-envs must be at least 1"),
         ("throughput", ["--cooks", "3", "--peers", "python"], 2, "leave out --peers"),
-        ("throughput", ["--worlds", "kitchens"], 2, "worlds"),
-        ("throughput", ["--worlds", "goals", "--cooks", "3"], 2, "are about overcooked"),
-        ("throughput", ["--worlds"], 2, "--worlds must not be empty"),
-        ("throughput", ["--max-gib", "nan"], 2, "--max-gib must be a finite number, but is nan"),
-        ("throughput", ["--max-gib", "-1"], 2, "--max-gib must be above 0, but is -1"),
-        ("throughput", ["--cooks", "0"], 2, "--cooks must be at least 1"),
         ("throughput", ["--cooks", "9", *ONE], 1, "9 cooks do not fit onto the 6 free cells"),
-        ("throughput", ["--random-starts", "2"], 2, "--random-starts must be at least 0"),
-        ("throughput", ["--layout", "nowhere"], 2, "nowhere"),
-        ("throughput", ["--layout", "mixed", "--peers", "python"], 2, "leave out --peers"),
-        ("throughput", ["--peers", "no/python", *ONE], 1, "'no/python' cannot be run"),
         ("throughput", ["--peers", "/bin/false", *ONE], 1, "JaxMARL overcooked ended"),
         ("learning_speed", ["--peers", "python"], 2, "--peers and --jaxmarl go together"),
-        ("learning_speed", ["--repeats", "0"], 2, "must be at least 1"),
-        ("accelerator", ["--seeds", "0"], 2, "--seeds must be at least 1"),
         ("gpu_programs", ["--before", "no.json"], 2, "'no.json' has no numbers of an earlier run"),
-        ("accelerator", ["--copy-gib", "nan"], 2, "--copy-gib must be a finite number, but is nan"),
     ],
 )
 def test_bad_usage_is_one_line(capsys, tmp_path, script, args, code, says):

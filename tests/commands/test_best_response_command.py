@@ -146,13 +146,8 @@ def test_whoever_observes_the_time_has_a_table_for_each_part(kitchen):
     [
         ([], "Name partners"),
         (["--partners", "people", "--only", "nobody"], "no partner 'nobody'"),
-        (["--partners", "people", "--seats", "2"], "--seats"),
-        (["--partners", "people", "--levels", "0.5"], "--levels are for an --agent"),
-        (["--partners", "people", "--keep", "--seats", "0"], "--keep keeps"),
         (["--partners", "people", "--counters", "x"], "--counters takes cells"),
         (["--partners", "people", "--counters", "all"], "more than --memory-gib 1"),
-        (["--partners", "people", "--disk-gib", "0.01"], "more than --disk-gib 0.01"),
-        (["--policies", "nothing"], "'nothing'"),
     ],
 )
 def test_bad_input_gets_a_sentence(flags, says, tmp_path):

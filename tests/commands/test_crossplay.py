@@ -151,10 +151,7 @@ def test_intervals_hold_the_mean_as_often_as_they_say():
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        ((), "Name the folder of a run"),
         (("a",), "at least two policies"),
-        (("a", "b", "--episodes", 1), "--episodes must be at least 2"),
-        (("a", "nowhere"), "nowhere"),
         (("a", "cooks"), "was trained in goals, but 'cooks' in overcooked"),
         (("cooks", "started"), "the rules 'classic', but 'started' with 'interactive'"),
         (("cooks", "ring"), "choose with --layout"),

@@ -12,7 +12,6 @@ from cart_pole import CartPole
 from kitchen_checks import unchecked
 from race import Race
 
-from agents import head_for
 from eqgrid import (
     AbstractEnv,
     AbstractSpace,
@@ -252,12 +251,6 @@ def test_an_adapter_may_reset_if_it_shows_what_came_last():
 def test_observations_of_double_precision_are_said():
     with unchecked(), jax.enable_x64(True), pytest.raises(ValueError, match="not be float64"):
         check_env(Broken("double view"), steps=2)
-
-
-@pytest.mark.parametrize("fault", SPACES)
-def test_agents_refuse_the_same_spaces(fault):
-    with unchecked(), pytest.raises(ValueError, match="must"):
-        head_for(SPACES[fault])
 
 
 def test_what_is_no_environment_is_said():

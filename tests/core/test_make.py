@@ -5,7 +5,7 @@ from kitchen_checks import Blind, assert_equal, refused
 
 from eqgrid.envs import ENVIRONMENTS, make
 from eqgrid.envs.overcooked import Overcooked
-from eqgrid.grid import Features, LayoutError, Planes
+from eqgrid.grid import Features, Planes
 
 
 def test_makes_what_the_constructor_makes():
@@ -35,12 +35,9 @@ def test_observations_go_by_name_or_are_modules():
     ("name", "options", "words"),
     [
         ("overkooked", {}, "did you mean overcooked"),
-        ("Overcooked-CrampedRoom-V1", {}, "no environment 'Overcooked-CrampedRoom-V1'"),
         ("overcooked", {"layot": "ring"}, "no option 'layot'; did you mean layout"),
         ("overcooked", {"layout": "rng"}, "did you mean ring"),
-        ("overcooked", {"dynamics": "clasic"}, "classic or interactive"),
         ("overcooked", {"horizon": 0}, "a horizon from 1 to"),
-        ("overcooked", {"horizon": 2**31}, "to 1,073,741,824 steps, but got 2147483648"),
         ("overcooked", {"horizon": 4.0}, "steps, but got the float 4.0, not an int"),
         ("goals", {"num_agents": 2.0}, "`num_agents` must be a whole number, but is the float 2.0"),
         ("foraging", {"size": "8"}, "`size` must be whole numbers, but has the str '8'"),
@@ -51,8 +48,3 @@ def test_observations_go_by_name_or_are_modules():
 def test_refuses_in_one_sentence(name, options, words):
     with refused(words):
         make(name, **options)
-
-
-def test_a_bad_kitchen_is_a_layout_error():
-    with pytest.raises(LayoutError, match="no start"):
-        make("overcooked", layout="XXX\nX X\nXXX")

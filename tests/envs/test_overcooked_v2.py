@@ -326,21 +326,16 @@ def test_every_kitchen_starts_with_an_order_that_shows(name):
 
 ONIONS = ("onion",) * 3
 REFUSED = [
-    (OvercookedV2, {"layout": "cramped_rom"}, "did you mean cramped_room"),
     (OvercookedV2, {"layout": "XXXXX\nX1 RX\nXPSDX"}, "no ingredients: put a pile, such as O"),
     (OvercookedV2, {"layout": "XXXXX\nX1 OX\nXPSDX"}, "Nothing shows the recipe: add an R or an L"),
     (OvercookedV2, {"recipes": [("onion", "onion", "x")]}, "is not a recipe: name 3 ingredients"),
-    (OvercookedV2, {"recipes": [("onion", "onion")]}, "is not a recipe: name 3 ingredients"),
-    (OvercookedV2, {"recipes": []}, "at least one recipe, and each only once"),
     (OvercookedV2, {"layout": load_layout("two_rooms"), "recipes": ORDERS}, "already has recipes"),
     (
         OvercookedV2,
         {"permuted_ingredients": ("onion", "tomato")},
         "must be different ones",
     ),
-    (Menu, {"recipes": [ONIONS] * 2, "num_ingredients": 1}, "at least one recipe, and each only"),
     (Menu, {"recipes": [ONIONS], "num_ingredients": 1, "cook_time": 0}, "between 1 and 1000 steps"),
-    (load_layout, {"layout": "two_rooms", "num_ingredients": 1}, "needs at least 2 ingredients"),
     (load_layout, {"layout": "two_rooms", "num_ingredients": 10}, "1 to 9 ingredients, not 10"),
 ]
 

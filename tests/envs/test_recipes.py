@@ -62,11 +62,8 @@ def test_every_number_is_an_array_leaf():
     [
         ({"orders": [("leek",)]}, "leek"),
         ({"orders": [()]}, "not a recipe"),
-        ({"orders": [(ONION,) * 4]}, "not a recipe"),
-        ({"values": {("leek",): 3.0}}, "leek"),
         ({"orders": [(ONION,)], "bonus_orders": [(TOMATO,)]}, "bonus order"),
         ({"cook_times": 1001}, "between 1 and 1000"),
-        ({"cook_times": {(ONION,): -1}}, "between 1 and 1000"),
     ],
 )
 def test_refuses_what_is_no_recipe(options, words):

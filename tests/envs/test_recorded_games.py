@@ -165,25 +165,10 @@ BAD = {
         lambda t: {k: v for k, v in t.items() if k != "time_elapsed"},
         "no column 'time_elapsed'",
     ),
-    "half a trial": (lambda t: {k: v for k, v in t.items() if k != "run"}, "no column 'run'"),
-    "no trial": (
-        lambda t: {k: v for k, v in t.items() if k not in ("run", "workerid_num")},
-        "no column 'trial_id'",
-    ),
     "no rows": (lambda t: {name: [] for name in t}, "no games: the kitchens here are none"),
     "short": (lambda t: t | {"reward": t["reward"][:9]}, "columns of different lengths"),
     "odd time": (lambda t: changed(t, "time_elapsed", 3, "noon"), "Row 3: the time_elapsed is no"),
-    "odd reward": (
-        lambda t: changed(t, "reward", 3, float("nan")),
-        "Row 3: the reward is not a num",
-    ),
-    "odd loop": (lambda t: changed(t, "cur_gameloop", 3, None), "Row 3: the cur_gameloop is not a"),
     "no layout": (lambda t: t | {"layout": ["7"] * 105}, "Row 0 has another grid than"),
-    "odd layout": (lambda t: t | {"layout": ["['XX']"] * 105}, "Row 0 has another grid than"),
-    "odd name": (
-        lambda t: t | {"layout_name": ["ring"] * 105},
-        "another grid than the kitchen 'ring'",
-    ),
     "odd next": (
         lambda t: changed(t, "next_state", 104, "[]"),
         "Row 104: The state must be",
@@ -267,11 +252,7 @@ FILES = {
     "latin.csv": (b"\xff", "It is not UTF-8"),
     "games.json": (b"{", "damaged, or no JSON"),
     "list.json": (b"[]", "a list of rows, or a list for each column"),
-    "rows.json": (b'[{"a": 1}, {"b": 1}]', "a list of rows, or a list for each column"),
-    "deep.json": (b"[" * 100_000, "damaged, or no JSON"),
     "games.parquet": (b"PAR1", "damaged, or not a Parquet"),
-    "games.pickle": (b"", r"must end in \.csv"),
-    "other.csv": (b"a,b\n1,2\n", "The table has no column 'state'"),
 }
 
 

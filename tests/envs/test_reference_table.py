@@ -107,15 +107,11 @@ BAD = {
         lambda t: changed(t, "joint_action", 2, "[[0, 0], [1, 1]]"),
         "Row 2: the joint_action must be 2 of",
     ),
-    "one action": (lambda t: changed(t, "joint_action", 2, "[[0, 0]]"), "must be 2 of"),
-    "a number": (lambda t: changed(t, "joint_action", 2, "7"), "Row 2: the joint_action must be"),
     "lost row": (lambda t: changed(t, "cur_gameloop", 4, 99), "The trial '0' lacks a row"),
     "other kitchen": (
         lambda t: t | {"layout": [json.dumps(["XPX", "OXX"])] * STEPS},
         "rows of another kitchen",
     ),
-    "a list": (lambda t: t | {"layout": [[["X"]]] * STEPS}, "Row 0: the layout is not a text"),
-    "no kitchen": (lambda t: t | {"layout": ["7"] * STEPS}, "rows of another kitchen"),
 }
 
 

@@ -424,14 +424,9 @@ def test_shaping_is_given():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"layout": "smal"}, "There is no layout 'smal'; did you mean small?"),
         ({"layout": "#####\n#1  #\n#####"}, "The layout has no victim: put a G, Y or R"),
-        ({"layout": "#####\n#1zG#\n#####"}, "no start 2"),
-        ({"layout": "#####\n#1xG\n#####"}, "ragged"),
         ({"roles": ("medic",)}, "There are 1 roles for 2 rescuers: give one for each."),
         ({"roles": ("medic", "cook")}, "There is no role 'cook': choose medic or engineer."),
-        ({"observation": "pixels"}, "no observation 'pixels': choose planes or features."),
-        ({"shaping": {"resting": 1.0}}, "There is no event 'resting'"),
     ],
 )
 def test_wrong_options_are_refused(options, words):

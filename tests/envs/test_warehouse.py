@@ -442,17 +442,10 @@ def test_a_wider_window_holds_the_narrow_one():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"size": "tinny"}, "did you mean tiny"),
-        ({"size": "..\nx..\n"}, "ragged: row 2 has 3 cells"),
-        ({"size": "..\nxy\n"}, "unknown character 'y' in row 2"),
         ({"size": "..\nxx\n"}, "no goal"),
-        ({"size": "x" * 126 + "\n" + "g" * 126}, "at most 125 rows"),
         ({"size": SMALL, "num_agents": 4}, "must be from 1 to 3, because one shelf must stay"),
-        ({"num_agents": 1, "difficulty": "hard"}, "because one shelf must stay unrequested, not"),
         ({"num_agents": 111, "num_requests": 1}, "room for 1 to 110 robots"),
         ({"difficulty": "harder"}, "choose easy or normal or hard"),
-        ({"reward": "global"}, "choose individual or shared or two_stage"),
-        ({"shaping": {"laod": 1.0}}, "no event 'laod'"),
     ],
 )
 def test_refuses_in_one_sentence(options, words):

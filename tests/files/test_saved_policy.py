@@ -419,9 +419,6 @@ def test_what_does_not_fit_is_refused(key, env, says):
     ("observation", "says"),
     [
         (np.zeros((2, 5)), r"float32\[2, 4\], all agents in one array, but got float32\[2, 5\]"),
-        (np.zeros((3, 4)), r"but got float32\[3, 4\]"),
-        (np.zeros(4), r"but got float32\[4\]"),
-        (np.zeros((2, 4), int), r"but got int32\[2, 4\]"),
         ({"vector": np.zeros((2, 4))}, r"but got \['vector'\] float32\[2, 4\]"),
         ([0.0], r"float32\[2, 4\], .* something that is not an array: \[0.0\]"),
     ],
@@ -590,15 +587,6 @@ STRANGE = {
         {"actor": team({"subprocess.Popen": {"args": "true"}})},
         "it has a 'subprocess.Popen', which eqgrid does not know: pass networks=",
     ),
-    "a head as a network": (
-        {"actor": team({"agents.CategoricalHead": {}})},
-        "it has a 'agents.CategoricalHead', which eqgrid does not know",
-    ),
-    "two networks": (
-        {"actor": team({"agents.MLP": {}, "agents.CNN": {}})},
-        "Expected `object` of length <= 1",
-    ),
-    "activation": (actor(activation="eval"), r"Invalid enum value 'eval' - at `\$.activation`"),
     "team": ({"actor": team({}, "T")}, "its actor or critic is 'T', and not the SharedParameters"),
     "width": (
         actor(width=32),
@@ -606,21 +594,13 @@ STRANGE = {
         r"\[32, 4\] is needed\.$",
     ),
     "huge": (actor(width=10**12), r"Expected `int` <= 1048576 - at `\$.width`"),
-    "unknown argument": (actor(size=3), "got an unexpected keyword argument 'size'"),
-    "missing": ({"actor": {"agents.SharedParameters": {}}}, "and not the SharedParameters or"),
     "actions": ({"action_space": {"cards": {}}}, "it has a 'cards', which eqgrid does not know"),
     "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
-    "memory": (
-        {"actor": team({"agents.GRU": {"width": 4, "encoder": {"agents.GRU": {}}}})},
-        "at .actor_critic.actor.network.* it holds",
-    ),
     "unknown": ({"more": 1}, "unknown field `more`"),
-    "no numbers": (array(shape=[0], dtype="float32"), "cannot be used"),
     "no observation": (
         {"observation": {"dict": {}}},
         "its observation has a part that is not an array",
     ),
-    "no array": ({"observation": {"dict": {"x": 3}}}, "a part that is not an array"),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": ({"action_space": {"eqgrid.Box": BOX}}, "the bounds of its actions have"),
     "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
@@ -681,7 +661,6 @@ def test_any_program_can_read_what_is_in_it(key, tmp_path):
             "at .normalization.moments.mean it holds numbers that are not finite",
         ),
         (lambda policy: policy.normalization.moments.count, -5.0, "a count or a variance below 0"),
-        (lambda policy: policy.normalization.moments.variance, -5.0, "or a variance below 0"),
     ],
 )
 def test_impossible_numbers_are_refused(key, tmp_path, where, wrong, says):

@@ -254,10 +254,7 @@ def test_a_script_that_fails_ends_the_study(tmp_path, capfd):
     [
         (("e3t", "nobody"), {}, "nobody is neither a script nor one of e3t, noisy"),
         (("e3t",), {"num_seeds": 1}, "seeds play with each other: train at least"),
-        (("e3t",), {"num_seeds": 0, "partners": "people"}, "train at least one seed"),
-        (("e3t",), {"kitchens": ("bistro",)}, "bistro is not one of the kitchens cramped, "),
         (("a/mine.py", "b/mine.py"), {}, "two methods have the same name"),
-        (("a/e3t.py",), {}, "e3t is the name of another method: rename"),
     ],
 )
 def test_a_study_that_cannot_be_is_refused(

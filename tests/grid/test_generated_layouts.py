@@ -194,16 +194,13 @@ def test_a_plan_is_found_in_the_known_kitchens(name: str):
     ("options", "said"),
     [
         ({"pots": (0, 0)}, "A soup needs"),
-        ({"onions": (0, 0)}, "A soup needs"),
         ({"pots": (3, 2)}, "pots must be a minimum and a maximum"),
         ({"pots": (40, 40)}, "do not fit into a kitchen of 5 by 9"),
         ({"walls": 1.5}, "between 0 and 1"),
-        ({"walls": 1.0}, "ask for larger kitchens"),
         ({"two_rooms": 1.0, "num_agents": 1}, "a cook in each"),
         ({"two_rooms": 1.0, "smallest": (5, 4)}, "at least 5 columns"),
         ({"smallest": (6, 9)}, "and the grid is"),
         ({"height": 200}, "at most 127"),
-        ({"num_agents": 0}, "at least 1 cook"),
         ({"num_agents": 30}, "ask for larger kitchens"),
     ],
 )

@@ -17,17 +17,14 @@ ROOM = "#####\n#1 2#\n#   #\n#####"
 
 REFUSALS = {
     "no floor": (lambda: Kinds((WALL,)), "first kind of tile must be a floor"),
-    "no tiles": (lambda: Kinds(()), "first kind of tile must be a floor"),
     "one name": (lambda: Kinds((FLOOR, WALL), (Kind("wall"),)), "Two kinds have the name 'wall'"),
     "one character": (
         lambda: Kinds((FLOOR, WALL), (Kind("box", "#"),)),
         "Two kinds have the character '#'",
     ),
     "no character": (lambda: Kinds((FLOOR, Kind("door"))), "'door' needs a character"),
-    "long": (lambda: Kinds((FLOOR, Kind("door", "DD"))), "needs one character, not 'DD'"),
     "a digit": (lambda: Kinds((FLOOR, Kind("door", "7"))), "cannot have the character '7'"),
     "variants of a tile": (lambda: Kinds((FLOOR, Kind("door", "D", variants=2))), "its own kind"),
-    "no variant": (lambda: Kinds((FLOOR,), (Kind("x", variants=0),)), "at least one variant"),
     "too many": (lambda: Kinds((FLOOR,), (Kind("x", variants=256),)), "has 257 codes"),
     "unknown tile": (lambda: Kinds((FLOOR, WALL)).tile("dor"), "no kind of tile 'dor'"),
     "unknown object": (lambda: Kinds((FLOOR, WALL)).code("key"), "no kind of object 'key'"),

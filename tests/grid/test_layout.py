@@ -64,16 +64,12 @@ def test_text_survives_a_round_trip(text):
 
 REFUSALS = {
     "X1X": "at least 3 rows of 3 cells",
-    "": "at least 3 rows of 3 cells",
     "XXX\nX1X\nX X": "no border at row 3, column 2",
     "XXX\nX X\nXXX": "no start",
     "XXX\nX1X\nXXXX": "ragged: row 3 has 4 cells, row 1 has 3",
     "XXX\nX1Q\nXXX": "unknown character 'Q' in row 2, column 3",
     "XXXX\nX1xX\nXXXX": "a start x but no start 2",
     "XXXX\nX11X\nXXXX": "2 starts with the digit 1",
-    "XXXX\nX13X\nXXXX": "a start 3 but no start 2",
-    "XXXX\nX 2X\nXXXX": "a start 2 but no start 1",
-    "XXX\nX0X\nXXX": "unknown character '0'",
     "\n".join(["X" * 128, "X1" + "X" * 126, "X" * 128]): "at most 127",
 }
 
@@ -89,8 +85,6 @@ def test_refuses_what_is_no_kitchen_in_one_sentence(text, words):
     [
         ([], "no start"),
         ([(0, 0)], "not a floor cell"),
-        ([(1, 9)], "not a floor cell"),
-        ([(-1, 1)], "not a floor cell"),
         ([(1, 1), (1, 1)], "must be unique"),
     ],
 )
@@ -174,15 +168,9 @@ FULL_HANDS = (
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("XXX\nX X\nXXX", "no start"),
         ("{'grid': 'XXX'", "not a Python dictionary"),
-        ("{'start_all_orders': []}", "not a Python dictionary with a 'grid'"),
-        ("{'grid': __import__('os').getcwd()}", "not a Python dictionary"),
-        ("{'grid': 'XXX\\nX X\\nXXX'}", "no start"),
         ("{'grid': 7}", "'grid' must be a text"),
         ("{'grid': 'XXX\\nX1X\\nXXX', 'start_all_orders': [{'ingredients': ['leek']}]}", "leek"),
-        ("{'grid': 'XXX\\nX1X\\nXXX', 'start_all_orders': [{}]}", "ingredients"),
-        ("{'grid': 'XXX\\nX1X\\nXXX', 'start_state': {'players': []}}", "objects"),
         (f"{{'grid': 'XXX\\nX1X\\nXXX', 'start_state': {FULL_HANDS}}}", "full hands"),
         (b"\xff\xfe\x00\x80", "cannot be read"),
     ],

@@ -196,12 +196,10 @@ REFUSED = {
         lambda: render_one(CRAMPED.start, cell_pixels=15),
         "`cell_pixels` must be at least 16",
     ),
-    "no cells": (lambda: render_many(video(1), cell_pixels=0), "`cell_pixels` must be at least 16"),
     "another kitchen": (
         lambda: render_one(parse_kitchen("XXX\nX1X\nXXX").start),
         "must have the layout's grid",
     ),
-    "many worlds": (lambda: render_one(video(2)), "must have the layout's grid"),
     "one world": (lambda: render_many(CRAMPED.start), "a leading time axis"),
     "outside": (
         lambda: render_one(edit(CRAMPED.start, position=(0, (4, 1)))),

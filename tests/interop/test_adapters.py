@@ -56,12 +56,7 @@ def test_a_forked_process_is_told_how_to_start_another_way(printed):
     ("adapter", "extra"),
     [
         ("to_pettingzoo", "interop"),
-        ("to_gymnasium_vector", "interop"),
-        ("from_brax", "brax"),
         ("from_jaxmarl", "jaxmarl"),
-        ("from_jumanji", "jumanji"),
-        ("to_gymnax", "gymnax"),
-        ("from_jaxnasium", "interop"),
     ],
 )
 def test_a_missing_library_is_one_sentence(adapter, extra, monkeypatch):

@@ -41,17 +41,11 @@ SEAT = SeatRecord("somebody", True)
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--env.layout", "nowhere"], "no layout 'nowhere'"),
         (["--env.name", "body"], "is not a grid world"),
         (["--port", "70000"], "--port must be"),
-        (["--noise", "2"], "--noise must be"),
-        (["--delay", "-1"], "--delay must be"),
-        (["--ticks-per-second", "0"], "--ticks-per-second must be"),
-        (["--keys"], "--keys"),
         (["--try"], "add --study FILE.toml"),
         (["--hosts", "https://example.org"], "is not a host name"),
         (["--hosts", "example.org:8443"], "is not a host name without a port"),
-        (["--env.name", "nothing"], "Unknown world 'nothing'"),
     ],
 )
 def test_bad_input_gets_a_sentence(flags, says, tmp_path):

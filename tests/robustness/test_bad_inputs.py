@@ -1,12 +1,9 @@
 """Every bad input is one sentence and an exit code, and leaves no trace."""
 
-from pathlib import Path
-
 import pytest
-from bad_inputs import LAYOUTS, SETTINGS, flags, places
+from bad_inputs import LAYOUTS, SETTINGS, flags
 from command_lines import call, check_refusal
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.robustness
 
 
@@ -61,18 +58,3 @@ def test_files_of_five_gigabytes_are_not_read(refusal, tmp_path, name, most):
     code, said = refusal([flag, name])
     assert code == 2
     assert f"{most} bytes" in said
-
-
-def test_places(refusal, tmp_path):
-    for args in places(tmp_path).values():
-        refusal(args)
-
-
-def test_words_that_were_misleading(refusal, tmp_path):
-    (tmp_path / "settings.toml").write_text("env = 3\n")
-    assert "which must be a table" in refusal(["--config", "settings.toml"])[1]
-    (tmp_path / "kitchen.layout").write_bytes(LAYOUTS["too many values"])
-    said = refusal(["--env.layout", "kitchen.layout"])[1]
-    assert "'recipe_values' has 2 numbers for the 1 recipes" in said
-    (tmp_path / "kitchens").mkdir()
-    assert "is a folder" in refusal(["--env.layout", "kitchens"])[1]

@@ -27,8 +27,6 @@ from eqgrid_lab.settings import (
 )
 from eqgrid_lab.worlds import WORLDS, world_settings
 
-SCRIPTS = ("ippo", "mappo", "e3t", "body")
-
 
 def write(path, text: str) -> str:
     path.write_text(text)
@@ -118,14 +116,6 @@ def test_the_names_of_switches_do_not_depend_on_the_settings_file(tmp_path, stor
     assert config.env.shared is asked
 
 
-def test_help_describes_what_a_switch_turns_on(capsys):
-    with pytest.raises(SystemExit):
-        parse("--help")
-    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    words = "--ppo.normalize-values, --ppo.no-normalize-values Critics predict standardised returns"
-    assert words in said
-
-
 def test_changed_defaults_are_printed_as_they_are_given():
     words = changed_by_world(parse()).split(", ")
     assert "--ppo.normalize-values (elsewhere off)" in words
@@ -203,12 +193,6 @@ def test_a_world_in_python_has_known_settings():
     assert world_settings(goals).build(train=False).num_agents == make("goals").num_agents
 
 
-def test_an_unknown_world_is_no_fault_of_the_settings_file(tmp_path):
-    file = write(tmp_path / "a.toml", '[env]\nname = "goals"\n')
-    with pytest.raises(UsageError, match=r"^Unknown world 'gaols' .* did you mean goals\?"):
-        parse("--config", file, "--env.name", "gaols")
-
-
 def test_the_world_of_the_command_line_replaces_that_of_the_file(tmp_path, capsys):
     text = 'width = 32\n[env]\nname = "goals"\nhorizon = 7\n'
     config = parse("--config", write(tmp_path / "a.toml", text), "--env.name", "foraging")
@@ -271,14 +255,6 @@ def test_commands_find_the_home_folder(home):
 def test_settings_files_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
     assert parse("--config", str(tmp_path / "mine.toml")).seed == 3
-
-
-def test_the_help_of_a_world_lists_all_worlds(capsys):
-    with pytest.raises(SystemExit):
-        parse("--env.name", "goals", "--help")
-    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert f"--env.name NAME World: {', '.join(WORLDS)}, LIBRARY:NAME" in said
-    assert "MODULE:NAME for your own" in said
 
 
 def test_bundled_policies_are_partners_by_name():

@@ -85,17 +85,7 @@ def test_a_settings_file_brings_all_of_it_back(tmp_path):
 
 BAD = {
     ("--env.name", "toys:Clok-v0"): r"Toys has no environment 'Clok-v0'; did you mean Clock-v0\?",
-    ("--env.name", "toys:zz"): "no environment 'zz'. Available environments: Clock-v0, Race-v0",
-    (
-        "--env.name",
-        "tools:Clock-v0",
-    ): "Unknown world 'tools:Clock-v0'.* body, jaxmarl:NAME, .*toys:NAME",
-    ("--env.name", "toys:absent"): r"Toys's absent cannot be used: absent needs clockwork\.$",
     ("--env.options", "num_agents"): "takes name=value, such as num_agents=5, but got 'num_agents'",
-    ("--env.horizon", "0"): "--env.horizon must be at least 1",
-    ("--time-left",): "--time-left counts the steps of an episode: add --env.horizon",
-    ("--shaping", "2"): "--env.name toys:Clock-v0 does not have",
-    ("--network", "cnn"): "--network cnn reads images",
 }
 
 

@@ -63,7 +63,6 @@ def test_agents_learn_from_the_plan(tmp_path):
     ("flags", "says"),
     [
         ([], "Name the policy file of a teacher"),
-        (["--teacher", "nobody.safetensors"], "nobody.safetensors"),
         (["--teacher", PLAN, "--ppo.entropy-coefficient", "0"], "a number above 0"),
         (["--teacher", PLAN, "--env.normalize-observation"], "--env.normalize-observation out"),
         (["--teacher", PLAN, "--env.observation", "features"], "The teacher observes (2, 112)"),

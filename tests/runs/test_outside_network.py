@@ -119,11 +119,9 @@ def test_a_settings_file_brings_them_back_if_the_network_is_named():
 
 
 BAD = {
-    ("--network", "toy_net:Eco"): r"its module .* has no 'Eco'; did you mean Echo\?",
     ("--network", "toy_net:function"): "must be a class that is an agents.AbstractNetwork",
     ("--network", "toy_net:Deaf"): "but takes no final_scale: add this parameter",
     ("--network", "toy_net:Taken"): "The parameter 'build' of toy_net:Taken cannot be a flag",
-    (*ECHO, "--network.decay", "x"): r"--network\.decay must be a number, but is",
     (*ECHO, "--network.units", "99999999999"): r"--network\.units must be .* 2147483647",
     ("--network", "toy_net:Wide", "--width", "8"): r"leave it .*, and give --network\.width",
     (*ECHO, "--precision", "bfloat16"): "--precision applies only to eqgrid's own networks",

@@ -43,9 +43,7 @@ def no_copies(monkeypatch):
     ("flags", "sentence"),
     [
         ((), "--auto-resume resumes the run in --out: add --out, without --resume."),
-        (("--out", "a", "--resume", "a"), "add --out, without --resume."),
         (("--sweep", "a.toml"), "--auto-resume cannot be given with --sweep"),
-        (("--out", "nosuch://lab/run"), "'nosuch://lab/run' is not supported"),
     ],
 )
 def test_bad_input_is_one_sentence(flags, sentence, capsys, tmp_path, monkeypatch):

@@ -320,13 +320,9 @@ def test_points_end_early_when_all_of_them_are_pruned():
     ("text", "more", "words"),
     [
         ("[space]\nwidth = [8, 9]", ["--num-seeds", "2"], "--num-seeds cannot be given with"),
-        ("[space]\nwidth = [8, 9]", ["--devices", "2"], "--devices cannot be given with --sweep"),
         ("[space]\nmax_kl = [0.1, 0.2]", [], "has 'max_kl', which is the same for all points"),
         ("[space]\nwidth = [8, 9]", ["--overwrite"], "--overwrite cannot be given with --sweep"),
         ("[space]\nwith = [8, 9]", [], "has an unknown key 'with'; did you mean 'width'?"),
-        ("[space]\n'env.layout' = ['cramped', 'rnig']", [], "'rnig'"),
-        ("[space]\n'ppo.num_minibatches' = [7]", [], "num_minibatches=7 does not divide"),
-        ("[space", [], "is not valid TOML"),
         (None, [], "cannot be read: No such file"),
     ],
 )

@@ -40,31 +40,16 @@ BAD_FILES = {
     "x = ": "is not valid TOML",
     "many = 3": "has an unknown key 'many'",
     'sampler = "annealing"\n[space]\na = [1]': "has 'annealing' for 'sampler'",
-    'metric = "speed"\n[space]\na = [1]': "has 'speed' for 'metric'",
-    "space = 3": "has 3 for 'space', which must be a table",
     "[space]\nwidth = []": "needs a list of values, or a range",
-    "[space]\nwidth = 3": "needs a list of values, or a range",
     "[space]\nwidth = [8, 8]": "has 8 twice for 'width': list each value once.",
-    "[space.ppo]\ngamma = [1, 0.5, 1.0]": "has 1.0 twice for 'ppo.gamma'",
     "[space]\nwidth = [1]\n'width.x' = [2]": "has 'width' and 'width.x'",
     f"[space]\na = {list(range(200))}\nb = {list(range(200))}": (
         "has 40,000 points, but may have at most 10,000"
     ),
     RANGE: "needs a list of values for 'a', since its sampler is a grid",
-    "num_points = 2\n[space]\na = [1]": "has 'num_points', which is for the samplers random",
     f'sampler = "tpe"\n{RANGE}': "needs 'num_points'",
-    f'sampler = "tpe"\nnum_points = 10001\n{RANGE}': "from 1 to 10000",
-    f"seeds = 0\n{RANGE}": "has 0 for 'seeds': give a whole number from 1 to 1024",
     f"seeds = 1025\n{RANGE}": "has 1025 for 'seeds': give a whole number from 1 to 1024",
-    f'storage = ""\n{RANGE}': "has no address in 'storage'",
-    f'sampler = "random"\nnum_points = 2\n{RANGE[:-1]}, step = "x"}}': "a number as the step",
-    f'sampler = "random"\nnum_points = 2\n{RANGE[:-1]}, log = 1}}': "true or false as the log",
-    f"seed = -1\n{RANGE}": "has -1 for 'seed'",
     "[space]\na = {low = 2, high = 1}": "needs a low that is less than high",
-    "[space]\na = {low = 1}": "needs two numbers",
-    "[space]\na = {low = nan, high = 1}": "needs two numbers",
-    "[space]\na = {low = true, high = 2}": "needs two numbers",
-    "[space]\na = {low = 1, high = 2, lg = true}": "has an unknown key 'lg'",
     "[space]\na = {low = 0.0, high = 1.0, log = true}": "cannot draw 'a': ",
 }
 
@@ -88,12 +73,8 @@ def test_a_point_is_a_run_of_its_own():
     ("point", "words"),
     [
         ({"ppo.gama": 0.9}, "unknown key 'ppo.gama'; did you mean 'ppo.gamma'?"),
-        ({"ppo.gamma": 2.0}, "gamma must be between 0 and 1"),
         ({"seed": 2}, "has 'seed': give the number of seeds as 'seeds'"),
-        ({"num_seeds": 2}, "has 'num_seeds': give the number of seeds as 'seeds'"),
         ({"width": "wide"}, "has 'wide' for 'width', which must be a whole number"),
-        ({"width": 0}, "--width must be at least 1"),
-        ({"critic": "state"}, "unknown key 'critic'"),
     ],
 )
 def test_settings_that_do_not_exist_are_one_sentence(point, words):

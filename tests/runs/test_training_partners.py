@@ -134,16 +134,11 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
     ("flags", "sentence"),
     [
         (["--partners.share", "0.5"], "--partners.share has no effect alone"),
-        (["--partners.most-noise", "0.5"], "their share of episodes is 0"),
         (
             ["--partners.least-noise", "0.5", "--partners.most-noise", "0.2"],
             "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
         ),
         (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
-        (
-            ["--partners.share", "1", "--partners.most-noise", "1", "--partners.share-from", "0.5"],
-            "add --partners.share-steps",
-        ),
         (
             ["--partners.share", "1", "--partners.designs", "9", "--partners.policies", "clones"],
             "--partners.designs are mixtures of the agents' own policy",
