@@ -266,13 +266,6 @@ def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
         assert all(50 < value < 400 for x in known for value in best.returns(x))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '{"a": {"b": {"returns": ["x"]}}}'])
-def test_a_damaged_file_of_best_responses(tmp_path, text):
-    (tmp_path / "set.best-responses.json").write_text(text)
-    with pytest.raises(UsageError, match="is damaged: move it away"):
-        BestResponses(tmp_path / "set.toml", parse())
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

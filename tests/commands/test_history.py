@@ -1,7 +1,6 @@
 """The history of speed: a line for each case of a run, in a file that is drawn."""
 
 import _history
-import pytest
 from run_files import table
 
 ROWS = [
@@ -39,14 +38,3 @@ def test_outside_of_a_checkout_there_is_no_commit(monkeypatch):
 
     monkeypatch.setattr(_history.subprocess, "run", missing)
     assert _history._commit() == ""
-
-
-@pytest.mark.parametrize("has", [True, False])
-def test_a_machine_has_a_name(has, monkeypatch, tmp_path):
-    info = tmp_path / "cpuinfo"
-    if has:
-        info.write_text("model name : Quick 9\nflags : x\n")
-        monkeypatch.setattr(_history.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(_history, "Path", lambda _: info)
-    machine = _history._machine()
-    assert machine == "Quick 9, 2 cores" if has else machine

@@ -68,15 +68,6 @@ def test_bad_usage_is_one_line(capsys, tmp_path, args, says):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistake_of_ours_is_not_told_as_one_of_the_user(monkeypatch, capsys, tmp_path):
-    def mistake(*_):
-        raise ValueError("operands could not be broadcast together")
-
-    monkeypatch.setattr(optimum, "search", mistake)
-    with pytest.raises(ValueError, match="operands"):
-        hear(capsys, optimum_command, "cramped", "--out", tmp_path)
-
-
 @pytest.mark.slow
 def test_a_plan_is_found_replayed_videoed_and_stored(monkeypatch, capsys, tmp_path):
     plans = tmp_path / "plans.json"

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from pathlib import Path
 
 import equinox as eqx
 import hypothesis
@@ -238,13 +237,3 @@ def expand(name):
     """The names of a row of the page: `own_{row,col}` is `own_row` and `own_col`."""
     parts = [part.split(",") for part in re.split("[{}]", name)]
     return ["".join(chosen) for chosen in itertools.product(*parts)]
-
-
-def test_the_documentation_lists_every_name_in_order():
-    page = (Path(__file__).parents[2] / "docs" / "features.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `([\w{},]+)` \| (.+) \| (.+) \|$", page, re.MULTILINE)
-    listed = [name for row, _, _ in rows for name in expand(row)]
-    assert listed == list(names(2))
-    assert f"there are {len(listed)} numbers" in page
-    units = {unit for _, _, cell in rows for unit in cell.split(", ")}
-    assert units == {"0 or 1", "3", "5 cells", "20 steps"}

@@ -209,20 +209,6 @@ def test_impossible_kitchens_are_refused(options: dict, said: str):
         GeneratedKitchens(**options)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"height": 3}, "5 to 127 rows"),
-        ({"num_agents": 0}, "at least 1 agent"),
-        ({"height": 5, "width": 5, "loops": 0}, "ask for larger mazes"),
-        ({"loops": 2}, "between 0 and 1"),
-    ],
-)
-def test_impossible_mazes_are_refused(options: dict, said: str):
-    with pytest.raises(ValueError, match=said):
-        GeneratedMazes(**options)
-
-
 def test_two_agents_can_get_anywhere_in_a_maze():
     mazes = GeneratedMazes(7, 7, loops=0.1)
     layouts = draw_layouts(mazes, jax.random.key(0), 12)

@@ -353,13 +353,6 @@ def test_without_mujoco_one_sentence_says_what_to_install():
     assert done.stderr == ""
 
 
-def test_the_command_line_says_it_too(monkeypatch):
-    monkeypatch.setitem(sys.modules, "eqgrid.envs.bodies", None)
-    config = parse(shipped_script("ippo"), ["--env.name", "body"])
-    with pytest.raises(UsageError, match=r"--env\.name body cannot be used: "):
-        config.env.build(train=False)
-
-
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [

@@ -253,15 +253,6 @@ def test_without_a_runtime_or_with_a_folder_that_exists_it_says_so(tmp_path, npm
         _export_page.run([CRAMPED, "--runtime", npm, "--out", str(tmp_path)])
 
 
-def test_without_its_extra_it_says_what_to_install(monkeypatch, tmp_path):
-    def missing(name):
-        raise ModuleNotFoundError(name=name)
-
-    monkeypatch.setattr(_export_page.importlib, "import_module", missing)
-    with pytest.raises(UsageError, match=r"pip install 'eqgrid\[onnx\]'"):
-        _export_page.run([CRAMPED, "--out", str(tmp_path / "page")])
-
-
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, npm, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

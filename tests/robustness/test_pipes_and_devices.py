@@ -6,18 +6,11 @@ import signal
 import pytest
 from command_lines import call_and_hear, check_refusal, hear
 
-from eqgrid_lab import Kitchen
 from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
 from eqgrid import make, read_regular_file
-from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import (
-    BestResponses,
-    crossplay_command,
     evaluate_command,
-    find_runs,
-    partners_command,
 )
-from eqgrid_lab.settings import default_settings, shipped_script
 
 pytestmark = pytest.mark.robustness
 SECONDS = 300
@@ -51,16 +44,8 @@ def endless(request, tmp_path, monkeypatch):
 
 COMMANDS = {  # programs, or None for `ippo.py`, and their arguments
     "settings": (None, "--config", "FILE"),
-    "curriculum": (None, "--curriculum", "FILE"),
-    "sweep": (None, "--sweep", "FILE"),
     "kitchen": (None, "--env.layout", "FILE"),
-    "kitchens": (None, "--env.layout", "cramped,FILE"),
-    "practice": (None, "--env.practice", "FILE"),
-    "room": (None, "--env.name", "goals", "--env.layout", "FILE"),
-    "training partner": (None, "--partners.share", "0.5", "--partners.policies", "FILE"),
     "policy": (evaluate_command, "FILE"),
-    "policies": (crossplay_command, "FILE", "FILE"),
-    "held-out partners": (partners_command, "FILE", "--partners", "FILE"),
 }
 
 
@@ -72,24 +57,6 @@ def test_a_command_says_that_it_is_no_file(capsys, endless, module, args):
     check_refusal(heard, NO_FILE)
     assert f"{endless}'" in heard[1]
     assert sorted(os.listdir()) == before
-
-
-@pytest.mark.parametrize("name", ["result.json", "config.toml", "metrics.csv"])
-def test_a_report_names_the_run(tmp_path, endless, name):
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "result.json").write_text("{}")
-    (run / "config.toml").write_text("")
-    (run / name).unlink(missing_ok=True)
-    (run / name).symlink_to(tmp_path / endless)
-    with pytest.raises(UsageError, match="run' cannot be reported"):
-        find_runs([tmp_path])
-
-
-def test_best_responses_are_named(tmp_path, endless):
-    (tmp_path / "mine.best-responses.json").symlink_to(tmp_path / endless)
-    with pytest.raises(UsageError, match=f"mine.best-responses.json' cannot be read: {NO_FILE}"):
-        BestResponses(tmp_path / "mine.toml", default_settings(shipped_script("ippo"), Kitchen()))
 
 
 def test_a_library_call_says_so_too(endless, tmp_path):

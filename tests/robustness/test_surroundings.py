@@ -101,15 +101,6 @@ def test_ascii_is_enough(begin, tmp_path):
     check_complete(tmp_path / "日本")
 
 
-def test_a_kitchen_without_a_pot_is_named(begin, tmp_path):
-    (tmp_path / "mine.layout").write_text("XXXXX\nO  1O\nX2  X\nXDXSX\n")
-    args = ["--env.layout", "mine.layout", "--total-steps", "512", "--out", "run"]
-    _, error = finish(begin(*args))
-    assert error.startswith("warning: No soup can be delivered: the cooks cannot reach a pot.")
-    assert error.count("\n") == 1
-    check_complete(tmp_path / "run")
-
-
 def test_what_needs_too_much_memory_is_one_sentence(begin, tmp_path):
     error = refusal(begin("--total-steps", "512", "--out", "run", "--width=65536"))
     assert "GB of memory" in error
@@ -132,12 +123,6 @@ def test_an_error_of_a_library_has_its_traceback(begin, tmp_path):
     assert error.startswith("Traceback (most recent call last):\n")
     assert "nonsense" in error
     assert not (tmp_path / "run").exists()
-
-
-def test_runs_that_lead_nowhere_are_one_sentence(begin, tmp_path):
-    (tmp_path / "runs").symlink_to(tmp_path / "nowhere" / "deep")
-    error = refusal(begin("--total-steps", "512"))
-    assert error == "error: The folder 'runs' cannot be written: File exists.\n"
 
 
 def test_a_folder_that_vanishes_comes_back(begin, tmp_path):

@@ -1,7 +1,6 @@
 """`bc.py`, as a person uses it: models of recorded games, their files, and how it says no."""
 
 import dataclasses
-import importlib.util
 import json
 import sys
 import tomllib
@@ -184,14 +183,6 @@ def test_bad_settings_get_one_sentence_and_leave_nothing(call, games, tmp_path, 
         args = ("--games", games, *args)
     check_refusal(call(*args, "--out", "run"), sentence, codes=(2,))
     assert not (tmp_path / "run").exists()
-
-
-def test_games_that_are_not_installed_are_said(call, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if "overcooked" in name else find(name)
-    )
-    check_refusal(call(), "pip install 'eqgrid[human]'", codes=(2,))
 
 
 def test_other_scripts_refuse_the_settings_of_models(tmp_path):

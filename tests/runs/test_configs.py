@@ -1,9 +1,7 @@
 """The settings that were tuned for a kitchen, and who has them: nobody who does not ask."""
 
-import re
-
 import pytest
-from command_lines import call_and_hear, parse
+from command_lines import parse
 
 from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import KITCHENS
@@ -57,19 +55,6 @@ def test_that_they_were_asked_for_is_stored(tmp_path):
 def test_where_nothing_was_tuned_it_is_said(flags):
     with pytest.raises(UsageError, match=r"For ippo, these are: circuit.* the plain settings"):
         parse(*flags.split(), "--config", "tuned")
-
-
-@pytest.mark.slow
-def test_a_run_says_which_settings_nobody_has_typed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    flags = "--env.layout circuit --num-envs 4 --ppo.rollout-length 32 --env.horizon 20"
-    flags += " --total-steps 128 --eval-episodes 4 --final-episodes 4 --out run --config tuned"
-    code, said = call_and_hear(capsys, *flags.split())
-    assert code == 0
-    said = re.sub(r"\s+", " ", said)
-    assert "settings: tuned" in said
-    assert "defaults of overcooked: --ppo.normalize-values (elsewhere " in said
-    assert "also trained in 1 kitchen, which is not used in evaluations" in said
 
 
 @pytest.mark.parametrize("algorithm", ["ippo", "mappo"])

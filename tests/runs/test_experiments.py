@@ -10,14 +10,12 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 from command_lines import HEARS_CTRL_C, call, call_and_hear, check_refusal, listening
 from PIL import Image
-from rich.console import Console
 from run_files import rows
 
 from agents import OutOfMemory, read_metadata
@@ -32,9 +30,7 @@ from eqgrid_lab.base import (
     exit_code_of,
 )
 from eqgrid_lab.runs import Evaluator, _members, _program
-from eqgrid_lab.runs._display import print_preparations
 from eqgrid_lab.runs._evaluator import compiled_ahead
-from eqgrid_lab.settings import shipped_script
 from eqgrid_lab.show import what_is_kept
 
 ROOT = Path(__file__).parents[2]
@@ -268,18 +264,6 @@ def test_bad_settings_file_is_one_line(capsys, tmp_path, text, says):
     check_refusal(heard, says, codes=(2,))
 
 
-def test_a_folder_in_use_is_left_alone(capsys, tmp_path):
-    (tmp_path / "precious.txt").write_text("mine")
-    check_refusal(call_and_hear(capsys, *SMALL, "--out", tmp_path), "--overwrite", codes=(2,))
-    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    heard = call_and_hear(capsys, *SMALL, "--out", tmp_path / "file" / "run")
-    check_refusal(heard, "cannot be written", codes=(1,))
-
-
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run(capsys, tmp_path):
     args = [*SMALL, "--ppo.learning-rate", "1e30", "--ppo.max-grad-norm", "1e30"]
@@ -464,40 +448,6 @@ def test_what_was_asked_is_trained_rounded_up_to_one_update(tmp_path, capsys):
         assert float(rows(out)[-1]["learning_rate"]) == 0
         states.append((out / "checkpoints" / "last.safetensors").read_bytes()[-100_000:])
     assert states[0] == states[1], "evaluations change nothing"
-
-
-def test_what_a_run_uses_is_printed_once(monkeypatch):
-    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
-    console = Console(file=io.StringIO(), width=200)
-    plan = SimpleNamespace(num_updates=2, steps_per_update=256)
-    plans = [(300, plan), (300, plan), (512, plan)]
-    print_preparations(console, shipped_script("ippo")(), "", plans, " of each seed")
-    said = console.file.getvalue()
-    words = "training 512 steps of each seed: --total-steps 300 is rounded up to whole updates of"
-    assert said.count("training") == 1
-    assert f"{words} 256 steps\n" in said
-    assert "--num-envs 2048 should take little longer" in said
-
-
-@pytest.mark.slow
-def test_a_best_checkpoint_that_was_damaged_is_said(monkeypatch, capsys, tmp_path):
-    out = tmp_path / "run"
-    train = _program.Members.train
-
-    def train_and_damage(*args, **kwargs):
-        trained = train(*args, **kwargs)
-        best = out / "checkpoints" / "best.safetensors"
-        best.write_bytes(best.read_bytes()[:-1])
-        return trained
-
-    monkeypatch.setattr(_program.Members, "train", train_and_damage)
-    assert call(*SMALL, "--out", out) == 1
-    error = capsys.readouterr().err.splitlines()
-    assert "best.safetensors' is damaged" in error[-1]
-    assert error[-1].startswith("error: ")
-    result = json.loads((out / "result.json").read_text())
-    assert result["best_return_mean"] is None
-    assert result["env_steps"] == 512
 
 
 def test_settings_of_another_algorithm_are_refused(finished, capsys, tmp_path):

@@ -3,18 +3,14 @@
 import io
 import threading
 import time
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from eqgrid_lab.runs import LogDisplay
-from eqgrid_lab.runs._report import _of_one
 from eqgrid_lab.show import (
     caption,
-    print_result,
     return_text,
     return_texts,
     with_deviation,
@@ -47,34 +43,6 @@ def test_returns_next_to_each_other_have_equally_many_decimal_places():
     assert with_deviation(0.9637, 0.0123) == "0.964 ± 0.012"
     assert with_deviation(212.0, 3.25, bold=True) == "[bold]212.0[/] ± 3.2"
     assert with_interval(0.9637, 0.95, 0.98) == ("0.964", "0.950 to 0.980")
-
-
-RESULT = {
-    **{"eval_return_mean": 0.9637, "eval_return_std": 0.0123, "eval_episodes": 4},
-    **{"best_return_mean": 0.9712, "best_return_std": -0.0, "best_env_steps": 256},
-    **{"layouts": {"room": 0.4567}, "zero_shot": {"hall": 0.1234}, "env_steps": 512},
-    **{"train_seconds": 1.0, "steps_per_second": 512.0},
-    **{"wall_seconds": 2.0, "compile_seconds": 1.0, "eval_fraction_of_optimum": None},
-}
-
-
-def test_the_result_of_a_run_in_a_world_of_small_returns(tmp_path):
-    console = Console(file=io.StringIO(), width=200)
-    print_result(console, RESULT, tmp_path)
-    said = console.file.getvalue()
-    for words in ("0.964 ± 0.012", "0.971 ± 0.000", "0.457", "hall 0.123"):
-        assert words in said
-    assert "-0.0" not in said
-    assert _of_one(RESULT) == "0.964 ± 0.012, best 0.971"
-
-
-def test_the_progress_of_a_run_in_a_world_of_small_returns():
-    steps = {"env_steps": 256, "num_env_steps": 512, "env_steps_before": 0, "train_seconds": 1.0}
-    measured = {"eval_return_mean": 0.9637}
-    progress: Any = SimpleNamespace(**steps, updates=1, num_updates=2, measured=measured)
-    console = Console(file=io.StringIO(), width=200)
-    LogDisplay(console)(progress)
-    assert "return  0.964 " in console.file.getvalue()
 
 
 def test_a_run_that_compiles_for_long_prints_lines_until_training_starts():

@@ -141,10 +141,3 @@ def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):
     settings.write_text(settings.read_text().replace('network = "mlp"\n', ""))
     _report.run([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
     assert [row["network"] for row in table(tmp_path / "out" / "report.csv")] == [""]
-
-
-def test_no_runs_are_one_sentence(tmp_path):
-    with pytest.raises(UsageError, match="Name the folders of runs"):
-        _report.run([])
-    with pytest.raises(UsageError, match="There is no complete run in"):
-        _report.run([str(tmp_path)])

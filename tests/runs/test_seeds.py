@@ -266,15 +266,6 @@ def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
     assert {row["env_steps"] for row in rows(Path("mine"))} == {"128", "256"}
 
 
-@pytest.mark.slow
-def test_a_log_that_is_lost_at_the_end_is_one_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert call(*OFTEN, "--out", "mine") == 0
-    Path("mine/metrics.csv").unlink()
-    says = "is complete, but its metrics.csv contains no evaluations"
-    check_refusal(call_and_hear(capsys, "--resume", "mine"), says, codes=(1,))
-
-
 @pytest.mark.parametrize(
     ("reasons", "together"),
     [

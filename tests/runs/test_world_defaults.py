@@ -51,15 +51,6 @@ def test_a_file_with_every_setting_does_not_depend_on_defaults(name, tmp_path):
     assert load(tmp_path / "config.toml", shipped_script("ippo")) == config
 
 
-def test_the_help_shows_them(capsys):
-    with pytest.raises(SystemExit):
-        parse("--env.name", "warehouse", "--help")
-    words = " ".join(capsys.readouterr().out.split())
-    steps = world_settings("warehouse").facts.run["total_steps"]
-    assert f"(default: {steps})" in words
-    assert "(default: 0.1)" in words
-
-
 @pytest.mark.slow
 def test_only_training_starts_anywhere_in_a_site():
     config = world_settings("rescue")

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import re
-import typing
 from pathlib import Path
 
 import equinox as eqx
@@ -108,11 +107,3 @@ def test_every_world_has_settings_of_its_own():
 def test_an_unknown_world_is_one_sentence():
     with pytest.raises(UsageError, match=r"^Unknown world 'chess'[^\n]* Available: [^\n]*$"):
         world_settings("chess")
-
-
-@pytest.mark.parametrize("name", [x for x in WORLDS if x != "overcooked"])
-def test_its_layouts_are_named_in_the_help(name):
-    config = world_settings(name)
-    hint = typing.get_type_hints(type(config), include_extras=True).get("layout")
-    for layout in config.known_layouts:
-        assert layout in hint.__metadata__[0].help
