@@ -152,12 +152,6 @@ def stack(trees):
     return jax.tree.map(lambda *xs: jnp.stack(xs), *trees)
 
 
-def in_front(world):
-    """`(row, col)` of the cell that each agent faces."""
-    steps = np.asarray([(-1, 0), (1, 0), (0, 1), (0, -1)])
-    return np.asarray(world.bodies.position) + steps[np.asarray(world.bodies.direction)]
-
-
 def holds(item, contents=(0, 0)):
     return encode(jnp.asarray(item, jnp.uint8), jnp.asarray(contents, jnp.uint8))
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from urllib.error import URLError
 
-import _worker
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -175,42 +174,6 @@ def test_bad_usage_is_one_line(capsys, tmp_path, script, args, code, says):
     assert not out.exists() or list(out.iterdir())
 
 
-@pytest.fixture
-def fake_library(monkeypatch, tmp_path):
-    """A worker that answers like the real one, but dies when it starts 2 environments or runs 3."""
-    script = tmp_path / "worker.py"
-    script.write_text(
-        """
-import json, sys
-print('{"device": "one", "jax": "1"}', flush=True)
-for line in sys.stdin:
-    request = json.loads(line)
-    if request["do"] == "start" and request["what"]["num_envs"] == 2:
-        sys.exit("[/killed]")
-    if request["do"] == "run" and num_envs == 3:
-        sys.exit("killed later")
-    num_envs = request["what"]["num_envs"] if request["do"] == "start" else num_envs
-    print(json.dumps({"num_steps": 16, "trace_seconds": 1, "compile_seconds": 1, "seconds": 2}),
-          flush=True)
-"""
-    )
-    monkeypatch.setattr(_worker, "WORKER", script)
-    return throughput_script
-
-
-def test_a_process_that_dies_is_replaced_for_the_next_case(fake_library, capsys):
-    config = fake_library.Config(num_envs=(1, 2, 3, 4), modes=("summed", "dynamics"), repeats=2)
-    rows = fake_library.measure(config, Console(), lambda rows: None)
-    speeds = [row.get("steps_per_second") for row in rows]
-    assert speeds == [8, None, None, 32] * 2
-    fake_library.print_tables(Console(width=200), rows)
-    assert "eqgrid, overcooked, summed, from 2 environments: The process" in capsys.readouterr().out
-    with pytest.raises(
-        throughput_script.RunError, match=r"Nothing could be measured: .*\[/killed\]"
-    ):
-        fake_library.measure(fake_library.Config(num_envs=(2,)), Console(), lambda rows: None)
-
-
 def fake_python(path, script):
     """An interpreter that runs a script of ours, whatever it is given."""
     (path / "fake.py").write_text(script)
@@ -242,39 +205,6 @@ def test_the_single_file_says_how_fast_it_is():
     assert found["steps_per_second"] > 0
 
 
-def test_one_run_that_fails_costs_no_other(monkeypatch, tmp_path, capsys):
-    def ours(folder, flags, cache, seed):
-        return {"steps_per_second": 100.0 + seed, "seconds": {200: 3.0 + seed, 220: None}}
-
-    monkeypatch.setattr(learning_speed, "ours", ours)
-    monkeypatch.setattr(learning_speed, "single_file", lambda *_: {"steps_per_second": 50.0})
-    python = fake_python(tmp_path, "raise SystemExit('error: no [/JaxMARL] here')")
-    config = learning_speed.Config(repeats=2, peers=python, jaxmarl=Path("there"))
-    results = learning_speed.measure(config, tmp_path, Console())
-    assert json.loads((tmp_path / "learning_speed.json").read_text())["eqgrid, its defaults"][
-        1
-    ] == {
-        "steps_per_second": 101.0,
-        "seconds": {"200": 4.0, "220": None},
-    }
-    failed = results["JaxMARL ippo_ff_overcooked"]
-    assert failed == [{"error": "JaxMARL's script failed: no [/JaxMARL] here"}] * 2
-    capsys.readouterr()
-    learning_speed.print_results(Console(width=200), results)
-    printed = capsys.readouterr().out
-    assert "failed" in printed
-    assert "3.5 (3.0, 4.0)" in printed
-    assert "never (never, never)" in printed
-    assert "50 (50, 50)" in printed
-    assert "inf" not in printed
-
-
-def test_results_of_an_earlier_run_are_left_alone(capsys, tmp_path):
-    (tmp_path / "learning_speed.json").write_text("{}")
-    heard = call(capsys, "learning_speed", "--out", tmp_path)
-    check_refusal(heard, "choose another --out", codes=(2,))
-
-
 class Stub:
     """A library in no process: JaxMARL runs out of memory, CoGrid's process dies."""
 
@@ -297,23 +227,6 @@ class Stub:
 def throughput(monkeypatch):
     monkeypatch.setattr(throughput_script, "Worker", Stub)
     return throughput_script
-
-
-def test_what_a_peer_cannot_do_costs_nobody_elses_numbers(throughput, tmp_path, capsys):
-    config = throughput.Config(
-        num_envs=(4, 8), modes=("stored",), peers=Path("here"), libraries=("jaxmarl", "cogrid")
-    )
-    saved = []
-    rows = throughput.measure(config, Console(), lambda rows: saved.append(len(rows)))
-    assert saved == [3, 6]
-    assert [row.get("error") for row in rows] == [None, "out of memory", "gone"] * 2
-    assert rows[0]["steps_per_second"] == 4 * 2**14 / 2
-    throughput.print_tables(Console(), rows)
-    printed = capsys.readouterr().out
-    assert printed.count("not measured") == 4
-    assert "JaxMARL overcooked, overcooked, stored, from 4 environments: out of memory" in printed
-    assert "CoGrid (JAX), overcooked, stored, from 4 environments: gone" in printed
-    throughput.draw(tmp_path / "plot.png", rows, "title")
 
 
 @pytest.mark.slow

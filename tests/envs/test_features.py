@@ -1,8 +1,5 @@
 """`Features` against a plain Python loop, and its names against their documentation."""
 
-import itertools
-import re
-
 import equinox as eqx
 import hypothesis
 import hypothesis.extra.numpy as hnp
@@ -231,9 +228,3 @@ def test_names_are_distinct_and_grow_by_one_cook():
     again = [name.replace("other_1_", "other_2_") for name in two if name.startswith("other_1_")]
     assert list(three[len(two) :]) == again
     assert names(1) == two[: -len(again)]
-
-
-def expand(name):
-    """The names of a row of the page: `own_{row,col}` is `own_row` and `own_col`."""
-    parts = [part.split(",") for part in re.split("[{}]", name)]
-    return ["".join(chosen) for chosen in itertools.product(*parts)]

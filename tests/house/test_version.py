@@ -1,4 +1,4 @@
-"""The version, and the address of the repository, are the same wherever they are written."""
+"""The version is the same wherever it is written."""
 
 import re
 import tomllib
@@ -19,17 +19,3 @@ def test_the_version_has_one_place():
     assert first[1] == project["version"] == version("eqgrid")
     assert f"/badge/version-{project['version']}-" in README
     assert f"  version = {{{project['version']}}},\n" in README
-    assert f"/badge/python-{project['requires-python'].removeprefix('>=')}%2B-" in README
-    assert f"/badge/licence-{project['license']}-" in README
-
-
-def test_the_repository_has_one_address():
-    settings = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
-    address = settings["project"]["repo_url"]
-    folder = address.rpartition("/")[2]
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\ngit clone {address} && cd {folder}\n" in README
-    assert f"  url = {{{address}}}\n" in README
-    assert f"\nrepository-code: {address}\n" in citation
-    install = (ROOT / "docs/install.md").read_text(encoding="utf-8")
-    assert f'"git+{address}#subdirectory=packaging/core"' in install

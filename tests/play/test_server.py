@@ -329,12 +329,9 @@ def test_without_a_token_there_is_no_game(serve, token):
     ("body", "says"),
     [
         ("", "truncated"),
-        ("{}", "missing"),
         ('{"layout": 0, "seats": ["person"]}', "the number of players is wrong"),
         ('{"layout": 0, "seats": ["person", "../../etc/passwd"]}', "no such partner"),
         ('{"layout": 99, "seats": ["person", "person"]}', "no such layout"),
-        ('{"layout": -1, "seats": ["person", "person"]}', ">= 0"),
-        ('{"layout": 0, "seats": ["person", "person"], "more": 1}', "unknown field"),
         ("x" * 5000, "too large"),
     ],
 )

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import re
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -17,8 +16,6 @@ from eqgrid import ENVIRONMENTS, check_env, make
 from eqgrid.grid import AbstractGridWorld, Stay
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.worlds import WORLDS, world_settings
-
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 @pytest.mark.slow
