@@ -1,5 +1,6 @@
 """The numbers of the pages are those of the files in docs/numbers."""
 
+import tomllib
 from pathlib import Path
 
 import make_numbers

@@ -2,7 +2,6 @@
 
 import errno
 import functools
-import io
 import json
 import signal
 import subprocess
