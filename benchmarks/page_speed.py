@@ -2,9 +2,9 @@
 
 python benchmarks/page_speed.py page/
 
-Serves a folder of `export_page.py` from this machine, without compression, to a headless Chromium
-with an empty cache. Times are from the click on the address to the first frame, and to the first
-computed step. 300 steps of the partner alone are then computed one after another. The conditions
+Serves a folder of `eqgrid export-page` from this machine, without compression, to a headless
+Chromium with an empty cache. Times are from the click on the address to the first frame,
+and to the first computed step. 300 steps of the partner alone are then computed. The conditions
 are those of Chromium's developer tools: a network of 20 Mbit/s and 40 ms, a processor four times
 slower.
 """
@@ -98,7 +98,9 @@ def run(args: Sequence[str]) -> None:
     """
     config = read_flags(Config(), args, "benchmarks/page_speed.py")
     if not (config.page / "index.html").is_file():
-        raise UsageError(f"There is no page in {str(config.page)!r}: make one by export_page.py.")
+        raise UsageError(
+            f"There is no page in {str(config.page)!r}: make one with eqgrid export-page."
+        )
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise UsageError("This needs a browser: apt-get install chromium.")

@@ -2,10 +2,10 @@
 
 python benchmarks/play_load.py --people 100
 
-Starts the server of `play.py` in a process of its own, and connects people from this process, who
-press a key now and then. A frame is late if it comes later after the first one than the rate of the
-clock says: with `n` steps in between, more than `n` periods. Prints percentiles of this over all
-frames after the first seconds, and of the time from a press to the frame after it.
+Starts the server of `eqgrid play` in a process of its own, and connects people from this process,
+who press a key now and then. A frame is late if it comes later after the first one than
+the rate of the clock says: with `n` steps in between, more than `n` periods. Prints percentiles of
+this over all frames after the first seconds, and of the time from a press to the frame after it.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from eqgrid_lab.base import RunError, reason, run_command
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import print_table
 
-PLAY = Path(__file__).parents[1] / "experiments" / "play.py"
+EQGRID = Path(sys.executable).with_name("eqgrid")
 _WARM_UP = 5.0
 
 
@@ -91,7 +91,7 @@ def _start(config: Config, folder: str) -> subprocess.Popen[str]:
     flags += ["--most-games", str(config.people), "--most-per-client", str(config.people)]
     flags += ["--env.horizon", "100000"]
     flags += ["--ticks-per-second", str(config.ticks_per_second)]
-    command = [sys.executable, str(PLAY), *flags]
+    command = [str(EQGRID), "play", *flags]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

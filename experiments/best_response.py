@@ -100,7 +100,7 @@ class Config:
     video: bool = True
     """Write videos."""
     keep: bool = False
-    """Keep the returns next to the file of --partners, where partners.py reads them."""
+    """Keep the returns next to the file of --partners, where eqgrid partners reads them."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 

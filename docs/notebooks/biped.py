@@ -58,7 +58,7 @@ plt.show()
 # steps of training, it stands for ten seconds. Training takes one to four minutes on a CPU.
 
 # %%
-# !eqgrid-body --env.model biped --total-steps 200000 --out runs/stand --overwrite
+# !eqgrid body --env.model biped --total-steps 200000 --out runs/stand --overwrite
 
 # %%
 from IPython.display import Image, display
@@ -90,7 +90,7 @@ print(curriculum.read_text())
 
 # %% [markdown]
 # All three stages take about ten minutes on two CPU cores, with
-# `eqgrid-body --env.model biped --curriculum FILE`, where `FILE` is the path of this file.
+# `eqgrid body --env.model biped --curriculum FILE`, where `FILE` is the path of this file.
 #
 # ## The last stage
 #
@@ -129,6 +129,6 @@ display(Image(data=video, format="gif"))
 # %% [markdown]
 # ## Next steps
 #
-# - `eqgrid-body --help` lists all settings. `--env.model cartpole --env.task swing_up` trains the
+# - `eqgrid body --help` lists all settings. `--env.model cartpole --env.task swing_up` trains the
 #   other body.
 # - `MjxEnv` makes an environment from your own MuJoCo model. The page on bodies has an example.

@@ -1,4 +1,4 @@
-"""The command `crossplay.py`: the returns of every pair of policies, as a matrix."""
+"""The command `eqgrid crossplay`: the returns of every pair of policies, as a matrix."""
 
 import dataclasses
 import shlex
@@ -19,7 +19,7 @@ from agents import write_atomic
 
 from ..base import Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_json
-from ..settings import Seed, program, read_flags
+from ..settings import Seed, read_flags
 from ..show import (
     bootstrap_crossplay,
     csv_text,
@@ -51,7 +51,7 @@ _LARGEST_WITH_NUMBERS = 50
 _CELL, _SMALLEST, _LARGEST = 0.42, 3.0, 21.0
 """The side of a cell of the figure, and the smallest and largest side of the matrix, in inches."""
 
-SCRIPT = "experiments/crossplay.py"
+COMMAND = "eqgrid crossplay"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** the errors that `run_command` prints as one sentence.
     """
     started = time.perf_counter()
-    config = read_flags(Config(), args, SCRIPT)
+    config = read_flags(Config(), args, COMMAND)
     policies = config.read_all_seeds(config.layout)
     if len(policies) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
@@ -105,7 +105,7 @@ def run(args: Sequence[str]) -> None:
             table.append(csv_text(rows, header=not table))
         matrix = np.stack(means)
         result = {
-            "command": f"{program(SCRIPT)} {shlex.join(args)}",
+            "command": f"{COMMAND} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],

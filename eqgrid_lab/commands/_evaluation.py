@@ -1,4 +1,4 @@
-"""The command `evaluate.py`: evaluates policies in every seat, and writes returns and videos."""
+"""The command `eqgrid evaluate`: evaluates policies in every seat, with returns and videos."""
 
 import dataclasses
 import functools
@@ -110,7 +110,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, "experiments/evaluate.py")
+    config = read_flags(Config(), args, "eqgrid evaluate")
     if config.trajectories is not None:
         check_file(config.trajectories)
     policies = config.read(config.layout)

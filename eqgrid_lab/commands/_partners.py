@@ -1,4 +1,4 @@
-"""The command `partners.py`: plays policies with held-out partners, and writes their returns."""
+"""The command `eqgrid partners`: plays policies with held-out partners, and writes returns."""
 
 import dataclasses
 import shlex
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..base import Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_csv, write_json
-from ..settings import program, read_flags
+from ..settings import read_flags
 from ..show import (
     bootstrap_interval,
     interquartile_mean,
@@ -37,7 +37,7 @@ from ._policies import (
     score_rows,
 )
 
-SCRIPT = "experiments/partners.py"
+COMMAND = "eqgrid partners"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def run(args: Sequence[str]) -> None:
 
     **Raises:** the errors that `run_command` prints as one sentence.
     """
-    config = read_flags(Config(), args, SCRIPT)
+    config = read_flags(Config(), args, COMMAND)
     if str(config.partners) == "people" and not config.partners.exists():
         config = dataclasses.replace(config, partners=PEOPLE)
     held_out, seed = read_held_out(config.partners)
@@ -115,7 +115,7 @@ def run(args: Sequence[str]) -> None:
         returns = np.stack([play_with(env, [player, *partners], keys) for player in players])
         scores = returns.mean(axis=(0, 3))
         result = {
-            "command": f"{program(SCRIPT)} {shlex.join(args)}",
+            "command": f"{COMMAND} {shlex.join(args)}",
             "world": settings.env.name,
             "layout": settings.env.title,
             "policies": [str(saved.path) for saved in policies],

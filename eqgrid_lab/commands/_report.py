@@ -1,5 +1,5 @@
-"""The command `report.py`: a table and learning curves of complete runs, and a video for each row
-of the table.
+"""The command `eqgrid report`: a table and learning curves of complete runs, and a video for each
+row of the table.
 """
 
 import dataclasses
@@ -76,7 +76,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** `UsageError` when a folder has no complete run, runs do not fit into one table, or a
     flag is wrong; `OSError` when the results cannot be written.
     """
-    config = read_flags(Config(), args, "experiments/report.py")
+    config = read_flags(Config(), args, "eqgrid report")
     if not config.runs:
         raise UsageError("Name the folders of runs; see --help.")
     rows = rows_of(find_runs(config.runs))

@@ -1,4 +1,4 @@
-"""The command `eqgrid-status`: shows the state of each run of a study, and waits for or cancels its
+"""The command `eqgrid status`: shows the state of each run of a study, and waits for or cancels its
 jobs.
 """
 
@@ -45,7 +45,7 @@ class Config:
     """Prints which runs wait, run, failed or finished."""
 
     runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
-    """Folders of eqgrid-submit, or other folders that contain runs."""
+    """Folders of eqgrid submit, or other folders that contain runs."""
     wait: bool = False
     """Wait until all jobs have ended; the exit code is 1 unless all runs finished."""
     cancel: bool = False
@@ -63,7 +63,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** `UsageError` when a folder has no runs, and `RunError` when Slurm does not answer
     or, with `--wait`, a run did not finish.
     """
-    config = read_flags(Config(), args, "status")
+    config = read_flags(Config(), args, "eqgrid status")
     if not config.runs:
         raise UsageError("Name the folders of runs; see --help.")
     rows = []
@@ -72,7 +72,7 @@ def run(args: Sequence[str]) -> None:
         if submission is None:
             found = sorted(file.parent for file in path.glob(f"**/{SETTINGS_FILE}"))
             if not found or config.wait or config.cancel:
-                what = "runs" if not found else "jobs of eqgrid-submit"
+                what = "runs" if not found else "jobs of eqgrid submit"
                 raise UsageError(f"There are no {what} in {str(path)!r}.")
             rows += [_row_without_job(folder) for folder in found]
             continue
@@ -106,7 +106,7 @@ class Submission(msgspec.Struct, frozen=True):
     **Arguments:**
 
     - `executor`: the executor of the jobs.
-    - `versions`: the `library_versions` of `eqgrid-submit`, which jobs must have, too.
+    - `versions`: the `library_versions` of `eqgrid submit`, which jobs must have, too.
     - `command`: the command of the jobs, with `{index}` and the flags of `--vary` in braces.
     - `jobs`: the number of the job, by the name of the run.
     - `values`: the values that replace the braces, by the name of the run.

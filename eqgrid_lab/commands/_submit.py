@@ -1,4 +1,4 @@
-"""The command `eqgrid-submit`: starts the runs of a study as jobs, with submitit.
+"""The command `eqgrid submit`: starts the runs of a study as jobs, with submitit.
 
 A job is a process of submitit, which starts the run as a second process. Shortly before the time
 limit and at a preemption, both processes receive a SIGTERM. The run then saves, and submitit queues
@@ -58,7 +58,7 @@ from ._status import (
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
 
-_ADD_COMMAND = "add it after --, such as -- eqgrid-ippo --env.layout cramped."
+_ADD_COMMAND = "add it after --, such as -- eqgrid ippo --env.layout cramped."
 _STOPPED = (143, 130, 129, -15, -2, -1)
 """The exit codes of runs that a signal stopped."""
 _WRONG_SETTINGS = 2
@@ -70,7 +70,7 @@ _NO_LIMIT = 60 * 24 * 3650
 class Config:
     """Starts the runs of a study as jobs of Slurm or of this machine.
 
-    Put the command of a run after --: eqgrid-submit --out DIR -- eqgrid-ippo --env.layout ring
+    Put the command of a run after --: eqgrid submit --out DIR -- eqgrid ippo --env.layout ring
     """
 
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -85,7 +85,7 @@ class Config:
     ] = ()
     """Start these runs for each value of a flag, such as --vary env.layout=cramped,ring; repeat it
     for all combinations with another flag. The value replaces {FLAG} in the command, if it occurs
-    there, as in --vary method=ippo,mappo -- eqgrid-{method}."""
+    there, as in --vary method=ippo,mappo -- eqgrid {method}."""
     at_once: Annotated[int | None, Meta(ge=1)] = None
     """Jobs that run at the same time; by default 1 with local, and no limit with slurm."""
     time: str = "4h"
@@ -114,7 +114,7 @@ def run(args: Sequence[str]) -> None:
     """
     args = list(args)
     end = args.index("--") if "--" in args else len(args)
-    config, command = read_flags(Config(), args[:end], "submit"), args[end + 1 :]
+    config, command = read_flags(Config(), args[:end], "eqgrid submit"), args[end + 1 :]
     new = planned(config, command)
     submitit("submitit")
     assert config.out is not None
@@ -130,7 +130,7 @@ def run(args: Sequence[str]) -> None:
         wait_for(submission)
     rows = rows_of(study, submission)
     print_rows(rows)
-    results_console().print(f"eqgrid-status {study} shows the runs", highlight=False)
+    results_console().print(f"eqgrid status {study} shows the runs", highlight=False)
     if config.wait:
         check_finished(rows)
 
@@ -142,7 +142,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     """
     if config.out is None:
         raise UsageError("Name the folder of the study with --out.")
-    check_local(config.out, "eqgrid-submit")
+    check_local(config.out, "eqgrid submit")
     if "%" in (path := str(config.out.absolute())):  # submitit escapes no path
         raise UsageError(f"Slurm and submitit replace % in {path!r}: choose another --out.")
     if not command:
@@ -318,7 +318,7 @@ class Job:
                 words.append("--overwrite")  # the run was killed before its first checkpoint
         with log_file(self.study, name).open("ab") as log:
             if (own := library_versions()) != (others := self.submission.versions):
-                sentence = f"This host has {own}, but the host of eqgrid-submit had {others}"
+                sentence = f"This host has {own}, but the host of eqgrid submit had {others}"
                 log.write(f"error: {sentence}: install the same versions on all hosts.\n".encode())
                 return _WRONG_SETTINGS
             try:
@@ -347,7 +347,7 @@ def _submit(config: Config, study: Path, new: Submission, old: Submission | None
             )
         if live_jobs(old):
             raise UsageError(
-                f"Jobs of {str(study)!r} still wait or run: wait for them with eqgrid-status "
+                f"Jobs of {str(study)!r} still wait or run: wait for them with eqgrid status "
                 f"{study} --wait, or cancel them with --cancel."
             )
     names = []

@@ -15,7 +15,6 @@ from ._flags import (
     check_limits as check_limits,
     cli as cli,
     flags as flags,
-    program as program,
     read_flags as read_flags,
     value_after as value_after,
 )

@@ -222,36 +222,37 @@ def _one_sentence(box: str) -> str:
     return f"{sentence}; --help lists all flags."
 
 
-def read_flags(default: T, args: Sequence[str], script: str) -> T:
-    """Parses the command line of a script, and checks the ranges of its settings.
+def read_flags(default: T, args: Sequence[str], command: str) -> T:
+    """Parses a command line, and checks the ranges of its settings.
 
     **Arguments:**
 
-    - `default`: a dataclass with the defaults; the docstring of its class describes the script.
-    - `args`: the command line.
-    - `script`: the path of the script, such as `experiments/report.py`.
+    - `default`: a dataclass with the defaults; the docstring of its class describes the command.
+    - `args`: the arguments.
+    - `command`: the command, such as `eqgrid report`, or the path of its script.
 
     **Returns:** a dataclass of the same type.
 
     **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
     """
     args = at_home(args)
-    config = cli(default, args, program(script), inspect.cleandoc(type(default).__doc__ or ""))
+    name = program(command) if command.endswith(".py") else command
+    config = cli(default, args, name, inspect.cleandoc(type(default).__doc__ or ""))
     check_limits(config)
     return config
 
 
 def program(script: str) -> str:
-    """The command that runs a script, as the user called it: the installed command, such as
-    `eqgrid-human-games`, or `python experiments/human_games.py`.
+    """The command that runs a script, as the user called it: `eqgrid ippo`, or `python
+    experiments/ippo.py`.
 
     **Arguments:**
 
     - `script`: the path of the script.
     """
-    installed = f"eqgrid-{Path(script).stem.replace('_', '-')}"
     called = {Path(word).stem for word in sys.orig_argv[:2]}
-    return installed if installed in called else f"python {script}"
+    name = Path(script).stem.replace("_", "-")
+    return f"eqgrid {name}" if "eqgrid" in called else f"python {script}"
 
 
 def check_limits(config: object, prefix: str = "--") -> None:

@@ -118,10 +118,10 @@ def script_errors(experiment: type[PolicySettings]) -> AbstractContextManager[No
 
 
 def command_of(experiment: type[PolicySettings]) -> str:
-    """The command that runs the script of an experiment, such as `eqgrid-ippo`."""
+    """The command that runs the script of an experiment, such as `eqgrid ippo`."""
     path = file_of(experiment)
     if path is None:
         return f"run_experiment({experiment.__name__})"
     if path.parent.name == "shipped" and is_shipped(experiment):
-        return f"eqgrid-{experiment.algorithm}"
+        return f"eqgrid {experiment.algorithm}"
     return program(min(os.path.relpath(path), str(path), key=len))

@@ -34,8 +34,8 @@ _COLOURS = 256
 _NOT_A_FILE = """<script>
 if (location.protocol === "file:") {
   document.getElementById("loading").textContent = "Browsers load this page only from a web "
-    + "server, such as python -m http.server in its folder. A page that export_page.py wrote with "
-    + "--single-file needs none.";
+    + "server, such as python -m http.server in its folder. A page that eqgrid export-page "
+    + "wrote with --single-file needs none.";
 }
 </script>"""
 """Browsers load no modules from a folder without a server."""

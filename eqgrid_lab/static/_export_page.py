@@ -1,4 +1,4 @@
-"""The command `export_page.py`: exports a world and a policy as a web page without a server."""
+"""The command `eqgrid export-page`: exports a world and a policy as a web page without a server."""
 
 import dataclasses
 import importlib
@@ -65,7 +65,7 @@ def run(args: Sequence[str]) -> None:
     cannot be exported; `CheckpointError` when the policy is damaged; `RunError` when the exported
     models and the Python models differ; `OSError` when the page cannot be written.
     """
-    config = read_flags(Config(env=first_world(args)), args, "experiments/export_page.py")
+    config = read_flags(Config(env=first_world(args)), args, "eqgrid export-page")
     if config.policy is None:
         raise UsageError("Name a policy, which is the partner in the page; see --help.")
     if config.out.exists():
@@ -103,6 +103,6 @@ def _tools() -> ModuleType:
         return importlib.import_module("eqgrid_lab.static._export")
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"export_page.py needs {error.name!r}, which is not installed: "
+            f"eqgrid export-page needs {error.name!r}, which is not installed: "
             "pip install 'eqgrid[onnx]'."
         ) from error

@@ -1,4 +1,4 @@
-"""The command `play.py`: people play with policies, in the browser."""
+"""The command `eqgrid play`: people play with policies, in the browser."""
 
 import asyncio
 import contextlib
@@ -139,7 +139,7 @@ def run(args: Sequence[str], process: Process) -> None:
     # Before anything uses the CPU: a step takes 0.1 ms, and handing it to another thread would cost
     # as much again.
     jax.config.update("jax_cpu_enable_async_dispatch", False)
-    config = read_flags(Config(env=first_world(args)), args, "experiments/play.py")
+    config = read_flags(Config(env=first_world(args)), args, "eqgrid play")
     if _process_data(config):
         return
     _check_hosts(config.hosts)
@@ -341,7 +341,7 @@ def _server() -> Callable[..., None]:
         return importlib.import_module("eqgrid_lab.web._app").serve
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"play.py needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."
+            f"eqgrid play needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."
         ) from error
 
 

@@ -66,7 +66,7 @@ class Method:
     - `flags`: the flags of the script. `{kitchen}` in a flag becomes the name of the kitchen.
     - `population`: the flags of a run of `ippo.py` that is trained first. `stages` selects some of
         its policies, and the agents train with them.
-    - `judging`: the flags of `partners.py` in evaluations with the proxies of people.
+    - `judging`: the flags of `eqgrid partners` in evaluations with the proxies of people.
     - `layout`: the layout in which agents train once, for the evaluations in all kitchens. By
         default, agents train in each kitchen.
     """
@@ -321,9 +321,9 @@ def judge(study: Study, method: Method, folder: Path, kitchen: str, runs: Sequen
     flags = [] if method.script in (None, IPPO, E3T) else ["--script", method.script]
     flags += ["--which", "last"] if method.population else []
     flags += ["--layout", kitchen] if method.layout else []
-    partners: list[str | Path] = [EXPERIMENTS / "partners.py", *runs, *flags]
+    partners: list[str | Path] = [EXPERIMENTS / "eqgrid partners", *runs, *flags]
     commands: dict[str, list[str | Path]] = {
-        "crossplay": [EXPERIMENTS / "crossplay.py", *runs, *flags],
+        "crossplay": [EXPERIMENTS / "eqgrid crossplay", *runs, *flags],
         "partners": partners,
         "people": [*partners, "--partners", "people", *method.judging],
     }

@@ -1,4 +1,4 @@
-"""`eqgrid-submit` on a real Slurm: disturbed runs equal undisturbed runs bit for bit."""
+"""`eqgrid submit` on a real Slurm: disturbed runs equal undisturbed runs bit for bit."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""`crossplay.py`, as a person uses it: its matrix, its intervals, its files, and how it says no."""
+"""`eqgrid crossplay`, as a person uses it: its matrix, its intervals, its files, its errors."""
 
 import json
 import shutil

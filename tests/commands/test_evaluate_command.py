@@ -1,4 +1,4 @@
-"""`evaluate.py`, as a person uses it: its numbers, its seats, its files, and how it says no."""
+"""`eqgrid evaluate`, as a person uses it: its numbers, its seats, its files, and how it says no."""
 
 import dataclasses
 import errno

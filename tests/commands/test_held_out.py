@@ -1,4 +1,4 @@
-"""`partners.py`, as a person uses it: its file of partners, its numbers, and how it says no."""
+"""`eqgrid partners`, as a person uses it: its file of partners, its numbers, and how it says no."""
 
 import dataclasses
 import json

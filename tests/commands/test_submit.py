@@ -1,4 +1,4 @@
-"""`eqgrid-submit` and `eqgrid-status` on this machine; `tests/cluster` has a real Slurm."""
+"""`eqgrid submit` and `eqgrid status` on this machine; `tests/cluster` has a real Slurm."""
 
 import itertools
 import shutil
@@ -97,7 +97,7 @@ def test_a_host_with_other_versions_trains_nothing(capsys, monkeypatch):
     monkeypatch.setattr(_submit, "library_versions", versions.__next__)
     hear(capsys, submit_command, "--executor", "debug", "--out", "study", "--retries", 2, *COMMAND)
     sentence = (
-        "This host has eqgrid 2, but the host of eqgrid-submit had eqgrid 1: install the same"
+        "This host has eqgrid 2, but the host of eqgrid submit had eqgrid 1: install the same"
     )
     assert f"study/run: {sentence}" in hear(capsys, status_command, "study")[1]
     assert Path("study/jobs/run.exit").read_text() == "2"
@@ -186,9 +186,9 @@ def test_jobs_share_a_sweep():
     lines = 'at_once = 1\n[space]\n"ppo.learning_rate" = [0.01, 0.001, 0.0001]\n'
     Path("rates.toml").write_text(lines)
     flags = ("--array", "0:2", "--at-once", "2", "--wait")
-    ippo = str(Path(sys.executable).with_name("eqgrid-ippo"))
+    ippo = (str(Path(sys.executable).with_name("eqgrid")), "ippo")
     sweep = (*SMALL, "--sweep", "rates.toml")
-    assert "2 finished" in submit_locally(*flags, "--", ippo, *sweep)
+    assert "2 finished" in submit_locally(*flags, "--", *ippo, *sweep)
     assert call(*sweep, "--out", "whole") == 0
     assert len(table(Path("whole/table.csv"))) == 3
     for point in table(Path("whole/table.csv")):

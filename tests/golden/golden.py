@@ -17,7 +17,7 @@ The script depends on nothing but the command lines, the files that they write, 
 `eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, which `--record resume`
 writes if it is missing; remove it first if a change or another machine rounds differently, since a
 resumed run has the bits of one that was never stopped only if both halves were computed alike.
-`journals/` contains games of `play.py`: to replace them, copy the `.jsonl` files of other games.
+`journals/` contains games of `eqgrid play`: to replace them, copy the `.jsonl` files of others.
 """
 
 import argparse
@@ -30,7 +30,6 @@ import json
 import os
 import platform
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -52,6 +51,7 @@ from agents import TrainedPolicy, load_policy, read_metadata, read_table
 from eqgrid import ENVIRONMENTS, AbstractEnv, AutoReset, TimeLimit, Vectorize, make
 from eqgrid.envs.overcooked import Overcooked
 from eqgrid.envs.overcooked.people import HumanGame, human_games
+from eqgrid_lab._eqgrid import eqgrid
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -226,7 +226,7 @@ def outputs(policy: TrainedPolicy, world: AbstractEnv, states: Any) -> Any:
 # Flags
 
 PAGES = ("ippo", "mappo", "e3t", "bc", "body")
-COMMANDS = ("evaluate", "crossplay", "partners", "play", "report", "export_page")
+COMMANDS = ("evaluate", "crossplay", "partners", "play", "report", "export-page")
 FLAG = re.compile(r"[│ ]{1,3}(?:-h, )?(--\w[\w.-]*(?:, --\w[\w.-]*)*) ?(\S.*?)?(?:  .*)?[│ ]*$")
 """The line of a help text on which a flag begins: its names, and the values that it takes."""
 
@@ -250,10 +250,10 @@ def flags() -> Section:
 def help_of(script: str, *args: str) -> dict[str, str]:
     """The values and the default of each flag of a script, or its exit code after an error."""
     out, code = io.StringIO(), 0
-    before, sys.argv = sys.argv, [str(EXPERIMENTS / f"{script}.py"), *args, "--help"]
+    before, sys.argv = sys.argv, ["eqgrid", script, *args, "--help"]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-            runpy.run_path(sys.argv[0], run_name="__main__")
+            eqgrid()
     except SystemExit as end:
         code = end.code
     finally:
@@ -335,7 +335,7 @@ def never_stopped() -> Section:
 
 def start(script: str, *args: str) -> None:
     """Runs a script as users do, in this environment."""
-    command = [sys.executable, str(EXPERIMENTS / f"{script}.py"), *args]
+    command = [str(Path(sys.executable).with_name("eqgrid")), script, *args]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode:
@@ -427,9 +427,9 @@ def replay(world: AbstractEnv, game: HumanGame) -> tuple[Any, Any]:
 
 
 def journals() -> Section:
-    """The tables of games that `play.py` plays again from their journals."""
+    """The tables of games that `eqgrid play` plays again from their journals."""
     if find_spec("pyarrow") is None:
-        raise Missing("needs the extra of play.py: pip install -e '.[play]'")
+        raise Missing("needs the extra of eqgrid play: pip install -e '.[play]'")
     exact: dict[str, Any] = {}
     arrays: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:

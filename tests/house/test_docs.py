@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -56,16 +57,17 @@ SMALLER = {
     "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
-    "crossplay.py": "--episodes 2",
-    "evaluate.py": "--episodes 2",
-    "partners.py": "--episodes 2",
+    "crossplay": "--episodes 2",
+    "evaluate": "--episodes 2",
+    "partners": "--episodes 2",
     "kick_start.py": "--help",
     "strangers.py": "--help",
     "bc.py": "--help",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
-NOT_RUN = ("play.py", "play_load.py")
+NOT_RUN = ("play_load.py",)
 """Servers, which run until somebody ends them."""
+EQGRID = Path(sys.executable).with_name("eqgrid")
 PEERS = ("--peers", "--jaxmarl")
 """What these flags name is not there when the tests are run."""
 
@@ -80,7 +82,9 @@ def commands(*pages: Path) -> list[str]:
         line for page in pages for block in blocks(page, "bash") for line in block.splitlines()
     ]
     parts = [part.strip() for line in lines for part in line.partition(" #")[0].split("&&")]
-    scripts = [x for x in parts if re.match(r"python (experiments|benchmarks)/", x)]
+    runs = r"python (experiments|benchmarks)/|eqgrid (evaluate|crossplay|partners) "
+    own = ("--script", "--env.name", "--network")  # files of the user that only a page shows
+    scripts = [x for x in parts if re.match(runs, x) and not any(flag in x for flag in own)]
     return list(dict.fromkeys(x for x in scripts if Path(x.split()[1]).name not in NOT_RUN))
 
 
@@ -160,11 +164,12 @@ def test_programs_of_users_have_right_types_for_strict_checkers(tmp_path):
 
 def run_command(command: str, folder: Path, reader: ProcessPoolExecutor) -> None:
     """Runs a command of a page in a folder, with small settings."""
-    _, script, *flags = shlex.split(command)
+    program, script, *flags = shlex.split(command)
+    start = [EQGRID, script] if program == "eqgrid" else [ROOT / script]
     small = [] if "--help" in flags else shlex.split(SMALLER.get(Path(script).name, SMALL))
     flags = [part for part in split(flags) if part[0] not in {*PEERS, *small}]  # lists are joined
     words = [word for part in flags for word in part]
-    reader.submit(run_program, folder, ROOT / script, *words, *small).result()
+    reader.submit(run_program, folder, *start, *words, *small).result()
 
 
 @pytest.mark.slow

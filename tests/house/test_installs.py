@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from installing import ROOT, build, new_environment, pip_install, run
 
-from eqgrid_lab._pages import COPIED, SCRIPTS
+from eqgrid_lab._eqgrid import COMMANDS, COPIED
 
 pytestmark = pytest.mark.slow
 FOLDERS = ("configs", "curricula", "policies")
@@ -120,18 +120,17 @@ def test_a_foreign_package_of_our_name_is_one_sentence(wheel, tmp_path):
         assert "eqgrid-core" in sentence
 
 
-COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
 EXPLAIN = """
 import contextlib, io, json, sys
-from importlib.metadata import entry_points
+from eqgrid_lab._eqgrid import COMMANDS, eqgrid
 
-known, said = entry_points(group="console_scripts"), {}
-for command in sys.argv[1:]:
-    sys.argv[:] = [command, "--help"]
+said = {}
+for command in (name for topic in COMMANDS.values() for name in topic):
+    sys.argv[:] = ["eqgrid", command, "--help"]
     code = None
     with contextlib.redirect_stdout(io.StringIO()) as out:
         try:
-            known[command].load()()
+            eqgrid()
         except SystemExit as end:
             code = end.code
     said[command] = (code or 0, out.getvalue())
@@ -141,12 +140,12 @@ print(json.dumps(said))
 
 
 def test_every_command_of_a_wheel_explains_itself(wheel, tmp_path):
-    done = run(wheel / "python", "-c", EXPLAIN, *COMMANDS, cwd=tmp_path)
+    done = run(wheel / "python", "-c", EXPLAIN, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for command, (code, text) in json.loads(done.stdout).items():
-        assert (wheel / command).is_file()
-        assert code == 0
-        assert "usage" in text or all(x in text for x in COMMANDS)
+    said = json.loads(done.stdout)
+    assert {*said} == {name for topic in COMMANDS.values() for name in topic}
+    assert all(code == 0 and "usage" in text for code, text in said.values())
+    assert run(wheel / "eqgrid", cwd=tmp_path).stdout.count("\n  eqgrid ") == len(said)
     assert not [*tmp_path.iterdir()]
 
 
@@ -172,7 +171,8 @@ def test_a_wheel_has_all_files_and_is_small(built):
     for path in data - CLONES_ONLY:
         shipped = archive.read(f"agents/shipped/{path}")
         assert shipped == (ROOT / "experiments" / path).read_bytes()
-    scripts = {*SCRIPTS.values(), *(f"{name}.py" for name in COPIED)}
+    targets = {command.target for topic in COMMANDS.values() for command in topic.values()}
+    scripts = {x for x in targets if x.endswith(".py")} | {f"{name}.py" for name in COPIED}
     assert {f"agents/shipped/{script}" for script in scripts} <= {*names}
 
 
@@ -206,11 +206,11 @@ def test_a_wheel_runs_the_world_of_a_page_with_the_commands_of_that_page(wheel, 
     text = (ROOT / "docs" / "your-own-world.md").read_text(encoding="utf-8")
     (tmp_path / "park.py").write_text(block(text, "python"), encoding="utf-8")
     for line in block(text, "bash").splitlines():
-        program, *flags = shlex.split(line)
-        small = QUICK if program in ("eqgrid-ippo", "eqgrid-mappo") else ["--episodes", "2"]
+        program, command, *flags = shlex.split(line)
+        small = QUICK if command in ("ippo", "mappo") else ["--episodes", "2"]
         if "--resume" in flags:
             flags, small = ["192" if flag == "5000000" else flag for flag in flags], []
-        done = run(wheel / program, *flags, *small, cwd=tmp_path)
+        done = run(wheel / program, command, *flags, *small, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
 
 

@@ -77,7 +77,8 @@ def exported(folder, name):
 def test_steps_and_keys_of_a_killed_server_are_exported(tmp_path, own_caches):
     (tmp_path / "plan.toml").write_text(PLAN)
     out = tmp_path / "out"
-    command = [sys.executable, ROOT / "experiments" / "play.py", "--study", tmp_path / "plan.toml"]
+    eqgrid = Path(sys.executable).with_name("eqgrid")
+    command = [eqgrid, "play", "--study", tmp_path / "plan.toml"]
     flags = ["--out", out, "--port", "0", "--no-browser", "--ticks-per-second", "10"]
     keys = [f"Key{letter}" for letter in "ABCDEFGH"]
     with subprocess.Popen(

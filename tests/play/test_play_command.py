@@ -1,4 +1,4 @@
-"""The command line of `play.py`: what it refuses, and how its server ends."""
+"""The command line of `eqgrid play`: what it refuses, and how its server ends."""
 
 import re
 import shutil
@@ -222,7 +222,7 @@ def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch, capsys)
 
 
 def test_the_server_runs_until_it_is_interrupted(tmp_path, own_caches):
-    command = [sys.executable, ROOT / "experiments" / "play.py", "--port", "0", "--no-browser"]
+    command = [Path(sys.executable).with_name("eqgrid"), "play", "--port", "0", "--no-browser"]
     out = tmp_path / "games"
     process = subprocess.Popen(
         [*command, "--out", out],

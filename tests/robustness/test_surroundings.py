@@ -208,7 +208,7 @@ def test_a_full_disk_keeps_the_numbers_of_an_evaluation(programs, tmp_path):
     from conftest import ROOT  # noqa: PLC0415
 
     policy = ROOT / "experiments" / "policies" / "cramped.safetensors"
-    evaluate = [sys.executable, str(ROOT / "experiments" / "evaluate.py"), str(policy)]
+    evaluate = [str(Path(sys.executable).with_name("eqgrid")), "evaluate", str(policy)]
     done = subprocess.run(
         [*on_small_disks(4), *evaluate, "--episodes", "4", "--out", "disks/4/out"],
         cwd=tmp_path,

@@ -3,14 +3,14 @@
 import json
 import re
 import shutil
-import tomllib
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from command_lines import call, call_and_hear, check_refusal, hear, parse
 from run_files import rows
 
-from eqgrid_lab import _pages
+from eqgrid_lab import _eqgrid
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import crossplay_command, evaluate_command
@@ -228,22 +228,24 @@ def test_a_script_may_import_its_neighbours(tmp_path):
 
 
 def test_a_script_is_copied_out(tmp_path, capsys):
-    _pages._list_or_copy(["new", "ippo", "mine.py"])
+    _eqgrid.list_or_copy(["new", "ippo", "mine.py"])
     assert (tmp_path / "mine.py").read_text(encoding="utf-8") == TEXT
     assert capsys.readouterr().out == "mine.py: python mine.py --help lists its flags.\n"
     with pytest.raises(UsageError, match=r"The file 'mine.py' exists: name a new file"):
-        _pages._list_or_copy(["new", "ippo", "mine.py"])
+        _eqgrid.list_or_copy(["new", "ippo", "mine.py"])
     with pytest.raises(UsageError, match=r"eqgrid new SCRIPT FILE\.py copies a script"):
-        _pages._list_or_copy(["new", "qmix", "other.py"])
+        _eqgrid.list_or_copy(["new", "qmix", "other.py"])
 
 
 def test_eqgrid_lists_all_commands(capsys):
-    _pages._list_or_copy([])
+    _eqgrid.list_or_copy([])
     said = capsys.readouterr().out
-    text = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
-    scripts = tomllib.loads(text)["project"]["scripts"]
-    listed = set(re.findall(r"^  (eqgrid-[\w-]+) +[A-Z]", said, re.M))
-    assert {*listed, "eqgrid"} == {*scripts}
-    by_script = {name for name, entry in scripts.items() if entry.endswith(":run_script")}
-    assert by_script == {f"eqgrid-{name}" for name in _pages.SCRIPTS}
-    assert all(shipped(script).is_file() for script in _pages.SCRIPTS.values())
+    commands = {name: x for topic in _eqgrid.COMMANDS.values() for name, x in topic.items()}
+    assert re.findall(r"^  eqgrid ([\w-]+) +[A-Z]", said, re.M) == [*commands]
+    for command in commands.values():
+        if command.target.endswith(".py"):
+            assert shipped(command.target).is_file()
+        else:
+            assert callable(resolve_name(command.target))
+    with pytest.raises(UsageError, match="There is no command 'humans': eqgrid --help lists"):
+        _eqgrid.list_or_copy(["humans"])

@@ -122,7 +122,7 @@ def read_games(
     **Arguments:**
 
     - `path`: a file that ends in `.csv`, `.json` or `.parquet` (which needs pyarrow); or a folder
-        of `.parquet` files, as eqgrid-play writes.
+        of `.parquet` files, as eqgrid play writes.
     - `kitchen`: the name of one kitchen, to read only the games in it; all by default.
     - `layouts`: further kitchens, by their `layout_name` in the file.
 
