@@ -24,9 +24,9 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 from eqgrid_lab import Kitchen
 from agents import load_policy, shipped_policies
 from eqgrid import make
-from eqgrid_lab.play import GameServer, Menu, Session
 from eqgrid_lab.settings import default_settings, shipped_script
-from eqgrid_lab.web._app import build_app
+from eqgrid_play.games import GameServer, Menu, Session
+from eqgrid_play.web._app import build_app
 
 RATE, SECONDS, LAST = 6, 20, 1500
 SIZE = ViewportSize(width=760, height=540)

@@ -70,10 +70,10 @@ COMMANDS = {
         ),
     },
     "Play": {
-        "play": Command("Play in the browser, or run a study.", "eqgrid_lab.web:play_command"),
+        "play": Command("Play in the browser, or run a study.", "eqgrid_play.web:play_command"),
         "export-page": Command(
             "Write a page in which people play without a server.",
-            "eqgrid_lab.static:export_page_command",
+            "eqgrid_play.static:export_page_command",
         ),
     },
     "Compute": {

@@ -12,7 +12,7 @@ from learners import Clock
 
 from eqgrid import RecordedPartner, record_play
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Header, Recording, SeatRecord, replay
+from eqgrid_play.games import Header, Recording, SeatRecord, replay
 
 PLACE, SEED = SimpleNamespace(env=Clock()), 3
 

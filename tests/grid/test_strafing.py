@@ -10,7 +10,7 @@ from small_worlds import BARE, small_world
 
 from eqgrid import LogEpisodes
 from eqgrid.grid import Direction, Forward, Layout, Rotate, Stay, Strafe
-from eqgrid_lab.play import controls_of
+from eqgrid_play.games import controls_of
 
 ROOM = Layout.parse("#######\n#     #\n#  1  #\n#    2#\n#######", BARE)
 ACTIONS = (

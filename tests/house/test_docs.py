@@ -36,9 +36,9 @@ from eqgrid_lab.commands import (
     _submit,
 )
 from eqgrid_lab.settings import parse, shipped_script
-from eqgrid_lab.static import _export_page
-from eqgrid_lab.web import _play_command as _play
 from eqgrid_lab.worlds import WORLDS
+from eqgrid_play.static import _export_page
+from eqgrid_play.web import _play_command as _play
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

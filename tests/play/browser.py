@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from eqgrid_lab.play import GameServer
-from eqgrid_lab.study import StudyRunner
-from eqgrid_lab.web._app import build_app
+from eqgrid_play.games import GameServer
+from eqgrid_play.study import StudyRunner
+from eqgrid_play.web._app import build_app
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 NEEDS = "needs a browser: apt-get install chromium && pip install -e '.[play-test]'"

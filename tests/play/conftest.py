@@ -3,8 +3,8 @@ from playing import menu_of
 from studies import OPEN
 
 from eqgrid_lab import Kitchen
-from eqgrid_lab.play import _session
-from eqgrid_lab.study import _study_runner
+from eqgrid_play.games import _session
+from eqgrid_play.study import _study_runner
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playing import menu_of
 
-from eqgrid_lab.static._world import PageWorld
+from eqgrid_play.static._world import PageWorld
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "experiments" / "policies"

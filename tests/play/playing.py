@@ -3,7 +3,8 @@
 import asyncio
 import time
 
-from eqgrid_lab.play import (
+from eqgrid_lab.settings import default_settings, shipped_script
+from eqgrid_play.games import (
     GameServer,
     Header,
     Journal,
@@ -14,7 +15,6 @@ from eqgrid_lab.play import (
     place_of,
     read_journal,
 )
-from eqgrid_lab.settings import default_settings, shipped_script
 
 NOBODY = "an agent that never moves"
 PROGRAMS = {}

@@ -10,7 +10,7 @@ from playing import NOBODY, join_game, press, receive_until, server_of, until
 from rich.console import Console
 from starlette.testclient import TestClient
 
-from eqgrid_lab.study import (
+from eqgrid_play.study import (
     RECORDED,
     People,
     StudyRunner,
@@ -19,7 +19,7 @@ from eqgrid_lab.study import (
     recorded_tables,
     report,
 )
-from eqgrid_lab.web._app import build_app
+from eqgrid_play.web._app import build_app
 
 SMALL = f"""
 title = "Small"

@@ -14,9 +14,9 @@ from playing import NOBODY, menu_of, server_of, write_journal
 from studies import recorded_rows
 
 from eqgrid_lab import Kitchen
-from eqgrid_lab.play import _session, read_journal, read_recorded
-from eqgrid_lab.study import People, StudyRunner, _study_runner, open_people, read_plan
 from eqgrid_lab.worlds import world_settings
+from eqgrid_play.games import _session, read_journal, read_recorded
+from eqgrid_play.study import People, StudyRunner, _study_runner, open_people, read_plan
 
 pytestmark = [pytest.mark.slow]
 

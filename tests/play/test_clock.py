@@ -4,7 +4,7 @@ import asyncio
 
 from playing import Time
 
-from eqgrid_lab.play import Clock
+from eqgrid_play.games import Clock
 
 
 def ticks(work, *, late=0.0, count=6):

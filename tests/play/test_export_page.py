@@ -18,18 +18,18 @@ from eqgrid import DelayedPartner, NoisyPartner, Vectorize, make, unwrap_state
 from eqgrid.grid import draw_look, looks
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.static import _export_page
-from eqgrid_lab.static._random import as_data, on_key_data, threefry
-from eqgrid_lab.static._sheet import draw_sheet
-from eqgrid_lab.static._world import PageWorld
 from eqgrid_lab.worlds import world_settings
+from eqgrid_play.static import _export_page
+from eqgrid_play.static._random import as_data, on_key_data, threefry
+from eqgrid_play.static._sheet import draw_sheet
+from eqgrid_play.static._world import PageWorld
 
 onnx = pytest.importorskip("onnx", reason="needs the extra [onnx]")
 pytest.importorskip("jax2onnx", reason="needs the extra [onnx]")
 pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
 
-from eqgrid_lab.static import _export, _models  # noqa: E402
-from eqgrid_lab.static._onnx import Model, add_casts, to_model  # noqa: E402
+from eqgrid_play.static import _export, _models  # noqa: E402
+from eqgrid_play.static._onnx import Model, add_casts, to_model  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

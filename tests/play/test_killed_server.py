@@ -12,8 +12,8 @@ from playing import NOBODY, until
 from websockets.sync.client import connect
 
 from eqgrid_lab.base import Process
-from eqgrid_lab.study import open_people
-from eqgrid_lab.web import _play_command
+from eqgrid_play.study import open_people
+from eqgrid_play.web import _play_command
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,8 @@ from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
 from eqgrid.envs.overcooked.people import read_games
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import (
+from eqgrid_lab.worlds import world_settings
+from eqgrid_play.games import (
     Hands,
     Header,
     Journal,
@@ -31,7 +32,6 @@ from eqgrid_lab.play import (
     replay,
     write_recording,
 )
-from eqgrid_lab.worlds import world_settings
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from studies import (
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import Rules, read_journal
-from eqgrid_lab.study import WaitingRoom, _study_runner
 from eqgrid_lab.worlds import world_settings
+from eqgrid_play.games import Rules, read_journal
+from eqgrid_play.study import WaitingRoom, _study_runner
 
 PATIENT = PAIRS.replace("patience = 1", "patience = 20")
 

@@ -15,8 +15,8 @@ from playing import until
 from agents import read_table
 from agents.files import shipped
 from eqgrid_lab.base import Process, RunError, UsageError
-from eqgrid_lab.play import Header, Journal, SeatRecord, StepLine
-from eqgrid_lab.web import _play_command as _play
+from eqgrid_play.games import Header, Journal, SeatRecord, StepLine
+from eqgrid_play.web import _play_command as _play
 
 pytestmark = pytest.mark.slow
 

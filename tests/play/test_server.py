@@ -17,7 +17,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import (
+from eqgrid_play.games import (
     Hold,
     Key,
     Leave,
@@ -28,10 +28,10 @@ from eqgrid_lab.play import (
     read_journal,
     replay,
 )
-from eqgrid_lab.play._session import FREE
-from eqgrid_lab.study import People, StudyRunner, read_plan
-from eqgrid_lab.web import _app
-from eqgrid_lab.web._app import build_app
+from eqgrid_play.games._session import FREE
+from eqgrid_play.study import People, StudyRunner, read_plan
+from eqgrid_play.web import _app
+from eqgrid_play.web._app import build_app
 
 
 @pytest.fixture(scope="module")
@@ -428,7 +428,7 @@ def test_a_disk_without_room_ends_the_game_in_a_sentence(serve, monkeypatch):
 
     with playing(serve) as player:
         player.until(status="waiting")
-        monkeypatch.setattr("eqgrid_lab.play._journal.os.write", full)
+        monkeypatch.setattr("eqgrid_play.games._journal.os.write", full)
         player.press(0)
         over, _ = player.until(status="over")
         monkeypatch.undo()
@@ -718,7 +718,7 @@ def test_a_key_that_cannot_be_recorded_ends_the_game(menu, tmp_path, monkeypatch
         page = session.connect(0)
         await status_of(page, "Press any of your keys")
         session.receive(page, Key("KeyQ", 1.0))
-        monkeypatch.setattr("eqgrid_lab.play._journal.os.write", full)
+        monkeypatch.setattr("eqgrid_play.games._journal.os.write", full)
         session.receive(page, Key("KeyQ", 2.0, down=False))
         assert "cannot be recorded: No space left" in (await status_of(page, "over"))["text"]
         monkeypatch.undo()

@@ -12,8 +12,8 @@ from exporting import POLICIES, page_world, runtime as runtime
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import NOTHING_NAMED
-from eqgrid_lab.play import place_of, read_journal, replay
-from eqgrid_lab.static import _export_page
+from eqgrid_play.games import place_of, read_journal, replay
+from eqgrid_play.static import _export_page
 
 for name in ("onnx", "jax2onnx", "onnxruntime"):
     pytest.importorskip(name, reason="needs the extra [onnx]")
@@ -192,7 +192,7 @@ RANDOM_STEPS = """async ([seed, actions, names]) => {
 def test_random_steps_in_the_browser_are_those_of_python(visit, address):
     opened = visit(address)
     wait_for_world(opened)
-    leaves_of = importlib.import_module("eqgrid_lab.static._onnx").leaves_of
+    leaves_of = importlib.import_module("eqgrid_play.static._onnx").leaves_of
     world = page_world(Kitchen(layout="cramped", horizon=120), "a trained agent")
     step, chooser = jax.jit(world.step), np.random.default_rng(3)
     names = [f"state_{i}" for i in range(world.size)] + ["reward", "observation_0"]

@@ -34,7 +34,7 @@ from eqgrid_lab import Kitchen
 from agents import read_table
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.folders import locked
-from eqgrid_lab.study import (
+from eqgrid_play.study import (
     DATA,
     DICTIONARY,
     Question,

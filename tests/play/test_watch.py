@@ -17,14 +17,14 @@ from eqgrid import RandomPartner, record_play
 from eqgrid.envs.overcooked import ScriptedCook
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.play import (
+from eqgrid_lab.runs import read_policy
+from eqgrid_play.games import (
     TileSheet,
     read_recorded,
     scenes,
     think,
 )
-from eqgrid_lab.runs import read_policy
-from eqgrid_lab.web._app import build_app
+from eqgrid_play.web._app import build_app
 
 pytestmark = pytest.mark.slow
 

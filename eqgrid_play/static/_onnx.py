@@ -19,8 +19,8 @@ from onnxruntime.capi import (
 )
 
 from eqgrid.typing import PyTree
+from eqgrid_lab.base import UsageError
 
-from ..base import UsageError
 from ._random import as_data, on_key_data
 
 Arrays: TypeAlias = dict[str, Shaped[np.ndarray, "..."]]

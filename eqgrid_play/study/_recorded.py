@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..play import SUFFIX, Recording, read_journal
+from ..games import SUFFIX, Recording, read_journal
 from ._people import Cell, People
 
 RECORDED = {

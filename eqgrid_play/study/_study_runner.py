@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import final
 from urllib.parse import quote
 
-from ..base import UsageError
-from ..play import PERSON, GameServer, Rules, Session
+from eqgrid_lab.base import UsageError
+
+from ..games import PERSON, GameServer, Rules, Session
 from ._people import Cell, People, Person, new_code, utc_now
 from ._plan import (
     FIELD,

@@ -23,7 +23,7 @@ from eqgrid import (
 from eqgrid.grid import look_codes
 from eqgrid.typing import PyTree
 
-from ..play import Place
+from ..games import Place
 
 
 @final

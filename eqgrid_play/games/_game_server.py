@@ -10,9 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import final
 
-from ..base import UsageError, reason
-from ..runs import digest
-from ..settings import to_table
+from eqgrid_lab.base import UsageError, reason
+from eqgrid_lab.runs import digest
+from eqgrid_lab.settings import to_table
+
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal, write_recording
 from ._live_game import LiveGame, Program
 from ._menu import PERSON, Menu, Offer, Place

@@ -9,8 +9,9 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from ..play import PERSON, GameServer, Press
-from ..show import print_table
+from eqgrid_lab.show import print_table
+
+from ..games import PERSON, GameServer, Press
 from ._export import report
 from ._people import People, Row
 from ._plan import Games, Plan, Question, Questions, Tutorial

@@ -24,12 +24,12 @@ from eqgrid import (
 )
 from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
 from eqgrid.grid import AbstractGridWorld, Layout, RandomLayouts, agent_colours
+from eqgrid_lab.base import UsageError, as_usage_error
+from eqgrid_lab.folders import short_name
+from eqgrid_lab.runs import SavedPolicy, read_policy
+from eqgrid_lab.settings import PolicySettings, default_model_of_people
+from eqgrid_lab.worlds import check_same_game, kitchen_layout
 
-from ..base import UsageError, as_usage_error
-from ..folders import short_name
-from ..runs import SavedPolicy, read_policy
-from ..settings import PolicySettings, default_model_of_people
-from ..worlds import check_same_game, kitchen_layout
 from ._messages import Control, controls_of, idle_action
 
 PERSON = "person"

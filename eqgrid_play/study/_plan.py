@@ -9,10 +9,11 @@ from typing import Annotated, Literal, TypeAlias, final
 import msgspec
 from msgspec import Meta
 
-from ..base import UsageError
-from ..play import PERSON, Menu
-from ..runs import SavedPolicy, read_policy
-from ..settings import read_toml
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs import SavedPolicy, read_policy
+from eqgrid_lab.settings import read_toml
+
+from ..games import PERSON, Menu
 
 _Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
 _Text = Annotated[str, Meta(min_length=1, max_length=20_000)]

@@ -13,13 +13,13 @@ from rich.console import Console
 
 from eqgrid import unwrap
 from eqgrid.grid import RandomLayouts
+from eqgrid_lab.base import Named, UsageError, as_usage_error, run_command
+from eqgrid_lab.commands import first_world, settings_to_play
+from eqgrid_lab.runs import read_policy
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.worlds import Kitchen, WorldSettings
 
-from ..base import Named, UsageError, as_usage_error, run_command
-from ..commands import first_world, settings_to_play
-from ..play import Menu
-from ..runs import read_policy
-from ..settings import read_flags
-from ..worlds import Kitchen, WorldSettings
+from ..games import Menu
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ def run(args: Sequence[str]) -> None:
 def _tools() -> ModuleType:
     """Imports the module `_export`. **Raises:** `UsageError` when its extra is not installed."""
     try:
-        return importlib.import_module("eqgrid_lab.static._export")
+        return importlib.import_module("eqgrid_play.static._export")
     except ModuleNotFoundError as error:
         raise UsageError(
             f"eqgrid export-page needs {error.name!r}, which is not installed: "

@@ -19,8 +19,7 @@ from msgspec import Meta
 from rich.console import Console
 
 from agents import CheckpointError, checksum
-
-from ..base import (
+from eqgrid_lab.base import (
     Named,
     Process,
     RunError,
@@ -31,9 +30,14 @@ from ..base import (
     reason,
     run_process,
 )
-from ..commands import first_world, settings_to_play
-from ..folders import locked, open_results, short_name
-from ..play import (
+from eqgrid_lab.commands import first_world, settings_to_play
+from eqgrid_lab.folders import locked, open_results, short_name
+from eqgrid_lab.runs import SavedPolicy, digest, read_policy
+from eqgrid_lab.settings import read_flags, to_table
+from eqgrid_lab.show import print_paths
+from eqgrid_lab.worlds import Kitchen, WorldSettings
+
+from ..games import (
     SUFFIX,
     GameServer,
     Menu,
@@ -44,9 +48,6 @@ from ..play import (
     read_recorded,
     write_recording,
 )
-from ..runs import SavedPolicy, digest, read_policy
-from ..settings import read_flags, to_table
-from ..show import print_paths
 from ..study import (
     Plan,
     StudyRunner,
@@ -61,7 +62,6 @@ from ..study import (
     report,
     try_plan,
 )
-from ..worlds import Kitchen, WorldSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -338,7 +338,7 @@ def _write_missing_tables(folder: Path, named: Named) -> None:
 def _server() -> Callable[..., None]:
     """Imports the function `serve`. **Raises:** `UsageError` when its extra is not installed."""
     try:
-        return importlib.import_module("eqgrid_lab.web._app").serve
+        return importlib.import_module("eqgrid_play.web._app").serve
     except ModuleNotFoundError as error:
         raise UsageError(
             f"eqgrid play needs {error.name!r}, which is not installed: pip install 'eqgrid[play]'."

@@ -23,8 +23,7 @@ from eqgrid.grid import (
     draw_over_look,
 )
 from eqgrid.typing import PyTree
-
-from ..base import UsageError
+from eqgrid_lab.base import UsageError
 
 CELL_PIXELS = 96
 """The side of a cell in pixels; pages show it at other sizes."""

@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ..base import UsageError
-from ..play import GameServer, read_body, read_json
+from eqgrid_lab.base import UsageError
+
+from ..games import GameServer, read_body, read_json
 from ..study import Person, StudyRunner, outcomes
 
 _LARGEST_BODY = 2**22  # enough for the longest possible answers of a stage

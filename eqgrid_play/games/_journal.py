@@ -35,9 +35,9 @@ from eqgrid import (
 )
 from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid.typing import PyTree
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.worlds import kitchen_layout, reference_name
 
-from ..base import UsageError
-from ..worlds import kitchen_layout, reference_name
 from ._menu import Place
 
 SUFFIX = ".jsonl"

@@ -18,12 +18,12 @@ from eqgrid import AbstractEnv, AbstractPartner, Discrete
 from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import by_choice
 from eqgrid.typing import PyTree
+from eqgrid_lab.base import NOTHING_NAMED, Named, UsageError
+from eqgrid_lab.runs import digest
+from eqgrid_lab.settings import default_settings, shipped_script, world_from
+from eqgrid_lab.show import with_last
+from eqgrid_lab.worlds import Kitchen, recorded_games
 
-from ..base import NOTHING_NAMED, Named, UsageError
-from ..runs import digest
-from ..settings import default_settings, shipped_script, world_from
-from ..show import with_last
-from ..worlds import Kitchen, recorded_games
 from ._journal import SUFFIX, Recording, read_journal, replay
 from ._menu import Menu, Place, place_in
 from ._messages import Frame, Screen, TileSheet, whole_frame

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agents import write_atomic, write_table
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.folders import locked, write_json
+from eqgrid_lab.show import bootstrap_interval, print_table
 
-from ..base import UsageError
-from ..folders import locked, write_json
-from ..play import PERSON, SUFFIX
-from ..show import bootstrap_interval, print_table
+from ..games import PERSON, SUFFIX
 from ._people import DICTIONARY, Cell, People, Row
 from ._recorded import RECORDED, RECORDED_TYPES, recorded_tables
 

@@ -9,8 +9,9 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, final
 
-from ..base import reason
-from ..worlds import kitchen_layout
+from eqgrid_lab.base import reason
+from eqgrid_lab.worlds import kitchen_layout
+
 from ._journal import EventLine, FrameLine, KeyLine
 from ._live_game import Conduct, LiveGame
 from ._menu import Place

@@ -28,10 +28,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agents import CheckpointError
 from eqgrid import unwrap, unwrap_state
 from eqgrid.grid import RandomLayouts
+from eqgrid_lab.base import UsageError, reason
+from eqgrid_lab.folders import short_name
+from eqgrid_lab.show import running_return, with_last
 
-from ..base import UsageError, reason
-from ..folders import short_name
-from ..play import (
+from ..games import (
     SUFFIX,
     WATCHER,
     GameServer,
@@ -54,7 +55,6 @@ from ..play import (
     to_text,
     whole_frame,
 )
-from ..show import running_return, with_last
 from ..study import StudyRunner
 from ._study_routes import Answer, Endpoint, study_routes
 

@@ -18,11 +18,11 @@ from PIL import Image
 
 from agents import PolicyPartner, TrainedPolicy, write_atomic
 from eqgrid import unwrap_state
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs import digest
+from eqgrid_lab.settings import to_table
 
-from ..base import UsageError
-from ..play import Menu, Offer, Place
-from ..runs import digest
-from ..settings import to_table
+from ..games import Menu, Offer, Place
 from ._models import check_models, policy_model, start_model, step_model
 from ._sheet import Sheet, draw_sheet
 from ._world import PagePolicy, PageWorld

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, TypeAlias, final
 from rich.console import Console
 
 from agents import write_atomic
-
-from ..base import UsageError
-from ..folders import locked, open_results, results_console, write_json
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.folders import locked, open_results, results_console, write_json
 
 Cell: TypeAlias = str | int | float | None
 """A value in a table of SQLite."""

@@ -7,7 +7,8 @@ import msgspec
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from ..base import RunError
+from eqgrid_lab.base import RunError
+
 from ._onnx import Arrays, Model, leaves_of, to_model
 from ._world import PagePolicy, PageWorld, Shown, Stepped
 
