@@ -64,7 +64,6 @@ REFUSALS = {
         "'x' needs one `solid`, or one for each of its 3 variants, not 2"),
     "tile": (lambda: Kinds((FLOOR, Kind("door", "D", solid=(True,)))), "has no variants"),
     "twice": (lambda: Kinds((FLOOR, WALL), (Kind("x", ("A", "A"), variants=2),)), "character 'A'"),
-    "alias": (lambda: Kinds((FLOOR, WALL), (Kind("x", "X"),)), "Two kinds have the character 'X'"),
     "long": (lambda: Kinds((FLOOR, WALL), (Kind("x", ("AB", None), variants=2),)), "not 'AB'"),
 }  # fmt: skip
 

@@ -77,11 +77,6 @@ def test_an_untested_version_is_a_warning_that_names_both(version, monkeypatch):
         assert interop.to_gymnasium
 
 
-def test_there_is_no_other_adapter():
-    with pytest.raises(AttributeError, match="no attribute 'to_gym'"):
-        _ = interop.to_gym
-
-
 class Shows(Pendulum):
     """It shows zeros of some dtype."""
 

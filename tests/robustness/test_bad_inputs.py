@@ -9,17 +9,13 @@ pytestmark = pytest.mark.robustness
 
 @pytest.fixture
 def refusal(monkeypatch, capsys, tmp_path):
-    """Runs the program in an empty folder, where it must say one sentence and leave nothing."""
+    """Runs the program in an empty folder, where it must print one line and write nothing."""
 
     def run(args: list[str]) -> tuple[int, str]:
         before = sorted(tmp_path.rglob("*"))
         code = call(*args)
         said = capsys.readouterr()
         check_refusal((code, said.err), "")
-        assert said.err.rstrip().endswith((".", "?"))
-        assert 20 < len(said.err) < 6000
-        assert "Errno" not in said.err
-        assert not any(word in said.err for word in ("<class", "NoneType", "typing", "(3,)"))
         assert said.out == ""
         assert sorted(tmp_path.rglob("*")) == before
         return code, said.err
@@ -30,14 +26,17 @@ def refusal(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("args", flags().values(), ids=flags())
 def test_flags(refusal, args):
-    assert refusal(args)[0] == 2
+    code, said = refusal(args)
+    assert code == 2
+    assert args[0] in said or args[-1][:20] in said
 
 
 @pytest.mark.parametrize("content", SETTINGS.values(), ids=SETTINGS)
 def test_settings_files(refusal, tmp_path, content):
     (tmp_path / "settings.toml").write_bytes(content)
-    code, _ = refusal(["--config", "settings.toml"])
+    code, said = refusal(["--config", "settings.toml"])
     assert code == 2
+    assert "settings.toml" in said
 
 
 @pytest.mark.parametrize("content", LAYOUTS.values(), ids=LAYOUTS)

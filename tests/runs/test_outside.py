@@ -44,7 +44,6 @@ from eqgrid.envs.overcooked import Overcooked
 from eqgrid.grid import AbstractReward
 
 pathlib.Path("imported").touch()
-NUMBER = 3
 HINT = "text"
 
 
@@ -148,10 +147,6 @@ def limited(best: int | None = 3):
 
 def many():
     return Vectorize(Race(), 4)
-
-
-def number():
-    return 3
 
 
 def fails():
