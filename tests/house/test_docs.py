@@ -7,38 +7,13 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from pathlib import Path
 
-import accelerator
-import best_response
-import body_speed
-import layouts
-import learning_speed
-import optimum
-import play_load
 import pytest
-import throughput
-import tyro
-from heldout import strangers
-from policies import kick_start, pqn_vdn
 from readers import reader as reader, run_program
 
 import agents
 import eqgrid.grid
-from eqgrid_lab.base import Process
-from eqgrid_lab.commands import (
-    _crossplay,
-    _evaluation,
-    _partners,
-    _report,
-    _status,
-    _submit,
-)
-from eqgrid_lab.settings import parse, shipped_script
-from eqgrid_lab.worlds import WORLDS
-from eqgrid_play.static import _export_page
-from eqgrid_play.web import _play_command as _play
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -193,36 +168,6 @@ def test_tutorials_run(page, tmp_path, reader):
         run_command(command, tmp_path, reader)
     for name in write_blocks(page, tmp_path):
         reader.submit(run_program, tmp_path, tmp_path / name).result()
-
-
-@pytest.mark.slow
-def test_flags_exist(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    programs = (_evaluation, _crossplay, _partners, _report, _export_page, layouts)
-    benchmarks = (throughput, learning_speed, accelerator, body_speed, play_load)
-    plans = (optimum, best_response, _status, _submit)
-    helps = [partial(x.run, ["--help"]) for x in (*programs, *benchmarks, *plans)]
-    worlds = [["--env.name", name, "--help"] for name in WORLDS]
-    helps += [partial(parse, shipped_script("mappo"), flags) for flags in worlds]
-    scripts = (shipped_script("bc"), kick_start.KickStart, pqn_vdn.PQNVDN)
-    helps += [partial(parse, script, ["--help"]) for script in scripts]
-    helps += [partial(_play.run, ["--help"], Process())]
-    helps += [partial(tyro.cli, strangers.Study, args=["--help"])]
-    for print_help in helps:
-        with pytest.raises(SystemExit):
-            print_help()
-    known = set(re.findall(r"--[a-z][a-z.-]*", capsys.readouterr().out))
-    known |= {"--jaxtyping-packages", "--xla"}  # pytest's and XLA's
-    known |= {"--env.options", "--env.normalize-reward"}  # of worlds of other libraries
-    known |= {"--network.memory", "--network.width", "--network.heads"}  # of a network of one's own
-    known |= {"--nodes", "--ntasks-per-node", "--gpus-per-node", "--time", "--signal"}  # Slurm's
-    known |= {"--wheel", "--outdir"}  # of python -m build
-    known |= {"--prefix", "--directory"}  # npm's, and those of Python's file host
-    known |= {"--requeue", "--open-mode", "--kill-on-bad-exit"}
-    known |= {"--num-jobs", "--env", "--build-arg"}  # SkyPilot's and Docker's
-    for text in (*PAGES, *TUTORIALS):
-        named = re.findall(r"(?<![\w-])--[a-z][a-z.-]*[a-z]", text.read_text(encoding="utf-8"))
-        assert set(named) <= known, text.name
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TUTORIALS, *LOGS], ids=lambda p: p.name)
