@@ -594,8 +594,6 @@ STRANGE = {
         r"\[32, 4\] is needed\.$",
     ),
     "huge": (actor(width=10**12), r"Expected `int` <= 1048576 - at `\$.width`"),
-    "actions": ({"action_space": {"cards": {}}}, "it has a 'cards', which eqgrid does not know"),
-    "agents": ({"num_agents": 0}, r"Expected `int` >= 1 - at `\$.num_agents`"),
     "unknown": ({"more": 1}, "unknown field `more`"),
     "no observation": (
         {"observation": {"dict": {}}},
@@ -603,7 +601,6 @@ STRANGE = {
     ),
     "long": ({"observation": [0] * 2000}, "a text or a list that is too long"),
     "large actions": ({"action_space": {"eqgrid.Box": BOX}}, "the bounds of its actions have"),
-    "epsilon": ({"normalization": {"epsilon": -1.0, "clip": None}}, "`float` >= 1.2e-38"),
 }
 
 
