@@ -253,16 +253,11 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     write_policy(folder / "goals", *GOALS)
     write_policy(folder / "kitchen")
-    write_policy(folder / "ring", "--env.layout", "ring")
     write_policy(folder / "planes", "--env.observation", "planes")
-    write_policy(folder / "food", "--env.name", "foraging")
     save_policy(folder / "alone", load_policy(folder / "goals"))
     content = bytearray((folder / "goals").read_bytes())
     content[-1] ^= 1
     (folder / "damaged").write_bytes(content)
-    (folder / "text").write_text("no policy")
-    (folder / "text.npz").write_text("no policy")
-    (folder / "empty").mkdir()
     (folder / "run").mkdir()
     (folder / "run" / "config.toml").write_text("")
     return folder

@@ -298,7 +298,6 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
     goals = ("--env.name", "goals")
     worlds = {"mine": KITCHEN, "walker": goals, "three": (*goals, "--env.num-agents", "3")}
-    worlds["two"] = ("--env.layout", "cramped,ring")
     for name in set(args) & set(worlds):
         write_policy(tmp_path / name, *worlds[name])
     policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
