@@ -69,8 +69,7 @@ TASKS = {
     },
     "Other libraries": {
         "use environments of other libraries": "eqgrid.interop.from_gymnax "
-        "eqgrid.interop.from_jaxmarl eqgrid.interop.from_jaxnasium eqgrid.interop.from_jumanji "
-        "eqgrid.interop.from_brax",
+        "eqgrid.interop.from_jaxmarl eqgrid.interop.from_jaxnasium",
         "use eqgrid's environments in other libraries": "eqgrid.interop.to_gymnasium "
         "eqgrid.interop.to_pettingzoo eqgrid.interop.to_jaxmarl eqgrid.interop.to_jaxnasium "
         "eqgrid.interop.to_gymnax",

@@ -8,11 +8,9 @@ import warnings
 from ..errors import missing_library
 
 _ADAPTERS = {
-    "from_brax": "._brax",
     "from_gymnax": "._gymnax",
     "from_jaxmarl": "._jaxmarl",
     "from_jaxnasium": "._jaxnasium",
-    "from_jumanji": "._jumanji",
     "from_parquet": "._parquet",
     "to_gymnasium": "._gymnasium",
     "to_gymnasium_vector": "._gymnasium",
@@ -25,33 +23,27 @@ _ADAPTERS = {
 """The module of each adapter."""
 
 _NEEDED = {
-    "._brax": ("brax",),
     "._gymnasium": ("gymnasium",),
     "._gymnax": ("gymnax",),
     "._jaxmarl": ("jaxmarl",),
     "._jaxnasium": ("jaxnasium",),
-    "._jumanji": ("jumanji",),
     "._parquet": ("pyarrow",),
     "._pettingzoo": ("pettingzoo", "gymnasium"),
 }
 """The libraries that each module imports."""
 
 _EXTRAS = {
-    "brax": "brax",
     "gymnax": "gymnax",
     "jaxmarl": "jaxmarl",
-    "jumanji": "jumanji",
     "pyarrow": "trajectories",
 }
 """The pip extra that installs a library. For all other libraries, the extra is `interop`."""
 
 TESTED = {
-    "brax": ((0, 14), (0, 14)),
     "gymnasium": ((1, 1), (1, 4)),
     "gymnax": ((0, 0), (1, 0)),
     "jaxmarl": ((0, 2), (0, 2)),
     "jaxnasium": ((0, 1), (0, 1)),
-    "jumanji": ((1, 1), (1, 1)),
     "pettingzoo": ((1, 25), (1, 27)),
     "pyarrow": ((18, 0), (26, 0)),
 }

@@ -27,11 +27,6 @@ def implicit_promotion() -> Iterator[None]:
         yield
 
 
-def identity(x: PyTree) -> PyTree:
-    """The default `observe`, which does not change the observation of the other library."""
-    return x
-
-
 def strongly_typed(tree: PyTree) -> PyTree:
     """The same arrays without weak types, since `jax.lax.scan` needs a state whose types are the
     same before and after a step.
@@ -276,20 +271,22 @@ def own_action(space: AbstractSpace, action: Shaped[Array, "..."]) -> Shaped[Arr
     return action[: _vector_length(space)] if _vector_length(space) else action
 
 
-def check_stackable(rows: Sequence[PyTree], name: str, remedy: str, pad: bool) -> None:
+def check_stackable(rows: Sequence[PyTree], name: str, pad: bool) -> None:
     """Checks that the observations of all agents can be stacked in one array.
 
     **Arguments:**
 
     - `rows`: the shape and dtype of the observation of each agent.
     - `name`: the name of the environment, for error messages.
-    - `remedy`: the advice in the error message when an agent observes more than one array.
     - `pad`: whether vectors will be padded to the length of the longest.
 
     **Raises:** `ValueError` when the observations cannot be stacked.
     """
     if not all(isinstance(row, jax.ShapeDtypeStruct) for row in rows):
-        raise ValueError(f"The agents of {name} observe more than one array each: {remedy}.")
+        raise ValueError(
+            f"The agents of {name} observe more than one array each: stack them in an environment "
+            "of your own first."
+        )
     if len({row.dtype for row in rows}) > 1:
         raise ValueError(f"The agents of {name} have observations of different dtypes.")
     if len({row.shape for row in rows}) > 1 and not pad:

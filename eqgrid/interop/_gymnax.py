@@ -182,8 +182,7 @@ class FromGymnax(AbstractEnv):
         self.action_space = _to_eqgrid_space(env.action_space(params))
         with implicit_promotion():
             seen, _ = eqx.filter_eval_shape(env.reset_env, jax.random.key(0), params)
-        remedy = "stack them in an environment of your own first"
-        check_stackable([seen], env.name, remedy, pad=False)
+        check_stackable([seen], env.name, pad=False)
 
     def reset(self, key: PRNGKeyArray) -> tuple[Shaped[Array, "1 ..."], ForeignState]:
         with implicit_promotion():

@@ -161,7 +161,7 @@ class FromJaxmarl(AbstractEnv):
                 f"The observation of {env.name} is not a dict with an entry for each agent: put "
                 "a wrapper around it whose reset and step_env return one."
             )
-        check_stackable([seen[agent] for agent in env.agents], env.name, "stack them first", pad)
+        check_stackable([seen[agent] for agent in env.agents], env.name, pad)
         if mask:
             self._check_masks()
 

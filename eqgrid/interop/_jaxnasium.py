@@ -190,9 +190,8 @@ class FromJaxnasium(AbstractEnv):
         self.action_space, self.own_actions = common_space(self.own_spaces, name, pad)
         with implicit_promotion():
             seen, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-        rows = [_without_mask(row) for row in _split_by_agent(env, seen)]
-        remedy = "make one array of them with jaxnasium's TransformObservationWrapper"
-        check_stackable(rows, name, remedy, pad)
+        rows = [jax.eval_shape(_one_array, row) for row in _split_by_agent(env, seen)]
+        check_stackable(rows, name, pad)
 
     def reset(self, key: PRNGKeyArray) -> tuple[PyTree[Shaped[Array, "agents ..."]], ForeignState]:
         with implicit_promotion():
@@ -234,7 +233,7 @@ class FromJaxnasium(AbstractEnv):
         return timestep._replace(observation=final_observation), world
 
     def _stack(self, observation: PyTree) -> PyTree[Shaped[Array, "agents ..."]]:
-        rows = [_without_mask(row) for row in _split_by_agent(self.env, observation)]
+        rows = [_one_array(row) for row in _split_by_agent(self.env, observation)]
         observation = stack(rows, self.pad)
         return observation if self.own_actions is None else Masked(observation, self.own_actions)
 
@@ -249,8 +248,9 @@ def from_jaxnasium(env: object, *, pad: bool = False) -> FromJaxnasium:
     """Converts a jaxnasium environment to an `AbstractEnv`.
 
     The agents are in the order of `jax.tree.leaves`. jaxnasium can truncate one agent; eqgrid
-    truncates the episode once every agent has terminated or been truncated. Action masks are
-    dropped, and `info` is empty.
+    truncates the episode once every agent has terminated or been truncated. If an agent observes
+    several arrays, they are flattened and joined into one vector of floats, in the order of
+    `jax.tree.leaves`. Action masks are dropped, and `info` is empty.
 
     The adapter calls `step_env` of a plain jaxnasium environment, which does not reset. Wrappers of
     jaxnasium, including wrappers around environments of other libraries, have only a `step` that
@@ -292,10 +292,14 @@ def _split_by_agent(env: jaxnasium.Environment, tree: PyTree) -> list[PyTree]:
     return env.agent_structure.flatten_up_to(tree)
 
 
-def _without_mask(observation: PyTree) -> PyTree:
+def _one_array(observation: PyTree) -> Shaped[Array, "..."]:
+    """The observation of one agent as one array, without its action mask."""
     if isinstance(observation, jaxnasium.AgentObservation):
-        return observation.observation
-    return observation
+        observation = observation.observation
+    arrays = jax.tree.leaves(observation)
+    if len(arrays) == 1:
+        return arrays[0]
+    return jnp.concatenate([jnp.ravel(x).astype(float) for x in arrays])
 
 
 def _to_eqgrid_space(space: object) -> AbstractSpace:

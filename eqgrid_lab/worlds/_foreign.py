@@ -28,18 +28,15 @@ class Library:
     **Arguments:**
 
     - `title`: its name in messages.
-    - `module`: the module to import. For a module of the package `brax`, the adapter is
-        `eqgrid.interop.from_brax`.
+    - `module`: the module to import. Its adapter is `eqgrid.interop.from_MODULE`.
     - `names`: returns the names of the environments, given the module.
     - `build`: returns an adapted environment, given the module, a name and keyword arguments.
-    - `horizon`: the length of an episode, in steps, if the environments do not limit it.
     """
 
     title: str
     module: str
     names: Callable[[ModuleType], Iterable[str]]
     build: Callable[[ModuleType, str, Table], AbstractEnv]
-    horizon: int | None = None
 
     def load(self) -> ModuleType:
         """Imports the module.
@@ -47,7 +44,7 @@ class Library:
         **Raises:** `UsageError` when the library is not installed, or its version is not supported.
         """
         try:
-            getattr(interop, f"from_{self.module.partition('.')[0]}")  # checks the versions
+            getattr(interop, f"from_{self.module}")  # checks the versions
             return importlib.import_module(self.module)
         except ImportError as error:
             raise UsageError(str(error)) from error
@@ -82,19 +79,6 @@ LIBRARIES = {
         "jaxnasium",
         lambda jaxnasium: jaxnasium.registry.registered_envs,
         lambda jaxnasium, name, options: interop.from_jaxnasium(jaxnasium.make(name, **options)),
-    ),
-    "jumanji": Library(
-        "jumanji",
-        "jumanji",
-        lambda jumanji: sorted(jumanji.registered_environments()),
-        lambda jumanji, name, options: interop.from_jumanji(jumanji.make(name, **options)),
-    ),
-    "brax": Library(
-        "Brax",
-        "brax.envs",
-        lambda envs: envs._envs,
-        lambda envs, name, options: interop.from_brax(envs.get_environment(name, **options)),
-        horizon=1000,  # the default of brax.envs.create
     ),
 }
 """The libraries, by the prefix before the colon in the name of a world."""
@@ -133,8 +117,7 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         """**Arguments:**
 
         - `options`: keyword arguments of the library's own constructor, such as num_agents=5.
-        - `horizon`: truncate episodes after this many steps; by default, as the library does
-            (Brax: 1000).
+        - `horizon`: truncate episodes after this many steps; by default, as the library does.
 
         **Raises:** `UsageError` when there is no such environment, or a library is not installed,
         and the errors of the library.
@@ -153,8 +136,7 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         except ImportError as error:
             reason = str(error).rstrip(".")
             raise UsageError(f"{library.title}'s {title} cannot be used: {reason}.") from error
-        steps = horizon or library.horizon
-        return world if steps is None else TimeLimit(world, steps)
+        return world if horizon is None else TimeLimit(world, horizon)
 
     return build
 

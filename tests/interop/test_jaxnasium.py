@@ -218,28 +218,33 @@ def test_our_ppo_learns_its_cart_pole(key):
     assert np.mean(result.episode_return) > 100, "it falls after 20 steps without learning"
 
 
-class Several(Race):
-    """Each agent sees two arrays, or has two choices to make."""
-
-    choices: int = eqx.field(static=True, default=1)
+class Grids(Race):
+    """Each agent sees a grid of integers and a number, as in adapted jumanji environments."""
 
     def look(self, time):
-        pair = (jnp.zeros(2), jnp.zeros(3))
-        return dict.fromkeys(self.names, pair)
+        parts = {"grid": jnp.arange(4).reshape(2, 2), "time": time}
+        return {"a_10": jaxnasium.AgentObservation(parts, jnp.ones(3, bool)), "a_2": parts}
 
+
+def test_several_arrays_become_one_vector(key):
+    env = from_jaxnasium(Grids())
+    check_env(env, steps=5)
+    _, state = env.reset(key)
+    timestep, _ = env.step(key, state, jnp.array([0, 0]))
+    np.testing.assert_array_equal(timestep.observation, [[0, 1, 2, 3, 1]] * 2)
+
+
+class OddRace(Race):
     @property
     def action_space(self):
-        space = Odd() if self.choices > 1 else jaxnasium.Discrete(3)
-        return dict.fromkeys(self.names, space)
+        return dict.fromkeys(self.names, Odd())
 
 
 def test_what_does_not_fit_is_one_sentence():
     with pytest.raises(ValueError, match=r"see \(2,\), \(3,\): set pad=True"):
         from_jaxnasium(Race())
-    with pytest.raises(ValueError, match="one array of them with jaxnasium's TransformObs"):
-        from_jaxnasium(Several())
     with pytest.raises(ValueError, match=r"of a Odd are not supported.*FlattenAct"):
-        from_jaxnasium(Several(choices=2))
+        from_jaxnasium(OddRace())
     with pytest.raises(ValueError, match="leave out the VecEnvWrapper"):
         from_jaxnasium(jaxnasium.VecEnvWrapper(jaxnasium.make("CartPole-v1")))
     with pytest.raises(TypeError, match="environment of jaxnasium, but got a CartPole"):

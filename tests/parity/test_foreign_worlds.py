@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from command_lines import call
 
-from eqgrid import TimeLimit
 from eqgrid.interop._foreign import implicit_promotion
-from eqgrid_lab.worlds import LIBRARIES, world_settings
+from eqgrid_lab.worlds import LIBRARIES
 
 WORLDS = {
     "jaxmarl": "jaxmarl:MPE_simple_speaker_listener_v4",
     "gymnax": "gymnax:CartPole-v1",
     "jaxnasium": "jaxnasium:CartPole-v1",
-    "jumanji": "jumanji:LevelBasedForaging-v0",
-    "brax": "brax:fast",
 }
 SMALL = ("--num-envs", "4", "--width", "8", "--total-steps", "128", "--eval-every", "128")
 SMALL += ("--ppo.rollout-length", "16", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2")
@@ -39,10 +36,3 @@ def test_the_command_line_trains_in_its_world(library, tmp_path):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["world"], result["env_steps"]) == (WORLDS[library], 128)
     assert np.isfinite(result["eval_return_mean"])
-
-
-def test_episodes_of_brax_end_where_brax_would_end_them():
-    pytest.importorskip("brax", reason="needs the [parity] extra")
-    world = world_settings("brax:fast").build(train=False)
-    assert isinstance(world, TimeLimit)
-    assert world.limit == 1000
