@@ -53,9 +53,6 @@ COMMANDS = {
         "partners": Command(
             "Evaluate policies with held-out partners.", "eqgrid_lab.commands:partners_command"
         ),
-        "strangers": Command(
-            "Train a method, and evaluate it with all held-out partners.", "heldout/strangers.py"
-        ),
         "report": Command(
             "Put many runs into one table and one plot.", "eqgrid_lab.commands:report_command"
         ),

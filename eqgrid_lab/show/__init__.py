@@ -49,7 +49,6 @@ from ._returns import (
     return_text as return_text,
     return_texts as return_texts,
     returns_of_agents as returns_of_agents,
-    stratified_interval as stratified_interval,
     with_deviation as with_deviation,
     with_interval as with_interval,
 )

@@ -7,7 +7,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -71,49 +71,18 @@ def bootstrap_interval(
     """
     if scores.shape[-1] == 1:
         return scores[..., 0], scores[..., 0]
-    low, high = _bootstrap((scores,), statistic)
-    return np.asarray(low), np.asarray(high)
-
-
-def stratified_interval(tasks: Sequence[Float[np.ndarray, " _runs"]]) -> tuple[float, float]:
-    """The 95 % stratified bootstrap interval of a mean over several tasks.
-
-    The statistic is the mean over the tasks of the mean over the runs of each task. The runs of
-    each task are sampled separately (Agarwal et al. 2021, "Deep Reinforcement Learning at the Edge
-    of the Statistical Precipice").
-
-    **Arguments:**
-
-    - `tasks`: for every task, a number for each of its runs, of which there are at least two.
-
-    **Returns:** the lower and the upper end.
-    """
-
-    def mean(*samples: Float[np.ndarray, "..."], axis: int) -> Float[np.ndarray, "..."]:
-        return np.mean([sample.mean(axis=axis) for sample in samples], axis=0)
-
-    found = _bootstrap(tuple(tasks), mean)
-    return float(found.low), float(found.high)
-
-
-def _bootstrap(
-    samples: tuple[Float[np.ndarray, "..."], ...],
-    statistic: Callable[..., Float[np.ndarray, "..."]],
-) -> Any:
-    return (
-        _scipy_stats()
-        .bootstrap(
-            samples,
-            statistic,
-            n_resamples=_RESAMPLES,
-            batch=100,
-            axis=-1,
-            confidence_level=_CONFIDENCE,
-            method="percentile",
-            rng=np.random.default_rng(0),
-        )
-        .confidence_interval
+    found = _scipy_stats().bootstrap(
+        (scores,),
+        statistic,
+        n_resamples=_RESAMPLES,
+        batch=100,
+        axis=-1,
+        confidence_level=_CONFIDENCE,
+        method="percentile",
+        rng=np.random.default_rng(0),
     )
+    low, high = found.confidence_interval
+    return np.asarray(low), np.asarray(high)
 
 
 def bootstrap_crossplay(

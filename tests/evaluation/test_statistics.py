@@ -7,7 +7,6 @@ from eqgrid_lab.show import (
     align_curves,
     bootstrap_interval,
     interquartile_mean,
-    stratified_interval,
 )
 
 
@@ -42,17 +41,6 @@ def test_interval():
         expected = naive_interval(scores[i])
         np.testing.assert_allclose([low[i], high[i]], expected, atol=1.5)
         assert low[i] < interquartile_mean(scores[i]) < high[i]
-
-
-def test_an_interval_over_tasks_samples_each_by_itself():
-    rng = np.random.default_rng(0)
-    tasks = [rng.normal(100, 10, 5), rng.normal(0, 1, 8)]
-    drawn = [rng.choice(task, (4000, len(task))).mean(axis=1) for task in tasks]
-    expected = np.percentile(np.mean(drawn, axis=0), [2.5, 97.5])
-    np.testing.assert_allclose(stratified_interval(tasks), expected, atol=0.3)
-    assert stratified_interval([rng.permutation(tasks[0]), tasks[1]]) == pytest.approx(
-        stratified_interval(tasks), abs=0.3
-    )
 
 
 def test_equal_scores_and_one_run():

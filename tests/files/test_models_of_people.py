@@ -6,8 +6,6 @@ import json
 import jax
 import numpy as np
 import pytest
-from heldout import strangers
-from run_files import table
 
 from agents import checksum
 from agents.files import shipped
@@ -73,12 +71,3 @@ def test_they_earn_what_their_card_says(kitchen):
     own = np.stack([returns[i][i] for i in range(len(partners))])
     error = own.std(axis=1).mean() / np.sqrt(own.size) + own.std(axis=1).mean() / np.sqrt(1280)
     assert own.mean() == pytest.approx(np.mean([x["return"] for x in found]), abs=4 * error)
-
-
-def test_the_table_of_the_docs_is_made_of_the_published_returns():
-    returns = table(shipped("people/returns.csv"))
-    docs = shipped("people").parents[1] / "docs/log/2026-11-people.md"
-    assert strangers.for_people(returns) in docs.read_text(encoding="utf-8")
-    for kitchen in KITCHENS:
-        own = [x for x in returns if (x["method"], x["kitchen"]) == ("clones", kitchen)]
-        assert len(strangers.scores(own, "people")) == 10

@@ -36,7 +36,6 @@ SMALLER = {
     "evaluate": "--episodes 2",
     "partners": "--episodes 2",
     "kick_start.py": "--help",
-    "strangers.py": "--help",
     "bc.py": "--help",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
