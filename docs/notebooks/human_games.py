@@ -13,8 +13,8 @@
 # %% [markdown]
 # # How people cook
 #
-# Carroll et al. (2019) recorded games of two people in five kitchens. This notebook shows their
-# returns, when they deliver soups, and where they stand, and compares them with a trained policy.
+# Carroll et al. (2019) recorded games of two people in five kitchens. This notebook shows how many
+# soups they deliver, and when. It also compares where people and a trained policy stand.
 
 # %%
 import importlib.util
@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 REPOSITORY = "https://github.com/eqgrid/eqgrid"
-if importlib.util.find_spec("eqgrid") is None or importlib.util.find_spec("pandas") is None:
+if importlib.util.find_spec("eqgrid") is None:
     where = f"eqgrid[human] @ git+{REPOSITORY}"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", where], check=True)
 

@@ -160,7 +160,8 @@ class KeyLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page has shown the frame after a step.
+    """A page has shown the frame after a step. The frame after the last step has no line, since
+    the game is then over.
 
     - `frame`: the number of the step, from 1; 0 for the frame before the first step.
     - `seat`: the seat of the page.

@@ -81,7 +81,8 @@ class Conduct:
         """
         self.absent = why
         self.disconnections += why == "lost" and not excused
-        self.hide(False, now)
+        if why != "lost":  # a hidden page that lost its connection is still hidden
+            self.hide(False, now)
 
     def hide(self, on: bool, now: float) -> None:
         """Records that the page was hidden (`on`), or is visible again."""

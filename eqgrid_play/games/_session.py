@@ -272,7 +272,7 @@ class Session:
 
     def receive(self, page: Page, message: FromPage) -> None:
         """Handles a message of a page. Messages of watchers have no effect."""
-        if page.seat == WATCHER or page not in self._pages:
+        if page.seat == WATCHER or page not in self._pages or self.over.is_set():
             return
         hands = self.game.hands[page.seat]
         assert hands is not None

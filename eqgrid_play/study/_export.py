@@ -44,15 +44,15 @@ def export(people: People, folder: Path) -> list[Path]:
 
     **Raises:** `UsageError` when a journal is damaged, and `OSError`.
     """
-    written: list[Path] = []
+    write_json(folder / "dictionary.json", DICTIONARY | RECORDED)
+    written = [folder / "dictionary.json"]
     for name in DICTIONARY:
         _, rows = people.table(name)
         written += _write_table(folder / name, rows, people.types(name))
     for name, rows in recorded_tables(people, folder).items():
         types = {column: RECORDED_TYPES[column] for column in RECORDED[name]}
         written += _write_table(folder / name, rows, types)
-    write_json(folder / "dictionary.json", DICTIONARY | RECORDED)
-    return [*written, folder / "dictionary.json"]
+    return written
 
 
 def _write_table(
@@ -73,14 +73,18 @@ def _write_table(
     writer.writerow(types)
     for row in rows:
         writer.writerow(
-            f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
-            for cell in row
+            f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in row
         )
     csv_file, parquet_file = path.with_suffix(".csv"), path.with_suffix(".parquet")
     write_atomic(csv_file, text.getvalue().encode())
     by_column = {column: [row[i] for row in rows] for i, column in enumerate(types)}
     write_table(parquet_file, by_column, {column: _TYPES[x] for column, x in types.items()})
     return csv_file, parquet_file
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet would compute a text. A negative number is a number."""
+    return text.startswith(_FORMULA) and not text.removeprefix("-").isdecimal()
 
 
 def forget(people: People, folder: Path, id: str) -> int:

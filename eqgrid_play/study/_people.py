@@ -99,7 +99,8 @@ DICTIONARY = {
         "stage": "the stage of the page, from 0",
         "game": "the number of the game in its stage, from 0 in the order of play; -1 in a stage "
         "without games",
-        "kind": "`consent`, `text`, `game`, `questions`, `waiting` (for other people) or `end`",
+        "kind": "`consent`, `text`, `game`, `questions`, `waiting` (for other "
+        "people, or while the game is opened) or `end`",
         "shown": "when the server first sent it to the person (UTC)",
         "answered": "when the person answered, agreed, declined or continued (UTC); empty for a "
         "page without a button for it",
@@ -235,13 +236,14 @@ class People:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
-        self._db.executescript(_TABLES)
-        if any(columns.keys() - self._declared(name) for name, columns in DICTIONARY.items()):
+        tables = {name: self._declared(name) for name in DICTIONARY}
+        if any(own and DICTIONARY[name].keys() - own for name, own in tables.items()):
             self._db.close()
             raise UsageError(
                 f"The study in {str(folder)!r} was started with another version of eqgrid: use "
                 "that version."
             )
+        self._db.executescript(_TABLES)
         self._now = now
         self._last_heard = self._last_heard_times()
         self._last_written: dict[int, float] = {}

@@ -17,10 +17,10 @@ RECORDED = {
         "source": "where the action comes from: `press`, a press that came since the last step; "
         "`queue`, a press that came before the last step and waited; `hold`, a key that is held "
         "down; `none`, no key; `silence`, no message of the page came since the last step: the "
-        "first step of a silence repeats the key that was held down, and all others are idle. "
-        "Empty for recordings of older versions",
+        "first step of a silence repeats the key that was held down, and all others are idle",
         "sent_s": "when the server sent the frame after the step, in seconds since the game began; "
-        "empty, as the next two columns, if the page did not report that it showed the frame",
+        "empty, as the next two columns, after the step that ends the game, and if the page did "
+        "not report that it showed the frame",
         "latency_ms": "the milliseconds from sending this frame to the report of the page that the "
         "frame was shown, by the clock of the server: both ways, and `shown_ms`",
         "shown_ms": "the milliseconds from the arrival of this frame at the page to the next "

@@ -218,7 +218,7 @@ function open(message) {
   board.own = message.seat;
   board.named = plays;
   showHelp(plays && !setting("played"));
-  if (document.hidden) send({ type: "hidden", on: true });
+  send({ type: "hidden", on: document.hidden });
 }
 
 function showHelp(on) {
