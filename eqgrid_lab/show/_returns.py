@@ -7,7 +7,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
