@@ -10,6 +10,7 @@ from ._env import (
     Environment as Environment,
     TimeStep as TimeStep,
     VectorEnvironment as VectorEnvironment,
+    is_batch as is_batch,
     replace_innermost as replace_innermost,
     unwrap as unwrap,
     unwrap_state as unwrap_state,

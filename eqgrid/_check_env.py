@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, PRNGKeyArray
 
 from ._checks import check_state
-from ._env import Environment, TimeStep, VectorEnvironment, unwrap, unwrap_state
+from ._env import Environment, TimeStep, is_batch, unwrap, unwrap_state
 from ._env_checks import as_timestep, result_fault, what_is_missing
 from ._spaces import Box, Discrete, MultiDiscrete, sample_allowed, split_mask
 from .typing import PyTree
@@ -57,7 +57,7 @@ def _class_faults(env: Environment) -> Iterator[str]:
     name = type(env).__name__
     if missing := what_is_missing(env):
         yield f"{missing}."
-    elif isinstance(env, VectorEnvironment):
+    elif is_batch(env):
         yield f"{name} is a batch of environments, but check_env checks one: pass its inner one."
     elif not isinstance(env.num_agents, int) or env.num_agents < 1:
         yield f"{name}.num_agents must be a whole number of at least 1, not {env.num_agents!r}."
@@ -120,6 +120,9 @@ def _shape_faults(env: Environment, key: PRNGKeyArray) -> Iterator[str]:
         yield from faults
         return
     yield from _agent_axis_faults(env, timestep.observation, "The observation of step")
+    if not isinstance(timestep.info, dict):
+        yield f"info must be a dict of arrays, not {type(timestep.info).__name__}."
+        return
     yield from _info_faults(env, timestep)
     wanted = (("reward", (env.num_agents,)), ("terminated", (env.num_agents,)), ("truncated", ()))
     for field, shape in wanted:

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, final, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -162,6 +162,11 @@ class VectorEnvironment(Protocol):
     def observe(self, state: PyTree, /) -> PyTree:
         """The observation of `state`."""
         ...
+
+
+def is_batch(env: object) -> TypeGuard[VectorEnvironment]:
+    """Whether an environment is a batch: it has the field `num_envs`."""
+    return hasattr(env, "num_envs")
 
 
 class AbstractEnv(eqx.Module):

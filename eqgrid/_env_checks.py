@@ -16,6 +16,7 @@ from ._env import (
     Environment,
     TimeStep,
     VectorEnvironment,
+    is_batch,
     unwrap,
 )
 from ._spaces import Box, Discrete, MultiDiscrete
@@ -52,7 +53,7 @@ def check_single_env(env: object, usage: str) -> Environment:
     **Raises:** `ValueError` for a vector environment, `TypeError` for anything else.
     """
     complete = _check_complete(env, usage)
-    if isinstance(env, VectorEnvironment):
+    if is_batch(env):
         raise ValueError(
             f"{_name(usage)} needs one environment, but {type(env).__name__} is a batch of "
             f"{env.num_envs}: use {usage} with the environment inside Vectorize."
@@ -73,7 +74,7 @@ def check_vector_env(env: object, usage: str) -> VectorEnvironment:
     **Raises:** `ValueError` for a single environment, `TypeError` for anything else.
     """
     complete = _check_complete(env, usage)
-    if not isinstance(env, VectorEnvironment):
+    if not is_batch(env):
         raise ValueError(
             f"{_name(usage)} needs a batch of environments, but {type(env).__name__} is one "
             f"environment: use Vectorize, as in "
@@ -211,9 +212,7 @@ def check_action(env: Environment | VectorEnvironment, action: Shaped[Array, "..
 
 def _leading(env: Environment | VectorEnvironment) -> tuple[int, ...]:
     """The numbers of environments, if there are many, and of agents."""
-    return (
-        (env.num_envs, env.num_agents) if isinstance(env, VectorEnvironment) else (env.num_agents,)
-    )
+    return (env.num_envs, env.num_agents) if is_batch(env) else (env.num_agents,)
 
 
 def step_env(
@@ -279,6 +278,8 @@ def _check_timestep(leading: tuple[int, ...], timestep: TimeStep) -> None:
         reward=timestep.reward,
         terminated=timestep.terminated,
     )
+    if not hasattr(timestep.truncated, "shape"):
+        raise ValueError("`truncated` must be an array: put jnp.asarray around it.")
     shape = _shape(timestep.truncated)
     if shape != leading[:-1]:
         raise ValueError(f"`truncated` must have the shape {leading[:-1]}, but has {shape}.")

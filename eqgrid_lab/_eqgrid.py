@@ -10,7 +10,7 @@ from typing import NamedTuple, final
 
 from agents.files import shipped
 
-from .base import UsageError, run_command
+from .base import UsageError, reason, run_command
 
 COPIED = ("ippo", "mappo", "e3t", "body", "bc", "single_file_ppo")
 """The scripts that `eqgrid new` copies."""
@@ -106,7 +106,7 @@ def eqgrid() -> None:
 def list_or_copy(args: Sequence[str]) -> None:
     """Prints the list of commands, or copies a script.
 
-    **Raises:** `UsageError` for wrong arguments, and `OSError` when a file cannot be written.
+    **Raises:** `UsageError` for wrong arguments, or when the file cannot be written.
     """
     copies = f"eqgrid new SCRIPT FILE.py copies a script, one of {', '.join(COPIED)}."
     if tuple(args) in ((), ("-h",), ("--help",)):
@@ -124,5 +124,8 @@ def list_or_copy(args: Sequence[str]) -> None:
     if target.suffix != ".py" or target.exists():
         why = "exists" if target.exists() else "does not end in .py"
         raise UsageError(f"The file {args[2]!r} {why}: name a new file, such as my_{args[1]}.py.")
-    shutil.copyfile(shipped(f"{args[1]}.py"), target)
+    try:
+        shutil.copyfile(shipped(f"{args[1]}.py"), target)
+    except OSError as error:
+        raise UsageError(f"The file {args[2]!r} cannot be written: {reason(error)}.") from error
     print(f"{target}: python {target} --help lists its flags.")

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from eqgrid import Environment, VectorEnvironment, split_mask
+from eqgrid import Environment, VectorEnvironment, is_batch, split_mask
 from eqgrid.typing import PyTree
 
 from ._policy import ActorCritic
@@ -56,7 +56,7 @@ def check_num_agents(num_agents: int, env: Environment | VectorEnvironment) -> N
 def observation_of(env: Environment | VectorEnvironment) -> Shapes:
     """The shapes and dtypes of the observations of all agents of one environment."""
     observation, _ = eqx.filter_eval_shape(env.reset, jax.random.key(0))
-    batch_axes = 1 if isinstance(env, VectorEnvironment) else 0
+    batch_axes = 1 if is_batch(env) else 0
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[batch_axes:], x.dtype), observation)
 
 

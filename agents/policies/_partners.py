@@ -20,6 +20,7 @@ from eqgrid import (
     check_partners,
     check_single_env,
     contains_wrapper,
+    is_batch,
 )
 from eqgrid.typing import PyTree
 
@@ -94,7 +95,7 @@ class PartnerTeam(eqx.Module):
                 f"A team of {len(self.partners)} partners cannot act for {env.num_agents} agents: "
                 f"give one for each agent."
             )
-        if isinstance(env, VectorEnvironment) and contains_wrapper(env, NormalizeObservation):
+        if is_batch(env) and contains_wrapper(env, NormalizeObservation):
             raise ValueError(
                 "Partners need the observations of the world: pass the environment without "
                 "NormalizeObservation."

@@ -21,6 +21,7 @@ from eqgrid import (
     VectorEnvironment,
     check_vector_env,
     contains_wrapper,
+    is_batch,
     map_observation,
     split_mask,
 )
@@ -303,7 +304,7 @@ class TrainedPolicy(AbstractActor):
         return _local(self.observation), True
 
     def _check_agents_and_actions(self, env: Environment | VectorEnvironment) -> None:
-        if isinstance(env, VectorEnvironment) and contains_wrapper(env, NormalizeObservation):
+        if is_batch(env) and contains_wrapper(env, NormalizeObservation):
             raise ValueError(
                 "A trained policy normalises observations itself, if needed: pass the environment "
                 "without NormalizeObservation."

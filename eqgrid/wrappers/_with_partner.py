@@ -22,7 +22,13 @@ from .._env import (
     unwrap,
     unwrap_state,
 )
-from .._env_checks import check_own_state, check_single_env, check_vector_env, step_env
+from .._env_checks import (
+    check_action,
+    check_own_state,
+    check_single_env,
+    check_vector_env,
+    step_env,
+)
 from .._moments import RunningMoments
 from .._partner import OneOf, PartnerInput
 from .._spaces import Discrete, sample_allowed
@@ -163,6 +169,8 @@ class WithPartner(AbstractWrapper):
         self, key: PRNGKeyArray, state: WithPartnerState, action: Shaped[Array, "agents ..."]
     ) -> tuple[TimeStep, WithPartnerState]:
         check_own_state(self, WithPartnerState, state, present=())
+        check_action(self, action)
+        action = jnp.asarray(action)
         env_key, act_key, random_key, level_key = jax.random.split(key, 4)
         # Under jit, the observation is not computed if it is not used.
         observation = self.env.observe(state.env_state)

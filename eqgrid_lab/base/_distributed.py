@@ -20,7 +20,7 @@ import jax
 from agents import ProcessFailed, gather, is_first
 from agents.training import fail
 
-from ._command import FORESEEN, Process, explain
+from ._command import FORESEEN, Process, explain, is_foreseen
 from ._errors import RunError, UsageError, print_error, reason
 from ._named import Table
 
@@ -82,7 +82,9 @@ def _run_and_agree(process: Process, settings: str, work: Callable[[], int], mem
                         "the same command line."
                     )
             return gather(work())[0]
-        except FORESEEN as error:
+        except (*FORESEEN, OSError) as error:
+            if not is_foreseen(error):
+                raise
             fail(explain(error, process, memory))
     except ProcessFailed as failed:
         sentence, code = failed.about

@@ -69,12 +69,14 @@ def by_module(name: str) -> str:
     """A name on a command line, with `FOLDER/park.py:Park` replaced by `park:Park`. Settings store
     this name, which is valid in every folder, and `import_named` imports the file.
 
-    **Raises:** `UsageError` when the file has a name that Python cannot import.
+    **Raises:** `UsageError` when there is no such file, or Python cannot import its name.
     """
     found = _IN_FILE.fullmatch(name)
     if found is None:
         return name
     file = Path(found[1])
+    if not Path(f"{file}.py").is_file():
+        raise UsageError(f"{name!r:.200}: there is no file {f'{file}.py'!r:.200}.")
     if not file.name.isidentifier():
         raise UsageError(f"{name!r:.200}: rename the file to a name that Python can import.")
     _folders[file.name] = file.parent.resolve()

@@ -243,6 +243,13 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
     )
 
 
+def _without_code(identity: object) -> object:
+    """An identity without the checksums of the user's code, which may change in a resumed run."""
+    if not isinstance(identity, Mapping):
+        return identity
+    return {name: value for name, value in identity.items() if name != "code"}
+
+
 def _abandoned(
     folder: Path, updates: int, identity: Mapping[str, object]
 ) -> Iterator[tuple[Path, Path]]:
@@ -254,7 +261,8 @@ def _abandoned(
             metadata = read_metadata(path)
         except CheckpointError:
             continue  # a missing checkpoint is fine, and a damaged one raises where it is used
-        of_this_run = metadata.get(IDENTITY) == identity and metadata.keys() >= _OF_A_CHECKPOINT
+        is_same = _without_code(metadata.get(IDENTITY)) == _without_code(identity)
+        of_this_run = is_same and metadata.keys() >= _OF_A_CHECKPOINT
         if not of_this_run or metadata["update"] > updates:
             steps = metadata.get("env_steps", 0)
             name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import final
@@ -125,8 +126,8 @@ class Conclusion:
         if returns is not None:
             numbers = mean_returns(returns, each=self.evaluator.returns_differ)
         mean, best = numbers["eval_return_mean"], self._best()
-        best_mean, constant_sum = best["best_return_mean"], is_constant_sum(rows)
-        optimum = None if constant_sum else config.env.optimum
+        best_mean, optimum = best["best_return_mean"], config.env.optimum
+        constant_sum = self._is_constant_sum()
         return {
             "algorithm": self.run.algorithm,
             "world": config.env.name,
@@ -151,6 +152,10 @@ class Conclusion:
             "stages": summary(self.run.stages, rows),
         }
 
+    def _is_constant_sum(self) -> bool:
+        """Whether the game has a constant sum; a world with a best known return has not."""
+        return self.run.config.env.optimum is None and is_constant_sum(self.evaluator.rows)
+
     def _best(self) -> Table:
         """The results of a new evaluation of the best checkpoint. Its return during training, the
         maximum of many noisy evaluations, is biased upwards. In a constant-sum game, the best
@@ -158,7 +163,7 @@ class Conclusion:
         """
         path = self.run.folder / "checkpoints" / "best.safetensors"
         best = {"best_return_mean": None, "best_return_std": None, "best_env_steps": None}
-        is_last = is_constant_sum(self.evaluator.rows)
+        is_last = self._is_constant_sum()
         if is_last or self.run.process.interrupted_again or not os.path.exists(path):
             return best
         with self.failures.writing(path):
@@ -265,7 +270,7 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
         command = command_of(type(run.settings)) + own_flags(run.settings)
         if run.settings.partners.networks:
             networks = map(on_command_line, run.settings.partners.networks)
-            command += f" --partners.networks {' '.join(networks)}"
+            command += f" --partners.networks {shlex.join(networks)}"
         print_how_to_go_on(console, command, run.folder)
     if failures.report():
         return 1

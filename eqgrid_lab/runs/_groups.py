@@ -15,7 +15,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import jax
@@ -57,7 +57,7 @@ from ._conclusion import finish
 from ._curriculum import stages
 from ._display import open_console
 from ._hooks import STOP_CODES, out_of_time
-from ._identity import check_same_run
+from ._identity import Digests, check_same_run
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages, shared_mesh
@@ -77,7 +77,7 @@ def default_seeds_at_once(num_seeds: int, devices: Sequence[int]) -> int:
 
 def train_groups(
     config: Experiment,
-    files: Mapping[str, str],
+    files: Digests,
     process: Process,
     connected: Callable[[Callable[[], int]], int],
 ) -> int:

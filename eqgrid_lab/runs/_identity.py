@@ -10,7 +10,7 @@ import os
 import reprlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from beartype.door import is_bearable
 
@@ -25,21 +25,26 @@ _MOST_NAMES = 8  # in a message
 _LARGEST_FILE = 2**30  # bytes; larger files have no checksum
 
 
-def identity(table: Table, files: Mapping[str, str]) -> Table:
+Digests: TypeAlias = dict[str, dict[str, str]]
+"""Checksums (SHA-256): of the `files` that the settings name, by flag, and of the user's `code`, by
+file and flag, if there is any.
+"""
+
+
+def identity(table: Table, found: Digests) -> Table:
     """The entry of a checkpoint that identifies its run.
 
     **Arguments:**
 
     - `table`: the settings of the whole run, from `to_table`.
-    - `files`: the `digests` of the settings, taken before anything was built.
+    - `found`: the `digests` of the settings, taken before anything was built.
     """
     settings = {flag: x for flag, x in _settings(table) if flag not in OF_THE_PROCESS}
-    return {"settings": settings, "files": dict(files)}
+    return {"settings": settings, **found}
 
 
-def digests(config: Experiment) -> dict[str, str]:
-    """The checksums (SHA-256) of the files that the settings name, by flag, and of the user's code,
-    by file and flag.
+def digests(config: Experiment) -> Digests:
+    """The checksums of the files that the settings name, and of the user's code.
 
     **Raises:** `OSError` or `CheckpointError` when a file cannot be read, and the errors of
     `PartnerSettings.files`.
@@ -62,7 +67,8 @@ def digests(config: Experiment) -> dict[str, str]:
             of_files = [digest_of(Path(file)) for file in files]
             if of_files:
                 found[flag] = hashlib.sha256("".join(of_files).encode()).hexdigest()
-    return found | {f"{path.name} ({flag})": digest(path) for flag, path in _code_of(config)}
+    code = {f"{path.name} ({flag})": digest(path) for flag, path in _code_of(config)}
+    return {"files": found, **({"code": code} if code else {})}
 
 
 def _code_of(config: Experiment) -> Iterator[tuple[str, Path]]:
@@ -94,7 +100,7 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
     before = metadata.get(IDENTITY)
     if (
         not is_bearable(before, dict[str, Table])
-        or before.keys() != now.keys()
+        or before.keys() - {"code"} != now.keys() - {"code"}
         or "update" not in metadata
     ):
         raise CheckpointError(
@@ -105,14 +111,12 @@ def check_same_run(folder: Path, metadata: Mapping[str, object], now: Table) -> 
         f"{flag} (was {_shown(old)}, is {_shown(new)})"
         for flag, old, new in _differences(before["settings"], now["settings"])
     ]
-    for flag, *_ in _differences(before["files"], now["files"]):
-        if flag.startswith("--"):
-            names.append(f"the file of {flag}")
-        else:
-            warn(
-                f"{flag} has changed since the run {str(folder)!r} started, so its log may mix two "
-                "versions: restore the file and resume again, or start a new run."
-            )
+    names += [f"the file of {flag}" for flag, *_ in _differences(before["files"], now["files"])]
+    for file, *_ in _differences(before.get("code", {}), now.get("code", {})):
+        warn(
+            f"{file} has changed since the run {str(folder)!r} started, so its log may mix two "
+            "versions: restore the file and resume again, or start a new run."
+        )
     if names:
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         raise UsageError(

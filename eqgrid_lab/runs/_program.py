@@ -33,7 +33,7 @@ from ._curriculum import Stage, stages, with_curriculum
 from ._display import still
 from ._groups import train_groups
 from ._hooks import STOP_CODES
-from ._identity import check_same_run, digests
+from ._identity import Digests, check_same_run, digests
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages
@@ -111,7 +111,7 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
 
 
 def _run(
-    config: Experiment, run_stages: tuple[Stage, ...], files: Mapping[str, str], process: Process
+    config: Experiment, run_stages: tuple[Stage, ...], files: Digests, process: Process
 ) -> int:
     whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()

@@ -53,7 +53,7 @@ from ..settings import Experiment, PartnerSettings, script_errors, to_table
 from ..worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import identity
+from ._identity import Digests, identity
 from ._policies import check_trained_here, portable, written_out
 
 
@@ -262,7 +262,7 @@ class Run:
     plans: tuple[Plan, ...]
     process: Process
     folder: Path
-    files: Mapping[str, str]
+    files: Digests
     history: History = dataclasses.field(default_factory=History)
     number: int = 0
 

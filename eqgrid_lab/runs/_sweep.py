@@ -50,7 +50,7 @@ from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
 from ._hooks import check_time, own_end
-from ._identity import digests
+from ._identity import Digests, digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
 from ._run import Plan, Run, default_mesh, plan_stages
@@ -83,7 +83,7 @@ class Point:
     trial: "Trial"
     folder: Path
     configs: tuple[Experiment, ...]
-    files: dict[str, str]
+    files: Digests
 
     @property
     def number(self) -> int:

@@ -7,6 +7,7 @@ Keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`.
 import dataclasses
 import difflib
 import reprlib
+import shlex
 import tomllib
 import types
 import typing
@@ -338,7 +339,7 @@ def own_flags(config: PolicySettings) -> str:
     each with a leading space; empty if there is no such code.
     """
     parts = own_parts(to_table(config))
-    return "".join(f" {flag} {on_command_line(name)}" for flag, name in parts.items())
+    return "".join(f" {flag} {shlex.quote(on_command_line(name))}" for flag, name in parts.items())
 
 
 def is_written_by_a_run(path: Path) -> bool:

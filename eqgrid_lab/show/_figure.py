@@ -50,7 +50,7 @@ def drawing(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # it may be code of the user, and must not end a finished run
+    except (Exception, SystemExit) as error:  # code of the user must not end a finished run
         if isinstance(error, OSError) and error.filename == str(path):
             raise
         why = next(iter(str(error).splitlines()), "")

@@ -205,7 +205,7 @@ def is_constant_sum(evaluations: Sequence[Mapping[str, Any]]) -> bool:
     largest = max(abs(x) for row in rows for x in returns_of_agents(row))
     differences = [float(np.ptp([row["eval_return_mean"] for row in rows]))]
     differences += [row["eval_return_std"] for row in rows]
-    return max(differences) <= _ROUNDING * largest
+    return largest > 0 and max(differences) <= _ROUNDING * largest
 
 
 def return_text(value: float, among: Iterable[float] = ()) -> str:

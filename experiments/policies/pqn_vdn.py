@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Annotated, final
 
 from eqgrid_lab import Experiment, check_shaping, run_experiment
+from eqgrid_lab.base import UsageError
 import distrax
 import equinox as eqx
 import jax
@@ -274,7 +275,7 @@ class PQNVDN(Experiment):
     def observe(self, world: AbstractEnv) -> AbstractEnv:
         seen, _ = eqx.filter_eval_shape(world.reset, jax.random.key(0))
         if not isinstance(world.action_space, Discrete) or split_mask(seen)[1] is not None:
-            raise ValueError(
+            raise UsageError(
                 "PQN-VDN needs Discrete actions without action masks: use another world, or "
                 "ippo.py."
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import pytest
 from command_lines import call, call_and_hear, check_refusal, hear, parse
 from own_modules import in_folder_of
@@ -15,6 +16,7 @@ from PIL import Image
 from run_files import rows
 from saved_policies import write_policy
 
+from agents import save
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import IDENTITY, Named, UsageError
@@ -24,6 +26,7 @@ from eqgrid_lab.commands import (
     partners_command,
     training_settings,
 )
+from eqgrid_lab.folders import read_history
 from eqgrid_lab.runs._identity import check_same_run, digests, identity
 from eqgrid_lab.settings import dump, is_written_by_a_run, own_flags
 from eqgrid_lab.worlds import world_settings
@@ -318,13 +321,17 @@ def test_a_world_may_be_named_by_its_file(folder, monkeypatch):
 def test_code_that_has_changed_is_said_when_a_run_is_resumed(folder, capsys):
     config = parse(*RACE)
     before, path = digests(config), folder / "toy_race.py"
-    assert list(before) == ["toy_race.py (--env.name)"]
+    assert list(before["code"]) == ["toy_race.py (--env.name)"]
     metadata = {"update": 1, IDENTITY: identity({}, before)}
     check_same_run(folder, metadata, identity({}, digests(config)))
     assert capsys.readouterr().err == ""
     path.write_text(MODULE.replace("pay: Float", "pay: float"))
     check_same_run(folder, metadata, identity({}, digests(config)))
     assert "toy_race.py (--env.name) has changed since the run" in capsys.readouterr().err
+    best = folder / "checkpoints" / "best.safetensors"
+    save(best, {"x": jnp.zeros(1)}, metadata | {"env_steps": 64, "eval_return_mean": 2.0})
+    history = read_history(folder, {"update": 1}, identity({}, digests(config)))
+    assert (history.abandoned, history.best_return) == ((), 2.0)
 
 
 def test_none_in_place_of_a_default_cannot_be_stored():
