@@ -75,10 +75,10 @@ def by_module(name: str) -> str:
     if found is None:
         return name
     file = Path(found[1])
-    if not Path(f"{file}.py").is_file():
-        raise UsageError(f"{name!r:.200}: there is no file {f'{file}.py'!r:.200}.")
     if not file.name.isidentifier():
         raise UsageError(f"{name!r:.200}: rename the file to a name that Python can import.")
+    if not Path(f"{file}.py").is_file():
+        raise UsageError(f"{name!r:.200}: there is no file {f'{file}.py'!r:.200}.")
     _folders[file.name] = file.parent.resolve()
     return file.name + found[2]
 

@@ -164,8 +164,10 @@ def _check_range(key: str, values: Table) -> None:
         raise UsageError(f"needs a number as the step of {key!r}.")
     if not low < high:
         raise UsageError(f"needs a low that is less than high for {key!r}.")
-    with as_usage_error(f"cannot draw {key!r}: "):
+    try:
         _distribution(values)
+    except ValueError as error:  # of optuna
+        raise UsageError(f"cannot draw {key!r}: {error}") from error
 
 
 def distributions(sweep: Sweep) -> dict[str, "BaseDistribution"]:

@@ -32,7 +32,7 @@ def test_the_flags_of_its_commands_exist(method, tmp_path):
         assert settings.env.layout == ("generated" if method == "generated" else "ring")
     for command in (crossplay, partners, people):
         module = EVALUATED[command[1]]
-        found = read_flags(module.Config(), command[2:], module.SCRIPT)
+        found = read_flags(module.Config(), command[2:], "eqgrid")
         assert (len(found.policies), found.layout) == (5 if method == "clone" else 2, "ring")
 
 

@@ -85,7 +85,8 @@ def test_a_matplotlib_that_cannot_be_imported_is_one_sentence(monkeypatch, tmp_p
         draw_line(tmp_path / "a.png")
     assert not failures.report()
     said = capsys.readouterr().err
-    assert f"a.png' cannot be drawn: matplotlib cannot be imported ({type(error).__name__}" in said
+    why = f"ImportError: matplotlib cannot be imported ({type(error).__name__}"
+    assert f"a.png' cannot be drawn: {why}" in said
     assert said.count("\n") == 1
 
 

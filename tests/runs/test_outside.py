@@ -314,7 +314,7 @@ def test_a_world_may_be_named_by_its_file(folder, monkeypatch):
         parse("--env.name", "toy_race.py:Race")
     with pytest.raises(UsageError, match=r"my-race.py:Race': rename the file to a name that"):
         parse("--env.name", "my-race.py:Race")
-    with pytest.raises(UsageError, match=r"no module 'no_race' in the folder .*other"):
+    with pytest.raises(UsageError, match=r"there is no file 'no_race.py'"):
         parse("--env.name", "no_race.py:Race")
 
 

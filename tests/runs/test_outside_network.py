@@ -173,7 +173,7 @@ def test_networks_may_be_named_by_their_file(folder):
     assert config.network == "toy_net:Echo"
     flags = ("--partners.networks", f"{folder}/toy_net.py:Echo", "./toy_net.py:Wide")
     assert at_home(flags) == ["--partners.networks", "toy_net:Echo", "toy_net:Wide"]
-    assert list(digests(config)) == ["toy_net.py (--network)"]
+    assert list(digests(config)["code"]) == ["toy_net.py (--network)"]
 
 
 @pytest.mark.slow
