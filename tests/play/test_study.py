@@ -698,7 +698,7 @@ def test_spreadsheets_get_no_formulas(menu, tmp_path):
     runner.people.answer(person.person, 2, -1, {"remarks": "@SUM(A1)", "plain": "a=b", "n": -3})
     export(runner.people, tmp_path)
     with (tmp_path / "answers.csv").open(newline="") as file:
-        assert [row["answer"] for row in csv.DictReader(file)] == ["'@SUM(A1)", "a=b", "'-3"]
+        assert [row["answer"] for row in csv.DictReader(file)] == ["'@SUM(A1)", "a=b", "-3"]
     with (tmp_path / "people.csv").open(newline="") as file:
         assert [row["id"] for row in csv.DictReader(file)] == ["'=1+1"]
     assert read_table(tmp_path / "people.parquet")["id"] == ["=1+1"]
