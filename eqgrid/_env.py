@@ -131,7 +131,7 @@ class Environment(Protocol):
 
 
 @runtime_checkable
-class VectorEnvironment(Protocol):
+class VectorEnvironment(Environment, Protocol):
     """A batch of environments: an `Environment` whose arrays have a leading `envs` axis, with the
     number of environments in `num_envs`. This field distinguishes it from a single environment.
     """
@@ -139,28 +139,6 @@ class VectorEnvironment(Protocol):
     @property
     def num_envs(self) -> int:
         """The number of environments."""
-        ...
-
-    @property
-    def num_agents(self) -> int:
-        """The number of agents in each environment."""
-        ...
-
-    @property
-    def action_space(self) -> Any:
-        """The action space of one agent."""
-        ...
-
-    def reset(self, key: PRNGKeyArray, /) -> tuple[PyTree, PyTree]:
-        """Starts an episode in every environment."""
-        ...
-
-    def step(self, key: PRNGKeyArray, state: PyTree, action: Any, /) -> tuple[Any, PyTree]:
-        """Advances every environment by one action of every agent."""
-        ...
-
-    def observe(self, state: PyTree, /) -> PyTree:
-        """The observation of `state`."""
         ...
 
 

@@ -78,17 +78,17 @@ class Csv(Logger):
 
     def __init__(self, path: Path, written: bytes = b""):
         """`written` is the header and the rows that the file already has."""
-        self.path, self._file, self._text = path, _File(path, written), written.decode()
-        self._columns = next(csv.reader(self._text.splitlines()[:1]), [])
+        self.path, self._file, self._text = path, _File(path, written), written
+        self._columns = next(csv.reader(written.decode().splitlines()[:1]), [])
 
     def write(self, row: Row) -> None:
         if new := [name for name in row if name not in self._columns]:
-            rows = list(csv.DictReader(io.StringIO(self._text, newline="")))
+            rows = list(csv.DictReader(io.StringIO(self._text.decode(), newline="")))
             self._columns += new
-            self._text = csv_text([*rows, row], header=True, columns=self._columns)
+            self._text = csv_text([*rows, row], header=True, columns=self._columns).encode()
         else:
-            self._text += csv_text([row], header=False, columns=self._columns)
-        self._file.write(self._text.encode())
+            self._text += csv_text([row], header=False, columns=self._columns).encode()
+        self._file.write(self._text)
 
 
 @final
