@@ -218,10 +218,15 @@ class Process:
         """
         self.check()
         self._stops_at_once = True
+        # A callback of the garbage collector cannot raise: Python prints the exception and
+        # continues. The next `check` raises it again, so nothing is printed.
+        report = sys.unraisablehook
+        sys.unraisablehook = lambda x: None if x.exc_type is Stopped else report(x)
         try:
             yield
         finally:
             self._stops_at_once = False
+            sys.unraisablehook = report
 
     def stop_reason(self) -> str | None:
         """The reason to stop, such as `interrupted`; `None` if no signal has arrived."""

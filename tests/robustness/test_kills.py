@@ -2,6 +2,8 @@
 
 import random
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -57,3 +59,21 @@ def test_whatever_is_left_is_whole(begin, what_is_left, tmp_path, seed):
     else:
         assert error == ""
         assert "steps" in out
+
+
+def test_a_signal_in_a_callback_of_the_garbage_collector_prints_nothing():
+    program = """
+import gc, signal
+from eqgrid_lab.base import Process
+
+process = Process.listen()
+process.begin()
+gc.callbacks.append(lambda phase, _: phase == "start" and signal.raise_signal(signal.SIGTERM))
+with process.stopping_at_once():
+    gc.collect()
+    gc.callbacks.clear()
+    process.check()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "Exception ignored" not in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("Stopped: SIGTERM")
