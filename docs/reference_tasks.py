@@ -54,7 +54,7 @@ TASKS = {
         "write an algorithm": "agents.AbstractAlgorithm agents.AbstractTrainState",
         "continue in another environment": "agents.transfer",
         "clone recorded actions": "agents.BehaviorCloning agents.demonstrations",
-        "train on several devices": "agents.device_mesh agents.is_first",
+        "train on several devices": "agents.device_mesh",
         "define an experiment with a command line": "eqgrid_lab.Experiment "
         "eqgrid_lab.run_experiment eqgrid_lab.world_settings",
     },

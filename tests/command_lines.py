@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from eqgrid_lab import Experiment
-from agents import TrainProgress
 from eqgrid_lab.base import Process, exit_code_of
 from eqgrid_lab.runs import run_command_line
 from eqgrid_lab.settings import parse as parse_flags, shipped_script
@@ -122,10 +121,3 @@ def calling(command: Callable[[], None] | None = None) -> Any:
         return functools.partial(hear, capsys, command)
 
     return call
-
-
-def progress_of_runs(**measured: float) -> TrainProgress:
-    """The progress of runs after a block, for hooks that look only at what was measured."""
-    progress = object.__new__(TrainProgress)  # without a state
-    vars(progress)["measured"] = measured
-    return progress

@@ -6,11 +6,9 @@ from ._checkpoint import (
     checksum as checksum,
     is_key as is_key,
     is_newer as is_newer,
-    pack as pack,
     read_metadata as read_metadata,
     restore as restore,
     save as save,
-    unpack as unpack,
 )
 from ._files import expand_home as expand_home, write_atomic as write_atomic
 from ._policy_file import (

@@ -175,16 +175,6 @@ def is_newer(found: object, known: str) -> bool:
     return found_number is not None and int(found_number[1]) > int(number)
 
 
-def pack(state: PyTree) -> bytes:
-    """The content of a checkpoint of `state`, without metadata."""
-    return _serialize(state, {})
-
-
-def unpack(content: bytes, like: _T) -> _T:
-    """Reads the result of `pack`: returns `like` with the arrays of the packed state."""
-    return _fill(*_parse(content, "of another process"), like)
-
-
 def _fill(about: _Description, data: dict[str, np.ndarray], like: _T) -> _T:
     """Returns `like` with the arrays of a file."""
     return jax.tree_util.tree_map_with_path(functools.partial(pick, about["keys"], data), like)

@@ -1,12 +1,5 @@
-"""The training loop: compiled blocks of updates, hooks, devices and processes."""
+"""The training loop: compiled blocks of updates, hooks and devices."""
 
-from ._processes import (
-    ProcessFailed as ProcessFailed,
-    fail as fail,
-    from_first as from_first,
-    gather as gather,
-    is_first as is_first,
-)
 from ._sharding import (
     OutOfMemory as OutOfMemory,
     check_even as check_even,
@@ -23,7 +16,6 @@ from ._train import (
     NonFiniteLoss as NonFiniteLoss,
     StopTraining as StopTraining,
     TrainProgress as TrainProgress,
-    call_hooks as call_hooks,
     init_train_state as init_train_state,
     scan_updates as scan_updates,
     trace_block as trace_block,

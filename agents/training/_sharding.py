@@ -2,7 +2,7 @@
 
 In a state of many runs, every array has a leading axis of the runs. A single run shards its
 environments over the devices, and replicates its parameters. Of many runs, each device trains an
-equal number. If the devices belong to several processes, all processes pass the complete arrays.
+equal number.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def pick_run(state: S, run: int) -> S:
     own = jax.tree.map(lambda x: x.addressable_shards[device].data, arrays)
     first = state.updates.addressable_shards[device].index[0].start or 0
     picked = _pick(eqx.combine(own, rest), index - np.int32(first))
-    return jax.tree.map(lambda x: _copy(x, jax.device_put) if eqx.is_array(x) else x, picked)
+    return jax.tree.map(lambda x: _to_default_device(x) if eqx.is_array(x) else x, picked)
 
 
 @eqx.filter_jit
@@ -84,7 +84,7 @@ _AXIS = "devices"
 
 
 def device_mesh(num_devices: int | None = None) -> Mesh:
-    """A one-dimensional mesh of the first devices of `jax.devices()`, of all processes.
+    """A one-dimensional mesh of the first devices of `jax.devices()`.
 
     **Arguments:**
 
@@ -204,18 +204,15 @@ def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
         return x
     if isinstance(x, Tracer):
         return jax.lax.with_sharding_constraint(x, sharding)
-    if sharding.is_fully_addressable:  # all devices belong to this process
-        return jax.device_put(x, sharding)
-    # Each process places the shards of its own devices.
-    return _copy(x, lambda x: jax.make_array_from_callback(x.shape, sharding, x.__getitem__))
+    return jax.device_put(x, sharding)
 
 
-def _copy(x: Array, place: Callable[[np.ndarray], Array]) -> Array:
+def _to_default_device(x: Array) -> Array:
     """Copies an array by way of a NumPy array, which cannot contain keys, but their data."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        key_data = _copy(jax.random.key_data(x), place)
+        key_data = _to_default_device(jax.random.key_data(x))
         return jax.random.wrap_key_data(key_data, impl=jax.random.key_impl(x))
-    return place(np.asarray(x))
+    return jax.device_put(np.asarray(x))
 
 
 @final

@@ -25,7 +25,6 @@ from ..policies import (
     head_for,
 )
 from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S, check_algorithm
-from ._processes import from_first, gather, spans_processes, whole
 from ._sharding import (
     check_even,
     check_memory,
@@ -169,19 +168,12 @@ def train(
     - `donate`: let every block overwrite the arrays of its input, which saves the memory of one
         state. The arrays of `state` can then no longer be read.
 
-    **Several processes.** If the devices of `mesh` belong to several processes, each process calls
-    `train` with the same single run. The state and `measure` of process 0 are used; others may
-    pass the shapes of a state. A hook or `should_stop` of any process stops all processes. Hooks
-    get complete arrays.
-
     **Returns:** the progress of the run at its end, with the last state.
 
     **Raises:** `NonFiniteLoss`; `OutOfMemory` when a block needs more memory than is free; and
     `ValueError` when the numbers of updates, environments, devices and runs do not fit together.
     """
     _check_arguments(algorithm, env, state)
-    if spans_processes(mesh):  # all processes must begin with the same bits
-        state = from_first(state)
     updates = int(np.asarray(state.updates).flat[0])  # all runs have made the same number
     steps, all_steps = (x * algorithm.steps_per_update(env) for x in (updates, num_updates))
     progress = TrainProgress(state, None, updates, num_updates, steps, all_steps, steps)
@@ -198,8 +190,6 @@ def train(
         raise ValueError(f"`updates_per_block` must be at least 1, not {updates_per_block}.")
     if mesh is not None:
         runs = num_runs(state)
-        if runs is not None and spans_processes(mesh):
-            raise ValueError("Many runs are trained in one process: use the devices of this one.")
         if runs is None:
             check_even(env.num_envs, mesh)
         else:
@@ -210,15 +200,15 @@ def train(
     settings, state = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh, env_axes)
     block, reason = _compile(settings, state, donate, should_stop)
     compiled = progress.compile_seconds + time.perf_counter() - call_start
-    progress = dataclasses.replace(progress, compile_seconds=compiled)
     # A signal may have come while the block was compiled, so the first block may not run at all.
-    progress = _agree(progress, reason or should_stop(), mesh)
+    stopped = reason or should_stop()
+    progress = dataclasses.replace(progress, compile_seconds=compiled, stopped=stopped)
     while progress.updates < num_updates and not progress.stopped:
         state, progress = _advance(block, settings, state, progress, run_start)
         if measure is not None:
             progress = dataclasses.replace(progress, measured=measure(progress))
-        progress = dataclasses.replace(progress, stopped=call_hooks(hooks, progress))
-        progress = _agree(progress, should_stop(), mesh)
+        reason = _call_hooks(hooks, progress)
+        progress = dataclasses.replace(progress, stopped=should_stop() or reason)
     return dataclasses.replace(progress, wall_seconds=time.perf_counter() - run_start)
 
 
@@ -446,10 +436,7 @@ def _compile(
             del _compiled_blocks[next(iter(_compiled_blocks))]  # the oldest
         # Compiled ahead of time, so that its memory can be checked before it runs.
         lowered = _lower(settings, state, donate)
-        if spans_processes(settings.mesh):  # all processes have to stop together
-            block, reason = lowered.compile(), None
-        else:
-            block, reason = _call_in_thread(lowered.compile, should_stop)
+        block, reason = _call_in_thread(lowered.compile, should_stop)
         if reason:
             return None, reason
         _compiled_blocks[key] = block
@@ -558,10 +545,9 @@ def _advance(
     _check_finite(metrics, before.updates, state)  # before any hook could save the state
     updates = before.updates + count
     steps_per_update = before.num_env_steps // before.num_updates
-    mesh = settings.mesh
     return state, dataclasses.replace(
         before,
-        state=whole(state, mesh) if mesh is not None and spans_processes(mesh) else state,
+        state=state,
         metrics=metrics,
         updates=updates,
         env_steps=updates * steps_per_update,
@@ -591,7 +577,7 @@ def _check_finite(metrics: Metrics, updates: int, state: AbstractTrainState[Any]
     raise NonFiniteLoss(updates + update + 1, where, *run)
 
 
-def call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | None:
+def _call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | None:
     """Calls all hooks, even if one of them stops the run, and returns the first reason to stop."""
     reasons = []
     for hook in hooks:
@@ -600,21 +586,6 @@ def call_hooks(hooks: Sequence[Hook], progress: TrainProgress[Any]) -> str | Non
         except StopTraining as stop:
             reasons.append(str(stop))
     return next(iter(reasons), None)
-
-
-def _agree(progress: TrainProgress[S], reason: str | None, mesh: Mesh | None) -> TrainProgress[S]:
-    """Sets the reason to stop, which is `reason` from `should_stop`, or the reason of a hook. With
-    several processes, all of them get the first reason of any process, and the measurements of
-    process 0.
-    """
-    own = {"asked": reason, "stopped": progress.stopped, "measured": progress.measured}
-    # All processes must stop after the same block: one that trained alone would wait forever for
-    # the gradients of the others.
-    reports = gather(own) if spans_processes(mesh) else [own]
-    # The order is the same in all processes, so that they find the same first reason.
-    reasons = [report[kind] for kind in ("asked", "stopped") for report in reports]
-    stopped = next((reason for reason in reasons if reason), None)
-    return dataclasses.replace(progress, measured=reports[0]["measured"], stopped=stopped)
 
 
 def _int32(number: int) -> Int[Array, ""]:

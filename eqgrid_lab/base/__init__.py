@@ -9,7 +9,6 @@ from ._command import (
     run_process as run_process,
     use_cores_as_devices as use_cores_as_devices,
 )
-from ._distributed import library_versions as library_versions, run_distributed as run_distributed
 from ._errors import (
     Failures as Failures,
     RunError as RunError,

@@ -191,19 +191,6 @@ class Process:
         """Records signals from now on, instead of ending the process at once."""
         self._begun = True
 
-    @contextlib.contextmanager
-    def with_default_signals(self) -> Iterator[None]:
-        """Context manager with the default signal handlers, so that a signal ends the process at
-        once. It is for calls that block and cannot be interrupted.
-        """
-        for number in self._before:
-            signal.signal(number, signal.SIG_DFL)
-        try:
-            yield
-        finally:
-            for number in self._before:
-                signal.signal(number, self._receive)
-
     def check(self) -> None:
         """**Raises:** `Stopped` when a signal has arrived."""
         if self.first is not None:
@@ -275,18 +262,18 @@ class Process:
             self.check()
 
 
-FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError)
+_FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError)
 """Expected errors, each of which is printed as one line instead of a traceback."""
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 
-def is_foreseen(error: BaseException) -> bool:
-    """Whether an error is expected: one of `FORESEEN`, a full disk, or too little memory."""
+def _is_foreseen(error: BaseException) -> bool:
+    """Whether an error is expected: one of `_FORESEEN`, a full disk, or too little memory."""
     if isinstance(error, OSError):
         return error.errno in _FULL_DISK
     if isinstance(error, jax.errors.JaxRuntimeError):
         return "RESOURCE_EXHAUSTED" in str(error)
-    return isinstance(error, (*FORESEEN, MemoryError))
+    return isinstance(error, (*_FORESEEN, MemoryError))
 
 
 def run_command(
@@ -345,17 +332,17 @@ def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -
     try:
         return run() or 0
     except Exception as error:
-        if not is_foreseen(error):
+        if not _is_foreseen(error):
             raise
-        return print_error(*explain(error, process, memory))
+        return print_error(*_explain(error, process, memory))
 
 
-def explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
+def _explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
     """Describes an expected error.
 
     **Arguments:**
 
-    - `error`: the error, for which `is_foreseen` returns true.
+    - `error`: the error, for which `_is_foreseen` returns true.
     - `process`, `memory`: as in `exit_code_of`.
 
     **Returns:** the message and the exit code.

@@ -45,7 +45,6 @@ class _Metadata(TypedDict, total=False):
     eval_return_mean: float
     chosen_by: float
     checkpoint: str
-    ended: str
     runs: list[str]
     members: list[dict[str, float]]
     run: _Settings
@@ -94,15 +93,14 @@ RESULTS = ("result.json", "policy.safetensors", "checkpoints/last.safetensors")
 
 _PATTERN = re.compile(
     r"(config\.toml|wandb-id\.txt|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
-    r"|checkpoints/(last|best|seeds|(step|best|seeds)-[0-9]+)\.safetensors(\.abandoned)?"
-    r"|tensorboard/events\.out\.tfevents\.[^/]+"
-    r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"
+    r"|checkpoints/(last|best|seeds|best-[0-9]+)\.safetensors(\.abandoned)?"
+    r"|tensorboard/events\.out\.tfevents\.[^/]+)(\.partial)?"
 )
 """The paths of all files that a run can write, including optional files and unfinished ones
 (`.partial`). The files in `wandb/` are left out: their names are unique to each run, and they may
 not be uploaded yet.
 """
-_FOLDERS = ("checkpoints", "tensorboard", "trace")
+_FOLDERS = ("checkpoints", "tensorboard")
 
 
 def is_complete(folder: Path, video: bool = True) -> bool:
@@ -112,9 +110,8 @@ def is_complete(folder: Path, video: bool = True) -> bool:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a folder has the latest state of a run, of several seeds, or of a group of seeds."""
-    names = ("last", "seeds", "seeds-*")
-    return any(any(folder.glob(f"checkpoints/{name}.safetensors")) for name in names)
+    """Whether a folder has the latest state of a run or of several seeds."""
+    return any(os.path.exists(folder / f"checkpoints/{x}.safetensors") for x in ("last", "seeds"))
 
 
 def has_learned(folder: Path) -> bool:

@@ -46,7 +46,7 @@ from ._heldout import PEOPLE
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 _DAMAGED += (RunError, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
-_MAY_DIFFER = ("seed", "num_seeds", "devices", "log", "checkpoint_every")
+_MAY_DIFFER = ("seed", "num_seeds", "devices", "log")
 """The settings in which runs of one row may differ."""
 _NAMES = ("layout", "algorithm", "network")
 """The columns that identify a row of the table."""

@@ -19,7 +19,6 @@ import psutil
 import tyro
 from rich.text import Text
 
-from agents import CheckpointError
 from eqgrid import read_regular_file, read_regular_text
 
 from ..base import (
@@ -27,7 +26,6 @@ from ..base import (
     RunError,
     UsageError,
     is_complete,
-    read_metadata,
     run_command,
     seed_folders,
 )
@@ -247,12 +245,7 @@ Progress = tuple[int, int, float, float]
 def is_finished(folder: Path, so_far: Progress) -> bool:
     """Whether a run has finished, according to the files in its own folder, and its `progress`."""
     steps, total, _, _ = so_far
-    with contextlib.suppress(CheckpointError):
-        checkpoint = folder / "checkpoints" / "last.safetensors"
-        return is_complete(folder, video=False) and (
-            steps >= total or "ended" in read_metadata(checkpoint)
-        )
-    return False
+    return is_complete(folder, video=False) and steps >= total
 
 
 def progress(folder: Path) -> Progress:

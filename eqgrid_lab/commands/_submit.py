@@ -19,10 +19,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, final
 
+import jax
 import msgspec
 import tyro
 from msgspec import Meta
@@ -35,7 +37,6 @@ from ..base import (
     UsageError,
     check_local,
     has_checkpoint,
-    library_versions,
     run_command,
     seed_folders,
 )
@@ -215,6 +216,11 @@ def _values_of_flags(config: Config, flags: set[str]) -> dict[str, list[str]]:
             raise UsageError(f"--vary {flag} sets a flag that is given already: leave out one.")
         values_of[flag] = values.split(",")
     return values_of
+
+
+def library_versions() -> str:
+    """The versions that all jobs of a study must have in common."""
+    return f"eqgrid {version('eqgrid')} and jax {jax.__version__}"
 
 
 @final

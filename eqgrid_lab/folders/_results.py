@@ -135,7 +135,7 @@ _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std
 _COUNTS = {"update", "env_steps", "stage", "stage_steps", "gate_passes"}
 """Columns of `metrics.csv` with integers."""
 _OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
-"""The entries that the best checkpoint and the permanent `step-*` checkpoints must have."""
+"""The entries that the best checkpoint must have."""
 
 
 @final
@@ -256,14 +256,13 @@ def _abandoned(
     """The checkpoints that do not belong to the resumed history, each with its new path:
     checkpoints of later updates, and of other runs.
     """
-    for path in (folder / "best.safetensors", *sorted(folder.glob("step-*.safetensors"))):
-        try:
-            metadata = read_metadata(path)
-        except CheckpointError:
-            continue  # a missing checkpoint is fine, and a damaged one raises where it is used
-        is_same = _without_code(metadata.get(IDENTITY)) == _without_code(identity)
-        of_this_run = is_same and metadata.keys() >= _OF_A_CHECKPOINT
-        if not of_this_run or metadata["update"] > updates:
-            steps = metadata.get("env_steps", 0)
-            name = f"{path.stem.partition('-')[0]}-{steps:012}{path.suffix}"
-            yield path, path.with_name(name + ABANDONED)
+    path = folder / "best.safetensors"
+    try:
+        metadata = read_metadata(path)
+    except CheckpointError:
+        return  # a missing checkpoint is fine, and a damaged one raises where it is used
+    is_same = _without_code(metadata.get(IDENTITY)) == _without_code(identity)
+    of_this_run = is_same and metadata.keys() >= _OF_A_CHECKPOINT
+    if not of_this_run or metadata["update"] > updates:
+        name = f"best-{metadata.get('env_steps', 0):012}.safetensors{ABANDONED}"
+        yield path, path.with_name(name)

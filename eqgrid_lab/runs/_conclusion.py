@@ -46,7 +46,7 @@ from ..show import (
 )
 from ._curriculum import summary
 from ._evaluator import Evaluator, frozen, team_returns
-from ._hooks import STOP_CODES, own_end, speed
+from ._hooks import speed
 from ._run import Run
 
 
@@ -83,9 +83,7 @@ class Conclusion:
         metadata = {"update": self.progress.updates, **self.evaluator.rows[-1]}
         metadata |= self.run.describe(state)
         # If the process is killed during the evaluation, the resumed run does not train further.
-        end = own_end(self.progress.stopped, self.run.config.max_hours)
-        ended = {} if end is None else {"ended": end}
-        self._save("last", state, metadata | ended)
+        self._save("last", state, metadata)
         settings = folder / "config.toml"
         if not os.path.exists(settings):  # it was removed during training
             with self.failures.writing(settings):
@@ -95,7 +93,7 @@ class Conclusion:
             write_json(folder / "result.json", result)
         # Now with the returns of the final evaluation.
         metadata |= {name: x for name, x in result.items() if name.startswith("eval_return_")}
-        self._save("last", state, metadata | ended)
+        self._save("last", state, metadata)
         with self.failures.writing(folder / "policy.safetensors"):
             self._save_policy(result["policy"], metadata)
         if not self.run.process.interrupted_again:
@@ -274,8 +272,7 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
         print_how_to_go_on(console, command, run.folder)
     if failures.report():
         return 1
-    by_signal = run.process.exit_code if run.process.first else 0
-    return STOP_CODES.get(stopped or "", by_signal)
+    return run.process.exit_code if stopped or run.process.first else 0
 
 
 _COMMON = ("algorithm", "world", "layout", "dynamics", "env_steps")

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from beartype.door import is_bearable
 
-from agents import PARTS, Part, StopTraining, TrainProgress
+from agents import PARTS, Part
 from eqgrid.errors import did_you_mean
 
 from ..base import Table, UsageError, as_usage_error
@@ -97,11 +97,6 @@ class Stage:
             unless = ", without passing its gate" if self.gate is not None else ""
             return f"its {self.steps:,} steps have been used{unless}"
         return None
-
-    def check_end(self, progress: TrainProgress) -> None:
-        """A hook that stops training at the end of the stage."""
-        if (reason := self.ended(progress.measured)) is not None:
-            raise StopTraining(reason)
 
 
 @final

@@ -5,10 +5,8 @@ its latest checkpoint, and rows of the log that were not written before that che
 Therefore `Log` comes before `Checkpoints`, and `Checkpoints` writes the latest state last.
 """
 
-import contextlib
-import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import final
 
@@ -16,14 +14,12 @@ import jax
 import numpy as np
 import psutil
 
-from agents import AbstractTrainState, Hook, Metrics, StopTraining, TrainProgress, save
+from agents import AbstractTrainState, Metrics, TrainProgress, save
 
-from ..base import VIDEO_FILE, Failures, Process, RunError, Table
+from ..base import VIDEO_FILE, Failures, Table
 from ..folders import History
 from ..show import Logger, is_constant_sum
 
-STOP_CODES = {"interrupted": 130, "terminated": 143, "hung up": 129}
-"""The exit codes of runs that were stopped by a signal, by the reason."""
 SAVE_SECONDS = 5.0
 """The minimum time between two checkpoints of the latest state, in seconds."""
 
@@ -114,102 +110,8 @@ def remove_results(folder: Path, failures: Failures, _: TrainProgress) -> None:
 
 
 @final
-@dataclasses.dataclass
-class EarlyStop:
-    """Stops a run that has reached its target, has stopped improving, or changes too fast.
-
-    **Arguments:**
-
-    - `returns`: the mean returns of earlier evaluations; new ones are appended.
-    - `evaluations`: the rows of all evaluations. While they are `is_constant_sum`, returns do not
-        end the run.
-    - `target`: the mean return of an evaluation at which to stop.
-    - `patience`: the number of consecutive evaluations without a new best return at which to stop.
-    - `max_kl`: the maximum of the mean `approx_kl` of a block, in nats.
-
-    A criterion that is `None` is not used.
-    """
-
-    returns: list[float]
-    target: float | None
-    patience: int | None
-    max_kl: float | None
-    evaluations: Sequence[Mapping[str, float]] = ()
-
-    def __call__(self, progress: TrainProgress) -> None:
-        self.returns.append(progress.measured["eval_return_mean"])
-        has_best = not is_constant_sum(self.evaluations)
-        if has_best and self.target is not None and max(self.returns) >= self.target:
-            raise StopTraining(f"reached a return of {self.target:g}")
-        since_best = len(self.returns) - 1 - int(np.argmax(self.returns))
-        if has_best and self.patience is not None and since_best >= self.patience:
-            raise StopTraining(f"no improvement for {since_best} evaluations")
-        if self.max_kl is None:
-            return
-        kl = block_means(progress.metrics).get("approx_kl")
-        if kl is None:
-            raise RunError("--max-kl needs a learner that reports 'approx_kl': leave it out.")
-        if kl > self.max_kl:
-            raise StopTraining(f"the policy changed too much (KL divergence {kl:.3g} nats)")
-
-
-def check_time(process: Process, max_hours: float | None, _: TrainProgress | None = None) -> None:
-    """A hook that stops a run after `max_hours` hours in this process, for example before the time
-    limit of a job.
-    """
-    if max_hours is not None and process.seconds() >= 3600 * max_hours:
-        raise StopTraining(out_of_time(max_hours))
-
-
-def out_of_time(max_hours: float | None) -> str:
-    """The reason with which `check_time` stops a run."""
-    return f"stopped after {max_hours or 0:g} hours"
-
-
-def own_end(stopped: str | None, max_hours: float | None) -> str | None:
-    """The reason why a run ended early by itself; `None` if it was not stopped, or was stopped by a
-    signal or by its time limit.
-
-    **Arguments:**
-
-    - `stopped`: the reason why it was stopped, if it was.
-    - `max_hours`: its time limit, if any.
-    """
-    return None if stopped in (*STOP_CODES, out_of_time(max_hours)) else stopped
-
-
-@contextlib.contextmanager
-def profiled(folder: Path, wanted: bool) -> Iterator[list[Hook]]:
-    """Context manager that provides a hook, which records a Perfetto trace of the second block of
-    updates. The first block is a warm-up.
-
-    **Arguments:**
-
-    - `folder`: the folder of the run.
-    - `wanted`: whether to record a trace.
-
-    **Returns:** a list with the hook, or an empty one, inside the context.
-    """
-    blocks = 0  # that have ended
-
-    def profile(_: TrainProgress) -> None:
-        nonlocal blocks
-        blocks += 1
-        if blocks == 1:
-            jax.profiler.start_trace(str(folder / "trace"), create_perfetto_trace=True)
-        if blocks == 2:
-            jax.profiler.stop_trace()
-
-    try:
-        yield [profile] if wanted else []
-    finally:
-        if blocks == 1:  # the run has ended before the end of its second block
-            jax.profiler.stop_trace()
-
-
-@final
 class Checkpoints:
-    """Saves checkpoints of the latest state, of the best state, and optionally at intervals."""
+    """Saves checkpoints of the latest state and of the best state."""
 
     def __init__(
         self,
@@ -218,24 +120,21 @@ class Checkpoints:
         history: History,
         describe: Callable[[AbstractTrainState], Table],
         *,
-        keep_every: int | None = None,
         seconds: float = SAVE_SECONDS,
         evaluations: Sequence[Mapping[str, float]] = (),
     ):
         """**Arguments:**
 
-        - `folder`: the folder for `last.safetensors`, `best.safetensors` and `step-*.safetensors`.
+        - `folder`: the folder for `last.safetensors` and `best.safetensors`.
         - `failures`: collects the files that cannot be written.
-        - `history`: the history of the run, with its best return and its number of steps.
+        - `history`: the history of the run, with its best return.
         - `describe`: returns metadata about the run and its policy, which are the same for all
             states.
-        - `keep_every`: the environment steps between two permanent checkpoints; `None` for none.
         - `seconds`: the minimum time between two checkpoints of the latest state; `inf` for none.
         - `evaluations`: the rows of all evaluations. While they are `is_constant_sum`, the best
             state is the latest one.
         """
         self.folder, self.failures, self.describe = folder, failures, describe
-        self.keep_every, self.env_steps = keep_every, history.env_steps
         self.seconds, self.due = seconds, 0.0 if np.isfinite(seconds) else np.inf
         self.best_return, self.evaluations = history.best_return, evaluations
         self.description: Table | None = None
@@ -245,13 +144,8 @@ class Checkpoints:
         is_best = mean > self.best_return or is_constant_sum(self.evaluations)
         if is_best and self._save("best", progress):
             self.best_return = mean
-        if self.keep_every and progress.env_steps // self.keep_every > (
-            self.env_steps // self.keep_every
-        ):
-            self._save(f"step-{progress.env_steps:012}", progress)
-        self.env_steps = progress.env_steps
         # If the run is killed before this line, it resumes from the previous checkpoint of the
-        # latest state, and writes the checkpoints above again.
+        # latest state, and writes the best one again.
         if time.perf_counter() >= self.due and self._save("last", progress):
             self.due = time.perf_counter() + self.seconds
 

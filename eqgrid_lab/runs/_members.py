@@ -35,7 +35,6 @@ from agents import (
     StopTraining,
     TrainProgress,
     check_memory,
-    is_first,
     pick_run,
     restore,
     save,
@@ -43,7 +42,7 @@ from agents import (
     transfer,
     write_atomic,
 )
-from agents.training import call_hooks, place_runs, stack_runs, trace_block
+from agents.training import place_runs, stack_runs, trace_block
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
@@ -67,11 +66,7 @@ from ._evaluator import Evaluator, EvaluatorOfMany, compiled_ahead
 from ._hooks import (
     SAVE_SECONDS,
     Checkpoints,
-    EarlyStop,
     Log,
-    check_time,
-    own_end,
-    profiled,
     remove_results,
     speed,
 )
@@ -110,13 +105,6 @@ class Members:
     def alone(self) -> bool:
         """Whether there is one run, whose arrays have no `runs` axis."""
         return self.runs[0].folder == self.whole.folder
-
-    @property
-    def written_here(self) -> bool:
-        """Whether this process evaluates the members and writes their folders: process 0 for a run
-        with one seed, and the process that trains them for many seeds.
-        """
-        return is_first() or not self.alone
 
     @property
     def names(self) -> list[str]:
@@ -237,40 +225,6 @@ class Members:
         rows.sort(key=lambda row: int(row["update"]))  # a stable sort keeps the order of the seeds
         return csv_bytes(rows)
 
-    def write_results(
-        self,
-        results: Sequence[Table],
-        numbers: Table,
-        evaluations: Sequence[Sequence[dict[str, float]]],
-        median_state: AbstractTrainState,
-        failures: Failures,
-    ) -> Table:
-        """Writes the results of all seeds together: numbers, learning curves and a video.
-
-        **Arguments:**
-
-        - `results`: the content of the `result.json` of each seed.
-        - `numbers`: further entries of the common `result.json`.
-        - `evaluations`: the rows of the evaluations of each seed.
-        - `median_state`: the state of the seed with the median return.
-        - `failures`: collects the files that cannot be written.
-
-        **Returns:** the content of the common `result.json`.
-        """
-        whole, folder = self.whole, self.whole.folder
-        env, median = whole.config.env, median_seed(results)
-        result = result_of_all(self.runs, results) | numbers
-        result["video"] = results[median]["seeds"][0] if env.has_video else None
-        with failures.writing(folder / "result.json"):
-            write_json(folder / "result.json", result)
-        if not whole.process.interrupted_again:
-            with failures.writing(folder / "curve.png"):
-                title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
-                draw_curves(folder / "curve.png", evaluations, title, env.optimum)
-        if env.has_video and not whole.process.interrupted_again:
-            draw_video(folder / VIDEO_FILE, self.runs[median], median_state, failures)
-        return result
-
     def ended(self, position: Table) -> bool:
         """Whether the current stage had ended when a checkpoint was written.
 
@@ -346,8 +300,6 @@ class Members:
         display, previous, rows = open_display(console), None, self._last_rows(position)
         with contextlib.ExitStack() as stack:
             loggers = [self._loggers(run, stack, log) for run in self.runs]
-            wanted = whole.config.profile and is_first()
-            profile = stack.enter_context(profiled(whole.folder, wanted))
             steps = whole.plan.num_updates * whole.plan.steps_per_update
             display.start(steps * len(self.runs))
             stack.callback(display.stop)
@@ -363,12 +315,9 @@ class Members:
                     hooks.append(Prune(prune, evaluators))
                 # The latest state of several runs is saved in one checkpoint.
                 keep = [] if self.alone else [KeepState(members, evaluators, failures)]
-                hooks += [*keep, *profile, functools.partial(show_sum, display, len(self.runs))]
-                check = functools.partial(check_time, whole.process, whole.config.max_hours)
-                hooks.append(check)
-                ended = None if previous else position.get("ended")
+                hooks += [*keep, functools.partial(show_sum, display, len(self.runs))]
                 before = None if previous is None else previous.progress
-                progress = members._train_stage(evaluators, hooks, rows, ended, before)
+                progress = members._train_stage(evaluators, hooks, rows, before)
                 for hook in keep if progress.metrics is not None else ():
                     hook.save(progress)
                 if previous is not None and progress.updates == previous.progress.updates:
@@ -377,8 +326,8 @@ class Members:
                     stopped = dataclasses.replace(previous.progress, stopped=progress.stopped)
                     return previous._replace(progress=stopped)
                 trained = Trained(members, progress, evaluators, failures)
-                if progress.measured:  # all processes have the rows of the first one
-                    rows = [progress.measured] if self.alone else [x.rows[-1] for x in evaluators]
+                if progress.measured:
+                    rows = [x.rows[-1] for x in evaluators]
                 reason = members._end_of_stage(rows)
                 if reason is None or progress.stopped not in (None, reason):
                     return trained
@@ -396,8 +345,6 @@ class Members:
         self, run: Run, stack: contextlib.ExitStack, log: Logger | None
     ) -> Sequence[Logger]:
         """Opens the loggers of a run, which `stack` closes, except the `log` of all runs."""
-        if not self.written_here:
-            return ()
         loggers = open_loggers(
             run.folder,
             run.config.log,
@@ -417,14 +364,20 @@ class Members:
         loggers: Sequence[Sequence[Logger]],
         failures: Failures,
     ) -> list[Hook]:
-        """The hooks that write into the folders of the runs, and stop the runs."""
+        """The hooks that write into the folders of the runs, and end the stage."""
         seconds = SAVE_SECONDS if self.alone else np.inf
         each = zip(self.runs, evaluators, loggers, strict=True)
         own = [_hooks_of_run(run, x.rows, logs, failures, seconds) for run, x, logs in each]
         common = (
             [] if self.alone else [functools.partial(remove_results, self.whole.folder, failures)]
         )
-        return [*common, ForEach(own, evaluators, self.alone)]
+        check_end = functools.partial(self._check_end, evaluators)
+        return [*common, ForEach(own, evaluators, self.alone), check_end]
+
+    def _check_end(self, evaluators: Sequence[Evaluator], _: TrainProgress) -> None:
+        """A hook that stops training once the current stage has ended for all members."""
+        if (reason := self._end_of_stage([x.rows[-1] for x in evaluators])) is not None:
+            raise StopTraining(reason)
 
     def _evaluators(self, rows: Sequence[Table]) -> list[Evaluator]:
         """The evaluator of each run in its current stage.
@@ -450,20 +403,18 @@ class Members:
         evaluators: Sequence[Evaluator],
         hooks: Sequence[Hook],
         rows: Sequence[Table],
-        ended: str | None,
         before: TrainProgress | None,
     ) -> TrainProgress:
-        """Trains the current stage. Makes no updates if the stage or the run has ended already.
+        """Trains the current stage. Makes no updates if the stage has ended already.
 
         **Arguments:**
 
         - `evaluators`, `hooks`: the evaluator of each run, and the hooks of all runs.
         - `rows`: the last evaluation of each run.
-        - `ended`: the reason why the resumed run had ended early, if it had.
         - `before`: the progress at the end of the previous stage of this process, if any.
         """
         whole, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
-        over = ended is not None or self._end_of_stage(rows) is not None
+        over = self._end_of_stage(rows) is not None
         learner, env, env_axes = whole.config.learner(), plan.train_env, None
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
@@ -478,10 +429,10 @@ class Members:
         evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators, plan.mesh)
         with contextlib.ExitStack() as tracing:
             # XLA and Python's tracing cannot check for signals, and there are no results yet.
-            if before is None and not whole.config.distributed:
+            if before is None:
                 tracing.enter_context(whole.process.stopping_at_once())
             trace = functools.partial(trace_block, learner, env, **block)
-            state = self._first_state(None if over or whole.config.distributed else trace)
+            state = self._first_state(None if over else trace)
             programs = [] if over else self._later_programs(evaluate, state)
             with compiled_ahead(programs) as wait_for_first:
 
@@ -498,13 +449,13 @@ class Members:
                     env,
                     state,
                     **block,
-                    measure=measure if self.written_here else None,
-                    hooks=hooks if self.written_here else [],
+                    measure=measure,
+                    hooks=hooks,
                     should_stop=should_stop,
                     before=before,
                 )
         whole.process.training_ended()
-        if progress.stopped or not self.written_here:
+        if progress.stopped:
             return progress
         for run, evaluator in zip(self.runs, evaluators, strict=True):
             if not evaluator.rows:
@@ -512,7 +463,7 @@ class Members:
                     f"The run {str(run.folder)!r} is complete, but its metrics.csv contains no "
                     "evaluations: add a larger --total-steps, or start a new run."
                 )
-        return dataclasses.replace(progress, stopped=ended)
+        return progress
 
     def _first_state(
         self, trace: Callable[[AbstractTrainState], object] | None
@@ -523,10 +474,7 @@ class Members:
 
         - `trace`: called with states of zeros while the program of new states compiles.
         """
-        if not self.written_here:
-            state = self.shapes()  # the first process sends the state
-        else:
-            state = self.start(trace) if self.state is None else self.state
+        state = self.start(trace) if self.state is None else self.state
         mesh = self.whole.plan.mesh
         if mesh is None or self.alone:
             return state
@@ -542,7 +490,7 @@ class Members:
         state are not known yet.
         """
         whole = self.whole
-        if not self.written_here or (self.alone and whole.plan.mesh is not None):
+        if self.alone and whole.plan.mesh is not None:
             return []
         programs = [evaluator.program(state)]
         if self.alone and whole.is_last_stage and whole.config.env.has_video:
@@ -575,9 +523,7 @@ def members_of(whole: Run) -> Members:
         return Members(whole, (whole,), checkpoints / "last.safetensors")
     runs = []
     for seed in range(config.seed, config.seed + config.num_seeds):
-        own = dataclasses.replace(
-            config, seed=seed, num_seeds=1, devices=None, out=None, seeds_at_once=None
-        )
+        own = dataclasses.replace(config, seed=seed, num_seeds=1, devices=None, out=None)
         folder = whole.folder / f"seed-{seed}"
         runs.append(dataclasses.replace(whole, settings=own, stages=stages(own), folder=folder))
     return Members(whole, tuple(runs), checkpoints / "seeds.safetensors")
@@ -646,28 +592,32 @@ class Trained(NamedTuple):
         progress = self.progress if alone else _progress_of(self.progress, run, evaluator)
         return Conclusion(self.members.runs[run], progress, evaluator, self.failures, video=alone)
 
-    def conclude_each(self) -> list[Table]:
-        """Evaluates each run, and writes its results.
-
-        **Returns:** the content of `result.json` of each run.
-        """
-        return [self.conclusion(i).conclude() for i in range(len(self.members.runs))]
-
     def conclude(self) -> Table:
         """Evaluates all runs, and writes the results of each run and of all runs together.
 
         **Returns:** the content of `result.json`.
         """
-        results, members = self.conclude_each(), self.members
-        if members.alone:
+        runs, whole, failures = self.members.runs, self.members.whole, self.failures
+        results = [self.conclusion(i).conclude() for i in range(len(runs))]
+        if self.members.alone:
             return results[0]
-        numbers = {
+        folder, env, median = whole.folder, whole.config.env, median_seed(results)
+        result = result_of_all(runs, results) | {
             "steps_per_second": round(len(results) * speed(self.progress), 1),
-            "wall_seconds": round(members.whole.seconds(), 2),
+            "wall_seconds": round(whole.seconds(), 2),
+            "video": results[median]["seeds"][0] if env.has_video else None,
         }
-        rows = [evaluator.rows for evaluator in self.evaluators]
-        state = self.conclusion(median_seed(results)).progress.state
-        return members.write_results(results, numbers, rows, state, self.failures)
+        with failures.writing(folder / "result.json"):
+            write_json(folder / "result.json", result)
+        if not whole.process.interrupted_again:
+            with failures.writing(folder / "curve.png"):
+                title = f"{whole.algorithm.upper()} in {short_name(env.title)}"
+                rows = [evaluator.rows for evaluator in self.evaluators]
+                draw_curves(folder / "curve.png", rows, title, env.optimum)
+        if env.has_video and not whole.process.interrupted_again:
+            state = self.conclusion(median).progress.state
+            draw_video(folder / VIDEO_FILE, runs[median], state, failures)
+        return result
 
     def next_stage(self) -> Members:
         """The members in their next stage, with the parts of their training states that the stage
@@ -684,8 +634,6 @@ class Trained(NamedTuple):
         )
         members = dataclasses.replace(self.members, runs=runs)
         members = members.in_stage(members.whole.number + 1)
-        if not members.written_here:
-            return members
         run, old = members.whole, self.progress.state
         keep = functools.partial(transfer, env=run.plan.train_env, keep=run.stage.keep)
         if not members.alone:
@@ -742,9 +690,7 @@ def _progress_of(progress: TrainProgress, run: int, evaluator: Evaluator) -> Tra
 
 @final
 class ForEach:
-    """Calls the hooks of each run with the progress of that run, and stops training once all runs
-    have a reason to stop.
-    """
+    """Calls the hooks of each run with the progress of that run."""
 
     def __init__(
         self, hooks: Sequence[Sequence[Hook]], evaluators: Sequence[Evaluator], alone: bool
@@ -757,12 +703,10 @@ class ForEach:
         self.hooks, self.evaluators, self.alone = hooks, evaluators, alone
 
     def __call__(self, progress: TrainProgress) -> None:
-        reasons = []
         for i, (hooks, evaluator) in enumerate(zip(self.hooks, self.evaluators, strict=True)):
             own = progress if self.alone else _progress_of(progress, i, evaluator)
-            reasons.append(call_hooks(hooks, own))
-        if (reason := _common_reason(reasons)) is not None:
-            raise StopTraining(reason)
+            for hook in hooks:
+                hook(own)
 
 
 def _hooks_of_run(
@@ -774,7 +718,6 @@ def _hooks_of_run(
 ) -> tuple[Hook, ...]:
     """The hooks of one run in its current stage. Its `evaluations` grow while it trains."""
     config = run.config
-    number = run.number + 1 if run.in_curriculum else None
     if config.env.optimum is not None:  # a world with a best return is no constant-sum game
         evaluations = ()
     checkpoints = Checkpoints(
@@ -782,21 +725,12 @@ def _hooks_of_run(
         failures,
         run.history,
         run.describe,
-        keep_every=config.checkpoint_every,
         seconds=seconds,
-        evaluations=evaluations,
-    )
-    rows = run.history.evaluations
-    early = EarlyStop(
-        [row["eval_return_mean"] for row in rows if row.get("stage") == number],
-        target=config.stop_at_return if run.is_last_stage else None,
-        patience=config.patience if run.is_last_stage else None,
-        max_kl=config.max_kl,
         evaluations=evaluations,
     )
     log = Log(loggers, failures, run.history.train_seconds, run.plan.totals)
     begin = functools.partial(remove_results, run.folder, failures)
-    return begin, log, checkpoints, early, run.stage.check_end
+    return begin, log, checkpoints
 
 
 @final
@@ -820,8 +754,6 @@ class KeepState:
         if members.whole.in_curriculum:
             rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
             metadata |= {"stage": members.whole.number + 1, "members": rows}
-        if (end := own_end(progress.stopped, members.whole.config.max_hours)) is not None:
-            metadata["ended"] = end
         with self.failures.writing(members.checkpoint):
             save(members.checkpoint, progress.state, metadata)
 

@@ -1,27 +1,23 @@
 """The program of every experiment: reads settings, trains, and writes a folder of results."""
 
 import dataclasses
-import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
-from agents import gather, is_first, write_atomic
+from agents import write_atomic
 
 from ..base import (
     NOTHING_LEARNED,
     Failures,
     Process,
+    Table,
     UsageError,
     address_of,
     exit_code_of,
-    keep_compiled_programs,
     mirrored,
     print_error,
     read_metadata,
-    run_distributed,
     run_process,
     use_cores_as_devices,
 )
@@ -29,11 +25,9 @@ from ..folders import folder_name, locked, open_folder
 from ..settings import Experiment, dump, parse
 from ..show import Csv, print_result
 from ._conclusion import finish
-from ._curriculum import Stage, stages, with_curriculum
+from ._curriculum import stages, with_curriculum
 from ._display import still
-from ._groups import train_groups
-from ._hooks import STOP_CODES
-from ._identity import Digests, check_same_run, digests
+from ._identity import check_same_run, digests
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages
@@ -92,43 +86,22 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
     many = config.num_seeds > 1 or config.sweep is not None
-    if many and not (config.devices == 1 or config.distributed or process.is_shared):
+    if many and not (config.devices == 1 or process.is_shared):
         use_cores_as_devices()
     if config.sweep is not None:
         return run_sweep(config, process)
     run_stages = stages(config)
     files = digests(config)  # before anything is built from the files
-    settings = f"{dump(config)}\n{files}\nresume = {config.resume is not None}"
-
-    def connected(work: Callable[[], int]) -> int:
-        if config.distributed:
-            return run_distributed(process, settings, work, _MEMORY_SETTINGS)
-        return work()
-
-    if config.num_seeds > 1 and (config.distributed or config.seeds_at_once is not None):
-        return train_groups(config, files, process, connected)
-    return connected(functools.partial(_run, config, run_stages, files, process))
-
-
-def _run(
-    config: Experiment, run_stages: tuple[Stage, ...], files: Digests, process: Process
-) -> int:
     whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
     process.begin()
     process.check()
-    if not is_first():  # it trains without reading or writing the folder of the run
-        keep_compiled_programs()
-        position = gather({})[0]
-        members = members_of(whole).in_stage(position.get("stage", 1) - 1)
-        members.train(Console(quiet=True), Failures(), position)
-        return 0  # the exit code of the first process is used
     if config.resume is not None:
         with mirrored(config.resume, check=process.check), locked(config.resume):
             return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
     folders = open_folder(name, config.out, config.overwrite, dump(config), check=whole.check_new)
     with folders as folder:
-        return _train_and_conclude(members_of(dataclasses.replace(whole, folder=folder)))
+        return _train_and_conclude(members_of(dataclasses.replace(whole, folder=folder)), {})
 
 
 def _resume(members: Members) -> int:
@@ -142,14 +115,11 @@ def _resume(members: Members) -> int:
     # A run that was killed at its very end has made all updates, but lacks some of its files.
     is_at_end = updates > num_updates or (complete and updates == num_updates)
     has_ended = complete and whole.is_last_stage and members.ended(position)
-    ended_early = complete and "ended" in position
-    if is_at_end or (whole.settings.auto_resume and (has_ended or ended_early)):
+    if is_at_end or (whole.settings.auto_resume and has_ended):
         whole.report_complete(updates, members.of_each)
         return 0
     if has_ended:
         raise UsageError(f"The run {address_of(folder)!r} is complete: its last stage has ended.")
-    if complete:  # the run ended early, and the user resumes it
-        position.pop("ended", None)
     if not members.alone:  # writes the common files; the folders of the seeds are written later
         rows = members.rows_of_all()
         history = dataclasses.replace(
@@ -161,24 +131,23 @@ def _resume(members: Members) -> int:
     return _train_and_conclude(members, position)
 
 
-def _train_and_conclude(members: Members, position: Mapping[str, object] | None = None) -> int:
+def _train_and_conclude(members: Members, position: Table) -> int:
     """Trains, evaluates, writes the results, and prints where they are.
 
     **Arguments:**
 
     - `members`: the runs.
-    - `position`: the metadata of the checkpoint from which they resume; `None` for a new run.
+    - `position`: the metadata of the checkpoint from which they resume; empty for a new run.
 
     **Returns:** the exit code.
     """
     console, failures, whole = print_header(members), Failures(), members.whole
-    agreed = gather(dict(position or {}))[0]  # the first process sends its position to the others
     log = None if members.alone else Csv(whole.folder / "metrics.csv", whole.history.rows)
     with explained(members):
-        trained = members.train(console, failures, agreed, log=log)
+        trained = members.train(console, failures, position, log=log)
     progress, stopped = trained.progress, trained.progress.stopped
-    if stopped and progress.metrics is None and stopped != agreed.get("ended"):
-        return print_error(NOTHING_LEARNED, STOP_CODES.get(stopped, 0))
+    if stopped and progress.metrics is None:
+        return print_error(NOTHING_LEARNED, whole.process.exit_code)
     if stopped:
         steps = f"{progress.env_steps:,} steps{members.of_each}"
         console.print(f"{stopped} after {steps}", highlight=False)
@@ -187,8 +156,4 @@ def _train_and_conclude(members: Members, position: Mapping[str, object] | None 
     with still(console, "evaluating"):
         result = trained.conclude()
     show(console, result, whole.folder)
-    flags = {"--stop-at-return": whole.config.stop_at_return, "--patience": whole.config.patience}
-    used = " and ".join(name for name, value in flags.items() if value is not None)
-    if used and result.get("constant_sum"):
-        console.print(f"{used} had no effect, since all evaluations have the same mean return")
     return finish(trained.members.whole, stopped, console, failures)

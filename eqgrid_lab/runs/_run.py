@@ -11,7 +11,6 @@ from typing import final
 
 import equinox as eqx
 import jax
-import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PRNGKeyArray
 
@@ -21,7 +20,6 @@ from agents import (
     check_even,
     describe_policy,
     device_mesh,
-    is_first,
 )
 from eqgrid import (
     AbstractEnv,
@@ -146,7 +144,7 @@ def _plan(stage: Stage) -> Plan:
         mesh = _mesh(config)
     if stage.gate is not None:
         stage.gate.check(evaluated_metrics(totals))
-    if (obstacle := config.env.obstacle()) is not None and is_first():
+    if (obstacle := config.env.obstacle()) is not None:
         warn(f"{obstacle} Training will end at a return of 0.")
     steps_per_update = learner.steps_per_update(train_env)
     num_updates = math.ceil(config.total_steps / steps_per_update)
@@ -205,19 +203,16 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
         )
 
 
-def shared_mesh(devices: Sequence[object], number: int) -> Mesh | None:
-    """A mesh of the largest number of devices that divides a number of seeds; `None` if it is 1."""
-    size = max(n for n in range(1, len(devices) + 1) if number % n == 0)
-    return Mesh(np.array(devices[:size]), device_mesh(1).axis_names) if size > 1 else None
-
-
 def default_mesh(number: int) -> Mesh | None:
     """The devices for a number of runs if the user names none: the cores of a CPU, if they are
     devices of JAX and can share the runs evenly, and otherwise `None`, for the first device.
     """
     # A core trains runs of its own faster than XLA divides one program among cores. GPUs are not
     # used by default, because other commands may need them.
-    return shared_mesh(jax.devices(), number) if jax.default_backend() == "cpu" else None
+    if jax.default_backend() != "cpu":
+        return None
+    size = max(n for n in range(1, len(jax.devices()) + 1) if number % n == 0)
+    return device_mesh(size) if size > 1 else None
 
 
 def _mesh(config: Experiment) -> Mesh | None:
@@ -226,11 +221,9 @@ def _mesh(config: Experiment) -> Mesh | None:
     **Raises:** `ValueError` when there are too few devices, or the seeds cannot be spread evenly
     over them. With a single seed, its environments are spread instead.
     """
-    if config.distributed and config.num_seeds > 1:
-        return None  # the mesh of each process is made later, for its groups of seeds
-    if config.devices is None and not config.distributed:
-        return default_mesh(config.seeds_at_once or config.num_seeds)
-    if config.devices == 1 and not config.distributed:
+    if config.devices is None:
+        return default_mesh(config.num_seeds)
+    if config.devices == 1:
         return None
     mesh = device_mesh(config.devices if isinstance(config.devices, int) else None)
     if config.num_seeds > 1:

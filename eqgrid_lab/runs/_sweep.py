@@ -49,7 +49,6 @@ from ..folders import MAX_RESULT_BYTES, locked, made_folder, names_in, writing_i
 from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
-from ._hooks import check_time, own_end
 from ._identity import Digests, digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
@@ -249,7 +248,6 @@ def _train_all(search: Search) -> None:
     """Trains batches of points until there are no more."""
     while True:
         search.process.check()
-        check_time(search.process, search.config.max_hours)
         with contextlib.ExitStack() as stack:
             points = _claim(search, stack)
             if points is None:
@@ -450,7 +448,7 @@ def _train_together(search: Search, points: Sequence[Point], plans: tuple[Plan, 
     prune = None if search.sweep.pruner == "none" else [point.trial for point in points]
     trained = members.train(search.console, search.failures, position, prune=prune)
     stopped = trained.progress.stopped
-    if stopped != own_end(stopped, search.config.max_hours):
+    if stopped not in (None, ALL_PRUNED):
         raise StopTraining(stopped)
     for i in range(0 if stopped == ALL_PRUNED else len(members.runs)):
         trained.conclusion(i).conclude()

@@ -37,9 +37,7 @@ CONFIGS = shipped("configs")
 PEOPLE = "people"
 """The value of `--config` for the settings of agents that cook with people."""
 _LARGEST_COUNT = 2**31 - 1
-OF_THE_PROCESS = ("--resume", "--auto-resume", "--total-steps", "--stop-at-return", "--patience")
-OF_THE_PROCESS += ("--max-kl", "--checkpoint-every", "--log", "--max-hours", "--profile")
-OF_THE_PROCESS += ("--devices", "--distributed")
+OF_THE_PROCESS = ("--resume", "--auto-resume", "--total-steps", "--log", "--devices")
 """The flags that may change when a run is resumed: they set when it ends, what it writes, and on
 which devices it runs.
 """
@@ -157,8 +155,6 @@ def _check_resumed(before: E, config: E) -> E:
     if (config.out or run).resolve() != run.resolve():
         raise _cannot_change("--out")
     changes = {"config": before.config, "out": None, "overwrite": False}
-    if config.seeds_at_once is None:  # the run may have chosen a number itself
-        changes["seeds_at_once"] = before.seeds_at_once
     config = dataclasses.replace(config, **changes, partners=config.partners.found())
     may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
     values_before = dict(flags(before))
@@ -210,11 +206,9 @@ def check(config: Experiment) -> None:
 def _conflicts(config: Experiment) -> dict[str, bool]:
     """Error messages about flags that are not supported together, and whether each applies."""
     sweep, many = config.sweep is not None, config.num_seeds > 1
-    flag, alone = "--sweep" if sweep else "--num-seeds", not (sweep or many)
     curriculum = config.curriculum is not None or bool(config.stage)
     return {
         "--num-seeds cannot be given with --sweep: write 'seeds' into its file.": sweep and many,
-        "--seeds-at-once needs --num-seeds.": config.seeds_at_once is not None and not many,
         "--overwrite cannot be given with --sweep: choose another --out.": (
             sweep and config.overwrite
         ),
@@ -228,15 +222,7 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
         "--log wandb cannot be given with --sweep: use optuna-dashboard.": (
             sweep and "wandb" in config.log
         ),
-        "--distributed cannot be given with --sweep: start the same command on each host.": (
-            config.distributed and sweep
-        ),
-        f"--max-kl cannot be given with {flag}, where runs end together.": (
-            config.max_kl is not None and not alone
-        ),
         f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.": (
             config.seed + config.num_seeds - 1 > LARGEST_SEED
         ),
-        "--distributed trains on all devices of all processes: leave out --devices, or give "
-        "--devices all.": config.distributed and config.devices not in (None, 1, "all"),
     }

@@ -52,7 +52,6 @@ def check_shaping(config: Any) -> None:
 
 _Steps: TypeAlias = Annotated[int, Meta(ge=1, le=10**15)]
 _Episodes: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
-_Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +79,6 @@ class Experiment(PolicySettings):
     devices: Annotated[int, Meta(ge=1, le=2**20)] | Literal["all"] | None = None
     """Number of devices, or all, that share the environments or seeds; one by default, but on a
     CPU, each core is a device for --num-seeds."""
-    seeds_at_once: Annotated[int, Meta(ge=1, le=1024)] | None = None
-    """Seeds of --num-seeds that train in one program; by default, all seeds of a process."""
-    distributed: bool = False
-    """Train on all devices of several processes or hosts."""
     eval_every: _Steps | None = None
     """Environment steps between two evaluations; by default 100,000 steps, or 10 updates if that is
     longer, but at most a twentieth of the run."""
@@ -91,22 +86,10 @@ class Experiment(PolicySettings):
     """Episodes of each evaluation during training."""
     final_episodes: _Episodes = 256
     """Episodes of the final evaluation."""
-    stop_at_return: float | None = None
-    """Stop when an evaluation reaches this mean return."""
-    patience: Annotated[int, Meta(ge=1, le=10**9)] | None = None
-    """Stop after this many evaluations in a row without a new best return."""
-    max_kl: _Positive | None = None
-    """Stop when the mean KL divergence of a block exceeds this, in nats."""
-    checkpoint_every: _Steps | None = None
-    """Environment steps between two checkpoints that are kept."""
     log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()
     """Loggers in addition to metrics.csv."""
     log_info: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Entries of info to sum over the episodes of training and of evaluations, and to plot."""
-    max_hours: _Positive | None = None
-    """Save and stop after this many hours; --resume continues."""
-    profile: bool = False
-    """Write a Perfetto trace of one block of updates."""
     curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """File with the stages of a curriculum."""
     stage: Annotated[tuple[Table, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()

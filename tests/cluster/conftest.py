@@ -3,6 +3,7 @@
 import contextlib
 import getpass
 import os
+import random
 import shutil
 import signal
 import socket
@@ -13,7 +14,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import free_ports
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 CONFIG = """
@@ -46,6 +46,18 @@ NodeName=other NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 Rea
 PartitionName=low Nodes={host},other Default=YES PriorityTier=1
 PartitionName=high Nodes={host},other PriorityTier=10
 """
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody uses, below those that the system gives to connections in the meantime."""
+    found: list[int] = []
+    with contextlib.ExitStack() as stack:
+        while len(found) < number:
+            port = random.SystemRandom().randrange(20_000, 32_000)
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.create_server(("", port)))
+                found.append(port)
+    return found
 
 
 class Slurm:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from command_lines import call
-from processes import run_together
 from run_files import SMALL, check_equal
 
 ROOT = Path(__file__).parents[2]
@@ -129,31 +128,3 @@ def test_wrong_settings_and_rejected_or_repeated_submissions_are_one_sentence(sl
     assert (rejected.returncode, rejected.stdout) == (1, "")
     sentence = "Slurm did not accept the jobs: Batch job submission failed: Invalid partition name"
     assert rejected.stderr == f"error: {sentence} specified.\n"
-
-
-def test_the_script_of_the_docs_resumes_a_run_of_two_tasks(slurm, study):
-    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
-    (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.S)
-    small = (*SMALL[:-2], "--total-steps", "1280")
-    for old, new in (
-        ("--nodes=2", "--nodes=1"),
-        ("--ntasks-per-node=4", "--ntasks-per-node=2"),
-        ("#SBATCH --gpus-per-node=4\n", ""),
-        ("--env.layout circuit --num-envs 4096 --total-steps 4000000000", " ".join(small)),
-        ("python experiments/ippo.py", f"{sys.executable} {SLOW}"),
-    ):
-        assert old in script
-        script = script.replace(old, new)
-    Path("job.sh").write_text(script)
-    job = slurm.call(
-        "sbatch", "--parsable", "-o", "job.log", "-w", slurm.nodes[0], "job.sh"
-    ).strip()
-    run = Path("runs/circuit")
-    slurm.until(lambda: saved(run))
-    slurm.call("scancel", "--signal=TERM", job)  # as before the time limit
-    slurm.until(lambda: "Restarts=1" in slurm.call("scontrol", "show", "job", job))
-    wake()
-    slurm.until(lambda: "COMPLETED" in slurm.call("scontrol", "show", "job", job))
-    assert "terminated after" in Path("job.log").read_text()
-    assert [code for code, *_ in run_together(Path(), 2, *small, "--out", "whole")] == [0, 0]
-    check_equal(run, Path("whole"))

@@ -31,9 +31,11 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
@@ -325,7 +327,7 @@ def resumed() -> Section:
 def never_stopped() -> Section:
     """The same run, in one piece. The folder of the stopped one is written if it is missing."""
     if not RESUME.exists():
-        start("ippo", *SMALL, "--max-hours", "1e-9", "--out", str(RESUME))
+        start_and_stop("ippo", *SMALL, "--out", str(RESUME))
         for name in ("curve.png", "episode.gif"):  # --resume draws them again
             (RESUME / name).unlink()
     with tempfile.TemporaryDirectory() as folder:
@@ -340,6 +342,17 @@ def start(script: str, *args: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         raise RuntimeError(f"{script}.py {' '.join(args)}: {done.stderr or done.stdout}")
+
+
+def start_and_stop(script: str, *args: str) -> None:
+    """Presses Ctrl-C after the first block of a run, whose folder is the last argument."""
+    command = [str(Path(sys.executable).with_name("eqgrid")), script, *args]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while not Path(args[-1], "metrics.csv").exists():
+            if process.poll() is not None:
+                raise RuntimeError(f"{script}.py ended with {process.returncode}")
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
 
 
 def results(run: Path) -> Section:

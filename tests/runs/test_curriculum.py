@@ -13,24 +13,20 @@ import pytest
 from command_lines import call, call_and_hear, check_refusal, parse
 
 from eqgrid_lab import Experiment, Kitchen, PartnerSettings
-from agents import Evaluation, StopTraining
+from agents import Evaluation
 from eqgrid import NormalizeObservation
 from eqgrid.grid import AbstractGridWorld, Stay
-from eqgrid_lab.base import Failures, Process, UsageError
-from eqgrid_lab.folders import History
+from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import (
-    EarlyStop,
     Evaluator,
     Gate,
     Stage,
     StageCount,
-    _members,
     stages,
     with_curriculum,
 )
 from eqgrid_lab.runs._curriculum import summary
 from eqgrid_lab.runs._evaluator import evaluated_metrics
-from eqgrid_lab.runs._run import Run
 from eqgrid_lab.settings import default_settings, dump, load, shipped_script
 
 IPPO = shipped_script("ippo")
@@ -141,32 +137,6 @@ def test_a_gate_counts_evaluations_in_a_row(returns, passes):
     assert {row["stage"] for row in rows} == {2}
     ended = [None if number < 2 else "its gate is passed" for number in passes]
     assert [stage.ended(row) for row in rows] == ended
-
-
-def test_patience_begins_anew_with_the_last_stage(tmp_path):
-    config = read(tmp_path, TABLES, "--patience", "2", "--stop-at-return", "8")
-    returns = [(1, 9.0), (1, 7.0), (1, 6.0), (1, 5.0), (2, 3.0)]
-    names = ("stage", "eval_return_mean", "env_steps")
-    rows = [dict(zip(names, (*row, 256 * i), strict=True)) for i, row in enumerate(returns)]
-
-    def hook_of(number):
-        plans = (SimpleNamespace(totals={}),) * 2
-        history = History(evaluations=tuple(rows))
-        run = Run(config, stages(config), plans, Process(), tmp_path, {}, history, number)
-        hooks = _members._hooks_of_run(run, [], [], Failures(), 0.0)
-        return next(x for x in hooks if type(x) is EarlyStop)
-
-    def tell(hook, mean):
-        hook(SimpleNamespace(measured={"eval_return_mean": mean}))
-
-    first, last = hook_of(0), hook_of(1)
-    for _ in range(5):  # an earlier stage has no patience to lose
-        tell(first, 9.0)
-    tell(last, 2.0)
-    with pytest.raises(StopTraining, match="no improvement for 2 evaluations"):
-        tell(last, 1.0)
-    with pytest.raises(StopTraining, match="reached a return of 8"):
-        tell(hook_of(1), 8.0)
 
 
 def test_a_budget_ends_a_stage_and_says_that_its_gate_was_not_passed():

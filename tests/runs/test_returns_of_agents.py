@@ -14,11 +14,11 @@ from rich.console import Console
 from run_files import table
 from safetensors.numpy import load_file
 
-from agents import StopTraining, read_metadata
+from agents import read_metadata
 from eqgrid_lab.base import Failures
 from eqgrid_lab.commands import evaluate_command, report_command
 from eqgrid_lab.folders import History
-from eqgrid_lab.runs import EarlyStop, LogDisplay, _hooks, _report
+from eqgrid_lab.runs import LogDisplay, _hooks, _report
 from eqgrid_lab.runs._conclusion import result_of_all
 from eqgrid_lab.show import (
     _report as show_report,
@@ -120,20 +120,13 @@ def test_the_best_state_of_a_zero_sum_game_is_the_last_one(tmp_path, returns, be
     keep = _hooks.Checkpoints(
         tmp_path / "checkpoints", Failures(), History(), lambda _: {}, evaluations=rows
     )
-    stop = EarlyStop([], target=-9.0, patience=1, max_kl=None, evaluations=rows)
-    stopped = 0
     for update, row in enumerate(evaluations(*returns), start=1):
         rows.append(row)
         progress: Any = SimpleNamespace(
             updates=update, env_steps=64 * update, measured=row, state={"x": np.arange(update)}
         )
         keep(progress)
-        try:
-            stop(progress)
-        except StopTraining:
-            stopped += 1
     assert read_metadata(tmp_path / "checkpoints" / "best.safetensors")["update"] == best
-    assert (stopped == 0) == (best == 3)
 
 
 def test_progress_and_curves_show_each_agent(tmp_path, monkeypatch):
@@ -178,8 +171,8 @@ def test_the_results_of_seeds_have_the_returns_of_each_agent():
 @pytest.mark.slow
 def test_a_run_of_a_zero_sum_game(tmp_path, monkeypatch, capsys):
     with in_folder_of(tmp_path, monkeypatch, chase=CHASE):
-        more = ("--log-info", "together", "--stop-at-return", "-1", "--patience", "1")
-        code, said = call_and_hear(capsys, *FLAGS, *more, "--total-steps", "128", "--out", "run")
+        more = ("--log-info", "together", "--total-steps", "128", "--out", "run")
+        code, said = call_and_hear(capsys, *FLAGS, *more)
         assert code == 0, said
         code, said = call_and_hear(capsys, *FLAGS[:2], "--resume", "run", "--total-steps", "256")
         assert code == 0, said
@@ -216,7 +209,6 @@ def check_run(folder: Path, said: str) -> None:
     for words in (
         "return  0.000 (agents: ",
         "the last one, since the returns of the agents have the same sum",
-        "--stop-at-return and --patience had no effect",
     ):
         assert words in said
 
@@ -228,4 +220,3 @@ def check_seeds(folder: Path, said: str) -> None:
     assert returns_of_agents(result) == np.mean(means, axis=0).tolist()
     assert {"seed", "eval_return_agent_0"} <= table(folder / "metrics.csv")[0].keys()
     assert "mean of each agent" in said
-    assert "had no effect" not in said, "no flag was used"

@@ -149,7 +149,6 @@ def write(folder: Path, *names: str, text: str = "precious") -> None:
 def test_what_others_wrote_stays_where_it_is(run, learned):
     mine = run("mine")
     own = ("metrics.jsonl", "tensorboard/events.out.tfevents.1.host", "seed-0/metrics.csv")
-    own += ("trace/plugins/profile/now/host.xplane.pb", "checkpoints/step-000000000128.safetensors")
     own += ("result.json", "curve.png", "checkpoints/best.safetensors")
     write(mine, "seed-0/config.toml", text=settings(0))
     write(mine, *FOREIGN, *own)

@@ -3,17 +3,15 @@
 import itertools
 import math
 import signal
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from command_lines import call, call_and_hear, check_refusal, progress_of_runs
+from command_lines import call, call_and_hear, check_refusal
 from run_files import SMALL, check_close, result, rows
 from safetensors.numpy import load_file
 
-from agents import CheckpointError, NonFiniteLoss, StopTraining, find_policy, load_policy
+from agents import CheckpointError, NonFiniteLoss, find_policy, load_policy
 from eqgrid_lab.folders import open_folder
 from eqgrid_lab.runs import _evaluator, _members
 from eqgrid_lab.settings import dump, shipped_script
@@ -148,8 +146,6 @@ def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
     [
         (["--num-seeds", "0"], "--num-seeds must be at least 1"),
         (["--num-seeds", "2", "--devices", "2"], "2 devices are needed, but jax has 1"),
-        (["--seeds-at-once", "2"], "--seeds-at-once needs --num-seeds"),
-        (["--num-seeds", "2", "--max-kl", "0.1"], "--max-kl cannot be given with --num-seeds"),
         (["--num-seeds", "2", "--seed", str(2**32 - 1)], "is too large for --num-seeds 2"),
     ],
 )
@@ -245,27 +241,6 @@ def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, of_stages, monk
         assert rows(Path(f"parts-{block}")) == rows(of_stages)
 
 
-@pytest.mark.slow
-def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    flags = (*OFTEN, "--num-seeds", "2", "--stop-at-return", "-1")
-    with monkeypatch.context() as patch:
-        patch.setattr(_members.Conclusion, "_result", lambda _: sys.exit(9))
-        with pytest.raises(SystemExit):
-            call(*flags, "--out", "mine")
-    assert not Path("mine/result.json").exists()
-    steps = [row["env_steps"] for row in rows(Path("mine"))]
-    assert {*steps} == {"128"}
-    assert call("--resume", "mine") == 0
-    assert "reached a return of -1 after 128 steps" in capsys.readouterr().out
-    assert [row["env_steps"] for row in rows(Path("mine"))] == steps
-    assert result(Path("mine"))["env_steps"] == 128
-    assert call("--resume", "mine") == 0, "a complete run that ended early may go on"
-    assert {row["env_steps"] for row in rows(Path("mine"))} == {"128", "256"}
-
-
 @pytest.mark.parametrize(
     ("reasons", "together"),
     [
@@ -276,24 +251,8 @@ def test_a_run_that_ended_early_and_was_killed_is_not_trained_further(
         (["a", "b"], "all runs have ended"),
     ],
 )
-def test_runs_end_when_each_has_a_reason(reasons, together, monkeypatch):
-    def stop(reason):
-        def hook(_):
-            if reason is not None:
-                raise StopTraining(reason)
-
-        return hook
-
-    monkeypatch.setattr(_members, "_progress_of", lambda progress, *_: progress)
-    called = []
-    hooks = [[stop(reason), called.append] for reason in reasons]
-    each = _members.ForEach(hooks, [SimpleNamespace()] * len(reasons), alone=False)
-    if together is None:
-        each(progress_of_runs())
-    else:
-        with pytest.raises(StopTraining, match=f"^{together}$"):
-            each(progress_of_runs())
-    assert len(called) == len(reasons), "all hooks of all runs are called"
+def test_a_stage_ends_when_it_has_ended_for_each_seed(reasons, together):
+    assert _members._common_reason(reasons) == together
 
 
 @pytest.mark.slow

@@ -209,16 +209,16 @@ def test_a_sweep_that_was_killed_in_its_final_evaluations_does_not_train_again(
             raise KeyboardInterrupt
         return real(self)
 
-    sweep = (*SMALL, "--stop-at-return", "-1", "--sweep", "rates.toml", "--out", "mine")
+    sweep = (*SMALL, "--sweep", "rates.toml", "--out", "mine")
     with monkeypatch.context() as patch:
         patch.setattr(_members.Conclusion, "conclude", conclude)
         with pytest.raises(KeyboardInterrupt):
             call(*sweep)
     assert len(list(Path("mine").glob("*/result.json"))) == 1
     code, said = call(*sweep)
-    assert (code, "continuing after 256 steps of each" in said) == (0, True), said
+    assert (code, "continuing after 640 steps of each" in said) == (0, True), said
     assert "3 of 3 points are finished" in said
-    assert len(rows(Path("mine/point-0002"))) == 1
+    assert len(rows(Path("mine/point-0002"))) == 3
 
 
 def test_samplers_of_several_processes_draw_different_points(begin):
@@ -320,7 +320,7 @@ def test_points_end_early_when_all_of_them_are_pruned():
     ("text", "more", "words"),
     [
         ("[space]\nwidth = [8, 9]", ["--num-seeds", "2"], "--num-seeds cannot be given with"),
-        ("[space]\nmax_kl = [0.1, 0.2]", [], "has 'max_kl', which is the same for all points"),
+        ("[space]\ndevices = [1, 2]", [], "has 'devices', which is the same for all points"),
         ("[space]\nwidth = [8, 9]", ["--overwrite"], "--overwrite cannot be given with --sweep"),
         ("[space]\nwith = [8, 9]", [], "has an unknown key 'with'; did you mean 'width'?"),
         (None, [], "cannot be read: No such file"),

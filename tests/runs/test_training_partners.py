@@ -1,6 +1,7 @@
 """The settings of partners on the command line, and the worlds that they make."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import jax
@@ -30,7 +31,10 @@ SMALL += ["--env.random-starts", "0"]
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("partners") / "run"
-    assert call(*SMALL, "--checkpoint-every", "64", "--out", folder) == 0
+    assert call(*SMALL, "--total-steps", "64", "--out", folder) == 0
+    checkpoints = folder / "checkpoints"
+    shutil.copy(checkpoints / "last.safetensors", checkpoints / "older.safetensors")
+    assert call("--resume", folder, "--total-steps", "128") == 0
     return folder
 
 

@@ -140,3 +140,44 @@ def test_uneven_numbers_are_refused(key):
     with pytest.raises(ValueError, match="devices are needed"):
         device_mesh(0)
     check_even(5, device_mesh(1))
+
+
+WORK = """
+import re, equinox as eqx, jax
+from eqgrid_lab.runs import Evaluator
+from eqgrid_lab.runs._evaluator import EvaluatorOfMany
+from agents import PPO, device_mesh, init_train_state, train
+from agents.training import _train
+from eqgrid import AutoReset, LogEpisodes, Vectorize, make
+
+env = Vectorize(AutoReset(LogEpisodes(make("goals"))), 4)
+ppo = PPO(rollout_length=8, num_epochs=1, num_minibatches=1)
+for devices in (1, 2, 4):
+    init = eqx.filter_vmap(lambda key: init_train_state(ppo, env, key))
+    state = init(jax.random.split(jax.random.key(0), 8))
+    _train._compiled_blocks.clear()
+    mesh = device_mesh(devices) if devices > 1 else None
+    state = train(ppo, env, state, num_updates=1, mesh=mesh).state
+    evaluators = [Evaluator(env, jax.random.key(seed), float) for seed in range(8)]
+    evaluation = EvaluatorOfMany(evaluators, mesh).program(state)
+    for program in (next(iter(_train._compiled_blocks.values())), evaluation()):
+        text, cost = program.compiled.as_text(), program.compiled.cost_analysis()
+        assert not re.search("all-reduce|all-gather|all-to-all|collective|reduce-scatter", text)
+        print(cost["flops"], cost["bytes accessed"])
+"""
+
+
+@pytest.mark.slow
+def test_devices_divide_the_work():
+    xla = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=4"
+    done = subprocess.run(
+        [sys.executable, "-c", WORK],
+        env=os.environ | {"XLA_FLAGS": xla},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    work = [[float(x) for x in line.split()] for line in done.stdout.splitlines()]
+    for program in range(2):  # a block of training, and an evaluation
+        for devices, own in zip((1, 2, 4), work[program::2], strict=True):
+            assert own == pytest.approx([whole / devices for whole in work[program]], rel=0.1)
