@@ -57,8 +57,7 @@ def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
         try:
             return run_command_line(experiment, process)
         except SystemExit as stop:  # of tyro
-            assert isinstance(stop.code, int)
-            return stop.code
+            return int(stop.code or 0)
 
 
 def call_and_hear(

@@ -114,7 +114,7 @@ def parse_cloning(script: type[C], args: Sequence[str]) -> C:
 
     **Returns:** the checked settings.
 
-    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
+    **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
     """
     args = at_home(args)
     file = value_after("--config", args)

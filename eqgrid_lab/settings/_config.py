@@ -53,7 +53,7 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Returns:** the checked settings.
 
-    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
+    **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
     """
     args = _auto_resumed(at_home(args))
     file, run = value_after("--config", args), value_after("--resume", args)

@@ -171,10 +171,8 @@ def test_tutorials_run(page, tmp_path, reader):
 
 @pytest.mark.slow
 def test_the_own_network_is_a_change_of_a_script(tmp_path, reader):
-    page, text = (
-        ROOT / "docs/your-own-network.md",
-        (ROOT / "experiments/ippo.py").read_text("utf-8"),
-    )
+    page = ROOT / "docs/your-own-network.md"
+    text = (ROOT / "experiments/ippo.py").read_text(encoding="utf-8")
     for block in blocks(page, "diff"):
         old, new = (
             "".join(line[1:] for line in block.splitlines(keepends=True) if line[0] != other)

@@ -165,5 +165,5 @@ def test_many_seeds_are_complete_without_a_video(tmp_path, capsys):
 def test_the_command_line_knows_the_environments_of_jaxnasium():
     env = world_settings("jaxnasium:Pendulum-v1")
     assert (env.has_images, env.normalize_observation) == (False, True)
-    with pytest.raises(UsageError, match="jaxnasium has no environment 'CartPol-v1'.*CartPole-v1"):
+    with pytest.raises(UsageError, match=r"'CartPol-v1'.*CartPole-v1"):
         world_settings("jaxnasium:CartPol-v1")
