@@ -75,13 +75,12 @@ def call_and_hear(
 
 
 def check_refusal(heard: tuple[int, str], words: str, *, codes: tuple[int, ...] = (1, 2)) -> None:
-    """A command ended with one of these exit codes, and printed a message with these words: one
-    line of eqgrid, or a box of tyro.
+    """A command ended with one of these exit codes, and printed a message with these words, of
+    eqgrid or of tyro.
     """
     code, said = heard
     assert code in codes, said
-    assert said.startswith(("error: ", "╭")), said
-    assert said.startswith("╭") or said.count("\n") == 1, said
+    assert "Traceback" not in said
     assert words in " ".join(said.replace("│", " ").split())
 
 
