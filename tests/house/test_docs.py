@@ -37,6 +37,7 @@ SMALLER = {
     "partners": "--episodes 2",
     "kick_start.py": "--help",
     "bc.py": "--help",
+    "my_ippo.py": f"{SMALL} --ppo.num-minibatches 4",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
 NOT_RUN = ("play_load.py",)
