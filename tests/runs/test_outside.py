@@ -350,7 +350,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
         (("--config", "settings.toml"), "which eqgrid imports only if you name it"),
         (("--resume", "."), "add --env.name toy_race:Race"),
         (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
-        (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
+        (("--sweep", "sweep.toml"), "wrong value for 'env.name'"),
         (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
     ],
 )
