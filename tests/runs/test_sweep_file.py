@@ -39,7 +39,7 @@ BAD_FILES = {
     "": "has no points",
     "x = ": "is not valid TOML",
     "many = 3": "has an unknown key 'many'",
-    'sampler = "annealing"\n[space]\na = [1]': "has 'annealing' for 'sampler'",
+    'sampler = "annealing"\n[space]\na = [1]': "wrong value for 'sampler'",
     "[space]\nwidth = []": "needs a list of values, or a range",
     "[space]\nwidth = [8, 8]": "has 8 twice for 'width': list each value once.",
     "[space]\nwidth = [1]\n'width.x' = [2]": "has 'width' and 'width.x'",
