@@ -7,8 +7,6 @@ from . import _interrupts as _interrupts, _own_agents as _own_agents
 from .runs import run_experiment as run_experiment
 from .settings import (
     Experiment as Experiment,
-    NetworkName as NetworkName,
-    OwnNetwork as OwnNetwork,
     PartnerSettings as PartnerSettings,
     check_shaping as check_shaping,
     models_of_people as models_of_people,

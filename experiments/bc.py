@@ -10,9 +10,9 @@ with itself, and writes a policy file.
 
 import dataclasses
 import functools
-from typing import Annotated
+from typing import Annotated, Literal
 
-from eqgrid_lab import Kitchen, NetworkName, OwnNetwork, WorldSettings
+from eqgrid_lab import Kitchen, WorldSettings
 from eqgrid_lab.cloning import Cloning, run_cloning
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
@@ -32,9 +32,8 @@ class BC(Cloning):
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="features96")
     )
-    network: NetworkName = "mlp"
+    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
     """Network of the model. Networks with a gru remember the game so far."""
-    network_settings: OwnNetwork = dataclasses.field(default_factory=OwnNetwork)  # --network.*
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
     cloning: BehaviorCloning = dataclasses.field(default_factory=BehaviorCloning)
@@ -47,8 +46,6 @@ class BC(Cloning):
         network = functools.partial(kind, width=self.width)
         if "gru" in self.network:
             network = functools.partial(GRU, width=self.width, encoder=network)
-        if ":" in self.network:  # MODULE:NAME, a class of your own
-            network = self.network_settings.build
         return actor_critic(env, key, network=network)
 
     def learner(self) -> BehaviorCloning:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from eqgrid_lab import Kitchen
-from eqgrid_lab.base import Named, UsageError, as_usage_error, run_command
+from eqgrid_lab.base import UsageError, as_usage_error, run_command
 from eqgrid_lab.folders import open_results
 from eqgrid_lab.settings import Seed, at_home, read_flags, value_after
 from eqgrid_lab.worlds import GENERATED, WorldSettings, world_settings
@@ -60,7 +60,7 @@ def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     args = at_home(args)
     name = value_after("--env.name", args)
-    world = world_settings(name, Named(worlds=(name or "",)))
+    world = world_settings(name)
     if world.generated is None:
         raise UsageError(f"{world.name} has no generated layouts: name another world.")
     settings: Any = world

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from eqgrid_lab import Experiment, NetworkName, OwnNetwork, check_shaping, run_experiment
+from eqgrid_lab import Experiment, check_shaping, run_experiment
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
@@ -57,9 +57,8 @@ class MAPPO(Experiment):
     # (--ppo.learning-rate), of partners and of the run (--total-steps, --num-envs, --seed).
     # `self.env` has the settings of the world and builds it. Some worlds change defaults of PPO and
     # of the run. The run prints these changes, and writes all settings to config.toml.
-    network: NetworkName = "mlp"
+    network: Literal["mlp", "cnn", "gru", "cnn-gru"] = "mlp"
     """Network of actor and critic. Networks with a gru are recurrent."""
-    network_settings: OwnNetwork = dataclasses.field(default_factory=OwnNetwork)  # --network.*
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
     parameters: Literal["shared", "independent"] = "shared"
@@ -120,8 +119,6 @@ class MAPPO(Experiment):
         network = functools.partial(kind, width=self.width, precision=self.precision)
         if "gru" in self.network:
             network = functools.partial(GRU, width=self.width, encoder=network)
-        if ":" in self.network:  # MODULE:NAME, a class of your own
-            network = self.network_settings.build
         shared = self.parameters == "shared"
         critic_input = JointObservation() if self.critic == "joint" else GlobalState()
         return actor_critic(env, key, network=network, critic_input=critic_input, shared=shared)

@@ -1,6 +1,5 @@
 """Policy files: safetensors files with a description of the policy. Loading runs no code of it."""
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -184,10 +183,8 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
         name = str(path).removeprefix(BUNDLED)
         if name in known:
             return known[name]
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(BUNDLED + x for x in near)}?" if near else "."
         raise CheckpointError(
-            f"There is no bundled policy {name!r:.60}{hint} Known are {', '.join(known)}."
+            f"There is no bundled policy {name!r:.60}. Known are {', '.join(known)}."
         )
     folder = Path(expand_home(str(path)))
     if not folder.is_dir():

@@ -22,14 +22,11 @@ from ._errors import (
 )
 from ._named import (
     DIFFERENT as DIFFERENT,
-    NOTHING_NAMED as NOTHING_NAMED,
     Hint as Hint,
-    Named as Named,
     NotNamed as NotNamed,
     Setting as Setting,
     Table as Table,
     by_module as by_module,
-    check_named as check_named,
     check_storable as check_storable,
     dataclass_of as dataclass_of,
     file_named as file_named,

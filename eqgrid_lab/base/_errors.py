@@ -92,13 +92,7 @@ def reason(error: OSError) -> str:
     """Why an operation failed: the operating system's description, such as `No space left on
     device`, or the message of an error that has none.
     """
-    if error.errno and error.strerror:
-        return error.strerror
-    if isinstance(error, TimeoutError):
-        return "it took too long"
-    # The number 0 means success, so it describes no failure.
-    message = "" if error.errno == 0 else str(error).rstrip(".")
-    return message or f"no reason is known ({type(error).__name__})"
+    return error.strerror or str(error).rstrip(".")
 
 
 def system_error(error: OSError) -> str:

@@ -1,4 +1,4 @@
-"""Imports code of the user that a command line names as MODULE:NAME or FILE.py:NAME, and makes
+"""Imports worlds of the user that a command line names as MODULE:NAME or FILE.py:NAME, and makes
 settings from the signatures of functions.
 
 A module is imported only if the command line itself names it. A name in a settings file, a policy
@@ -21,8 +21,6 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeGuard, Ty
 import msgspec
 import tyro
 
-from eqgrid.errors import did_you_mean
-
 from ._errors import UsageError, with_note
 
 Hint: TypeAlias = Any
@@ -40,24 +38,7 @@ DIFFERENT = "different"
 
 
 class NotNamed(UsageError):
-    """A file contains the name of code of the user that the command line does not name."""
-
-
-@final
-class Named(NamedTuple):
-    """The names of the code of the user on a command line, each as `MODULE:NAME`.
-
-    **Arguments:**
-
-    - `worlds`: functions or classes that build worlds, from `--env.name`.
-    - `networks`: classes of networks, from `--network` and `--partners.networks`.
-    """
-
-    worlds: tuple[str, ...] = ()
-    networks: tuple[str, ...] = ()
-
-
-NOTHING_NAMED = Named()
+    """A file contains the name of a world of the user that the command line does not name."""
 
 
 def is_own(name: object) -> TypeGuard[str]:
@@ -97,64 +78,44 @@ def file_named(name: str) -> Path | None:
     return None if file is None else Path(file)
 
 
-def check_named(name: str, known: Collection[str], what: str, flag: str) -> None:
-    """Checks that the command line names code of the user.
-
-    **Arguments:**
-
-    - `name`: the name in a file.
-    - `known`: the names on the command line.
-    - `what`: the kind of code, such as `"world"`.
-    - `flag`: the flag with which the command line names it.
-
-    **Raises:** `NotNamed` with a predicate, to which the caller prepends the name of the file.
-    """
-    if name not in known:
-        raise NotNamed(
-            f"names the {what} {name!r:.200}, which eqgrid imports only if you name it on the "
-            f"command line: add {flag} {name:.200}."
-        )
-
-
-def import_named(name: str, flag: str) -> Callable[..., Any]:
+def import_named(name: str) -> Callable[..., Any]:
     """Imports a function or a class from an installed package, from the current folder, or from the
     file that the command line names.
 
     **Arguments:**
 
-    - `name`: its name, as `MODULE:NAME`.
-    - `flag`: the flag, for messages.
+    - `name`: the value of `--env.name`, as `MODULE:NAME`.
 
     **Raises:** `UsageError` when there is no such module, or it has no such function or class, and
     the errors that the module raises.
     """
+    flag = f"--env.name {name}"
     module_name, _, attribute = name.partition(":")
     folder = _folders.get(module_name, Path.cwd())
     try:
-        with folder_first(str(folder)), with_note(f"{flag} {name}: its module cannot be imported."):
+        with (
+            folder_first(str(folder)),
+            with_note(f"{flag}: its module cannot be imported."),
+        ):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module imports another one, which is missing
         where = f"the folder {str(folder)!r}" if module_name in _folders else "the current folder"
         raise UsageError(
-            f"{flag} {name}: there is no module {error.name!r} in {where}, and no installed "
-            f"package has this name. Name its file, as in {flag} FOLDER/park.py:{attribute}."
+            f"{flag}: there is no module {error.name!r} in {where}, and no installed "
+            f"package has this name. Name its file, as in --env.name FOLDER/park.py:{attribute}."
         ) from error
     file = file_named(name)
     if module_name in _folders and (file is None or file.parent != folder):
-        raise UsageError(
-            f"{flag} {name}: another module has the name {module_name!r}: rename the file."
-        )
+        raise UsageError(f"{flag}: another module has the name {module_name!r}: rename the file.")
     found = getattr(module, attribute, None)
     if found is None:
-        public = [x for x in vars(module) if not x.startswith("_") and callable(vars(module)[x])]
-        hint = did_you_mean(attribute, public)
         place = getattr(module, "__file__", None) or "which is built in"
-        raise UsageError(f"{flag} {name}: its module ({place}) has no {attribute!r}{hint}")
+        raise UsageError(f"{flag}: its module ({place}) has no {attribute!r}.")
     if not callable(found):
         raise UsageError(
-            f"{flag} {name} is a {type(found).__name__}, which cannot be called: name a function "
+            f"{flag} is a {type(found).__name__}, which cannot be called: name a function "
             "or a class."
         )
     return found

@@ -37,13 +37,11 @@ from ..settings import (
     PolicySettings,
     at_home,
     check_limits,
-    check_network,
     cli,
     command_of,
     default_settings,
     load,
     value_after,
-    with_network,
 )
 from ..worlds import Kitchen, recorded_games
 
@@ -116,17 +114,13 @@ def parse_cloning(script: type[C], args: Sequence[str]) -> C:
 
     **Returns:** the checked settings.
 
-    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
+    **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
     """
     args = at_home(args)
-    network, file = value_after("--network", args), value_after("--config", args)
-    if file is not None:
-        default = load(Path(file), script, network=network)
-    else:
-        default = with_network(default_settings(script), network)
+    file = value_after("--config", args)
+    default = default_settings(script) if file is None else load(Path(file), script)
     config = cli(default, args, command_of(script), inspect.cleandoc(script.__doc__ or ""))
     check_limits(config)
-    check_network(config)
     with as_usage_error(script=script.__module__):
         config.env.check()
         config.check()

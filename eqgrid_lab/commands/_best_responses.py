@@ -14,7 +14,7 @@ from msgspec import Meta
 from agents import PolicyPartner, checksum, find_policy, train, trained_policy
 from eqgrid import AbstractPartner, OneOf, read_regular_text
 
-from ..base import Named, UsageError, reason
+from ..base import UsageError, reason
 from ..folders import MAX_RESULT_BYTES, short_name, write_json
 from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, shipped_script
 from ..worlds import world_settings
@@ -142,7 +142,7 @@ def training_settings(config: PolicySettings, steps: int) -> Experiment:
     """
     env: Any = config.env.as_judged()
     own = type(config)().env  # a custom script may have its own default world
-    default = own if own.name == env.name else world_settings(env.name, Named(worlds=(env.name,)))
+    default = own if own.name == env.name else world_settings(env.name)
     env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
     changes = {"shaping_steps": max(1, steps // 2), **config.appended}
     settings = default_settings(shipped_script("ippo"), env)

@@ -30,7 +30,7 @@ from eqgrid import (
 )
 from eqgrid.errors import is_for_users
 
-from ..base import Named, UsageError, is_own, seed_folders
+from ..base import UsageError, is_own, seed_folders
 from ..folders import short_name
 from ..runs import SavedPolicy, read_policy
 from ..settings import (
@@ -42,7 +42,7 @@ from ..settings import (
     value_after,
 )
 from ..show import interval_of_mean
-from ..worlds import Kitchen, WorldSettings, check_same_game, world_settings
+from ..worlds import WorldSettings, check_same_game, world_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,16 +59,12 @@ class PolicyFlags:
     """Your own script that trained them, if any; its code is run."""
     env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
     """Your own world that they were trained in, if any; its module is imported."""
-    network: tyro.conf.UseAppendAction[
-        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
-    ] = ()
-    """Your own class of networks in the policies, if any; repeat the flag for further classes."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
     @property
-    def named(self) -> Named:
-        """The user code that the command line names.
+    def own_world(self) -> str | None:
+        """The user's own world that the command line names, if any.
 
         **Raises:** `UsageError` when a name is not `MODULE:NAME`.
         """
@@ -77,8 +73,7 @@ class PolicyFlags:
                 f"--env.name {self.env_name!r:.60} is not MODULE:NAME of your own world: leave it "
                 "out, since policy files contain the name of every other world."
             )
-        worlds = () if self.env_name is None else (self.env_name,)
-        return Named(worlds=worlds, networks=self.network)
+        return self.env_name
 
     def own_script(self) -> type[PolicySettings] | None:
         """The custom script that the command line names, if any. **Raises:** as `load_script`."""
@@ -98,8 +93,8 @@ class PolicyFlags:
         if not self.policies:
             raise UsageError("Name the folder of a run, or a policy file; see --help.")
         checkpoint = None if self.which == "policy" else self.which
-        script, named = self.own_script(), self.named
-        return [read_policy(path, checkpoint, layout, script, named) for path in self.policies]
+        script, world = self.own_script(), self.own_world
+        return [read_policy(path, checkpoint, layout, script, world) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
         """Reads the policies as `read`, with all seeds of each run with many seeds.
@@ -125,10 +120,12 @@ def first_world(args: Sequence[str]) -> WorldSettings:
     name = value_after("--env.name", args)
     first = next(iter(args), "-")
     if name is not None or first.startswith("-"):
-        return world_settings(name, Named(worlds=(name or "",)))
+        return world_settings(name)
     which = value_after("--which", args)
     checkpoint = which if which in ("best", "last") else None
-    return read_policy(Path(first), checkpoint, named=Named(worlds=(Kitchen.name,))).config.env
+    script = value_after("--script", args)
+    own_script = None if script is None else load_script(Path(script))
+    return read_policy(Path(first), checkpoint, own_script=own_script).config.env
 
 
 def settings_to_play(env: WorldSettings) -> PolicySettings:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import math
 import os
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import final
@@ -29,7 +28,7 @@ from agents import (
 from eqgrid import AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
 
-from ..base import IDENTITY, VIDEO_FILE, Failures, Table, on_command_line, read_metadata
+from ..base import IDENTITY, VIDEO_FILE, Failures, Table, read_metadata
 from ..folders import short_name, write_json
 from ..settings import command_of, dump, own_flags
 from ..show import (
@@ -266,9 +265,6 @@ def finish(run: Run, stopped: str | None, console: Console, failures: Failures) 
     """
     if stopped:
         command = command_of(type(run.settings)) + own_flags(run.settings)
-        if run.settings.partners.networks:
-            networks = map(on_command_line, run.settings.partners.networks)
-            command += f" --partners.networks {shlex.join(networks)}"
         print_how_to_go_on(console, command, run.folder)
     if failures.report():
         return 1

@@ -17,7 +17,7 @@ from beartype.door import is_bearable
 from agents import CheckpointError, checksum
 
 from ..base import IDENTITY, Table, UsageError, file_named, warn
-from ..settings import OF_THE_PROCESS, Experiment, file_of, is_shipped, own_parts, to_table
+from ..settings import OF_THE_PROCESS, Experiment, file_of, is_shipped, own_world_in, to_table
 
 _NAME_FILES = ("env.layout", "env.practice", "partners.policies")
 """The settings whose values may be paths of files."""
@@ -72,12 +72,10 @@ def digests(config: Experiment) -> Digests:
 
 
 def _code_of(config: Experiment) -> Iterator[tuple[str, Path]]:
-    """The files of the user's world, networks and script, after the flags that name them."""
-    named = [*own_parts(to_table(config)).items()]
-    named += [("--partners.networks", name) for name in config.partners.networks]
-    for flag, name in named:
-        if (path := file_named(name)) is not None:
-            yield flag, path
+    """The files of the user's world and script, after the flags that name them."""
+    world = own_world_in(to_table(config))
+    if world is not None and (path := file_named(world)) is not None:
+        yield "--env.name", path
     script = file_of(type(config))
     if script is not None and not is_shipped(type(config)):
         yield "--script", script

@@ -13,9 +13,7 @@ from agents import CheckpointError, TrainedPolicy, checksum, find_policy, load_p
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
 from ..base import (
-    NOTHING_NAMED,
     PARTNERS,
-    Named,
     NotNamed,
     Table,
     UsageError,
@@ -27,10 +25,9 @@ from ..settings import (
     SCRIPT,
     SHIPPED,
     Experiment,
-    OwnNetwork,
     PolicySettings,
     check_limits,
-    config_from,
+    config_of_policy,
     script_errors,
     shipped_script,
     world_from,
@@ -87,7 +84,7 @@ def read_policy(
     which: Literal["best", "last"] | None,
     layout: str | None = None,
     own_script: type[PolicySettings] | None = None,
-    named: Named = NOTHING_NAMED,
+    own_world: str | None = None,
 ) -> SavedPolicy:
     """Reads the policy of a run.
 
@@ -97,13 +94,13 @@ def read_policy(
     - `which`: the checkpoint to read from a folder, as in `find_policy`.
     - `layout`: a layout to use instead of the one in which it was trained.
     - `own_script`: the custom script that trained it; `None` for a bundled script.
-    - `named`: the code of the user that the command line names.
+    - `own_world`: the world that the command line names, if it is the user's own.
 
     **Returns:** the policy.
 
     **Raises:** `CheckpointError` when the policy is missing or damaged, or its layout is a file;
     `UsageError` when its file has no settings, its world has no layouts, or the command line does
-    not name its custom script or other code of the user.
+    not name its custom script or its world of the user.
     """
     path = find_policy(name, which)
     metadata = read_metadata(path)
@@ -116,14 +113,11 @@ def read_policy(
         )
     experiment = _experiment_of(path, settings, own_script)
     with _settings_of(path):
-        config = config_from(settings, experiment, named)
+        config = config_of_policy(settings, experiment, own_world)
         with as_usage_error("cannot be used: ", UsageError):
             check_limits(config)
     is_custom, files = settings.get(SCRIPT) is not None, config.env.layout_files
-    policy = None
-    if not is_custom:
-        networks = getattr(config, "network_settings", OwnNetwork()).parts
-        policy = load_policy(path, networks=networks)
+    policy = None if is_custom else load_policy(path)
     if layout is None and files:
         raise CheckpointError(
             f"The policy {str(path)!r} was trained in the layout {files[0]!r:.200}, which is not "
@@ -139,7 +133,7 @@ def read_policy(
             kept = {x: y for x, y in env.items() if x not in ("generated", "practice")}
             settings = {**settings, "env": {**kept, "layout": layout}}
         with as_usage_error("--layout cannot be used: the world ", UsageError):
-            used = config_from(settings, experiment, named)
+            used = config_of_policy(settings, experiment, own_world)
     if policy is None:  # the custom script builds the networks, which the file does not describe
         buildable = used if files else config  # a layout file of the policy is not opened
         assert isinstance(buildable, Experiment)
@@ -196,12 +190,12 @@ def check_trained_here(path: Path, config: Experiment) -> dict[str, str | None]:
     }
     if (settings := metadata.get("run")) is None:
         return about
-    name, named = world_name_in(settings), Named(worlds=(config.env.name,))
+    name = world_name_in(settings)
     partner = f"The partner {str(path)!r}"
     if name is not None and is_own(name):  # no other world of the user is imported
         check_same_world(partner, name, "this run", config.env.name)
     with _settings_of(path):
-        env = world_from(settings, type(config), named)
+        env = world_from(settings, type(config), config.env.name)
         check_limits(env, "--env.")
     check_same_game(partner, env, "this run", config.env)
     return about
@@ -211,8 +205,8 @@ def check_trained_here(path: Path, config: Experiment) -> dict[str, str | None]:
 def _settings_of(path: Path) -> Iterator[None]:
     """Context manager for reading the settings in a policy file.
 
-    **Raises:** `CheckpointError` when the settings are invalid, and `UsageError` when they name
-    code of the user that the command line does not name.
+    **Raises:** `CheckpointError` when the settings are invalid, and `UsageError` when they have
+    a world of the user that the command line does not name.
     """
     try:
         yield

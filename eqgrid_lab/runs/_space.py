@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from ..base import Table, UsageError, as_usage_error
-from ..settings import LARGEST_SEED, Experiment, check, fill, read_toml, without_unused
+from ..settings import LARGEST_SEED, Experiment, check, fill, read_toml
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -211,10 +211,7 @@ def settings_of(config: Experiment, point: Mapping[str, object]) -> Experiment:
             inner = inner.setdefault(prefix, {})
         inner[name] = value
     with as_usage_error("The sweep ", UsageError):
-        networks = config.partners.networks
-        config = without_unused(fill(config, table, ""))
-        if config.partners.networks != networks:
-            raise UsageError("has 'partners.networks', which is allowed only on the command line.")
+        config = fill(config, table, "")
         for name in ("seed", "num_seeds"):
             if name in table:
                 raise UsageError(f"has {name!r}: give the number of seeds as 'seeds' instead.")

@@ -18,13 +18,6 @@ from ._flags import (
     read_flags as read_flags,
     value_after as value_after,
 )
-from ._network import (
-    NetworkName as NetworkName,
-    OwnNetwork as OwnNetwork,
-    check_network as check_network,
-    with_network as with_network,
-    without_unused as without_unused,
-)
 from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
 from ._script import (
     SHIPPED as SHIPPED,
@@ -38,12 +31,13 @@ from ._script import (
 from ._stored import (
     SCRIPT as SCRIPT,
     config_from as config_from,
+    config_of_policy as config_of_policy,
     dump as dump,
     fill as fill,
     is_written_by_a_run as is_written_by_a_run,
     load as load,
     own_flags as own_flags,
-    own_parts as own_parts,
+    own_world_in as own_world_in,
     read_toml as read_toml,
     to_table as to_table,
     world_from as world_from,

@@ -10,7 +10,7 @@ from typing import TypeVar
 from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ..base import RESULTS, Named, UsageError, as_usage_error, has_checkpoint, seed_folders
+from ..base import RESULTS, UsageError, as_usage_error, has_checkpoint, seed_folders
 from ..show import check_installed
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
@@ -23,9 +23,7 @@ from ._flags import (
     flags,
     has_flag,
     value_after,
-    values_after,
 )
-from ._network import check_network, with_network
 from ._policy_settings import default_settings
 from ._script import command_of
 from ._stored import TUNED, load
@@ -53,24 +51,22 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Returns:** the checked settings.
 
-    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
+    **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
     """
     args = _auto_resumed(at_home(args))
     file, run = value_after("--config", args), value_after("--resume", args)
-    network, world = value_after("--network", args), value_after("--env.name", args)
-    networks = (network or "", *values_after("--partners.networks", args))
-    named = Named(worlds=(world or "",), networks=networks)
-    before = None if run is None else load(Path(run) / "config.toml", experiment, named)
+    world = value_after("--env.name", args)
+    before = None if run is None else load(Path(run) / "config.toml", experiment, world)
     if before is not None and world not in (None, before.env.name):
         raise _cannot_change("--env.name")
     if file is not None:
-        default = load(_settings_file(experiment, args, file), experiment, named, network, world)
+        default = load(_settings_file(experiment, args, file), experiment, world, world)
     elif before is not None:
         default = before
     else:
         env = experiment().env  # a script may change the defaults of its world
-        env = env if world in (None, env.name) else world_settings(world, named)
-        default = with_network(default_settings(experiment, env), network)
+        env = env if world in (None, env.name) else world_settings(world)
+        default = default_settings(experiment, env)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
     if before is not None:
         config = _check_resumed(before, config)
@@ -183,7 +179,6 @@ def check(config: Experiment) -> None:
     check_limits(config)
     check_installed(config.log)
     config.partners.check()
-    check_network(config)
     with as_usage_error(script=type(config).__module__):
         config.env.check()
         config.check()

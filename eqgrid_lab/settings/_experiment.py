@@ -152,9 +152,7 @@ class Experiment(PolicySettings):
             argument: {x.__name__: x for x in classes if issubclass(x, kind)}
             for argument, kind in _PARTS.items()
         }
-        # Only the name of a network that the command line names is imported.
-        network = getattr(getattr(self, "network_settings", None), "_name", "")
-        return self.partners.around(world, self, parts, network)
+        return self.partners.around(world, self, parts)
 
     def anneal_partners(self, env: AbstractEnv) -> AbstractEnv:
         """Wraps an environment in `Scheduled`, which changes the share of episodes with partners

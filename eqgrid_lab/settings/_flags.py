@@ -1,15 +1,13 @@
 """Flags: parsing them with tyro into a dataclass, and checking their ranges."""
 
-import contextlib
 import dataclasses
 import inspect
-import io
 import operator
 import re
 import reprlib
 import sys
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar
 
@@ -43,15 +41,13 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 """The bounds of a range, by the names of functions in `operator`, in messages."""
 
 
-_CODE_FLAGS = ("--env.name", "--network", "--partners.networks")
-"""Flags of code of the user."""
 _LOCAL_FLAGS = ("--config", "--env.layout", "--export", "--finish", "--partners", "--study")
 """Flags of files that eqgrid changes, or whose path is part of a run."""
 
 
 def at_home(args: Sequence[str]) -> list[str]:
     """A command line with `expand_home` for every value, as in `--out=~/run`, with local paths for
-    addresses such as `s3://bucket/run`, and with `by_module` for names of code of the user.
+    addresses such as `s3://bucket/run`, and with `by_module` for the user's own world.
 
     Addresses of partners stay, since settings files store them.
 
@@ -67,7 +63,7 @@ def at_home(args: Sequence[str]) -> list[str]:
             of_out = copied if has_flag("--auto-resume", args) else working_path
             local = of_out(value) if flag == "--out" else local_path(value)
             found.append(f"{name}{equals}{local}")
-        elif flag.replace("_", "-") in _CODE_FLAGS:
+        elif flag == "--env.name":
             found.append(f"{name}{equals}{by_module(expand_home(value))}")
         else:
             found.append("=".join(map(expand_home, arg.split("=", 1))))
@@ -130,7 +126,7 @@ _COMPLETIONS = ("--tyro-print-completion", "--tyro-write-completion")
 
 
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
-    """Parses a command line with `tyro.cli`, and turns tyro's error box into one sentence.
+    """Parses a command line with `tyro.cli`.
 
     The last occurrence of a flag counts, but a flag with several values takes the values of all its
     occurrences. Every switch has two flags, such as `--env.shared` and `--env.no-shared`.
@@ -144,7 +140,8 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
 
     **Returns:** a dataclass of the same type. Ranges are not checked: see `check_limits`.
 
-    **Raises:** `UsageError` when the command line is invalid.
+    **Raises:** `SystemExit` with the exit code 2 when the command line is invalid, after tyro has
+    printed the reason.
     """
     # The flags whose occurrences are joined below. With `UseAppendAction`, tyro joins them.
     lists = {
@@ -152,11 +149,6 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
         for flag, _, hint in _settings(default)
         if _is_list(hint) and tyro.conf.UseAppendAction not in typing.get_args(hint)
     }
-    for name, hint in typing.get_type_hints(type(default)).items():
-        flag = "--" + name.replace("_", "-")
-        # An unset shell variable gives an empty path, which `Path` takes for the current folder.
-        if Path in (hint, *typing.get_args(hint)) and value_after(flag, args) == "":
-            raise UsageError(f"{flag} is empty: name a path, or leave it out.")
     joined: list[str] = []
     for name, _, words in _groups(args):
         if name not in lists:
@@ -165,61 +157,15 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
             joined += [name, *values_after(name, args)]
     if args and args[0].startswith(_COMPLETIONS):
         prog = prog.removeprefix("python ")  # otherwise, the shell would complete every `python`
-    box = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(box):
-            return tyro.cli(
-                type(default),
-                prog=prog,
-                description=description,
-                args=joined,
-                default=default,
-                config=(tyro.conf.SuppressFixed,),
-                registry=_FLAG_TYPES,
-            )
-    except SystemExit as stop:
-        if stop.code in (0, None):
-            raise
-        raise UsageError(_one_sentence(box.getvalue())) from None
-
-
-def _must_be(found: re.Match[str]) -> str:
-    """The sentence for a flag with values of several types, such as `{None}|FLOAT`."""
-    flag, kinds, value = found.groups()
-    kinds = sorted(kinds.split("|"), key=lambda kind: kind == "{None}")  # None comes last
-    words = [_KINDS.get(kind, kind.strip("{}")) for kind in kinds]
-    return f"{flag} must be {' or '.join(words)}, but is {value}"
-
-
-_KINDS = {"INT": "a whole number", "FLOAT": "a number"}
-_PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"Error parsing (\S+): invalid literal for int.*: ", r"\1 must be a whole number, but is "),
-    (r"Error parsing (\S+): could not convert .*: ", r"\1 must be a number, but is "),
-    (r"Error parsing (\S+): Exceeds the limit .*", r"\1 has too many digits"),
-    (r"Error parsing (\S+): no type matching (\S+) could .* from \[(.*?)\]\. .*", _must_be),
-    (r"Error parsing ppo: (\w+)", lambda found: "--ppo." + found[1].replace("_", "-")),
-    (r"invalid choice (.*) for argument '(\S+)'.*\((.*),\)", r"\2 must be \3, but is \1"),
-    (r"invalid choice (.*) for argument '(\S+)'.*\((.*)\)", r"\2 must be one of \3, but is \1"),
-    (r"Missing value for argument '(\S+)'.*", r"\1 needs a value"),
-)
-"""Patterns of messages of Python and tyro, and their replacements."""
-
-
-def _one_sentence(box: str) -> str:
-    """The error in a box of tyro, as one sentence."""
-    # The box is drawn with box characters or, on an ASCII terminal, with dashes and bars.
-    lines = [line.strip(" │╭╮╰╯|+") for line in box.splitlines()]
-    parts = re.split(r" ?[─-]{5,} ?", " ".join(line for line in lines[1:] if line))
-    parts = [part for part in parts if part]
-    sentence = parts[0].strip().rstrip(".")
-    for pattern, plain in _PLAIN_WORDS:
-        sentence, found = re.subn(pattern, plain, sentence)
-        if found:
-            return f"{sentence}."
-    if len(parts) > 1 and parts[1].startswith("Perhaps"):
-        near = dict.fromkeys(re.findall(r"--[\w.-]+", parts[1]))
-        return f"{sentence}; did you mean {' or '.join(near)}?"
-    return f"{sentence}; --help lists all flags."
+    return tyro.cli(
+        type(default),
+        prog=prog,
+        description=description,
+        args=joined,
+        default=default,
+        config=(tyro.conf.SuppressFixed,),
+        registry=_FLAG_TYPES,
+    )
 
 
 def read_flags(default: T, args: Sequence[str], command: str) -> T:
@@ -233,7 +179,7 @@ def read_flags(default: T, args: Sequence[str], command: str) -> T:
 
     **Returns:** a dataclass of the same type.
 
-    **Raises:** `UsageError` when a setting is unknown, malformed or out of range.
+    **Raises:** `SystemExit` as in `cli`, and `UsageError` when a setting is out of range.
     """
     args = at_home(args)
     name = program(command) if command.endswith(".py") else command
@@ -324,7 +270,7 @@ def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hi
     """The flag, the value and the annotation of every setting."""
     hints = typing.get_type_hints(type(config), include_extras=True)
     for name, value in values_of(config).items():
-        flag = prefix + {"network_settings": "network"}.get(name, name).replace("_", "-")
+        flag = prefix + name.replace("_", "-")
         if dataclasses.is_dataclass(value):
             yield from _settings(value, f"{flag}.")
         else:

@@ -5,15 +5,13 @@ Keys are flags: `gamma` in the table `ppo` is `--ppo.gamma`.
 """
 
 import dataclasses
-import difflib
 import reprlib
 import shlex
 import tomllib
-import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import tomli_w
@@ -23,13 +21,10 @@ from agents.files import expand_home
 from eqgrid import MAX_TEXT_BYTES, read_regular_text
 
 from ..base import (
-    NOTHING_NAMED,
-    Hint,
-    Named,
+    NotNamed,
     Table,
     UsageError,
     as_usage_error,
-    check_named,
     is_own,
     on_command_line,
     reason,
@@ -37,7 +32,6 @@ from ..base import (
 )
 from ..worlds import LIBRARIES, WORLDS, WorldSettings, world_settings
 from ._flags import values_of
-from ._network import with_network
 from ._policy_settings import PolicySettings, default_settings
 from ._script import SHIPPED, command_of, is_shipped, name_of, shipped_script
 
@@ -59,8 +53,7 @@ SCRIPT = "script"
 def load(
     path: Path,
     experiment: type[P],
-    named: Named = NOTHING_NAMED,
-    network: str | None = None,
+    own_world: str | None = None,
     world: str | None = None,
 ) -> P:
     """Reads a settings file (TOML).
@@ -69,9 +62,7 @@ def load(
 
     - `path`: the file.
     - `experiment`: the class that a script defines. A file of another algorithm raises an error.
-    - `named`: the user's worlds and networks that the command line names. A file that names others
-        raises an error.
-    - `network`: the network to use instead of the file's network, if any.
+    - `own_world`: as in `config_from`.
     - `world`: the world to use instead of the file's world, if any. The file's settings for its own
         world are then ignored, with a warning, unless both worlds are of other libraries.
 
@@ -88,7 +79,7 @@ def load(
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         written_by = table.get("algorithm", algorithm)
         if written_by != algorithm and written_by not in SHIPPED:
-            raise wrong("algorithm", written_by, repr(algorithm))
+            raise UsageError(f"is for the algorithm {written_by!r:.60}, not for {algorithm}.")
         if written_by != algorithm:
             command = command_of(shipped_script(written_by)).removeprefix("python ")
             raise UsageError(
@@ -103,13 +94,7 @@ def load(
         ignored = replaced and "env" in table and not kept
         if replaced:
             table = {**table, "env": {**kept, "name": world}}
-        in_file = table.get("network")
-        if network not in (None, in_file) and (is_own(network) or is_own(in_file)):
-            table = {**table, "network": network}
-            table.pop("network_settings", None)
-        config = config_from(table, experiment, named)
-        for name in table.get("partners", {}).get("networks", ()):
-            check_named(name, named.networks, "network", "--partners.networks")
+        config = config_from(table, experiment, own_world)
         if ignored:
             warn(
                 f"{where} has settings of the world {world_in_file!r:.60}, which are ignored, "
@@ -120,35 +105,41 @@ def load(
         raise UsageError(f"{where} {error}") from error
 
 
-def config_from(table: Table, experiment: type[P], named: Named = NOTHING_NAMED) -> P:
+def config_from(table: Table, experiment: type[P], own_world: str | None = None) -> P:
     """Reads the settings from a table that `to_table` has returned.
 
     **Arguments:**
 
     - `table`: the content of a settings file.
     - `experiment`: the class that a script defines.
-    - `named`: the user's worlds and networks that the command line names.
+    - `own_world`: the world that the command line names, if it is the user's own. No other world
+        of the user is imported.
 
     **Raises:** `UsageError` with a predicate, to which the caller prepends the name of the file,
-    for an unknown key or a value of a wrong type, and its subclass `NotNamed` when the table refers
-    to code of the user that the command line does not name.
+    for an unknown key or a value of a wrong type, and its subclass `NotNamed` when the table has a
+    world of the user that the command line does not name.
     """
     own = {key: x for key, x in table.items() if key not in ("algorithm", SCRIPT)}
     tuned = own.get("config") == TUNED
     if tuned:
         del own["config"]
-    world = _world_in(own, experiment().env, named)
-    default = default_settings(experiment, world)
-    if hasattr(default, "network_settings") and is_own(own.get("network")):
-        check_named(own["network"], named.networks, "network", "--network")
-        with as_usage_error("cannot be used: ", UsageError):
-            default = with_network(default, own["network"])
-    config = fill(default, own, "")
+    world = _world_in(own, experiment().env, own_world)
+    config = fill(default_settings(experiment, world), own, "")
     return dataclasses.replace(config, config=Path(TUNED)) if tuned else config
 
 
+def config_of_policy(table: Table, experiment: type[P], own_world: str | None = None) -> P:
+    """Reads the settings in a policy file. Its partners of training are left out, since the policy
+    acts without them.
+
+    **Arguments** and **Raises:** as in `config_from`.
+    """
+    acting = {key: x for key, x in table.items() if key != "partners"}
+    return config_from(acting, experiment, own_world)
+
+
 def world_from(
-    table: Table, experiment: type[PolicySettings], named: Named = NOTHING_NAMED
+    table: Table, experiment: type[PolicySettings], own_world: str | None = None
 ) -> WorldSettings:
     """Reads only the settings of the world from the content of a settings file.
 
@@ -157,7 +148,7 @@ def world_from(
     **Raises:** `UsageError` as in `config_from`.
     """
     own = table.get("env", {})
-    default = _world_in(table, experiment().env, named)
+    default = _world_in(table, experiment().env, own_world)
     return fill(default, own, "env.") if isinstance(own, dict) else default
 
 
@@ -168,27 +159,27 @@ def world_name_in(table: Mapping[str, object]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def own_parts(table: Mapping[str, object]) -> dict[str, str]:
-    """The names of the user's code in the content of a settings file, by flag."""
-    world, network = world_name_in(table), table.get("network")
-    parts = {"--network": network} if is_own(network) else {}
-    if is_own(world) and world.partition(":")[0] not in LIBRARIES:
-        parts["--env.name"] = world
-    return parts
+def own_world_in(table: Mapping[str, object]) -> str | None:
+    """The name of the world in the content of a settings file, if it is the user's own."""
+    world = world_name_in(table)
+    return world if is_own(world) and world.partition(":")[0] not in LIBRARIES else None
 
 
-def _world_in(table: Table, default: WorldSettings, named: Named) -> WorldSettings:
+def _world_in(table: Table, default: WorldSettings, own_world: str | None) -> WorldSettings:
     """The default settings of the world that a table names; `default` if it names none."""
     env = table.get("env")
     name = env.get("name", default.name) if isinstance(env, dict) else default.name
     if name == default.name:
         return default
     if not isinstance(name, str) or (":" not in name and name not in WORLDS):
-        raise wrong("env.name", name, f"one of {', '.join(map(repr, WORLDS))}")
-    if "--env.name" in own_parts(table):
-        check_named(name, named.worlds, "world", "--env.name")
+        raise UsageError(f"has the unknown world {name!r:.60}; known: {', '.join(WORLDS)}.")
+    if own_world_in(table) not in (None, own_world):
+        raise NotNamed(
+            f"names the world {name!r:.200}, which eqgrid imports only if you name it on the "
+            f"command line: add --env.name {name:.200}."
+        )
     with as_usage_error("cannot be used: ", UsageError):
-        return world_settings(name, named)
+        return world_settings(name)
 
 
 def fill(default: T, table: Table, prefix: str) -> T:
@@ -209,48 +200,22 @@ def fill(default: T, table: Table, prefix: str) -> T:
     changes: Table = {}
     for key, value in table.items():
         if key not in names:
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-            known = f"did you mean {prefix + near[0]!r}?" if near else f"known: {', '.join(names)}."
-            raise UsageError(f"has an unknown key {reprlib.repr(prefix + key)}; {known}")
+            raise UsageError(
+                f"has an unknown key {reprlib.repr(prefix + key)}; known: {', '.join(names)}."
+            )
         old = getattr(config, key)
         nested = dataclasses.is_dataclass(old)
         hint = dict if nested else float if hints[key] == Hyperparameter else hints[key]
         try:
             changes[key] = msgspec.convert(value, hint)
         except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
-            raise wrong(prefix + key, value, _type_name(hint)) from error
+            raise UsageError(f"has a wrong value for {prefix + key!r}: {error}.") from error
         if nested:
             changes[key] = fill(old, changes[key], f"{prefix}{key}.")
     try:
         return dataclasses.replace(config, **changes)
     except ValueError as error:
         raise UsageError(f"cannot be used: {error}") from error
-
-
-def wrong(key: str, value: object, what: str) -> UsageError:
-    """The error for an invalid value in a settings file, as a predicate without a subject."""
-    return UsageError(f"has {reprlib.repr(value)} for {key!r}, which must be {what}.")
-
-
-def _type_name(hint: Hint) -> str:
-    """The name of a type in an error message, without `None`, which TOML does not have."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Literal:
-        return "one of " * (len(args) > 1) + ", ".join(map(repr, args))
-    if origin is tuple:
-        return f"a list in which each entry is {_type_name(args[0])}"
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(_type_name(arg) for arg in args if arg is not type(None))
-    return _TYPE_NAMES.get(origin or hint, str(hint))
-
-
-_TYPE_NAMES: dict[Hint, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    dict: "a table",
-}
 
 
 def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
@@ -266,11 +231,8 @@ def read_toml(path: Path, max_bytes: int = MAX_TEXT_BYTES) -> Table:
         return _at_home(tomllib.loads(read_regular_text(path, max_bytes)))
     except OSError as error:
         raise UsageError(f"cannot be read: {reason(error)}.") from error
-    except RecursionError as error:
-        raise UsageError("is nested too deeply.") from error
-    except ValueError as error:
-        detail = "a number has too many digits" if "digits" in str(error) else str(error)
-        raise UsageError(f"is not valid TOML: {detail:.200}.") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"is not valid TOML: {error!s:.200}.") from error
 
 
 def _at_home(value: object) -> Any:
@@ -283,23 +245,8 @@ def _at_home(value: object) -> Any:
 
 
 def dump(config: PolicySettings) -> str:
-    """The text of a settings file: `to_table` as TOML. `load` reads it back.
-
-    **Raises:** `UsageError` when `load` would reject the file.
-    """
-    text = tomli_w.dumps(to_table(config))
-    try:
-        length = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            "The settings cannot be stored, since a name in them is not UTF-8: rename the file."
-        ) from error
-    if length > _MAX_SETTINGS_BYTES:
-        raise UsageError(
-            f"The settings have {length:,} bytes, but a config.toml may have at most "
-            f"{_MAX_SETTINGS_BYTES:,}: use fewer stages, fewer partners or a smaller layout."
-        )
-    return text
+    """The text of a settings file: `to_table` as TOML. `load` reads it back."""
+    return tomli_w.dumps(to_table(config))
 
 
 def to_table(config: PolicySettings) -> Table:
@@ -312,9 +259,8 @@ def to_table(config: PolicySettings) -> Table:
     table: Table = _in_toml(config)
     for name in NOT_IN_FILE:
         table.pop(name, None)
-    for name in ("stage", "network_settings"):
-        if not table.get(name, True):
-            del table[name]
+    if not table.get("stage", True):
+        del table["stage"]
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):
@@ -332,11 +278,11 @@ def _in_toml(value: Any) -> Any:
 
 
 def own_flags(config: PolicySettings) -> str:
-    """The flags that name the code of the user in the settings of a run, as part of a command line,
-    each with a leading space; empty if there is no such code.
+    """The flag that names the world of a run, as part of a command line with a leading space, if it
+    is the user's own; otherwise empty.
     """
-    parts = own_parts(to_table(config))
-    return "".join(f" {flag} {shlex.quote(on_command_line(name))}" for flag, name in parts.items())
+    world = own_world_in(to_table(config))
+    return "" if world is None else f" --env.name {shlex.quote(on_command_line(world))}"
 
 
 def is_written_by_a_run(path: Path) -> bool:
@@ -350,7 +296,7 @@ def is_written_by_a_run(path: Path) -> bool:
         table = read_toml(path, _MAX_SETTINGS_BYTES)
         if path.is_symlink() or "algorithm" not in table:
             return False
-        if SCRIPT in table or own_parts(table):
+        if SCRIPT in table or own_world_in(table):
             return table.keys() >= _COMMON
         name = table["algorithm"]
         return name in SHIPPED and to_table(config_from(table, shipped_script(name))) == table

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -21,22 +21,18 @@ from eqgrid import (
 
 from ..base import (
     DIFFERENT,
-    Named,
     Table,
     UsageError,
     address_of,
     as_usage_error,
-    check_named,
-    is_own,
     local_path,
     read_metadata,
     seed_folders,
 )
 from ..worlds import Share
-from ._network import own_network
 from ._policy_settings import PolicySettings
 from ._script import SHIPPED, shipped_script
-from ._stored import SCRIPT, config_from, fill
+from ._stored import SCRIPT, config_of_policy
 
 Parts: TypeAlias = Mapping[str, Mapping[str, Callable[..., object]]]
 """The user's own parts of policies: for each argument of `load_policy`, classes by their names."""
@@ -58,8 +54,6 @@ class PartnerSettings:
     policies: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Policy files, runs with all their checkpoints, shipped:NAME, clones or proxies; if none, the
     agents' own policy."""
-    networks: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Your own classes of networks in these policies, if any, as MODULE:NAME."""
     least_noise: Share = 0.0
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
@@ -96,9 +90,7 @@ class PartnerSettings:
                 "--partners.designs or --partners.most-noise."
             )
 
-    def around(
-        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
-    ) -> AbstractEnv:
+    def around(self, world: AbstractEnv, run: PolicySettings, parts: Parts) -> AbstractEnv:
         """Wraps a world in `WithPartner`, unless the share is 0.
 
         **Arguments:**
@@ -106,7 +98,6 @@ class PartnerSettings:
         - `world`: one environment with the observations of the agents, before they are normalised.
         - `run`: the settings of the run.
         - `parts`: the user's own parts of policies, as the arguments of `load_policy`.
-        - `network`: the network of the run, which the policies may also have.
 
         **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
         and `CheckpointError` when a policy cannot be read.
@@ -118,8 +109,7 @@ class PartnerSettings:
                 "--partners.share needs a world with at least two agents: leave it out."
             )
         noise = (self.least_noise, self.most_noise)
-        named = (network, *self.networks)
-        partners = [_read(path, world, run, parts, named) for path in self.files(run.env.title)]
+        partners = [_read(path, world, run, parts) for path in self.files(run.env.title)]
         among = OneOf(partners) if partners else None
         return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
 
@@ -168,9 +158,7 @@ class GivenPartners(PartnerSettings):
 
     given: OneOf | None = None
 
-    def around(
-        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
-    ) -> AbstractEnv:
+    def around(self, world: AbstractEnv, run: PolicySettings, parts: Parts) -> AbstractEnv:
         return WithPartner(world, self.given)
 
 
@@ -179,35 +167,24 @@ def share_of_partners(env: AbstractEnv) -> Float[Array, ""]:
     return next(x for x in iter_wrappers(env) if isinstance(x, WithPartner)).share
 
 
-def _read(
-    path: Path, world: AbstractEnv, run: PolicySettings, parts: Parts, named: Sequence[str]
-) -> AbstractPartner:
+def _read(path: Path, world: AbstractEnv, run: PolicySettings, parts: Parts) -> AbstractPartner:
     """Reads a partner from a policy file.
 
     **Arguments:**
 
     - `path`: the policy file.
     - `world`, `run`, `parts`: as in `PartnerSettings.around`.
-    - `named`: the networks of the user that the command line names.
     """
-    networks: Table = {**parts.get("networks", {})}
-    for name in filter(is_own, named):
-        networks |= own_network(name).parts
     settings: Table = read_metadata(path).get("run") or {}
-    name, values = settings.get("network"), settings.get("network_settings")
-    if is_own(name):
-        with as_usage_error(f"The partner {str(path)!r} ", UsageError):
-            check_named(name, named, "network", "--partners.networks")
-            table = values if isinstance(values, dict) else {}
-            networks |= fill(own_network(name), table, "network_settings.").parts
-    policy = load_policy(path, **{**parts, "networks": networks})
+    arguments: Table = {**parts}
+    policy = load_policy(path, **arguments)
     # For a policy of a user's script, the settings of this run are used, which are correct only if
     # the same script trained it.
     config = run
     if settings.get(SCRIPT) is None and settings.get("algorithm") in SHIPPED:
-        known = Named(worlds=(run.env.name,), networks=tuple(named))
+        script = shipped_script(settings["algorithm"])
         with as_usage_error(f"The partner {str(path)!r} ", UsageError):
-            config = config_from(settings, shipped_script(settings["algorithm"]), known)
+            config = config_of_policy(settings, script, run.env.name)
     with as_usage_error(f"The partner {str(path)!r} does not fit: "):
         return config.partner(policy, run, world)
 

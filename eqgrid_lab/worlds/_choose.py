@@ -6,9 +6,8 @@ from typing import Any
 
 from eqgrid import AbstractEnv
 from eqgrid.envs import imported
-from eqgrid.errors import did_you_mean
 
-from ..base import NOTHING_NAMED, Named, Table, UsageError, check_named, import_named, is_own
+from ..base import Table, UsageError, import_named, is_own
 from ._foreign import FOREIGN, LIBRARIES, foreign_constructor
 from ._kitchens import Kitchen
 from ._table import CONSTRUCTORS, WORLDS, World
@@ -26,7 +25,6 @@ _OF_THE_USER = World(
 def world_settings(
     world: str | Callable[..., AbstractEnv] | None = None,
     /,
-    named: Named = NOTHING_NAMED,
     **changes: Any,
 ) -> WorldSettings:
     """The settings of a world.
@@ -39,14 +37,12 @@ def world_settings(
 
     **Arguments:**
 
-    - `world`: a name in `WORLDS`, `LIBRARY:NAME`, or `MODULE:NAME` for a world of the user; or a
-        function or class that builds a world; `None` for Overcooked.
-    - `named`: the code of the user that the command line names; no other is imported.
+    - `world`: a name in `WORLDS`, `LIBRARY:NAME`, or `MODULE:NAME` for a world of the user, whose
+        module is imported; or a function or class that builds a world; `None` for Overcooked.
     - `changes`: settings that differ from the defaults.
 
     **Raises:** `UsageError` when there is no such world or setting, the world cannot be built, or
-    its library is not installed, and `NotNamed` for a world of the user that the command line does
-    not name.
+    its library is not installed.
     """
     if world is None or world == Kitchen.name:
         return Kitchen(**changes)
@@ -57,12 +53,11 @@ def world_settings(
     if colon and library in LIBRARIES:
         return _settings(world, foreign_constructor(LIBRARIES[library], title), FOREIGN, changes)
     if is_own(world):
-        check_named(world, named.worlds, "world", "--env.name")
-        return _settings(world, import_named(world, "--env.name"), _OF_THE_USER, changes)
+        return _settings(world, import_named(world), _OF_THE_USER, changes)
     if world not in WORLDS:
         others = (*(f"{library}:NAME" for library in LIBRARIES), "MODULE:NAME for your own")
         raise UsageError(
-            f"Unknown world {world!r:.60} for --env.name{did_you_mean(world, WORLDS)} Available: "
+            f"Unknown world {world!r:.60} for --env.name. Available: "
             f"{', '.join((*WORLDS, *others))}."
         )
     return _settings(world, imported(CONSTRUCTORS[world]), WORLDS[world], changes)
@@ -77,7 +72,7 @@ def _settings(
     kind = settings_class(name, constructor, facts)
     known = [field.name for field in dataclasses.fields(kind)]
     for setting in (x for x in changes if x not in known):
-        raise UsageError(f"{name} has no setting {setting!r:.60}{did_you_mean(setting, known)}")
+        raise UsageError(f"{name} has no setting {setting!r:.60}, but {', '.join(known)}.")
     settings = kind(**changes)
     if facts.is_stated or "normalize_observation" in changes:
         return settings

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, final
 
 from eqgrid import AbstractEnv, TimeLimit, interop, unwrap
 from eqgrid.envs import imported
-from eqgrid.errors import did_you_mean
 
 from ..base import DIFFERENT, Table, UsageError
 from ._table import Settings, World
@@ -125,11 +124,10 @@ def foreign_constructor(library: Library, title: str) -> Callable[..., AbstractE
         module = library.load()
         names = list(library.names(module))
         if title not in names:
-            hint = did_you_mean(title, names)
-            known = (
-                "" if "did you mean" in hint else f" Available environments: {', '.join(names)}."
+            raise UsageError(
+                f"{library.title} has no environment {title!r:.60}. Available environments: "
+                f"{', '.join(names)}."
             )
-            raise UsageError(f"{library.title} has no environment {title!r:.60}{hint}{known}")
         arguments = dict(map(_option, options))
         try:
             world = library.build(module, title, arguments)

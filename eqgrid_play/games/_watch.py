@@ -18,7 +18,7 @@ from eqgrid import AbstractEnv, AbstractPartner, Discrete
 from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import by_choice
 from eqgrid.typing import PyTree
-from eqgrid_lab.base import NOTHING_NAMED, Named, UsageError
+from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import digest
 from eqgrid_lab.settings import default_settings, shipped_script, world_from
 from eqgrid_lab.show import with_last
@@ -87,7 +87,7 @@ def find_recorded(sources: Sequence[str]) -> list[Path | str]:
 
 
 def read_recorded(
-    sources: Sequence[str], menu: Menu, named: Named = NOTHING_NAMED
+    sources: Sequence[str], menu: Menu, own_world: str | None = None
 ) -> list[Recorded]:
     """Reads games to watch.
 
@@ -96,7 +96,7 @@ def read_recorded(
     - `sources`: as for `find_recorded`. Files are journals (`.jsonl`) or tables of games in
         kitchens, as `human_games` reads them.
     - `menu`: the menu; its first layout selects the games of `people`.
-    - `named`: the user's own code that the command line names.
+    - `own_world`: the world that the command line names, if it is the user's own.
 
     **Returns:** the games with at least one step, the newest first. Games without a step are
     counted on standard error.
@@ -111,7 +111,7 @@ def read_recorded(
         elif source.suffix != SUFFIX:
             found += map(_from_human_game, recorded_games(source))
         elif len((recording := read_journal(source)).action):
-            found.append(recorded(source.stem, place_of(recording, named), recording))
+            found.append(recorded(source.stem, place_of(recording, own_world), recording))
         else:
             empty.append(source)
     if empty:
@@ -124,7 +124,7 @@ def read_recorded(
     return sorted(found, key=lambda game: game.started, reverse=True)
 
 
-def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
+def place_of(recording: Recording, own_world: str | None = None) -> Place:
     """The world of a recorded game.
 
     **Raises:** `UsageError` when the world cannot be built.
@@ -137,7 +137,7 @@ def place_of(recording: Recording, named: Named = NOTHING_NAMED) -> Place:
                 "the command in the folder in which the game was played."
             )
     try:
-        env = world_from({"env": recording.header.world}, experiment, named)
+        env = world_from({"env": recording.header.world}, experiment, own_world)
     except UsageError as error:
         raise UsageError(f"{where} {error}") from error
     try:

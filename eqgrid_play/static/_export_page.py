@@ -13,10 +13,10 @@ from rich.console import Console
 
 from eqgrid import unwrap
 from eqgrid.grid import RandomLayouts
-from eqgrid_lab.base import Named, UsageError, as_usage_error, run_command
+from eqgrid_lab.base import UsageError, as_usage_error, run_command
 from eqgrid_lab.commands import first_world, settings_to_play
 from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import read_flags
+from eqgrid_lab.settings import load_script, read_flags
 from eqgrid_lab.worlds import Kitchen, WorldSettings
 
 from ..games import Menu
@@ -33,10 +33,8 @@ class Config:
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
-    network: tyro.conf.UseAppendAction[
-        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
-    ] = ()
-    """Your own class of networks in the policy, if any; repeat the flag for further classes."""
+    script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """Your own script that trained it, if any; its code is run."""
     seat: Annotated[int, Meta(ge=0)] = 0
     """First seat of the person, counted from 0. The person can change it in the page."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
@@ -75,8 +73,8 @@ def run(args: Sequence[str]) -> None:
     tools = _tools()
     tools.check_runtime(config.runtime)
     checkpoint = None if config.which == "policy" else config.which
-    named = Named(worlds=(config.env.name,), networks=config.network)
-    saved = read_policy(config.policy, checkpoint, named=named)
+    script = None if config.script is None else load_script(config.script)
+    saved = read_policy(config.policy, checkpoint, own_script=script, own_world=config.env.name)
     with as_usage_error():
         config.env.check()
     settings = settings_to_play(config.env)

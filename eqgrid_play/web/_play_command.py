@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import importlib
 import re
 import socket
@@ -20,7 +21,6 @@ from rich.console import Console
 
 from agents import CheckpointError, checksum
 from eqgrid_lab.base import (
-    Named,
     Process,
     RunError,
     UsageError,
@@ -33,7 +33,7 @@ from eqgrid_lab.base import (
 from eqgrid_lab.commands import first_world, settings_to_play
 from eqgrid_lab.folders import locked, open_results, short_name
 from eqgrid_lab.runs import SavedPolicy, digest, read_policy
-from eqgrid_lab.settings import read_flags, to_table
+from eqgrid_lab.settings import load_script, read_flags, to_table
 from eqgrid_lab.show import print_paths
 from eqgrid_lab.worlds import Kitchen, WorldSettings
 
@@ -78,10 +78,8 @@ class Config:
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     which: Literal["policy", "best", "last"] = "policy"
     """File to read from a folder: policy.safetensors, or a checkpoint."""
-    network: tyro.conf.UseAppendAction[
-        Annotated[tuple[str, ...], tyro.conf.arg(metavar="MODULE:NAME")]
-    ] = ()
-    """Your own class of networks in the policies, if any; repeat the flag for further classes."""
+    script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
+    """Your own script that trained them, if any; its code is run."""
     watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
     """Recorded games to watch: journals, tables, or the human games of a version of
     overcooked-ai."""
@@ -146,12 +144,15 @@ def run(args: Sequence[str], process: Process) -> None:
     serve = _server()
     plan = None if config.study is None else read_plan(config.study)
     checkpoint = None if config.which == "policy" else config.which
-    named = Named(worlds=(config.env.name,), networks=config.network)
+    script = None if config.script is None else load_script(config.script)
+    read = functools.partial(
+        read_policy, which=checkpoint, own_script=script, own_world=config.env.name
+    )
     with as_usage_error():
         config.env.check()
     settings = settings_to_play(config.env)
     bundled = Menu(settings)
-    found = (_read_policies(path, bundled, checkpoint, named) for path in config.policies)
+    found = (_read_policies(path, bundled, read) for path in config.policies)
     policies = _with_short_names(saved for several in found for saved in several)
     if plan is not None and config.study is not None:
         policies += plan_policies(plan, config.study.parent)
@@ -162,7 +163,7 @@ def run(args: Sequence[str], process: Process) -> None:
     if config.trial:
         _run_trial(config, menu, plan)
         return
-    recorded = read_recorded(config.watch, menu, Named(worlds=(config.env.name,)))
+    recorded = read_recorded(config.watch, menu, config.env.name)
     with (
         contextlib.closing(_listen(config.host, config.port)) as listening,
         _open_folder(config, policies) as (folder, console),
@@ -198,7 +199,7 @@ def run(args: Sequence[str], process: Process) -> None:
 
 
 def _read_policies(
-    path: Path, menu: Menu, checkpoint: Literal["best", "last"] | None, named: Named
+    path: Path, menu: Menu, read: Callable[[Path], SavedPolicy]
 ) -> list[SavedPolicy]:
     """Reads the policy of a run or file. For a folder of runs and files, reads all policies that
     can act in the world of a menu.
@@ -206,12 +207,12 @@ def _read_policies(
     **Raises:** as `read_policy`, and `UsageError` if no policy of a folder can act in the world.
     """
     try:
-        return [read_policy(path, checkpoint, named=named)]
+        return [read(path)]
     except CheckpointError:
         inside: list[SavedPolicy] = []
         for file in sorted(path.iterdir()) if path.is_dir() else ():
             with contextlib.suppress(CheckpointError, UsageError):
-                inside.append(read_policy(file, checkpoint, named=named))
+                inside.append(read(file))
         if not inside:
             raise
     place, found = menu.place(menu.layouts[0]), []
@@ -234,7 +235,7 @@ def _process_data(config: Config) -> bool:
     **Raises:** `UsageError` when the data do not exist.
     """
     if config.finish is not None:
-        _write_missing_tables(config.finish, Named(worlds=(config.env.name,)))
+        _write_missing_tables(config.finish, config.env.name)
     elif config.report is not None:
         with open_people(config.report) as people:
             report(people, Console())
@@ -308,7 +309,7 @@ def _run_trial(config: Config, menu: Menu, plan: Plan | None) -> None:
         print_paths(console, export(people, folder))
 
 
-def _write_missing_tables(folder: Path, named: Named) -> None:
+def _write_missing_tables(folder: Path, own_world: str) -> None:
     """Writes the missing tables of a folder of games.
 
     **Raises:** `UsageError` when the folder has no game. `RunError`, after all other tables are
@@ -325,7 +326,7 @@ def _write_missing_tables(folder: Path, named: Named) -> None:
             try:
                 recording = read_journal(journal)
                 if len(recording.action):
-                    place = place_of(recording, named)
+                    place = place_of(recording, own_world)
                     written.append(write_recording(place, recording, journal.stem, folder))
             except UsageError as error:
                 problems.append(f"{journal.name}: {error}")

@@ -283,7 +283,7 @@ SETTINGS, METADATA = (
     ("entries", "begins", "says"),
     [
         ({"run": {"env": {"name": "moon"}}}, SETTINGS, "has 'moon' for 'env.name'"),
-        ({"run": {"width": "wide"}}, SETTINGS, "must be a whole number"),
+        ({"run": {"width": "wide"}}, SETTINGS, "'width'"),
         ({"env_steps": "text"}, METADATA, ""),
     ],
     ids=str,

@@ -37,6 +37,7 @@ SMALLER = {
     "partners": "--episodes 2",
     "kick_start.py": "--help",
     "bc.py": "--help",
+    "my_ippo.py": f"{SMALL} --ppo.num-minibatches 4",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
 NOT_RUN = ("play_load.py",)
@@ -57,7 +58,7 @@ def commands(*pages: Path) -> list[str]:
     ]
     parts = [part.strip() for line in lines for part in line.partition(" #")[0].split("&&")]
     runs = r"python (experiments|benchmarks)/|eqgrid (evaluate|crossplay|partners) "
-    own = ("--script", "--env.name", "--network")  # files of the user that only a page shows
+    own = ("--script", "--env.name")  # files of the user that only a page shows
     scripts = [x for x in parts if re.match(runs, x) and not any(flag in x for flag in own)]
     return list(dict.fromkeys(x for x in scripts if Path(x.split()[1]).name not in NOT_RUN))
 
@@ -167,6 +168,24 @@ def test_tutorials_run(page, tmp_path, reader):
         run_command(command, tmp_path, reader)
     for name in write_blocks(page, tmp_path):
         reader.submit(run_program, tmp_path, tmp_path / name).result()
+
+
+@pytest.mark.slow
+def test_the_own_network_is_a_change_of_a_script(tmp_path, reader):
+    page = ROOT / "docs/your-own-network.md"
+    text = (ROOT / "experiments/ippo.py").read_text(encoding="utf-8")
+    for block in blocks(page, "diff"):
+        old, new = (
+            "".join(line[1:] for line in block.splitlines(keepends=True) if line[0] != other)
+            for other in "+-"
+        )
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    script = tmp_path / "my_ippo.py"
+    script.write_text(text, encoding="utf-8")
+    (tmp_path / "net.py").write_text(blocks(page, "python")[0], encoding="utf-8")
+    for command in blocks(page, "bash")[0].splitlines():
+        run_command(command.replace("python my_ippo.py", f"python {script}"), tmp_path, reader)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *TUTORIALS, *LOGS], ids=lambda p: p.name)

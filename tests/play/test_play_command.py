@@ -9,12 +9,14 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import jax
 import pytest
 from playing import until
 
-from agents import read_table
+from agents import read_table, save_policy, trained_policy
 from agents.files import shipped
 from eqgrid_lab.base import Process, RunError, UsageError
+from eqgrid_lab.settings import load_script, to_table
 from eqgrid_play.games import Header, Journal, SeatRecord, StepLine
 from eqgrid_play.web import _play_command as _play
 
@@ -70,6 +72,23 @@ def test_partners_are_named_without_folders_of_the_server(tmp_path, served):
     menu = served[0][0].menu
     names = [offer.name for offer in menu.offers("ring").values()]
     assert names[:3] == ["one/policy.safetensors", "two/policy.safetensors", "shipped:ring"]
+
+
+def test_policies_of_a_changed_script_are_partners(tmp_path, served):
+    script, file = tmp_path / "mine.py", tmp_path / "mine.safetensors"
+    text = shipped("ippo.py").read_text(encoding="utf-8")
+    assert text.count("width=self.width, precision") == 1
+    script.write_text(text.replace("width=self.width, precision", "width=24, precision"))
+    config = load_script(script)()
+    env = config.eval_env(config.env.build(train=False), 1)
+    policy = trained_policy(config.policy(env, jax.random.key(0)), env)
+    save_policy(file, policy, {"run": to_table(config)})
+    flags = [str(file), "--no-browser", "--port", "0", "--out", str(tmp_path / "games")]
+    with pytest.raises(UsageError, match=r"your own script 'mine\.py': add --script"):
+        run(flags)
+    run([*flags, "--script", str(script)])
+    names = {x.name for x in served[0][0].menu.offers("cramped").values()}
+    assert "mine.safetensors" in names
 
 
 def test_a_folder_offers_the_policies_that_can_act_in_the_world(tmp_path, served):

@@ -229,40 +229,6 @@ def test_chosen_entries_of_info_are_logged_and_drawn(tmp_path):
     assert heights[1] > heights[0]
 
 
-BAD = {
-    "unknown layout": (["--env.layout", "cramped_rom"], "did you mean cramped_room"),
-    "unknown flag": (["--env.layuot", "ring"], "--env.layout"),
-    "zero count": (["--num-envs", "0"], "--num-envs must be at least 1"),
-    "no number": (["--seed", "many"], "--seed"),
-    "minibatches": (["--ppo.num-minibatches", "7"], "num_minibatches=7 does not divide"),
-    "missing settings file": (["--config", "no.toml"], "cannot be read"),
-    "cnn on a vector": (["--network", "cnn"], "--env.observation planes"),
-    "no entry of info": (["--log-info", "speed"], "info; it has events, shaped_reward."),
-}
-
-
-@pytest.mark.parametrize(("args", "says"), BAD.values(), ids=BAD)
-def test_bad_usage_is_one_line(capsys, tmp_path, args, says):
-    check_refusal(call_and_hear(capsys, *args, "--out", tmp_path / "run"), says, codes=(2,))
-    assert not (tmp_path / "run").exists()
-
-
-FILES = {
-    "unknown key": ("seeed = 1\n", "did you mean 'seed'"),
-    "wrong type": ('seed = "one"\n', "must be a whole number"),
-    "no table": ("env = 3\n", "'env'"),
-    "no toml": ("seed = = 1\n", "is not valid TOML"),
-}
-
-
-@pytest.mark.parametrize(("text", "says"), FILES.values(), ids=FILES)
-def test_bad_settings_file_is_one_line(capsys, tmp_path, text, says):
-    path = tmp_path / "settings.toml"
-    path.write_text(text)
-    heard = call_and_hear(capsys, "--config", path, "--out", tmp_path / "run")
-    check_refusal(heard, says, codes=(2,))
-
-
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run(capsys, tmp_path):
     args = [*SMALL, "--ppo.learning-rate", "1e30", "--ppo.max-grad-norm", "1e30"]

@@ -19,7 +19,7 @@ from saved_policies import write_policy
 from agents import save
 from eqgrid import ObservationAndState, TimeLimit, unwrap
 from eqgrid.grid import AbstractGridWorld
-from eqgrid_lab.base import IDENTITY, Named, UsageError
+from eqgrid_lab.base import IDENTITY, UsageError
 from eqgrid_lab.commands import (
     crossplay_command,
     evaluate_command,
@@ -263,7 +263,7 @@ def test_a_settings_file_brings_all_of_it_back_if_the_world_is_named():
 
 BAD = {
     "toy_rase:Race": "there is no module 'toy_rase' in the current folder, and no installed",
-    "toy_race:Rase": r"its module .* has no 'Rase'; did you mean Race",
+    "toy_race:Rase": r"its module .* has no 'Rase'",
     "toy_race:needs": "The parameter 'size' of toy_race:needs must be a keyword parameter",
     "toy_race:taken": "The parameter 'title' of toy_race:taken cannot be a flag",
     "toy_race:many": "needs one environment, but Vectorize is a batch of",
@@ -308,7 +308,7 @@ def test_a_world_may_be_named_by_its_file(folder, monkeypatch):
     Path("settings.toml").write_text(dump(config))
     again = parse(f"--env.name={folder}/toy_race.py:Race", "--config", "settings.toml")
     assert again.env == config.env
-    assert world_settings("toy_race:Race", Named(worlds=("toy_race:Race",))).name == again.env.name
+    assert world_settings("toy_race:Race").name == again.env.name
     Path("toy_race.py").write_text("")
     with pytest.raises(UsageError, match="another module has the name 'toy_race': rename"):
         parse("--env.name", "toy_race.py:Race")
@@ -335,13 +335,9 @@ def test_code_that_has_changed_is_said_when_a_run_is_resumed(folder, capsys):
 
 
 def test_none_in_place_of_a_default_cannot_be_stored():
-    with pytest.raises(UsageError, match=r"--env\.best must be a whole number, but is 'None'"):
-        parse("--env.name", "toy_race:limited", "--env.best", "None")
-    own = world_settings("toy_race:limited", Named(worlds=("toy_race:limited",)), best=None)
+    own = world_settings("toy_race:limited", best=None)
     with pytest.raises(UsageError, match=r"--env\.best cannot be None, since a settings file"):
         own.check()
-    with pytest.raises(UsageError, match=r"--env\.length must be a whole number, but is"):
-        parse(*RACE, "--env.length", "x")
 
 
 SETTINGS = '[env]\nname = "toy_race:Race"\n'
@@ -354,7 +350,7 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
         (("--config", "settings.toml"), "which eqgrid imports only if you name it"),
         (("--resume", "."), "add --env.name toy_race:Race"),
         (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
-        (("--sweep", "sweep.toml"), "has 'toy_race:Race' for 'env.name'"),
+        (("--sweep", "sweep.toml"), "wrong value for 'env.name'"),
         (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
     ],
 )

@@ -179,6 +179,8 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
     more = ["--resume", "run", "--total-steps", "192"]
     assert call(*more, algorithm=load_script(own)) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
+    partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
+    assert call(*args[:-2], *partners, algorithm=load_script(own)) == 0
     judging = ["run", "--episodes", "2", "--no-video"]
     code, said = hear(capsys, evaluate_command, *judging, "--script", "mine.py", "--out", "e")
     assert code == 0, said
@@ -189,9 +191,6 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
         shutil.copytree("run", "other")
         args = ["run", "other", "--episodes", "2", "--script", "mine.py"]
         assert hear(capsys, crossplay_command, *args)[0] == 0
-    else:
-        partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
-        assert call(*args[:-2], *partners, algorithm=load_script(own)) == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from PIL import Image
 
 from eqgrid import ENVIRONMENTS, check_env, make
 from eqgrid.grid import AbstractGridWorld, Stay
-from eqgrid_lab.base import UsageError
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 
@@ -99,8 +98,3 @@ def test_every_world_has_settings_of_its_own():
         assert config.optimum is None or config.optimum > 0
         assert config.facts.threshold > 0
         assert config.obstacle() is None
-
-
-def test_an_unknown_world_is_one_sentence():
-    with pytest.raises(UsageError, match=r"^Unknown world 'chess'[^\n]* Available: [^\n]*$"):
-        world_settings("chess")
