@@ -64,9 +64,6 @@ class PartnerSettings:
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
     """Largest probability of a random action; every episode samples a probability in this range."""
-    designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
-    """Number of designed partners, which mix policy and random actions; the designs with the most
-    variable returns are kept. 0 for none. Designs replace the noise (Ruhdorfer et al. 2025)."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
@@ -85,15 +82,10 @@ class PartnerSettings:
                 "--partners.share-from is the initial share: add --partners.share-steps, or "
                 "leave it out."
             )
-        if self.designs and self.policies:
+        if not (self._is_unused or self.policies or self.most_noise):
             raise UsageError(
-                "--partners.designs are mixtures of the agents' own policy: leave out "
-                "--partners.policies."
-            )
-        if not (self._is_unused or self.policies or self.designs or self.most_noise):
-            raise UsageError(
-                "--partners.share has no effect alone: add --partners.policies, "
-                "--partners.designs or --partners.most-noise."
+                "--partners.share has no effect alone: add --partners.policies or "
+                "--partners.most-noise."
             )
 
     def around(
@@ -121,7 +113,7 @@ class PartnerSettings:
         named = (network, *self.networks)
         partners = [_read(path, world, run, parts, named) for path in self.files(run.env.title)]
         among = OneOf(partners) if partners else None
-        return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
+        return WithPartner(world, among, share=self.share, noise=noise)
 
     @property
     def _is_unused(self) -> bool:

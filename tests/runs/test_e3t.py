@@ -89,7 +89,6 @@ def test_a_run_leaves_a_policy_that_others_can_play_with(tmp_path):
     [
         (["--partners.share", "0.5"], "needs a partner in every episode"),
         (["--partners.share-steps", "100", "--partners.share-from", "0.5"], "in every episode"),
-        (["--partners.designs", "4", "--partners.most-noise", "0.5"], "sets the noise of partners"),
         (["--env.name", "foraging", "--env.num-agents", "3"], "two agents with Discrete actions"),
     ],
 )
