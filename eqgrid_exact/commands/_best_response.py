@@ -248,7 +248,7 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
                     write_atomic(folder / name, setup.kitchen.draw(setup.world, *found.video))
         if config.keep:
             best = BestResponses(setup.file, setup.settings)
-            best.keep_exact(held_out, values, config.counters)
+            best.keep(held_out, values, config.counters)
     titles = ("partner", "seat", "best response", "played", "with the unchanged partner")
     print_table(console, titles, rows)
     return results

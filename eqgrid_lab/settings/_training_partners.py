@@ -152,20 +152,6 @@ class PartnerSettings:
         return found
 
 
-@dataclasses.dataclass(frozen=True)
-class GivenPartners(PartnerSettings):
-    """Partners that are given as Python objects, one of which acts in every episode. All other
-    settings are ignored.
-    """
-
-    given: OneOf | None = None
-
-    def around(
-        self, world: AbstractEnv, run: PolicySettings, parts: Parts, network: str = ""
-    ) -> AbstractEnv:
-        return WithPartner(world, self.given)
-
-
 def share_of_partners(env: AbstractEnv) -> Float[Array, ""]:
     """The share of the `WithPartner` in a stack of wrappers."""
     return next(x for x in iter_wrappers(env) if isinstance(x, WithPartner)).share
