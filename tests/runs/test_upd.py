@@ -98,14 +98,6 @@ class Choosy(Clock):
     def observe(self, state):
         return Masked(super().observe(state), jnp.ones((2, 3), bool).at[:, 2].set(False))
 
-    def reset(self, key):
-        _, state = super().reset(key)
-        return self.observe(state), state
-
-    def step(self, key, state, action):
-        timestep, state = super().step(key, state, action)
-        return dataclasses.replace(timestep, observation=self.observe(state)), state
-
 
 @pytest.mark.parametrize("clock", [Clock(), Choosy()])
 def test_random_actions_have_the_probabilities_of_the_design(clock, key):
