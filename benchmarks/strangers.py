@@ -56,7 +56,7 @@ METHODS = {
         "--width 128 --ppo.entropy-coefficient 0.1 --ppo.entropy-coefficient-end 0.005",
         layout="generated",
     ),
-    "upd": Method("e3t.py", "--partners.designs 16"),
+    "upd": Method("upd.py"),
     "kick-start": Method(
         "policies/kick_start.py", "--ppo.entropy-coefficient 0.01 --teacher shipped:plan-{kitchen}"
     ),

@@ -29,10 +29,11 @@ PACKAGES = (
     "eqgrid.grid",
     "eqgrid.interop",
     *(f"eqgrid.envs.{world}" for world in WORLDS),
-    *(f"eqgrid.envs.overcooked.{topic}" for topic in ("people", "plans", "reference")),
+    *(f"eqgrid.envs.overcooked.{topic}" for topic in ("people", "reference")),
     "agents",
     "eqgrid_lab",
     "eqgrid_lab.cloning",
+    "eqgrid_exact",
 )
 """The packages whose public names are in the reference."""
 FIRST = {"eqgrid": ("make", "AbstractEnv", "TimeStep")}

@@ -33,8 +33,8 @@ TASKS = {
         "play with scripted partners": "eqgrid.envs.overcooked.ScriptedCook",
         "read recorded games of people": "eqgrid.envs.overcooked.people.human_games "
         "eqgrid.envs.overcooked.people.read_games",
-        "compute an optimal plan": "eqgrid.envs.overcooked.plans.solve "
-        "eqgrid.envs.overcooked.plans.trace eqgrid.envs.overcooked.plans.best_known_return",
+        "compute an optimal plan": "eqgrid_exact.JointModel eqgrid_exact.solve eqgrid_exact.trace",
+        "compute a best response": "eqgrid_exact.BestResponse eqgrid_exact.respond",
         "convert states of Overcooked-AI": "eqgrid.envs.overcooked.reference.world_from_reference "
         "eqgrid.envs.overcooked.reference.world_to_reference",
     },

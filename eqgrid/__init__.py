@@ -75,8 +75,6 @@ from .wrappers import (
     AppendAgentId as AppendAgentId,
     AppendTimeLeft as AppendTimeLeft,
     AutoReset as AutoReset,
-    DesignPartners as DesignPartners,
-    DesignPartnersState as DesignPartnersState,
     LinearSchedule as LinearSchedule,
     LogEpisodes as LogEpisodes,
     LogEpisodesState as LogEpisodesState,

@@ -220,7 +220,6 @@ def sample_allowed(
     observation: PyTree,
     agent: int | Int[Array, ""],
     key: PRNGKeyArray,
-    logits: Float[Array, " actions"] | None = None,
 ) -> Shaped[Array, "..."]:
     """Samples one action of one agent from its allowed actions.
 
@@ -230,25 +229,17 @@ def sample_allowed(
     - `observation`: the observations of all agents of one environment, with or without a mask.
     - `agent`: the index of the agent.
     - `key`: the source of randomness.
-    - `logits`: unnormalised log-probabilities of the actions of a `Discrete` space; all are equally
-        likely if it is `None`.
     """
     _, action_mask = split_mask(observation)
     if action_mask is None:
-        return space.sample(key) if logits is None else jax.random.categorical(key, logits)
+        return space.sample(key)
     allowed = jnp.asarray(action_mask)[agent]
-    if logits is not None:
-        return _sample_one(key, allowed, logits)
     if not isinstance(space, MultiDiscrete):
         return _sample_one(key, allowed)
     keys = jax.random.split(key, len(space.ns))
     return jnp.stack(list(map(_sample_one, keys, space.split(allowed))))
 
 
-def _sample_one(
-    key: PRNGKeyArray,
-    allowed: Bool[Array, " options"],
-    logits: Float[Array, " options"] | float = 0.0,
-) -> Int[Array, ""]:
+def _sample_one(key: PRNGKeyArray, allowed: Bool[Array, " options"]) -> Int[Array, ""]:
     """Samples one of the allowed options, or any option if none is allowed."""
-    return jax.random.categorical(key, jnp.where(allowed | ~allowed.any(), logits, -jnp.inf))
+    return jax.random.categorical(key, jnp.where(allowed | ~allowed.any(), 0.0, -jnp.inf))

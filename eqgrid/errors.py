@@ -47,7 +47,7 @@ def import_optional(module: str, needs: str, extra: str) -> ModuleType:
         raise missing_library(needs, extra) from error
 
 
-_PACKAGES = ("eqgrid", "agents", "eqgrid_lab", "eqgrid_play")
+_PACKAGES = ("eqgrid", "agents", "eqgrid_lab", "eqgrid_exact", "eqgrid_play")
 
 
 def is_for_users(error: BaseException, script: str = "") -> bool:

@@ -75,10 +75,12 @@ COMMANDS = {
     },
     "Compute": {
         "optimum": Command(
-            "Compute the best possible return of a kitchen, and a plan.", "optimum.py"
+            "Compute the best possible return of a kitchen, and a plan.",
+            "eqgrid_exact.commands:optimum_command",
         ),
         "best-response": Command(
-            "Compute the best possible return with given partners.", "best_response.py"
+            "Compute the best possible return with given partners.",
+            "eqgrid_exact.commands:best_response_command",
         ),
         "layouts": Command("Generate layouts, and draw them.", "layouts.py"),
     },

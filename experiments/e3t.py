@@ -83,7 +83,7 @@ class E3T(Experiment):
         if self.env.has_shaped_reward:  # outside of LogEpisodes, so that returns are unshaped
             steps = max(1, self.shaping_steps // self.num_envs)
             env = ShapedReward(env, LinearSchedule(self.shaping, 0.0, steps))
-        envs = self.design_partners(Vectorize(env, self.num_envs))
+        envs = Vectorize(env, self.num_envs)
         if self.env.normalize_observation:
             envs = NormalizeObservation(envs)
         return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs

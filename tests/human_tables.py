@@ -10,9 +10,9 @@ from jaxtyping import Array, Int
 
 from eqgrid import Trajectories
 from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
-from eqgrid.envs.overcooked.plans import replay, stored_plans
 from eqgrid.envs.overcooked.reference import trajectories_to_reference, worlds_to_reference
 from eqgrid.grid import Layout
+from eqgrid_exact import replay, stored_plans
 
 CRAMPED_TEXT = "XXPXX\nO  2O\nX1  X\nXDXSX"
 CRAMPED = parse_kitchen(CRAMPED_TEXT, Recipes(orders=[("onion",) * 3], values=5.0))

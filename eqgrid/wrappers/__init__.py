@@ -32,8 +32,6 @@ from ._shaped_reward import (
 from ._with_partner import (
     JOINT_ACTION as JOINT_ACTION,
     PARTNER_MASK as PARTNER_MASK,
-    DesignPartners as DesignPartners,
-    DesignPartnersState as DesignPartnersState,
     WithPartner as WithPartner,
     WithPartnerState as WithPartnerState,
 )

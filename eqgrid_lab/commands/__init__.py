@@ -2,7 +2,7 @@
 and the commands that start and watch jobs.
 """
 
-from ._best_responses import BestResponses as BestResponses, training_settings as training_settings
+from ._best_responses import BestResponses as BestResponses
 from ._crossplay import crossplay_command as crossplay_command
 from ._evaluation import (
     check_file as check_file,

@@ -1,34 +1,28 @@
-"""Best responses to held-out partners, exact or trained with PPO, as reference returns."""
+"""Stored returns of best responses to held-out partners, as reference returns."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, TypedDict, final
+from typing import Annotated, NotRequired, TypedDict, final
 
-import jax
 import msgspec
 from msgspec import Meta
 
-from agents import PolicyPartner, checksum, find_policy, train, trained_policy
-from eqgrid import AbstractPartner, OneOf, read_regular_text
+from agents import checksum, find_policy
+from eqgrid import read_regular_text
 
 from ..base import UsageError, reason
 from ..folders import MAX_RESULT_BYTES, short_name, write_json
-from ..settings import Experiment, GivenPartners, PolicySettings, default_settings, shipped_script
-from ..worlds import world_settings
+from ..settings import PolicySettings
 from ._heldout import HeldOut
-from ._policies import play_with
-
-_EPISODES = 128
 
 
 class _Entry(TypedDict):
     """A best response: its return in each of its seats, and a hash of the partner.
 
-    A trained best response also has the steps and the seed of its training. An exact best response
-    has the counters that cooks could use.
+    An exact best response also has the counters that cooks could use. The bundled best responses to
+    scripts were trained with PPO, and have the steps and the seed of their training.
     """
 
     returns: Annotated[list[float], Meta(min_length=2, max_length=2)]
@@ -74,8 +68,8 @@ class BestResponses:
         except (ValueError, RecursionError, msgspec.ValidationError):
             why = "is damaged"
         raise UsageError(
-            f"The file of best responses {str(self.path)!r} {why}: move it away, and train them "
-            "again with --train-best-responses."
+            f"The file of best responses {str(self.path)!r} {why}: move it away, and compute them "
+            "again with eqgrid best-response --keep."
         )
 
     def returns(self, partner: HeldOut) -> list[float] | None:
@@ -93,21 +87,8 @@ class BestResponses:
         entry = self._worlds.get(self.world, {}).get(partner.name)
         return None if entry is None or entry["partner"] != self._identity(partner) else entry
 
-    def keep(self, partner: HeldOut, returns: list[float], steps: int, seed: int) -> None:
-        """Stores the returns of a best response in the file.
-
-        **Arguments:**
-
-        - `partner`: the description of the partner.
-        - `returns`: the mean return of the best response in each of its seats.
-        - `steps`, `seed`: the number of steps and the seed of its training.
-        """
-        entry = _Entry(returns=returns, steps=steps, seed=seed, partner=self._identity(partner))
-        self._write(partner, entry)
-
-    def keep_exact(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
-        """Stores the returns of an exact best response. They replace the returns of a trained best
-        response.
+    def keep(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
+        """Stores the returns of an exact best response, which replace earlier ones.
 
         **Arguments:**
 
@@ -133,48 +114,3 @@ class BestResponses:
 def _digest(text: str) -> str:
     """A short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def training_settings(config: PolicySettings, steps: int) -> Experiment:
-    """The settings for training best responses: the world and the observations of `config`, and
-    the defaults of all settings that only matter in training. Whether observations are normalised
-    is also the default of the world.
-    """
-    env: Any = config.env.as_judged()
-    own = type(config)().env  # a custom script may have its own default world
-    default = own if own.name == env.name else world_settings(env.name)
-    env = dataclasses.replace(env, normalize_observation=default.normalize_observation)
-    changes = {"shaping_steps": max(1, steps // 2), **config.appended}
-    settings = default_settings(shipped_script("ippo"), env)
-    assert isinstance(settings, Experiment)
-    return dataclasses.replace(settings, **changes)
-
-
-def train_best_response(
-    config: PolicySettings, partner: AbstractPartner, steps: int, seed: int
-) -> list[float]:
-    """Trains a best response to a partner by PPO, with the default settings of the world.
-
-    The seat of the partner is sampled in every episode.
-
-    **Arguments:**
-
-    - `config`: the settings of the world, which has two agents.
-    - `partner`: the partner, which acts for one of the agents in training and in evaluation.
-    - `steps`: the number of environment steps of training. The shaped reward decays over the first
-        half of them.
-    - `seed`: the seed of all randomness.
-
-    **Returns:** the mean return for each seat of the best response.
-    """
-    config = training_settings(config, steps)
-    config = dataclasses.replace(config, partners=GivenPartners(given=OneOf([partner])))
-    env = config.train_env()
-    init_key, judge_key = jax.random.split(jax.random.key(seed))
-    state = config.init_state(env, init_key)
-    updates = max(1, steps // (config.num_envs * config.ppo.rollout_length))
-    learned = train(config.learner(), env, state, num_updates=updates, donate=True).state
-    best = PolicyPartner(trained_policy(learned.policy, env, learned.runner.env_state))
-    world = config.observe(config.env.build(train=False))
-    returns = play_with(world, [best, partner], jax.random.split(judge_key, _EPISODES))
-    return returns[0].mean(axis=-1).tolist()

@@ -24,10 +24,9 @@ from ..show import (
     print_paths,
     print_table,
     return_text,
-    return_texts,
     with_interval,
 )
-from ._best_responses import BestResponses, train_best_response
+from ._best_responses import BestResponses
 from ._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, known_before, read_held_out
 from ._policies import (
     PolicyFlags,
@@ -56,10 +55,6 @@ class Config(PolicyFlags):
     """Leave out the partners that are trained policies."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 64
     """Episodes with every partner, in each seat."""
-    train_best_responses: bool = False
-    """First train the best responses that are missing, which takes minutes for each."""
-    best_response_steps: Annotated[int, Meta(ge=1, le=10**9)] = 1_000_000
-    """Environment steps for which a best response is trained."""
     greedy: bool = False
     """Take the most probable actions instead of sampling them."""
 
@@ -88,10 +83,6 @@ def run(args: Sequence[str]) -> None:
     known = known_before(policies, held_out, config.partners, settings.env.title)
     _check_unknown(known, config.allow_trained_with)
     best = BestResponses(config.partners, settings)
-    if config.train_best_responses and env.num_agents != 2:
-        raise UsageError(
-            "Best responses are for worlds of two agents: omit --train-best-responses."
-        )
     with open_results(f"partners-{title}", config.out) as (folder, console):
         console.print(
             f"{len(partners)} held-out partners in [bold]{escape(title)}[/], "
@@ -99,17 +90,6 @@ def run(args: Sequence[str]) -> None:
             highlight=False,
         )
         keep_compiled_programs()
-        if config.train_best_responses:
-            unpadded = settings.observe(settings.env.build(train=False))
-            in_unpadded = build_partners(held_out, config.partners, settings, unpadded, config)
-            for described, partner in zip(held_out, in_unpadded, strict=True):
-                if best.returns(described) is None:
-                    steps = config.best_response_steps
-                    own = train_best_response(settings, partner, steps, seed)
-                    best.keep(described, own, steps, seed)
-                    means = ", ".join(return_texts(own))
-                    text = f"best response to {escape(described.name)}: {means}"
-                    console.print(text, highlight=False)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
         players = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
         returns = np.stack([play_with(env, [player, *partners], keys) for player in players])

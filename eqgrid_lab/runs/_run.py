@@ -25,7 +25,6 @@ from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
     AbstractWrapper,
-    DesignPartners,
     NormalizeObservation,
     Scheduled,
     Vectorize,
@@ -170,8 +169,7 @@ def _plan(stage: Stage) -> Plan:
 def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
     """Checks that the script adds the wrappers that the settings of partners need.
 
-    **Raises:** `UsageError` when `train_env` does not contain such a wrapper, or when
-    `--partners.designs` is combined with settings of noise.
+    **Raises:** `UsageError` when `train_env` does not contain such a wrapper.
     """
     batch = unwrap(train_env)
 
@@ -182,18 +180,6 @@ def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> 
         raise UsageError(
             "--partners.share-steps has no effect in this script: call self.anneal_partners on "
             "AutoReset in train_env, or leave it out."
-        )
-    if config.partners.designs > 0 and not contains_wrapper(train_env, DesignPartners):
-        raise UsageError(
-            "--partners.designs has no effect in this script: use e3t.py, call "
-            "self.design_partners on Vectorize in train_env, or leave it out."
-        )
-    own, default = config.partners, type(config)().partners
-    noise = (own.least_noise, own.most_noise)
-    if own.designs > 0 and noise != (default.least_noise, default.most_noise):
-        raise UsageError(
-            "--partners.designs sets the noise of partners: leave out --partners.least-noise and "
-            "--partners.most-noise."
         )
     if config.partners != PartnerSettings() and not has(WithPartner):
         raise UsageError(

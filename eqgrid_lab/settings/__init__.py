@@ -44,7 +44,6 @@ from ._stored import (
     world_name_in as world_name_in,
 )
 from ._training_partners import (
-    GivenPartners as GivenPartners,
     PartnerSettings as PartnerSettings,
     default_model_of_people as default_model_of_people,
     models_of_people as models_of_people,

@@ -21,7 +21,7 @@ from agents import (
     AbstractTrainState,
     ActorCritic,
 )
-from eqgrid import AbstractEnv, AbstractVectorEnv, DesignPartners, LinearSchedule, Scheduled
+from eqgrid import AbstractEnv, AbstractVectorEnv, LinearSchedule, Scheduled
 
 from ..base import DIFFERENT, Table
 from ..show import LoggerName
@@ -169,18 +169,6 @@ class Experiment(PolicySettings):
         steps = max(1, partners.share_steps // self.num_envs)
         share = LinearSchedule(partners.share_from, partners.share, steps)
         return Scheduled(env, share_of_partners, share)
-
-    def design_partners(self, envs: AbstractVectorEnv) -> AbstractVectorEnv:
-        """Wraps environments in `DesignPartners`, if `--partners.designs` is set.
-
-        **Arguments:**
-
-        - `envs`: a batch of environments, around the result of `with_partners`.
-
-        **Raises:** `ValueError` when the designs do not divide the environments.
-        """
-        designs = self.partners.designs
-        return DesignPartners(envs, designs) if designs else envs
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""

@@ -58,9 +58,6 @@ class PartnerSettings:
     """Smallest probability that an action of a partner is random."""
     most_noise: Share = 0.0
     """Largest probability of a random action; every episode samples a probability in this range."""
-    designs: Annotated[int, Meta(ge=0, le=2**16)] = 0
-    """Number of designed partners, which mix policy and random actions; the designs with the most
-    variable returns are kept. 0 for none. Designs replace the noise (Ruhdorfer et al. 2025)."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
@@ -79,15 +76,10 @@ class PartnerSettings:
                 "--partners.share-from is the initial share: add --partners.share-steps, or "
                 "leave it out."
             )
-        if self.designs and self.policies:
+        if not (self._is_unused or self.policies or self.most_noise):
             raise UsageError(
-                "--partners.designs are mixtures of the agents' own policy: leave out "
-                "--partners.policies."
-            )
-        if not (self._is_unused or self.policies or self.designs or self.most_noise):
-            raise UsageError(
-                "--partners.share has no effect alone: add --partners.policies, "
-                "--partners.designs or --partners.most-noise."
+                "--partners.share has no effect alone: add --partners.policies or "
+                "--partners.most-noise."
             )
 
     def around(self, world: AbstractEnv, run: PolicySettings, parts: Parts) -> AbstractEnv:
@@ -111,7 +103,7 @@ class PartnerSettings:
         noise = (self.least_noise, self.most_noise)
         partners = [_read(path, world, run, parts) for path in self.files(run.env.title)]
         among = OneOf(partners) if partners else None
-        return WithPartner(world, among, share=self.share, noise=noise, biased=self.designs > 0)
+        return WithPartner(world, among, share=self.share, noise=noise)
 
     @property
     def _is_unused(self) -> bool:
@@ -148,18 +140,6 @@ class PartnerSettings:
             is_model = _is_model_of_people(name)
             found += models_of_people(name, layout) if is_model else _files_of(name)
         return found
-
-
-@dataclasses.dataclass(frozen=True)
-class GivenPartners(PartnerSettings):
-    """Partners that are given as Python objects, one of which acts in every episode. All other
-    settings are ignored.
-    """
-
-    given: OneOf | None = None
-
-    def around(self, world: AbstractEnv, run: PolicySettings, parts: Parts) -> AbstractEnv:
-        return WithPartner(world, self.given)
 
 
 def share_of_partners(env: AbstractEnv) -> Float[Array, ""]:

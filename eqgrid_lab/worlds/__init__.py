@@ -4,9 +4,7 @@ from ._choose import world_settings as world_settings
 from ._foreign import LIBRARIES as LIBRARIES
 from ._kitchens import (
     Kitchen as Kitchen,
-    build_one_kitchen as build_one_kitchen,
     kitchen_layout as kitchen_layout,
-    read_counters as read_counters,
     recorded_games as recorded_games,
     reference_name as reference_name,
 )

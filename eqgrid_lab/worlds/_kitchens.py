@@ -5,8 +5,6 @@ Unlike other worlds, a run may use several layouts.
 
 import dataclasses
 import os
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -46,10 +44,16 @@ if TYPE_CHECKING:
     from eqgrid.envs.overcooked.people import HumanGame
 
 _PEOPLE = "eqgrid.envs.overcooked.people"
-_PLANS = "eqgrid.envs.overcooked.plans"  # imported on first use, since most runs need no solver
 _Side: TypeAlias = Annotated[int, Meta(ge=3, le=127)]
 _AtMost100: TypeAlias = Annotated[int, Meta(ge=0, le=100)]
 _AtLeastOne: TypeAlias = Annotated[int, Meta(ge=1, le=100)]
+
+
+_BEST_KNOWN = {
+    "classic": {"asymmetric": 520, "circuit": 320, "cramped": 280, "forced": 360, "ring": 360},
+    "interactive": {"asymmetric": 500, "cramped": 260, "forced": 340, "ring": 340},
+}
+"""The best known return in 400 steps by dynamics and layout, from `eqgrid_exact.stored_plans`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +166,8 @@ class Kitchen(WorldSettings):
     @property
     def optimum(self) -> float | None:
         """The best known return; for a mixture of layouts, the mean over them."""
-        best_known = imported(f"{_PLANS}:best_known_return")
-        returns = [best_known(name, self.dynamics, self.horizon) for name in self.layouts]
+        best = _BEST_KNOWN[self.dynamics] if self.horizon == 400 else {}
+        returns = [best.get(REFERENCE_NAMES.get(name, name)) for name in self.layouts]
         known = [optimum for optimum in returns if optimum is not None]
         return sum(known) / len(known) if len(known) == len(returns) else None
 
@@ -255,23 +259,6 @@ def reference_name(title: str) -> str:
     return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
 
 
-def build_one_kitchen(kitchen: Kitchen, what: str) -> AbstractGridWorld:
-    """Builds the world of a command that searches all states of one kitchen.
-
-    **Arguments:**
-
-    - `kitchen`: the settings.
-    - `what`: the beginning of the error message, to which ` in one kitchen` is appended.
-
-    **Raises:** `UsageError` when the world cannot be built, or there are several layouts.
-    """
-    with as_usage_error():
-        world = kitchen.build(train=False)
-    if not isinstance(world, AbstractGridWorld):
-        raise UsageError(f"{what} in one kitchen: name one layout.")
-    return world
-
-
 def recorded_games(
     file: str | Path | None,
     split: Literal["train", "test"] | None = None,
@@ -291,30 +278,6 @@ def recorded_games(
         if file is None:
             return imported(f"{_PEOPLE}:human_games")(split, kitchen=kitchen)
         return imported(f"{_PEOPLE}:read_games")(file, kitchen=kitchen)
-
-
-def read_counters(texts: Sequence[str], env: AbstractGridWorld) -> tuple[tuple[int, int], ...]:
-    """The rows and columns of the counters that a command line names.
-
-    **Arguments:**
-
-    - `texts`: counters as `row,column`, or only the word `all`, for all reachable counters.
-    - `env`: the kitchen.
-
-    **Raises:** `UsageError` when a counter is not written as `row,column`.
-    """
-    if tuple(texts) == ("all",):
-        return imported(f"{_PLANS}:reachable_counters")(env.layout)
-    cells = []
-    for text in texts:
-        if not re.fullmatch(r"\d{1,3},\d{1,3}", text, re.ASCII):
-            raise UsageError(
-                "--counters takes cells as row,column, such as 1,2, or the word all, not "
-                f"{text!r:.60}."
-            )
-        row, _, col = text.partition(",")
-        cells.append((int(row), int(col)))
-    return tuple(sorted(set(cells)))
 
 
 def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:

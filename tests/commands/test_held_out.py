@@ -12,7 +12,7 @@ from saved_policies import write_policy
 
 from eqgrid_lab import Kitchen, models_of_people
 from agents import PolicyPartner, StuckRule, checksum, load_policy, read_metadata, save_policy
-from eqgrid import ConstantPartner, NoisyPartner, RandomPartner, make, play
+from eqgrid import NoisyPartner, RandomPartner, make, play
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import (
@@ -21,12 +21,9 @@ from eqgrid_lab.commands import (
     BestResponses,
     HeldOut,
     PolicyFlags,
-    _best_responses,
-    _partners,
     build_partners,
     partners_command,
     read_held_out,
-    training_settings,
 )
 from eqgrid_lab.commands._partners import summary
 from eqgrid_lab.runs import run_digest
@@ -57,19 +54,18 @@ def test_the_published_partners_can_be_read_and_built():
     assert (config.seed, config.env.rules) == (1001, "interactive")
 
 
-def test_scores_and_proximities(tmp_path, call, monkeypatch):
-    """Best responses are taken as known: to train one is tested by itself."""
+def test_scores_and_proximities(tmp_path, call):
     write_policy(tmp_path / "mine", *GOALS, seed=1)
     (tmp_path / "set.toml").write_text("seed = 3\n" + STAY.replace("stay", "random"))
-    monkeypatch.setattr(_partners, "train_best_response", lambda *_: [1.0, 3.0])
-    flags = ("--partners", "set.toml", "--episodes", 4, "--train-best-responses")
-    code, said = call("mine", *flags, "--out", "out")
+    partners, seed = read_held_out(tmp_path / "set.toml")
+    assert seed == 3
+    BestResponses(tmp_path / "set.toml", parse(*GOALS)).keep(partners[0], [1.0, 3.0], [])
+    code, said = call("mine", "--partners", "set.toml", "--episodes", 4, "--out", "out")
     assert code == 0, said
-    assert "best response to random: 1.00, 3.00" in said
     stored = json.loads((tmp_path / "set.best-responses.json").read_text())
     ((world, found),) = stored.items()
     assert world.startswith("goals, room, 12 steps, ")
-    entry = {"returns": [1.0, 3.0], "steps": 1_000_000, "seed": 3}
+    entry = {"returns": [1.0, 3.0], "counters": []}
     assert found["random"] == {**entry, "partner": found["random"]["partner"]}
     result = json.loads((tmp_path / "out/partners.json").read_text())
     rows = table(tmp_path / "out/partners.csv")
@@ -83,7 +79,6 @@ def test_scores_and_proximities(tmp_path, call, monkeypatch):
     assert float(rows[0]["mean"]) == pytest.approx(float(expected))
     total = sum(float(row["mean"]) for row in rows)
     assert result["proximities"]["random"] == pytest.approx(total / 4)
-    assert call("mine", *flags, "--out", "again")[0] == 0  # what is known is not trained again
 
 
 def test_a_partner_may_observe_the_game_differently(tmp_path, call):
@@ -113,23 +108,6 @@ def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
         assert found[name]["layout"] == "ring"
     assert found["anywhere"]["returns"] == found["ring"]["returns"], "the same untrained network"
     check_refusal(call("ring", "--layout", "nowhere"), "nowhere")
-
-
-def test_best_responses_are_trained_where_nothing_is_padded(tmp_path, call, monkeypatch):
-    trained = []
-    monkeypatch.setattr(
-        _partners, "train_best_response", lambda *asked: trained.append(asked) or [1.0, 3.0]
-    )
-    write_policy(tmp_path / "mine", "--env.layout", "cramped,ring", *KITCHEN)
-    (tmp_path / "set.toml").write_text(STAY)
-    flags = ("--partners", "set.toml", "--episodes", 2, "--layout", "cramped")
-    code, said = call("mine", *flags, "--train-best-responses", "--out", "out")
-    assert code == 0, said
-    ((settings, partner, steps, _),) = trained
-    assert (settings.env.layout, steps) == ("cramped", 1_000_000)
-    assert isinstance(partner.partner, ConstantPartner)
-    ((world, _),) = json.loads((tmp_path / "set.best-responses.json").read_text()).items()
-    assert world.startswith("overcooked, cramped (classic), 12 steps, ")
 
 
 FRIEND = '[[partner]]\nname = "friend"\nkind = "policy"\nfile = "friend"\n'
@@ -188,23 +166,6 @@ def test_proxies_of_people_are_held_out_in_every_kitchen():
     assert {type(x.partner) for x in built} == {StuckRule}
 
 
-def test_a_best_response_is_trained(monkeypatch):
-    monkeypatch.setattr(_best_responses, "_EPISODES", 2)
-    returns = _best_responses.train_best_response(parse(*GOALS), ConstantPartner(4), 9000, 0)
-    assert np.asarray(returns).shape == (2,)
-
-
-def test_a_best_response_is_trained_as_its_world_says():
-    flags = ["--env.name", "warehouse", "--env.no-normalize-observation", "--env.horizon", "9"]
-    config = parse(*flags)
-    found = training_settings(config, 10)
-    assert found.env == dataclasses.replace(config.env, normalize_observation=True)
-    assert (found.ppo, found.agent_id) == (config.ppo, True)
-    kitchen = parse("--env.normalize-observation", "--env.practice", "ring")
-    found = training_settings(kitchen, 10).env
-    assert found == Kitchen()
-
-
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_can_be_judged(name):
     world = world_settings(name)
@@ -217,16 +178,16 @@ def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
 
     best, returns = read(), np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]])
     partners = [HeldOut(name, "stay") for name in ("a", "b", "c")]
-    best.keep(partners[0], [10.0, 30.0], 1, 0)
-    best.keep(partners[1], [0.0, 0.0], 1, 0)
+    best.keep(partners[0], [10.0, 30.0], ["1,2"])
+    best.keep(partners[1], [0.0, 0.0], [])
     said = summary(partners, returns, read())
     assert said["proximities"] == {"a": 0.75, "b": None, "c": None}
     assert said["regrets"] == {"a": 5.0, "b": 0.0, "c": None}
-    assert said["exact"] == []
-    best.keep_exact(partners[2], [8.0, 10.0], ["1,2"])
+    assert said["exact"] == ["a", "b"]
+    best.keep(partners[2], [8.0, 10.0], ["1,2"])
     said = summary(partners, returns, read())
     assert said["regrets"] == {"a": 5.0, "b": 0.0, "c": 3.0}
-    assert said["exact"] == ["c"]
+    assert said["exact"] == ["a", "b", "c"]
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
     assert said["proximities"]["c"] == pytest.approx(2 / 3)
     assert said["return_iqm"] == pytest.approx(7.0)
@@ -243,6 +204,7 @@ def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
     assert len(known) == 9
     for name, returns in known.items():
         assert returns is not None, name
+        assert not best.is_exact(next(x for x in partners if x.name == name))
         assert 0 < sum(returns) <= 2 * 280, name
 
 
@@ -251,7 +213,7 @@ def test_a_best_response_to_a_policy_is_forgotten_with_the_policy(tmp_path):
     write_policy(tmp_path / "one", *KITCHEN)
     write_policy(tmp_path / "other", *KITCHEN, seed=1)
     best = BestResponses(tmp_path / "set.toml", parse(*KITCHEN))
-    best.keep(one, [1.0, 2.0], 1, 0)
+    best.keep(one, [1.0, 2.0], [])
     assert (best.returns(one), best.returns(other)) == ([1.0, 2.0], None)
     write_policy(tmp_path / "one", *KITCHEN, seed=2)
     assert best.returns(one) is None
@@ -288,16 +250,12 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
         (("mine", "--partners", "set.toml"), "'p' is not trained yet: run `python"),
         (("walker",), "eqgrid has no held-out partners for the world goals: name a file of"),
         (("walker", "--partners", "set.toml"), "'s' is for one kitchen of the world overcooked"),
-        (
-            ("three", "--partners", "random.toml", "--train-best-responses"),
-            "Best responses are for worlds of two agents: omit --train-best-responses.",
-        ),
         (("mine", "--partners", "others.toml"), "Leave policies out with --scripts-only."),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
     goals = ("--env.name", "goals")
-    worlds = {"mine": KITCHEN, "walker": goals, "three": (*goals, "--env.num-agents", "3")}
+    worlds = {"mine": KITCHEN, "walker": goals}
     for name in set(args) & set(worlds):
         write_policy(tmp_path / name, *worlds[name])
     policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
@@ -307,6 +265,5 @@ def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sente
         write_policy(
             tmp_path / "others/cramped/p/policy.safetensors", "--env.dynamics", "interactive"
         )
-    (tmp_path / "random.toml").write_text(STAY.replace("stay", "random"))
     check_refusal(call(*args), sentence, codes=(2,))
     assert not (tmp_path / "runs").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import strangers
+import upd
 from policies import kick_start, pqn_vdn
 from run_files import table
 
@@ -17,7 +18,7 @@ from eqgrid_lab.settings import parse, read_flags, shipped_script
 from eqgrid_lab.show import interquartile_mean
 
 NUMBERS = Path(__file__).parents[2] / "docs/numbers"
-TRAINED = {"kick_start.py": kick_start.KickStart, "pqn_vdn.py": pqn_vdn.PQNVDN}
+TRAINED = {"kick_start.py": kick_start.KickStart, "pqn_vdn.py": pqn_vdn.PQNVDN, "upd.py": upd.UPD}
 EVALUATED = {"crossplay": _crossplay, "partners": _partners}
 
 

@@ -30,7 +30,6 @@ from eqgrid import (
     AutoReset,
     ConstantPartner,
     DelayedPartner,
-    DesignPartners,
     LinearSchedule,
     LogEpisodes,
     NoisyPartner,
@@ -103,8 +102,6 @@ def test_wrappers_and_their_states():
     partner = RandomPartner(world.action_space)
     one = AutoReset(WithPartner(LogEpisodes(world), OneOf([partner])))
     check(Scheduled(one, the_share, LinearSchedule(0.0, 1.0, 100)))
-    one = AutoReset(WithPartner(LogEpisodes(world), biased=True))
-    check(DesignPartners(Vectorize(one, 8), 4))
     check(make("goals").with_observation(Egocentric(Planes(radius=2))))
 
 

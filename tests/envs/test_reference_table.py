@@ -12,12 +12,12 @@ from kitchen_checks import refused, unchecked
 
 from eqgrid import Trajectories, make
 from eqgrid.envs.overcooked import Overcooked
-from eqgrid.envs.overcooked.plans import replay, stored_plans
 from eqgrid.envs.overcooked.reference import (
     trajectories_from_reference,
     trajectories_to_reference,
     world_to_reference,
 )
+from eqgrid_exact import replay, stored_plans
 
 COLUMNS = [
     *("state", "joint_action", "reward", "time_left", "score", "time_elapsed", "cur_gameloop"),

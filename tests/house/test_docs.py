@@ -27,8 +27,8 @@ SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1 --steps-per-run 64",
     "learning_speed.py": "--repeats 1 --total-steps 8192",
     "layouts.py": "--count 3",
-    "optimum.py": "--horizon 5 --counters --no-video",
-    "best_response.py": "--horizon 5 --no-video --episodes 2 --only proxy-0 --seats 0 --levels 0",
+    "optimum": "--horizon 5 --counters --no-video",
+    "best-response": "--horizon 5 --no-video --episodes 2 --only proxy-0 --seats 0 --levels 0",
     "single_file_ppo.py": "--num-envs 4 --total-steps 1024",
     "body_speed.py": "--num-envs 4 --repeats 1 --steps-per-run 64 --model cartpole",
     "accelerator.py": "--num-envs 4 --repeats 1 --seeds 2 --total-steps 8192 --copy-gib 0.01",
@@ -57,7 +57,8 @@ def commands(*pages: Path) -> list[str]:
         line for page in pages for block in blocks(page, "bash") for line in block.splitlines()
     ]
     parts = [part.strip() for line in lines for part in line.partition(" #")[0].split("&&")]
-    runs = r"python (experiments|benchmarks)/|eqgrid (evaluate|crossplay|partners) "
+    runs = r"python (experiments|benchmarks)/"
+    runs += r"|eqgrid (evaluate|crossplay|partners|optimum|best-response) "
     own = ("--script", "--env.name")  # files of the user that only a page shows
     scripts = [x for x in parts if re.match(runs, x) and not any(flag in x for flag in own)]
     return list(dict.fromkeys(x for x in scripts if Path(x.split()[1]).name not in NOT_RUN))

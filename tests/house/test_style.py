@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("eqgrid", "agents", "eqgrid_lab", "eqgrid_play", "experiments", "benchmarks")
+ROOTS = (
+    "eqgrid",
+    "agents",
+    "eqgrid_lab",
+    "eqgrid_exact",
+    "eqgrid_play",
+    "experiments",
+    "benchmarks",
+)
 SOURCES = sorted(path for folder in ROOTS for path in (ROOT / folder).rglob("*.py"))
 
 

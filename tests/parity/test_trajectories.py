@@ -13,11 +13,11 @@ from test_reference import actions_module, build, mdp_module
 
 from agents import read_table, write_table
 from eqgrid.envs.overcooked import Overcooked
-from eqgrid.envs.overcooked.plans import stored_plans
 from eqgrid.envs.overcooked.reference import (
     trajectories_from_reference,
     trajectories_to_reference,
 )
+from eqgrid_exact import stored_plans
 
 pandas = pytest.importorskip("pandas", reason="needs the [parity] extra")
 with mock.patch.object(np, "Inf", np.inf, create=True):  # the reference was written for NumPy 1

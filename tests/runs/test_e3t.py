@@ -11,9 +11,9 @@ import optax
 import pytest
 from command_lines import call, call_and_hear, parse
 
+from eqgrid_lab import PartnerSettings
 from agents import collect_rollout, load_policy, ppo_loss, train
-from eqgrid import ConstantPartner, OneOf
-from eqgrid_lab.settings import GivenPartners
+from eqgrid import ConstantPartner, OneOf, WithPartner
 
 SMALL = ["--num-envs", "8", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "12"]
 SMALL += ["--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]
@@ -60,11 +60,17 @@ def test_the_loss_is_that_of_ppo_for_the_agent_that_learns_and_of_predictions(co
     assert loss(state.policy, nobody, ppo, 0.0)[0] == 0, "no mean of nothing"
 
 
+class NorthOrSouth(PartnerSettings):
+    """Partners that always go north or always go south."""
+
+    def around(self, world, run, parts, network=""):
+        return WithPartner(world, OneOf([ConstantPartner(0), ConstantPartner(1)]))
+
+
 @pytest.mark.slow
 def test_it_learns_what_its_partner_does(config, key):
     """One of two partners always goes north, and the other one south."""
-    given = GivenPartners(share=1.0, given=OneOf([ConstantPartner(0), ConstantPartner(1)]))
-    config = dataclasses.replace(config, partners=given)
+    config = dataclasses.replace(config, partners=NorthOrSouth(share=1.0))
     env, ppo = config.train_env(), dataclasses.replace(config.learner(), learning_rate=0.01)
     state = ppo.init(config.policy(env, key), env, key)
     run = train(ppo, env, state, num_updates=120, updates_per_block=120)
@@ -89,7 +95,6 @@ def test_a_run_leaves_a_policy_that_others_can_play_with(tmp_path):
     [
         (["--partners.share", "0.5"], "needs a partner in every episode"),
         (["--partners.share-steps", "100", "--partners.share-from", "0.5"], "in every episode"),
-        (["--partners.designs", "4", "--partners.most-noise", "0.5"], "sets the noise of partners"),
         (["--env.name", "foraging", "--env.num-agents", "3"], "two agents with Discrete actions"),
     ],
 )

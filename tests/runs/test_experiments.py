@@ -322,7 +322,7 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("script", ["ippo.py", "optimum.py", "policies/pqn_vdn.py"])
+@pytest.mark.parametrize("script", ["ippo.py", "policies/pqn_vdn.py"])
 def test_ctrl_c_during_imports_ends_quietly(script):
     path = ROOT / "experiments" / script
     command = [*HEARS_CTRL_C, "-c", PRESS_CTRL_C, ROOT, path, "--help"]

@@ -24,7 +24,6 @@ from eqgrid_lab.commands import (
     crossplay_command,
     evaluate_command,
     partners_command,
-    training_settings,
 )
 from eqgrid_lab.folders import read_history
 from eqgrid_lab.runs._identity import check_same_run, digests, identity
@@ -361,12 +360,6 @@ def test_files_alone_import_nothing(args, says, capsys):
     Path("stages.toml").write_text(STAGES)
     check_refusal(call_and_hear(capsys, *args), says, codes=(2,))
     assert not Path("imported").exists()
-
-
-def test_best_responses_have_the_defaults_of_the_world():
-    config = training_settings(parse(*RACE, "--env.no-normalize-observation"), 9)
-    assert config.env.normalize_observation
-    assert config.env.name == "toy_race:Race"
 
 
 HELD_OUT = """

@@ -14,7 +14,7 @@ from saved_policies import write_policy
 from eqgrid_lab import Kitchen
 from agents import PolicyPartner, StuckRule, checksum, find_policy, load_policy, read_metadata
 from agents.files import shipped
-from eqgrid import DesignPartners, PartnerInput, Scheduled, WithPartner, iter_wrappers
+from eqgrid import PartnerInput, Scheduled, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
 from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
@@ -95,17 +95,6 @@ def test_a_script_that_forgets_to_anneal_is_told(tmp_path):
         _run.plan_stages([Stage("", dataclasses.replace(config, partners=partners))])
 
 
-def test_designs_are_for_scripts_that_know_them():
-    flags = ["--partners.share", "1", "--partners.designs", "4", "--num-envs", "8"]
-    config = parse(*flags)
-    with pytest.raises(UsageError, match=r"has no effect in this script: use e3t\.py"):
-        _run.plan_stages([Stage("", dataclasses.replace(config, env=Kitchen()))])
-    known = parse(*flags, algorithm="e3t")
-    (plan,) = _run.plan_stages([Stage("", dataclasses.replace(known, env=Kitchen()))])
-    (wrapper,) = (x for x in iter_wrappers(plan.train_env) if isinstance(x, DesignPartners))
-    assert wrapper.num_designs == 4
-
-
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
@@ -143,10 +132,6 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
             "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
         ),
         (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
-        (
-            ["--partners.share", "1", "--partners.designs", "9", "--partners.policies", "clones"],
-            "--partners.designs are mixtures of the agents' own policy",
-        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):

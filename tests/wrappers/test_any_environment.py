@@ -15,7 +15,6 @@ from eqgrid import (
     AppendTimeLeft,
     AutoReset,
     ConstantPartner,
-    DesignPartners,
     Discrete,
     Environment,
     LogEpisodes,
@@ -76,9 +75,6 @@ def test_all_wrappers_trace(key):
     timestep, after = eqx.filter_eval_shape(envs.step, key, state, action)
     assert timestep.observation.shape == (4, 2, 7 + 1 + 2)
     assert eqx.tree_equal(state, after)
-    designed = AutoReset(LogEpisodes(WithPartner(TimeLimit(pair, 9), biased=True)))
-    envs = DesignPartners(Vectorize(designed, 4), num_designs=2)
-    eqx.filter_eval_shape(envs.step, key, eqx.filter_eval_shape(envs.reset, key)[1], action)
 
 
 def test_wrappers_are_searched_and_replaced(key):

@@ -1,11 +1,10 @@
 """Finds the best possible return of a kitchen with two cooks, and writes a plan and a video of it.
 
-python experiments/optimum.py forced --counters 1,2 2,2
+eqgrid optimum forced --counters 1,2 2,2
 """
 
 import dataclasses
 import functools
-import json
 import shutil
 import tempfile
 import time
@@ -13,18 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from eqgrid_lab import Kitchen
-from eqgrid_lab.base import (
-    RunError,
-    UsageError,
-    as_usage_error,
-    keep_compiled_programs,
-    run_command,
-)
-from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import read_flags
-from eqgrid_lab.show import drawing, progress, running_return
-from eqgrid_lab.worlds import build_one_kitchen, read_counters
 import jax.numpy as jnp
 import numpy as np
 import tyro
@@ -32,20 +19,21 @@ from msgspec import Meta
 from rich.console import Console
 
 from agents import write_atomic
-from eqgrid.envs.overcooked import KITCHENS, REFERENCE_NAMES, reference_layouts
-from eqgrid.envs.overcooked.plans import (
-    PLANS_FILE,
-    JointModel,
-    Layers,
-    Plan,
-    choose_spacing,
-    reachable_counters,
-    replay,
-    solve,
-    stored_plans,
-    trace,
-)
 from eqgrid.grid import AbstractGridWorld
+from eqgrid_lab.base import (
+    RunError,
+    as_usage_error,
+    keep_compiled_programs,
+    run_command,
+)
+from eqgrid_lab.folders import open_results, write_json
+from eqgrid_lab.settings import read_flags
+from eqgrid_lab.show import drawing, progress, running_return
+
+from .._best_plan import Layers, choose_spacing, solve, trace
+from .._joint_model import JointModel, reachable_counters
+from .._plans import Plan, replay
+from ._kitchen import build_kitchen, read_counters
 
 _GIB = 2**30
 
@@ -70,8 +58,6 @@ class Config:
     """Maximum disk space for values during the search, in GiB."""
     video: bool = True
     """Write a video."""
-    store: bool = False
-    """Store the plan in the package, if it improves on the stored one."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -139,36 +125,16 @@ def describe(plan: Plan) -> str:
     return f"{task}: {plan.value:g} is the best possible return {used}{bound}"
 
 
-def store(plan: Plan) -> bool:
-    """Stores a plan in the package, unless the stored plan for the same task has at least the same
-    return, and an upper bound that is at least as low.
-
-    **Returns:** whether it was stored.
-    """
-    stored_plans.cache_clear()  # another process may have stored a plan in the meantime
-    plans = dict(stored_plans())
-    if (old := plans.get(plan.key)) is not None:
-        uppers = [x for x in (old.upper, plan.upper) if x is not None]
-        better = plan if plan.value > old.value else old
-        plan = dataclasses.replace(better, upper=min(uppers, default=None))
-        if plan == old:
-            return False
-    plans[plan.key] = plan
-    entries = [plans[key].to_dict() for key in sorted(plans)]
-    write_atomic(PLANS_FILE, (json.dumps(entries, indent=1) + "\n").encode())
-    stored_plans.cache_clear()
-    return True
+def optimum_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run)
 
 
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = read_flags(Config(), args, "experiments/optimum.py")
-    layout = REFERENCE_NAMES.get(config.layout, config.layout)
-    config = dataclasses.replace(config, layout=layout)
-    if config.store and layout not in (*KITCHENS, *reference_layouts()):
-        raise UsageError("--store keeps plans of layouts with a name: leave it out.")
-    kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
-    env = build_one_kitchen(kitchen, "A plan is searched")
+    config = read_flags(Config(), args, "eqgrid optimum")
+    kitchen, env = build_kitchen(config.layout, config.dynamics, config.horizon)
+    config = dataclasses.replace(config, layout=kitchen.layout)
     counters = read_counters(config.counters, env)
     keep_compiled_programs()
     with open_results("optimum", config.out) as (folder, console):
@@ -184,10 +150,3 @@ def run(args: Sequence[str]) -> None:
             with drawing(folder / "episode.gif"):
                 write_atomic(folder / "episode.gif", kitchen.draw(env, states, scores))
                 console.print(f"video  {folder / 'episode.gif'}", highlight=False, soft_wrap=True)
-        if config.store:
-            stored = store(plan)
-            console.print("stored in the package" if stored else "not better than the stored plan")
-
-
-if __name__ == "__main__":
-    run_command(run)

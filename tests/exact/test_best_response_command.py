@@ -5,7 +5,6 @@ import io
 import json
 import re
 
-import best_response
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,6 @@ from rich.console import Console
 
 from eqgrid_lab import Kitchen
 from agents import GRU, PolicyPartner, StuckRule, trained_policy
-from agents.exact import Chances, Kept
 from eqgrid import (
     ConstantPartner,
     NoisyPartner,
@@ -29,8 +27,9 @@ from eqgrid import (
     play,
 )
 from eqgrid.envs.overcooked import HandsOff, ScriptedCook, Tile
-from eqgrid.envs.overcooked.plans import JointModel
 from eqgrid.grid import poses
+from eqgrid_exact import Chances, ChanceTables, JointModel
+from eqgrid_exact.commands import _best_response
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import PEOPLE, BestResponses, read_held_out
 from eqgrid_lab.runs import read_policy
@@ -89,7 +88,7 @@ def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, c
     file.write_text(text)
     flags = ["--partners", str(file), "--only", "proxy-0", "--horizon", "60", "--episodes", "400"]
     with unchecked():
-        best_response.run(["cramped", *flags, "--keep", "--out", str(tmp_path / "out")])
+        _best_response.run(["cramped", *flags, "--keep", "--out", str(tmp_path / "out")])
     result = json.loads((tmp_path / "out" / "best_responses.json").read_text())
     values = [found["value"] for found in result["responses"]]
     assert all(5 < value < 40 for value in values)
@@ -111,7 +110,7 @@ def test_an_agent_is_compared_with_best_responses(tmp_path):
     agent = PEOPLE.parent.parent / "policies" / "cramped.safetensors"
     flags += ["--agent", str(agent), "--horizon", "60", "--out", str(tmp_path)]
     with unchecked():
-        best_response.run(["cramped", *flags])
+        _best_response.run(["cramped", *flags])
     found = json.loads((tmp_path / "best_responses.json").read_text())["responses"]
     assert {x["level"] for x in found} == {0.0, 1.0}
     shares = [x["return"] / x["best_response"] for x in found]
@@ -137,7 +136,7 @@ def test_whoever_observes_the_time_has_a_table_for_each_part(kitchen):
     model = JointModel(kitchen, whole=True)
     chances = Chances(PolicyPartner(policy), kitchen, 1)
     console = Console(file=io.StringIO())
-    kept = Kept(model, chances, 400, functools.partial(progress, console))
+    kept = ChanceTables(model, chances, 400, functools.partial(progress, console))
     assert kept.parts == [0, 361]  # what agents see says that fewer than 40 steps are left
 
 
@@ -153,5 +152,5 @@ def test_whoever_observes_the_time_has_a_table_for_each_part(kitchen):
 def test_bad_input_gets_a_sentence(flags, says, tmp_path):
     args = ["cramped", "--memory-gib", "1", *flags, "--out", str(tmp_path / "out")]
     with pytest.raises((UsageError, OSError), match=re.escape(says)):
-        best_response.run(args)
+        _best_response.run(args)
     assert not (tmp_path / "out").exists()

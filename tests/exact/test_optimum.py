@@ -6,18 +6,17 @@ import json
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optimum
 import pytest
 from command_lines import check_refusal, hear
 from kitchen_checks import Blind
 
 from eqgrid_lab import Kitchen
-from eqgrid.envs.overcooked import KITCHENS, Overcooked, load_layout
-from eqgrid.envs.overcooked.plans import best_known_return, reachable_counters, replay, stored_plans
+from eqgrid.envs.overcooked import KITCHENS, Overcooked, load_layout, reference_layouts
+from eqgrid_exact import reachable_counters, replay, stored_plans
+from eqgrid_exact.commands import _optimum
 from eqgrid_lab.base import run_command
 
-optimum_command = functools.partial(run_command, optimum.run)
+optimum_command = functools.partial(run_command, _optimum.run)
 
 
 @pytest.mark.parametrize("dynamics", ["classic", "interactive"])
@@ -43,11 +42,14 @@ def test_every_stored_plan_earns_what_it_says(dynamics):
 
 def test_the_best_known_returns_are_those_of_the_plans():
     assert {name for name, dynamics, _ in stored_plans() if dynamics == "classic"} == set(KITCHENS)
-    assert best_known_return("cramped", "classic", 400) == 280
-    assert best_known_return("cramped_room", "classic", 400) == 280
-    assert best_known_return("cramped", "classic", 300) is None
-    assert Kitchen(layout="cramped").optimum == 280
-    said = {name: optimum.describe(plan) for name, plan in stored_plans().items()}
+    for dynamics in ("classic", "interactive"):
+        for layout in (*KITCHENS, *reference_layouts()):
+            plan = stored_plans().get((layout, dynamics, 400))
+            known = Kitchen(layout=layout, dynamics=dynamics).optimum
+            assert known == (None if plan is None else plan.value)
+    assert Kitchen(layout="cramped_room").optimum == Kitchen(layout="cramped").optimum == 280
+    assert Kitchen(layout="cramped", horizon=300).optimum is None
+    said = {name: _optimum.describe(plan) for name, plan in stored_plans().items()}
     task = "400 steps: 280 is the best possible return"
     assert said["cramped", "classic", 400] == f"cramped, classic rules, {task}"
     assert "in use; it is at most 580 with all" in said["asymmetric", "classic", 400]
@@ -57,7 +59,6 @@ def test_the_best_known_returns_are_those_of_the_plans():
     ("args", "says"),
     [
         (["nowhere"], "There is no layout 'nowhere'"),
-        (["no/file.layout", "--store"], "--store keeps plans of layouts with a name"),
         (["cramped", "--counters", "0,2"], "There is no counter in row 0, column 2"),
         (["cramped", "--memory-gib", "0.0001"], "use fewer counters"),
     ],
@@ -69,13 +70,9 @@ def test_bad_usage_is_one_line(capsys, tmp_path, args, says):
 
 
 @pytest.mark.slow
-def test_a_plan_is_found_replayed_videoed_and_stored(monkeypatch, capsys, tmp_path):
-    plans = tmp_path / "plans.json"
-    plans.write_text(optimum.PLANS_FILE.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(optimum, "PLANS_FILE", plans)
+def test_a_plan_is_found_replayed_and_videoed(capsys, tmp_path):
     out = tmp_path / "out"
-    flags = ("--horizon", 33, "--store", "--out", out)
-    code, said = hear(capsys, optimum_command, "cramped_room", *flags)
+    code, said = hear(capsys, optimum_command, "cramped_room", "--horizon", 33, "--out", out)
     assert code == 0, said
     assert "20 is the best possible return without counters" in said
     assert sorted(path.name for path in out.iterdir()) == ["episode.gif", "plan.json"]
@@ -83,8 +80,4 @@ def test_a_plan_is_found_replayed_videoed_and_stored(monkeypatch, capsys, tmp_pa
     assert found["value"] == 20
     assert found["joint_states"] == 36_800
     assert [len(digits) for digits in found["actions"]] == [33, 33]
-    entries = json.loads(plans.read_text(encoding="utf-8"))
-    assert len(entries) == len(stored_plans()) + 1
-    (new,) = [entry for entry in entries if entry["horizon"] == 33]
-    assert new["layout"] == "cramped"
-    assert np.isclose(new["value"], 20)
+    assert found["layout"] == "cramped"

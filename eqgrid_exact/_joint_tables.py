@@ -10,10 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int8, Int16, Int32, UInt8
 
-from ....grid import IDLE, AbstractGridWorld, Cell, World
-from .._contents import RADIX, Item, Tile
-from .._overcooked import INTERACT, STAY
-from .._ways import STEPS
+from eqgrid.envs.overcooked import INTERACT, MAX_INGREDIENTS, STAY, Item, Tile
+from eqgrid.grid import IDLE, AbstractGridWorld, Cell, World
 
 Place: TypeAlias = tuple[int, int]
 """The row and the column of a cell."""
@@ -25,6 +23,8 @@ Pose: TypeAlias = tuple[int, int, int]
 """The pose of a cook: row, column and direction."""
 
 _BATCH = 512
+_SOUPS = range(Item.SOUP, Item.SOUP + (MAX_INGREDIENTS + 1) ** 2)
+_STEPS = ((-1, 0), (1, 0), (0, 1), (0, -1))  # the offset of one step in each `Direction`
 _NO_CONTENTS: Code = (int(Item.NOTHING), IDLE)
 
 
@@ -108,7 +108,7 @@ def step_cases(env: AbstractGridWorld, cases: Sequence[Case]) -> StepResults:
 
 def ahead(pose: Pose) -> Place:
     """The cell that a cook with this pose faces."""
-    row, col = STEPS[pose[2]].tolist()
+    row, col = _STEPS[pose[2]]
     return pose[0] + row, pose[1] + col
 
 
@@ -178,7 +178,7 @@ class Rules:
     ):
         self._merged = merged
         self._env, self._floor, self._tiles = env, list(floor), np.asarray(env.layout.tiles)
-        codes = jnp.arange(Item.SOUP + RADIX**2).astype(jnp.uint8)
+        codes = jnp.arange(_SOUPS.stop).astype(jnp.uint8)
         self._payoff = np.asarray(jax.vmap(env.layout.params.payoff)(codes))
         start = env.layout.start
         self.hands = sorted({self.merge_held(int(x)) for x in np.asarray(start.bodies.held)})
@@ -207,7 +207,7 @@ class Rules:
 
     def merge_held(self, item: int) -> int:
         """The representative of all held items that have the same value as this item."""
-        soups = range(Item.SOUP + 1, Item.SOUP + RADIX**2)
+        soups = _SOUPS[1:]
         if item not in soups or not self._merged:
             return item
         return next(soup for soup in soups if self._payoff[soup] == self._payoff[item])

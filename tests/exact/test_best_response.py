@@ -12,7 +12,7 @@ from plans_by_hand import best_by_hand, tiny
 
 from eqgrid import ConstantPartner, PartnerInput
 from eqgrid.envs.overcooked import INTERACT, STAY, HandsOff, Overcooked, item_of
-from eqgrid.envs.overcooked.plans import (
+from eqgrid_exact import (
     BestResponse,
     JointModel,
     Layers,

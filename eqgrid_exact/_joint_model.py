@@ -20,9 +20,9 @@ import jax
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from ....grid import AbstractGridWorld, Direction, Layout, World, reach
-from .._contents import Item, Tile
-from .._overcooked import INTERACT, STAY
+from eqgrid.envs.overcooked import INTERACT, STAY, Item, Tile
+from eqgrid.grid import AbstractGridWorld, Direction, Layout, World, reach
+
 from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, step_cases
 
 _MOVES = range(5)  # the four directions and stay, without interact

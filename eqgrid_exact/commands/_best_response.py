@@ -1,9 +1,9 @@
 """Finds the best response to each partner without memory, and writes its return and a video.
 
-python experiments/best_response.py forced --partners people --counters 1,2 2,2
-python experiments/best_response.py ring --partners people --agent RUN --levels 0 0.2 0.5 1
+eqgrid best-response forced --partners people --counters 1,2 2,2
+eqgrid best-response ring --partners people --agent RUN --levels 0 0.2 0.5 1
 
-With --agent, the script compares the exact return of this agent with that of the best response.
+With --agent, the command compares the exact return of this agent with that of the best response.
 """
 
 import dataclasses
@@ -13,7 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+import jax
+import numpy as np
+import tyro
+from msgspec import Meta
+from rich.console import Console
+from rich.text import Text
+
 from eqgrid_lab import Kitchen
+from agents import write_atomic
+from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
+from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     DIFFERENT,
     RunError,
@@ -47,21 +57,13 @@ from eqgrid_lab.show import (
     with_interval,
     write_figure,
 )
-from eqgrid_lab.worlds import build_one_kitchen, read_counters
-import jax
-import numpy as np
-import tyro
-from msgspec import Meta
-from rich.console import Console
-from rich.text import Text
 
-from agents import write_atomic
-from agents.exact import Chances, Kept, Progress, respond, without_stuck_rule
-from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
-from eqgrid.envs.overcooked import REFERENCE_NAMES
-from eqgrid.envs.overcooked.plans import BestResponse, JointModel
-from eqgrid.grid import AbstractGridWorld
+from .._best_response import BestResponse
+from .._joint_model import JointModel
+from .._responses import Chances, ChanceTables, Progress, respond, without_stuck_rule
+from ._kitchen import build_kitchen, read_counters
 
+COMMAND = "eqgrid best-response"
 _GIB = 2**30
 
 
@@ -143,9 +145,7 @@ def set_up(config: Config) -> Setup:
         )
     if config.agent is None and config.levels != (0.0,):
         raise UsageError("--levels are for an --agent: add --agent.")
-    layout = REFERENCE_NAMES.get(config.layout, config.layout)
-    kitchen = Kitchen(layout=layout, dynamics=config.dynamics, horizon=config.horizon)
-    world = build_one_kitchen(kitchen, "A best response is searched")
+    kitchen, world = build_kitchen(config.layout, config.dynamics, config.horizon)
     settings = default_settings(shipped_script("ippo"), kitchen)
     env = settings.observe(world)
     described, file = _describe(config)
@@ -248,7 +248,7 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
                     write_atomic(folder / name, setup.kitchen.draw(setup.world, *found.video))
         if config.keep:
             best = BestResponses(setup.file, setup.settings)
-            best.keep_exact(held_out, values, config.counters)
+            best.keep(held_out, values, config.counters)
     titles = ("partner", "seat", "best response", "played", "with the unchanged partner")
     print_table(console, titles, rows)
     return results
@@ -293,10 +293,10 @@ def compare(config: Config, setup: Setup, agent: AbstractPartner, console: Conso
 
 def _kept(
     config: Config, setup: Setup, partner: AbstractPartner, seat: int, show: Progress
-) -> Kept:
+) -> ChanceTables:
     """The probabilities of a partner in a seat, without its stuck rule."""
     chances = Chances(without_stuck_rule(partner), setup.env, seat)
-    return Kept(setup.model, chances, config.horizon, show)
+    return ChanceTables(setup.model, chances, config.horizon, show)
 
 
 @draws_figure
@@ -316,9 +316,14 @@ def _draw_curves(path: Path, results: Sequence[Table]) -> None:
     write_figure(path, figure)
 
 
+def best_response_command() -> None:
+    """Runs the command line, and ends the process."""
+    run_command(run)
+
+
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
-    config = read_flags(Config(), args, "experiments/best_response.py")
+    config = read_flags(Config(), args, COMMAND)
     setup = set_up(config)
     agent = None
     if config.agent is not None:
@@ -334,7 +339,7 @@ def run(args: Sequence[str]) -> None:
         else:
             results = compare(config, setup, agent, console)
         result = {
-            "command": shlex.join(["python", "experiments/best_response.py", *args]),
+            "command": f"{COMMAND} {shlex.join(args)}",
             "layout": setup.kitchen.layout,
             "dynamics": config.dynamics,
             "horizon": config.horizon,
@@ -348,7 +353,3 @@ def run(args: Sequence[str]) -> None:
         if agent is not None:
             _draw_curves(folder / "robustness.png", results)
             print_paths(console, [folder / "robustness.png"])
-
-
-if __name__ == "__main__":
-    run_command(run)

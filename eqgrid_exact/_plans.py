@@ -12,12 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int, Int32, Shaped
 
-from ....grid import AbstractGridWorld, World
-from ....typing import PyTree
-from ..layouts import REFERENCE_NAMES
-
-PLANS_FILE = Path(__file__).parent / "plans.json"
-"""The path of the plans that are stored with the package."""
+from eqgrid.grid import AbstractGridWorld, World
+from eqgrid.typing import PyTree
 
 
 @final
@@ -71,21 +67,9 @@ class Plan:
 @functools.cache
 def stored_plans() -> dict[tuple[str, str, int], Plan]:
     """The plans that are stored with the package, by layout, dynamics and horizon."""
-    entries = json.loads(PLANS_FILE.read_text(encoding="utf-8"))
+    entries = json.loads(Path(__file__).with_name("plans.json").read_text(encoding="utf-8"))
     plans = [Plan.from_dict(entry) for entry in entries]
     return {plan.key: plan for plan in plans}
-
-
-def best_known_return(layout: str, dynamics: str, horizon: int) -> float | None:
-    """The return of the stored plan for a kitchen, or `None` if there is no such plan.
-
-    **Arguments:**
-
-    - `layout`: the short name of the kitchen, or its name in Overcooked-AI.
-    - `dynamics`, `horizon`: as in `Overcooked`.
-    """
-    plan = stored_plans().get((REFERENCE_NAMES.get(layout, layout), dynamics, horizon))
-    return None if plan is None else plan.value
 
 
 @eqx.filter_jit

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int, UInt8
 
-from ....grid import World
-from .._overcooked import INTERACT
+from eqgrid.envs.overcooked import INTERACT
+from eqgrid.grid import World
+
 from ._joint_model import JointModel, Outcome, Table
 
 _ACTIONS = INTERACT + 1

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from agents import PolicyPartner, StuckRule
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
@@ -28,16 +29,10 @@ from eqgrid import (
     unwrap_state,
 )
 from eqgrid.envs.overcooked import HandsOff
-from eqgrid.envs.overcooked.plans import (
-    BestResponse,
-    ChanceTable,
-    JointModel,
-    reachable_counters,
-    tabulate,
-)
 from eqgrid.typing import PyTree
 
-from ..policies import PolicyPartner, StuckRule
+from ._best_response import BestResponse, ChanceTable, tabulate
+from ._joint_model import JointModel, reachable_counters
 
 Progress = Callable[[str, int], contextlib.AbstractContextManager[Callable[[int], None]]]
 """Shows the progress of a computation, given its name and its number of steps."""
@@ -49,7 +44,7 @@ _ROUNDING = 0.02  # the error of a sum of 400 numbers with 24 bits
 
 @final
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ResponseResult:
     """The best response to a partner in one seat. The search simplifies the partner: it has no
     stuck rule, and does not use the counters that the model leaves out.
 
@@ -93,7 +88,7 @@ def respond(
     *,
     folder: Path,
     progress: Progress,
-) -> Found:
+) -> ResponseResult:
     """Finds the best response to a partner, and plays it.
 
     **Arguments:**
@@ -111,7 +106,7 @@ def respond(
     """
     begin = time.perf_counter()
     plain = without_stuck_rule(partner)
-    chances = Kept(model, Chances(plain, env, 1 - seat), horizon, progress)
+    chances = ChanceTables(model, Chances(plain, env, 1 - seat), horizon, progress)
     with tempfile.TemporaryFile(dir=folder) as file:
         response = BestResponse(model, seat, file)
         with progress("responding", horizon) as report:
@@ -125,7 +120,7 @@ def respond(
         played, video = _play(env, response, simplified, keys, horizon)
         exact = plain is partner and not left_out.any()
         unchanged = played if exact else _play(env, response, partner, keys, horizon)[0]
-    return Found(seat, value, exact, played, unchanged, round(seconds, 1), video)
+    return ResponseResult(seat, value, exact, played, unchanged, round(seconds, 1), video)
 
 
 def without_stuck_rule(partner: AbstractPartner) -> AbstractPartner:
@@ -196,7 +191,7 @@ def _chances(
 
 
 @final
-class Kept:
+class ChanceTables:
     """The table of a partner's action probabilities in all joint states.
 
     A policy may observe whether the end of the episode is near. The episode then has parts with

@@ -1,4 +1,4 @@
-"""Partners are designed by the variance of returns: compared with a loop in NumPy."""
+"""The script of UPD: partners are designed by the variance of returns, compared with NumPy."""
 
 import dataclasses
 
@@ -6,21 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import call, call_and_hear
 from learners import Clock
+from upd import UPD, DesignPartners, RandomizedPartner, partner_state
 from wrapper_checks import rollout, sample_actions
 
-from eqgrid import (
-    AutoReset,
-    Box,
-    ConstantPartner,
-    DesignPartners,
-    LogEpisodes,
-    Masked,
-    OneOf,
-    Vectorize,
-    WithPartner,
-    sample_allowed,
-)
+from agents import load_policy
+from eqgrid import JOINT_ACTION, PARTNER_MASK, AutoReset, LogEpisodes, Masked, Vectorize
 
 pytestmark = pytest.mark.slow
 
@@ -37,15 +29,10 @@ class Paid(Clock):
         return dataclasses.replace(timestep, reward=self.pay * timestep.reward), state
 
 
-def designed(num_designs=DESIGNS, episodes=EPISODES, *, pay=1.0, share=1.0):
+def designed(*, pay=1.0):
     """Environments that differ in numbers alone, for which one program is compiled."""
-    clock = WithPartner(Paid(pay=jnp.asarray(pay)), share=share, biased=True)
-    return DesignPartners(Vectorize(AutoReset(LogEpisodes(clock)), ENVS), num_designs, episodes)
-
-
-def partners_of(states):
-    """The states of `WithPartner` in those of a `DesignPartners`."""
-    return states.env_state.env_state
+    clock = RandomizedPartner(Paid(pay=jnp.asarray(pay)))
+    return DesignPartners(Vectorize(AutoReset(LogEpisodes(clock)), ENVS), DESIGNS, EPISODES)
 
 
 @pytest.fixture(scope="module")
@@ -90,16 +77,9 @@ def test_ties_are_broken_at_random(key):
     assert not np.isin(np.asarray(first.level), np.asarray(states.level[-1])).any()
 
 
-def test_an_episode_without_a_partner_does_not_count(key):
-    env = designed(share=0.0)
-    _, _, states = rollout(env, key, sample_actions(env, key, STEPS))
-    assert states.generation[-1] == 0
-    assert not states.returns.count.any()
-
-
 def test_an_episode_has_the_partner_of_its_design_to_its_end(played):
     _, timesteps, states = played
-    partner, design = partners_of(states), np.arange(ENVS) // (ENVS // DESIGNS)
+    partner, design = partner_state(states), np.arange(ENVS) // (ENVS // DESIGNS)
     for step in range(STEPS + 1):
         begins = np.ones(ENVS, bool) if step == 0 else timesteps.info["episode_done"][step - 1]
         level, bias = states.level[step][design], states.bias[step][design]
@@ -112,46 +92,50 @@ def test_an_episode_has_the_partner_of_its_design_to_its_end(played):
     assert 0.9 < states.level.max() <= 1
 
 
-def test_what_is_forbidden_is_never_drawn():
-    space = Clock().action_space
-    seen = Masked(jnp.zeros((2, 1)), jnp.array([[True, True, True], [False, True, False]]))
-    logits = jnp.array([5.0, -5.0, 5.0])
-    for number in range(20):
-        assert sample_allowed(space, seen, 1, jax.random.key(number), logits) == 1
-    nothing = Masked(seen.observation, jnp.zeros((2, 3), bool))
-    drawn = {int(sample_allowed(space, nothing, 1, jax.random.key(x), logits)) for x in range(20)}
-    assert drawn == {0, 2}, "where nothing is allowed, everything is"
+class Choosy(Clock):
+    """A clock that forbids the last action."""
+
+    def observe(self, state):
+        return Masked(super().observe(state), jnp.ones((2, 3), bool).at[:, 2].set(False))
 
 
-class Slider(Clock):
-    """A clock whose agents choose numbers."""
+@pytest.mark.parametrize("clock", [Clock(), Choosy()])
+def test_random_actions_have_the_probabilities_of_the_design(clock, key):
+    env, level, count = RandomizedPartner(clock), 0.4, 20_000
+    bias = jnp.log(jnp.array([0.2, 0.3, 0.5]))
 
-    action_space: Box = Box(-1.0, 1.0, (1,))  # pyright: ignore[reportIncompatibleVariableOverride]
+    def one(key):
+        reset_key, step_key = jax.random.split(key)
+        _, state = env.reset(reset_key)
+        state = dataclasses.replace(state, level=jnp.asarray(level), bias=bias)
+        return env.step(step_key, state, jnp.zeros(2, int))[0].info
 
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: designed(num_designs=3), "an even number of designs that divides"),
-        (lambda: designed(num_designs=8), "an even number of designs that divides"),
-        (lambda: designed(episodes=1), "at least 2 episodes"),
-        (lambda: DesignPartners(Clock()), "put Vectorize inside it"),
-        (lambda: DesignPartners(Vectorize(Clock(), 4), 2), r"WithPartner\(env, biased=True\)"),
-        (
-            lambda: DesignPartners(
-                Vectorize(WithPartner(Clock(), OneOf([ConstantPartner(0)]), biased=True), 4), 2
-            ),
-            "without partners of its own",
-        ),
-        (lambda: WithPartner(Slider(), biased=True), "needs Discrete actions"),
-    ],
-)
-def test_what_cannot_be_is_refused(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
+    info = jax.jit(jax.vmap(one))(jax.random.split(key, count))
+    replaced = np.asarray(info[PARTNER_MASK])
+    assert (replaced.sum(axis=1) == 1).all()
+    assert replaced.mean(axis=0) == pytest.approx([0.5, 0.5], abs=0.02)
+    taken = np.asarray(info[JOINT_ACTION])
+    assert (taken[~replaced] == 0).all()
+    shares = [0.4, 0.6, 0.0] if isinstance(clock, Choosy) else [0.2, 0.3, 0.5]
+    expected = level * np.array(shares) + (1 - level) * np.array([1, 0, 0])
+    found = np.bincount(taken[replaced], minlength=3) / count
+    assert found == pytest.approx(expected, abs=0.02)
+    assert (found[2] > 0) == (shares[2] > 0)
 
 
-def test_it_needs_the_returns(key):
-    env = DesignPartners(Vectorize(AutoReset(WithPartner(Clock(), biased=True)), 4), 2)
-    with pytest.raises(ValueError, match="needs LogEpisodes inside"):
-        rollout(env, key, jnp.zeros((2, 4, 2), int))
+def test_designs_divide_the_environments(capsys):
+    for flags in (("--designs", 3, "--num-envs", 6), ("--designs", 4, "--num-envs", 6)):
+        code, said = call_and_hear(capsys, *flags, algorithm=UPD)
+        assert code == 2
+        assert "--designs must be even, and divide --num-envs." in said
+
+
+def test_a_run_trains_with_designs(tmp_path):
+    flags = ["--num-envs", "8", "--designs", "4", "--width", "8", "--env.horizon", "6"]
+    flags += ["--ppo.rollout-length", "12", "--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]
+    flags += ["--total-steps", "192", "--eval-every", "96", "--eval-episodes", "2"]
+    flags += ["--final-episodes", "2", "--env.name", "goals", "--env.layout", "room"]
+    assert call(*flags, "--out", tmp_path / "run", algorithm=UPD) == 0
+    assert "prediction_loss" in (tmp_path / "run/metrics.csv").read_text().splitlines()[0]
+    policy = load_policy(tmp_path / "run" / "policy.safetensors")
+    assert jnp.shape(policy.initial_carry()) == (2, 8)

@@ -8,7 +8,7 @@ from kitchen_checks import Blind, unchecked
 from plans_by_hand import TEXT, best_by_hand, tiny
 
 from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
-from eqgrid.envs.overcooked.plans import (
+from eqgrid_exact import (
     JointModel,
     Layers,
     choose_spacing,
