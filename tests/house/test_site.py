@@ -47,7 +47,7 @@ def docstrings() -> dict[str, str]:
     """The docstring of every public name; empty if it has none."""
     griffe = pytest.importorskip("griffe", reason="needs the [docs] extra")
     loader = griffe.GriffeLoader(search_paths=[str(ROOT)], allow_inspection=False)
-    for package in ("eqgrid", "agents", "eqgrid_lab"):
+    for package in ("eqgrid", "agents", "eqgrid_lab", "eqgrid_exact"):
         loader.load(package)
     loader.resolve_aliases()
     names = [
