@@ -33,22 +33,18 @@ from ..base import (
     Stopped,
     Table,
     UsageError,
-    address_of,
-    check_local,
-    has_learned,
+    has_checkpoint,
     is_complete,
     print_error,
     read_metadata,
-    seed_folders,
 )
 from ..folders import (
     MAX_RESULT_BYTES,
-    check_unlocked,
     folder_name,
     locked,
-    open_folder,
+    made_folder,
+    names_in,
     read_history,
-    remove_run,
     writing_into,
 )
 from ..settings import Experiment, dump
@@ -57,7 +53,6 @@ from ._conclusion import finish
 from ._curriculum import stages
 from ._display import open_console
 from ._hooks import STOP_CODES, out_of_time
-from ._identity import Digests, check_same_run
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages, shared_mesh
@@ -77,7 +72,6 @@ def default_seeds_at_once(num_seeds: int, devices: Sequence[int]) -> int:
 
 def train_groups(
     config: Experiment,
-    files: Digests,
     process: Process,
     connected: Callable[[Callable[[], int]], int],
 ) -> int:
@@ -85,7 +79,7 @@ def train_groups(
 
     **Arguments:**
 
-    - `config`, `files`: the settings of the run, and their `digests`.
+    - `config`: the settings of the run.
     - `process`: this process, with its clock and signals.
     - `connected`: calls a function while the processes are connected (see `run_distributed`), and
         returns its exit code.
@@ -96,7 +90,7 @@ def train_groups(
 
     def meet() -> int:
         run_stages = stages(config)
-        whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
+        whole = Run(config, run_stages, plan_stages(run_stages), process, Path())
         process.begin()
         process.check()
         met.append(_meet(whole))
@@ -115,10 +109,10 @@ def _meet(whole: Run) -> tuple[list[Members], list[Members]]:
     devices = gather(len(_devices(whole)))
     config = whole.settings
     if config.seeds_at_once is None:
-        if config.resume is not None:
+        if config.resume and config.out is not None and has_checkpoint(config.out):
             raise UsageError(
-                f"The seeds of the run {address_of(config.resume)!r} train in one program: leave "
-                "out --distributed."
+                f"The seeds of the run {str(config.out)!r} train in one program: leave out "
+                "--distributed."
             )
         number = default_seeds_at_once(config.num_seeds, devices)
         config = dataclasses.replace(config, seeds_at_once=number)
@@ -175,39 +169,26 @@ def _opened(whole: Run) -> Iterator[tuple[Path, list[int]]]:
     **Returns:** the folder, and the indices of the groups that are not complete.
     """
     config = whole.settings
-    out = config.resume or config.out
-    if out is not None:
-        check_local(out, "--num-seeds with --distributed or --seeds-at-once")
-    if config.resume is not None:
-        with locked(config.resume):
-            check_unlocked(seed_folders(config.resume))
-            waiting = _waiting(_groups(whole, config.resume))
-            with writing_into(config.resume):
-                write_atomic(config.resume / SETTINGS_FILE, dump(config).encode())
-            yield config.resume, waiting
-        return
     name = folder_name(config.algorithm, config.env.title, config.seed)
-    check = whole.check_new
-    folders = open_folder(name, out, config.overwrite, dump(config), keep=True, check=check)
-    with folders as folder:
-        yield folder, list(range(len(_groups(whole, folder))))
+    with made_folder(name, config.out) as folder, locked(folder):
+        if names_in(folder) and not (config.resume and has_checkpoint(folder)):
+            raise UsageError(f"The folder {str(folder)!r} exists and is not empty.")
+        waiting = _waiting(_groups(whole, folder))
+        with writing_into(folder):
+            (folder / "checkpoints").mkdir(exist_ok=True)
+            write_atomic(folder / SETTINGS_FILE, dump(config).encode())
+        yield folder, waiting
 
 
 def _waiting(groups: Sequence[Members]) -> list[int]:
-    """The indices of the groups that are not complete. If the run is complete, they are the groups
-    that ended early, or none with `--auto-resume`.
-
-    **Raises:** `UsageError` when all groups have made all updates, except with `--auto-resume`.
-    """
+    """The indices of the groups that are not complete."""
     whole, numbers = groups[0].whole, range(len(groups))
     num_updates = whole.plan.num_updates
     updates = [_position(group).get("update", 0) for group in groups]
     waiting = [i for i in numbers if not _is_complete(groups[i])]
     complete = not waiting and _files_exist(groups)
-    if complete and not whole.settings.auto_resume:
-        waiting = [i for i in numbers if updates[i] < num_updates]
-    if max(updates) > num_updates or (complete and not waiting):
-        whole.report_complete(max(updates), groups[0].of_each)
+    if max(updates) > num_updates or complete:
+        print(f"the run in {whole.folder} is complete", flush=True)
         return []
     return waiting
 
@@ -215,14 +196,11 @@ def _waiting(groups: Sequence[Members]) -> list[int]:
 def _position(group: Members) -> Table:
     """The metadata of the checkpoint of a group; empty if there is none.
 
-    **Raises:** `UsageError` when the checkpoint belongs to a run with other settings, and
-    `CheckpointError` when it is damaged.
+    **Raises:** `CheckpointError` when the checkpoint is damaged.
     """
     if not os.path.exists(group.checkpoint):
         return {}
-    position = read_metadata(group.checkpoint)
-    check_same_run(group.whole.folder, position, group.whole.identity)
-    return position
+    return read_metadata(group.checkpoint)
 
 
 def _is_complete(group: Members) -> bool:
@@ -307,13 +285,7 @@ def _remove_unlearned(folder: Path, own: Sequence[Members]) -> None:
     """Removes the folders of own seeds without results, and the folder of a run without seeds."""
     with contextlib.suppress(OSError):
         for run in (run for group in own for run in group.runs):
-            if not has_learned(run.folder):
-                remove_run(run.folder)
-                run.folder.rmdir()
-    if not seed_folders(folder):
-        with contextlib.suppress(OSError):
-            remove_run(folder)
-            folder.rmdir()
+            (run.folder / "checkpoints").rmdir()
 
 
 def _write(groups: Sequence[Members], failures: Failures) -> Table:
@@ -323,7 +295,7 @@ def _write(groups: Sequence[Members], failures: Failures) -> Table:
         position = _position(group)
         stage = max(stage, position.get("stage", 1) - 1)
         for run in group.in_stage(position.get("stage", 1) - 1).runs:
-            history = read_history(run.folder, position, run.identity)
+            history = read_history(run.folder, position)
             runs.append(dataclasses.replace(run, history=history))
             text = read_regular_text(run.folder / "result.json", MAX_RESULT_BYTES)
             results.append(json.loads(text))

@@ -25,7 +25,7 @@ _LIMITS += (("seed", 0, LARGEST_SEED),)
 """The lowest and the highest value of fields of `Sweep`."""
 _RANGE = {"low", "high", "log", "step"}
 _OF_ALL_POINTS = ("devices", "distributed", "log", "max_hours", "max_kl", "profile", "stage")
-_OF_ALL_POINTS += ("auto_resume", "config", "curriculum", "out", "overwrite", "resume")
+_OF_ALL_POINTS += ("config", "curriculum", "out", "resume")
 _OF_ALL_POINTS += ("seeds_at_once", "sweep")
 """The settings that are the same for all points."""
 

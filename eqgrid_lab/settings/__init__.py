@@ -40,7 +40,6 @@ from ._stored import (
     config_from as config_from,
     dump as dump,
     fill as fill,
-    is_written_by_a_run as is_written_by_a_run,
     load as load,
     own_flags as own_flags,
     own_parts as own_parts,

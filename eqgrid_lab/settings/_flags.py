@@ -25,10 +25,6 @@ from ..base import (
     Hint,
     UsageError,
     by_module,
-    copied,
-    is_address,
-    local_path,
-    working_path,
 )
 
 T = TypeVar("T")
@@ -45,29 +41,17 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 
 _CODE_FLAGS = ("--env.name", "--network", "--partners.networks")
 """Flags of code of the user."""
-_LOCAL_FLAGS = ("--config", "--env.layout", "--export", "--finish", "--partners", "--study")
-"""Flags of files that eqgrid changes, or whose path is part of a run."""
 
 
 def at_home(args: Sequence[str]) -> list[str]:
-    """A command line with `expand_home` for every value, as in `--out=~/run`, with local paths for
-    addresses such as `s3://bucket/run`, and with `by_module` for names of code of the user.
-
-    Addresses of partners stay, since settings files store them.
-
-    **Raises:** as `local_path`.
+    """A command line with `expand_home` for every value, as in `--out=~/run`, and with `by_module`
+    for names of code of the user.
     """
     flag, found = "", list[str]()
     for arg in args:
         name, equals, value = arg.partition("=") if _FLAG.match(arg) else ("", "", arg)
         flag = name or flag
-        if is_address(value) and flag in _LOCAL_FLAGS:
-            raise UsageError(f"{flag} does not support addresses such as {value!r:.100}.")
-        if is_address(value) and not flag.startswith("--partners."):
-            of_out = copied if has_flag("--auto-resume", args) else working_path
-            local = of_out(value) if flag == "--out" else local_path(value)
-            found.append(f"{name}{equals}{local}")
-        elif flag.replace("_", "-") in _CODE_FLAGS:
+        if flag.replace("_", "-") in _CODE_FLAGS:
             found.append(f"{name}{equals}{by_module(expand_home(value))}")
         else:
             found.append("=".join(map(expand_home, arg.split("=", 1))))

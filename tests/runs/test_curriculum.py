@@ -111,7 +111,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
     written = dump(config)
     assert len(text) < 100_000 < len(written)
     (tmp_path / "config.toml").write_text(written)
-    assert parse("--resume", str(tmp_path)).stage == config.stage
+    assert parse("--out", str(tmp_path), "--resume").stage == config.stage
     stages = config.stage * 12
     with pytest.raises(
         UsageError, match=r"a config.toml may have at most 1,000,000: use fewer stages"
@@ -152,7 +152,7 @@ def test_patience_begins_anew_with_the_last_stage(tmp_path):
     def hook_of(number):
         plans = (SimpleNamespace(totals={}),) * 2
         history = History(evaluations=tuple(rows))
-        run = Run(config, stages(config), plans, Process(), tmp_path, {}, history, number)
+        run = Run(config, stages(config), plans, Process(), tmp_path, history, number)
         hooks = _members._hooks_of_run(run, [], [], Failures(), 0.0)
         return next(x for x in hooks if type(x) is EarlyStop)
 

@@ -20,7 +20,7 @@ from run_files import table
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, StopTraining, read_metadata
-from eqgrid_lab.base import IDENTITY, WANDB_ID, Failures, UsageError, own_files
+from eqgrid_lab.base import WANDB_ID, Failures, UsageError
 from eqgrid_lab.folders import History, read_history
 from eqgrid_lab.runs import EarlyStop, _hooks
 from eqgrid_lab.settings import command_of, shipped_script
@@ -108,7 +108,7 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
 
 def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monkeypatch):
     for done, updates in ((0, (1, 2, 3)), (2, (3, 4))):  # killed after 3, resumed after 2
-        history = read_history(tmp_path, {"update": done}, {})
+        history = read_history(tmp_path, {"update": done})
         history.write_into(tmp_path)
         monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
         blocks = [with_wall_seconds(progress(update)) for update in updates]
@@ -169,7 +169,6 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
         open_all(tmp_path / folder, ("wandb",))
     assert ids[0] == ids[1] != ids[2]
     assert {resume for _, resume in ids} == {"allow"}
-    assert tmp_path / "mine" / WANDB_ID in own_files(tmp_path / "mine"), "--overwrite removes it"
 
 
 @pytest.mark.slow
@@ -250,7 +249,7 @@ class Killed(BaseException):
 
 def write_until_killed(folder, monkeypatch, writes: float) -> None:
     """Keeps what three blocks bring, from the newest state on, and is killed after some writes."""
-    left, save, about = itertools.count(1), _hooks.save, {IDENTITY: {}}
+    left, save = itertools.count(1), _hooks.save
 
     def count(*args):
         save(*args)
@@ -259,11 +258,11 @@ def write_until_killed(folder, monkeypatch, writes: float) -> None:
 
     last = folder / "checkpoints" / "last.safetensors"
     updates = read_metadata(last)["update"] if last.exists() else 0
-    history = read_history(folder, {"update": updates}, {}) if updates else History()
+    history = read_history(folder, {"update": updates}) if updates else History()
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(_hooks, "save", count)
         keep = _hooks.Checkpoints(
-            last.parent, Failures(), history, lambda _: about, keep_every=100, seconds=0.0
+            last.parent, Failures(), history, lambda _: {}, keep_every=100, seconds=0.0
         )
         for update in range(updates + 1, 4):
             keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))
@@ -321,9 +320,9 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     code, said = call(*RUN, *flags, "--max-hours", "1e-9", "--out", "mine")
     assert code == 0
     assert "stopped after 1e-09 hours after 256 steps" in said
-    assert f"to continue: {command_of(shipped_script('ippo'))} --resume mine" in said
+    assert f"to continue: {command_of(shipped_script('ippo'))} --out mine --resume" in said
     assert list((tmp_path / "mine" / "trace").rglob("*.json.gz"))
-    code, said = call("--resume", "mine")
+    code, said = call("--out", "mine", "--resume")
     assert code == 0
     assert "annealed settings reach their end at step 1,024" in said
     lines = (tmp_path / "mine" / "metrics.jsonl").read_text().splitlines()
@@ -333,12 +332,6 @@ def test_a_run_that_is_out_of_time_goes_on_later(call, tmp_path):
     assert [step for step, name in sorted(board) if name == "entropy"] == steps
     kept = sorted(x.name for x in (tmp_path / "mine" / "checkpoints").glob("step-*"))
     assert kept == ["step-000000000512.safetensors", "step-000000001024.safetensors"]
-    code, said = call(*RUN, "--stop-at-return", "-5", "--out", "mine", "--overwrite")
-    assert code == 0
-    assert "reached a return of -5 after 256 steps" in said
-    names = {path.name for path in (tmp_path / "mine").iterdir()}
-    assert not names & {"metrics.jsonl", "tensorboard", "trace"}
-    assert not list((tmp_path / "mine" / "checkpoints").glob("step-*"))
 
 
 def test_totals_of_training_episodes_are_columns(tmp_path):
