@@ -97,7 +97,7 @@ def commands(config: Config, method: str, kitchen: str, results: Path) -> Iterat
         policies = [folder / f"seed-{seed}" for seed in range(config.num_seeds)]
         given = ["--env.layout", layout, *how.flags.format(kitchen=kitchen).split()]
         for seed, run in enumerate(policies):
-            own = ["--seed", str(seed), "--out", str(run), "--auto-resume"]
+            own = ["--seed", str(seed), "--out", str(run), "--resume"]
             yield [sys.executable, script, *given, *own]
         flags += [] if how.script in ("ippo.py", "e3t.py") else ["--script", script]
     flags = [*map(str, policies), *flags, "--out"]

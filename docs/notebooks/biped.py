@@ -58,7 +58,7 @@ plt.show()
 # steps of training, it stands for ten seconds. Training takes one to four minutes on a CPU.
 
 # %%
-# !eqgrid body --env.model biped --total-steps 200000 --out runs/stand --overwrite
+# !eqgrid body --env.model biped --total-steps 200000 --out runs/stand --resume
 
 # %%
 from IPython.display import Image, display

@@ -37,7 +37,7 @@ os.environ["TTY_COMPATIBLE"] = "0"  # commands print lines instead of a progress
 # million steps take one to two minutes on two CPU cores.
 
 # %%
-# !eqgrid ippo --env.layout cramped --total-steps 1000000 --out runs/notebook --overwrite
+# !eqgrid ippo --env.layout cramped --total-steps 1000000 --out runs/notebook --resume
 
 # %% [markdown]
 # The run wrote a folder. It contains a learning curve and a video of one episode:
@@ -172,8 +172,8 @@ print(sorted(read_metadata("runs/notebook/policy.safetensors")))
 
 # %% [markdown]
 # `runs/notebook/config.toml` contains all settings, and `metrics.csv` a row for each block of
-# updates. `checkpoints/` contains the state of the run: `eqgrid ippo --resume runs/notebook
-# --total-steps 4000000` continues it.
+# updates. `checkpoints/` contains the state of the run: `eqgrid ippo --out runs/notebook
+# --resume --total-steps 4000000` continues it.
 #
 # ## Next steps
 #

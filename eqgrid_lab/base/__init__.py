@@ -37,19 +37,7 @@ from ._named import (
     settings_of as settings_of,
     without_none as without_none,
 )
-from ._remote import (
-    address_of as address_of,
-    check_local as check_local,
-    copied as copied,
-    is_address as is_address,
-    local_path as local_path,
-    mirrored as mirrored,
-    remove_copies as remove_copies,
-    working_path as working_path,
-)
 from ._run_files import (
-    ABANDONED as ABANDONED,
-    IDENTITY as IDENTITY,
     PARTNERS as PARTNERS,
     RESULTS as RESULTS,
     SETTINGS_FILE as SETTINGS_FILE,
@@ -57,10 +45,7 @@ from ._run_files import (
     VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
     has_checkpoint as has_checkpoint,
-    has_learned as has_learned,
     is_complete as is_complete,
-    links as links,
-    own_files as own_files,
     read_metadata as read_metadata,
     seed_folders as seed_folders,
 )

@@ -25,7 +25,6 @@ from platformdirs import user_cache_path
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
 from ._errors import RunError, Stopped, UsageError, print_error, reason, system_error
-from ._remote import remove_copies
 
 _MAX_CACHE_BYTES = 2**30
 
@@ -255,7 +254,6 @@ class Process:
             raise KeyboardInterrupt
         if not self._begun:
             os.write(2, f"error: interrupted; {self.message}.\n".encode())
-            remove_copies()
             os._exit(self.exit_code)
         if self._stops_at_once:
             self._stops_at_once = False  # a second signal does not disturb the end of the run
@@ -362,7 +360,6 @@ def _explain(error: Exception, process: Process, memory: str) -> tuple[str, int]
 
 def _exit_at_once(code: int) -> None:
     """Ends the process without waiting for XLA's compile threads, which cannot be interrupted."""
-    remove_copies()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

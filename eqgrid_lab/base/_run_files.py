@@ -13,8 +13,6 @@ from agents import CheckpointError
 
 from ._named import Table
 
-IDENTITY = "identity"
-"""The entry of the metadata with the settings that identify a run."""
 PARTNERS = "partners"
 """The entry of a policy with the policies that were its partners in training."""
 
@@ -77,8 +75,6 @@ def read_metadata(path: Path) -> Table:
 SETTINGS_FILE, VIDEO_FILE = "config.toml", "episode.gif"
 SWEEP_FILE = "sweep.json"
 """The file that marks the folder of a sweep."""
-ABANDONED = ".abandoned"
-"""The suffix of a checkpoint from steps that a resumed run has discarded."""
 WANDB_ID = "wandb-id.txt"
 """The file with the id of the Weights & Biases run, which a resumed run continues."""
 
@@ -88,19 +84,8 @@ _FILES = (
 )
 """The files that every complete run has."""
 
-RESULTS = ("result.json", "policy.safetensors", "checkpoints/last.safetensors")
-"""The files that --auto-resume never replaces by those of a new run."""
-
-_PATTERN = re.compile(
-    r"(config\.toml|wandb-id\.txt|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
-    r"|checkpoints/(last|best|seeds|best-[0-9]+)\.safetensors(\.abandoned)?"
-    r"|tensorboard/events\.out\.tfevents\.[^/]+)(\.partial)?"
-)
-"""The paths of all files that a run can write, including optional files and unfinished ones
-(`.partial`). The files in `wandb/` are left out: their names are unique to each run, and they may
-not be uploaded yet.
-"""
-_FOLDERS = ("checkpoints", "tensorboard")
+RESULTS = ("result.json", "policy.safetensors")
+"""The results of a run, which a run in the same folder replaces only if it resumes it."""
 
 
 def is_complete(folder: Path, video: bool = True) -> bool:
@@ -114,42 +99,7 @@ def has_checkpoint(folder: Path) -> bool:
     return any(os.path.exists(folder / f"checkpoints/{x}.safetensors") for x in ("last", "seeds"))
 
 
-def has_learned(folder: Path) -> bool:
-    """Whether the folder of a run has any results, beyond its settings."""
-    files = [name for name in _FILES if name != SETTINGS_FILE]
-    return any(os.path.lexists(folder / name) for name in files)
-
-
 def seed_folders(folder: Path) -> list[Path]:
     """The folders of the seeds in the folder of a run with several seeds, sorted by seed."""
     found = [path for path in folder.glob("seed-*") if re.fullmatch(r"seed-[0-9]+", path.name)]
     return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
-
-
-def own_files(folder: Path) -> list[Path]:
-    """The files of a run in a folder, by their names; the settings file comes last.
-
-    Links are included. Files in the folders of seeds (see `seed_folders`) are left out.
-    """
-    # Links to folders are not followed.
-    inside = list(folder.iterdir()) if _is_folder(folder) else []
-    for part in filter(_is_folder, (folder / name for name in _FOLDERS)):
-        inside += part.rglob("*")
-    found = [x for x in inside if _PATTERN.fullmatch(x.relative_to(folder).as_posix())]
-    return sorted(found, key=lambda path: (path.name == SETTINGS_FILE, path))
-
-
-def links(folder: Path) -> list[Path]:
-    """The paths in a folder that a run cannot use: links, files in place of folders, and anything
-    but files in place of files.
-    """
-    entries = [folder / name for name in _FOLDERS] + seed_folders(folder)
-    return [
-        *(path for path in entries if os.path.lexists(path) and not _is_folder(path)),
-        *(path for path in own_files(folder) if path.is_symlink() or not path.is_file()),
-    ]
-
-
-def _is_folder(path: Path) -> bool:
-    """Whether it is a folder, and not a link to a folder."""
-    return path.is_dir() and not path.is_symlink()

@@ -81,7 +81,7 @@ def run(script: type[Cloning], args: Sequence[str], process: Process) -> int:
     process.begin()
     recorded = read_recorded(config, world)
     name = folder_name(config.algorithm, config.env.title, config.seed)
-    with open_folder(name, config.out, config.overwrite, dump(config)) as folder:
+    with open_folder(name, config.out, dump(config)) as folder:
         console, failures = open_console(), Failures()
         greet(console, config, recorded, folder, keep_compiled_programs())
         models = _train(console, config, world, recorded, process)

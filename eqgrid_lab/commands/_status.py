@@ -27,9 +27,8 @@ from ..base import (
     UsageError,
     is_complete,
     run_command,
-    seed_folders,
 )
-from ..folders import MAX_RESULT_BYTES, check_unlocked, locked, results_console
+from ..folders import MAX_RESULT_BYTES, locked, results_console
 from ..settings import read_flags
 from ..show import path_text, print_table
 
@@ -91,7 +90,6 @@ def _row_without_job(folder: Path) -> "Row":
         return Row(folder, "finished", so_far)
     try:
         with locked(folder):
-            check_unlocked(seed_folders(folder))
             return Row(folder, "stopped", so_far)
     except UsageError:
         return Row(folder, "running", so_far)

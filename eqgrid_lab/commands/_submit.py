@@ -19,12 +19,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, final
 
-import jax
 import msgspec
 import tyro
 from msgspec import Meta
@@ -35,8 +33,7 @@ from ..base import (
     SETTINGS_FILE,
     RunError,
     UsageError,
-    check_local,
-    has_checkpoint,
+    library_versions,
     run_command,
     seed_folders,
 )
@@ -143,7 +140,6 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     """
     if config.out is None:
         raise UsageError("Name the folder of the study with --out.")
-    check_local(config.out, "eqgrid submit")
     if "%" in (path := str(config.out.absolute())):  # submitit escapes no path
         raise UsageError(f"Slurm and submitit replace % in {path!r}: choose another --out.")
     if not command:
@@ -151,7 +147,7 @@ def planned(config: Config, command: Sequence[str]) -> Submission:
     flags = {word.partition("=")[0].replace("_", "-") for word in command}
     axes = _values_of_flags(config, flags)
     flags |= {f"--{flag.replace('_', '-')}" for flag in axes}
-    if taken := flags & {"--out", "--resume", "--auto-resume", "--overwrite"}:
+    if taken := flags & {"--out", "--resume"}:
         raise UsageError(f"Leave out {min(taken)} in the command: each job adds it.")
     if not re.fullmatch(r"[1-9]\d{0,4}[mhd]", config.time):
         raise UsageError(f"--time must be a time such as 30m, 4h or 2d, but is {config.time!r}.")
@@ -216,11 +212,6 @@ def _values_of_flags(config: Config, flags: set[str]) -> dict[str, list[str]]:
             raise UsageError(f"--vary {flag} sets a flag that is given already: leave out one.")
         values_of[flag] = values.split(",")
     return values_of
-
-
-def library_versions() -> str:
-    """The versions that all jobs of a study must have in common."""
-    return f"eqgrid {version('eqgrid')} and jax {jax.__version__}"
 
 
 @final
@@ -315,13 +306,9 @@ class Job:
                 pass
         if self.stopped:
             return _STOPPED[0]
-        words = self.submission.words(name)
-        if has_checkpoint(folder) and not self.submission.shared:
-            words += ["--resume", str(folder)]
-        else:  # a sweep continues with the same command
-            words += ["--out", str(folder)]
-            if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
-                words.append("--overwrite")  # the run was killed before its first checkpoint
+        words = [*self.submission.words(name), "--out", str(folder)]
+        if (folder / SETTINGS_FILE).exists() and not self.submission.shared:
+            words.append("--resume")  # a sweep continues with the same command
         with log_file(self.study, name).open("ab") as log:
             if (own := library_versions()) != (others := self.submission.versions):
                 sentence = f"This host has {own}, but the host of eqgrid submit had {others}"

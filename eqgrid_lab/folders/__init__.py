@@ -1,13 +1,11 @@
 """The folders of runs and of results, and the tables in them."""
 
 from ._folder import (
-    check_unlocked as check_unlocked,
     folder_name as folder_name,
     locked as locked,
     made_folder as made_folder,
     names_in as names_in,
     open_folder as open_folder,
-    remove_run as remove_run,
     short_name as short_name,
     writing_into as writing_into,
 )

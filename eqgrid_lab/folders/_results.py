@@ -15,12 +15,11 @@ from typing import final
 import msgspec
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 
-from agents import CheckpointError, write_atomic
+from agents import write_atomic
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import ABANDONED, IDENTITY, RunError, Table, UsageError, read_metadata
+from ..base import RunError, Table, UsageError, read_metadata
 from ..show import csv_text
 from ._folder import locked, made_folder, names_in
 
@@ -134,8 +133,6 @@ _EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std
 """Columns that each evaluation has."""
 _COUNTS = {"update", "env_steps", "stage", "stage_steps", "gate_passes"}
 """Columns of `metrics.csv` with integers."""
-_OF_A_CHECKPOINT = {"update", "env_steps", "eval_return_mean"}
-"""The entries that the best checkpoint must have."""
 
 
 @final
@@ -151,8 +148,6 @@ class History:
     - `evaluations`: the numbers in `rows`.
     - `best_return`: the mean return by which the best checkpoint was chosen.
     - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
-    - `abandoned`: the path and the new path of each checkpoint that does not belong to this
-        history.
     """
 
     rows: bytes = b""
@@ -161,11 +156,10 @@ class History:
     best_return: float = -np.inf
     wall_seconds: float = 0.0
     train_seconds: float = 0.0
-    abandoned: tuple[tuple[Path, Path], ...] = ()
 
     def write_into(self, folder: Path) -> None:
-        """Truncates the logs of a run to this history, and renames its abandoned checkpoints. The
-        JSON log is kept as it is if none of its rows belong to this history.
+        """Truncates the logs of a run to this history. The JSON log is kept as it is if none of its
+        rows belong to this history.
 
         **Arguments:**
 
@@ -173,21 +167,9 @@ class History:
 
         **Raises:** `OSError` when a file cannot be written.
         """
-        for path, new in self.abandoned:
-            os.replace(path, new)
         write_atomic(folder / "metrics.csv", self.rows)
         if self.json_rows:
             write_atomic(folder / "metrics.jsonl", self.json_rows)
-
-    def print_abandoned(self, console: Console) -> None:
-        """Prints the abandoned checkpoints, and their new names."""
-        for path, new in self.abandoned:
-            console.print(
-                f"{path.name} is not part of the history of this resumed run: it was renamed to "
-                f"{escape(str(new))}",
-                highlight=False,
-                soft_wrap=True,
-            )
 
     @property
     def env_steps(self) -> int:
@@ -195,17 +177,17 @@ class History:
         return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
 
 
-def read_history(folder: Path, position: Table, identity: Mapping[str, object]) -> History:
+def read_history(folder: Path, position: Table) -> History:
     """Reads the history of a run up to the checkpoint from which it resumes.
 
-    Later rows and incomplete rows are left out, since the resumed run writes them again. In a
-    curriculum, the best checkpoint counts only if it is from the current stage.
+    Later rows and incomplete rows are left out, since the resumed run writes them again. For the
+    same reason, the best checkpoint does not count if it is later. In a curriculum, it counts only
+    if it is from the current stage.
 
     **Arguments:**
 
     - `folder`: the folder of the run.
     - `position`: the metadata of the checkpoint.
-    - `identity`: the `identity` of the run, which its checkpoints store.
 
     **Returns:** the history.
 
@@ -213,7 +195,6 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
     `CheckpointError` when the best checkpoint is.
     """
     updates = position["update"]
-    abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
     best = folder / "checkpoints" / "best.safetensors"
     with _reading(folder / "metrics.jsonl") as path:
         *lines, last = (read_regular_file(path) if path.exists() else b"").split(b"\n")
@@ -228,9 +209,9 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
         )
         train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
     best_return = -np.inf
-    if os.path.lexists(best) and best not in abandoned:
+    if best.exists():
         metadata = read_metadata(best)
-        if metadata.get("stage") == position.get("stage"):
+        if metadata["update"] <= updates and metadata.get("stage") == position.get("stage"):
             best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
     return History(
         rows=csv_bytes(rows),
@@ -239,30 +220,4 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
         best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
         train_seconds=train_seconds,
-        abandoned=tuple(abandoned.items()),
     )
-
-
-def _without_code(identity: object) -> object:
-    """An identity without the checksums of the user's code, which may change in a resumed run."""
-    if not isinstance(identity, Mapping):
-        return identity
-    return {name: value for name, value in identity.items() if name != "code"}
-
-
-def _abandoned(
-    folder: Path, updates: int, identity: Mapping[str, object]
-) -> Iterator[tuple[Path, Path]]:
-    """The checkpoints that do not belong to the resumed history, each with its new path:
-    checkpoints of later updates, and of other runs.
-    """
-    path = folder / "best.safetensors"
-    try:
-        metadata = read_metadata(path)
-    except CheckpointError:
-        return  # a missing checkpoint is fine, and a damaged one raises where it is used
-    is_same = _without_code(metadata.get(IDENTITY)) == _without_code(identity)
-    of_this_run = is_same and metadata.keys() >= _OF_A_CHECKPOINT
-    if not of_this_run or metadata["update"] > updates:
-        name = f"best-{metadata.get('env_steps', 0):012}.safetensors{ABANDONED}"
-        yield path, path.with_name(name)

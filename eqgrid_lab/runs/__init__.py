@@ -14,6 +14,12 @@ from ._display import (
     progress_bar as progress_bar,
 )
 from ._evaluator import Evaluator as Evaluator, mean_totals as mean_totals
-from ._identity import digest as digest, marks as marks, run_digest as run_digest
-from ._policies import SavedPolicy as SavedPolicy, portable as portable, read_policy as read_policy
+from ._policies import (
+    SavedPolicy as SavedPolicy,
+    digest as digest,
+    marks as marks,
+    portable as portable,
+    read_policy as read_policy,
+    run_digest as run_digest,
+)
 from ._program import run_command_line as run_command_line, run_experiment as run_experiment

@@ -28,7 +28,7 @@ from agents import (
 from eqgrid import AbstractVectorEnv
 from eqgrid.grid import RandomLayouts
 
-from ..base import IDENTITY, VIDEO_FILE, Failures, Table, read_metadata
+from ..base import VIDEO_FILE, Failures, Table, read_metadata
 from ..folders import short_name, write_json
 from ..settings import command_of, dump, own_flags
 from ..show import (
@@ -112,8 +112,7 @@ class Conclusion:
             policy, metadata = load_policy(checkpoint, like=like), read_metadata(checkpoint)
         else:
             policy = trained_policy(state.policy, run.plan.train_env, state.runner.env_state)
-        about = {name: value for name, value in metadata.items() if name != IDENTITY}
-        save_policy(run.folder / "policy.safetensors", policy, {**about, "checkpoint": which})
+        save_policy(run.folder / "policy.safetensors", policy, {**metadata, "checkpoint": which})
 
     def _result(self) -> Table:
         """The content of `result.json`, after the final evaluations."""

@@ -47,12 +47,10 @@ from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
 from ..base import (
-    IDENTITY,
     VIDEO_FILE,
     Failures,
     RunError,
     Table,
-    address_of,
     is_complete,
     keep_compiled_programs,
 )
@@ -70,7 +68,6 @@ from ._hooks import (
     remove_results,
     speed,
 )
-from ._identity import check_updates
 from ._report import draw_curves
 from ._run import Run
 
@@ -196,9 +193,8 @@ class Members:
             )
         members = self.in_stage(number)
         state = restore(self.checkpoint, members.shapes())
-        check_updates(self.whole.folder, position, int(np.asarray(state.updates).flat[0]))
         runs = tuple(
-            dataclasses.replace(run, history=read_history(run.folder, position, run.identity))
+            dataclasses.replace(run, history=read_history(run.folder, position))
             for run in members.runs
         )
         whole = runs[0] if self.alone else members.whole
@@ -270,7 +266,6 @@ class Members:
                 write_atomic(run.folder / "config.toml", dump(run.settings).encode())
                 if self.state is not None:
                     run.history.write_into(run.folder)
-            run.history.print_abandoned(console)
 
     def train(
         self,
@@ -542,7 +537,7 @@ def print_header(members: Members) -> Console:
             seeds += f" on {mesh.size} {'cores' if jax.default_backend() == 'cpu' else 'devices'}"
     console.print(
         f"[bold]{whole.algorithm}[/] in [bold]{title}[/]{rules}, {seeds}, {config.num_envs} "
-        f"environments{each}: writing to {escape(address_of(whole.folder))}",
+        f"environments{each}: writing to {escape(str(whole.folder))}",
         highlight=False,
     )
     members.open_folders(console, members.of_each)
@@ -750,7 +745,7 @@ class KeepState:
         """Writes the checkpoint now."""
         members = self.members
         metadata: Table = {"update": progress.updates, "env_steps": progress.env_steps}
-        metadata |= {"runs": members.names, IDENTITY: members.whole.identity}
+        metadata["runs"] = members.names
         if members.whole.in_curriculum:
             rows = [{"update": progress.updates, **x.rows[-1]} for x in self.evaluators]
             metadata |= {"stage": members.whole.number + 1, "members": rows}

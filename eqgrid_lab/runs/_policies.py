@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -34,7 +36,6 @@ from ..settings import (
     world_name_in,
 )
 from ..worlds import Kitchen, WorldSettings, check_same_game, check_same_world
-from ._identity import marks, run_digest
 
 
 @final
@@ -241,3 +242,36 @@ def written_out(env: WorldSettings) -> WorldSettings:
     except Exception:  # the layout is a name, its file is not a text, or the world reads no texts
         return env
     return with_text if same is True or bool(same) else env
+
+
+def run_digest(metadata: Mapping[str, object]) -> str | None:
+    """A checksum of the settings of the run that trained a policy, the same for all checkpoints of
+    the run; `None` if the file of the policy contains no settings.
+
+    **Arguments:**
+
+    - `metadata`: the metadata of the file.
+    """
+    settings = metadata.get("run")
+    if settings is None:
+        return None
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def marks(path: Path, metadata: Mapping[str, object]) -> set[str]:
+    """The checksums that identify a policy: the checksums of its content and of its run.
+
+    **Arguments:**
+
+    - `path`, `metadata`: the file and its metadata.
+
+    **Raises:** `CheckpointError` when the file cannot be read.
+    """
+    run = run_digest(metadata)
+    return {checksum(path)} if run is None else {checksum(path), run}
+
+
+def digest(path: Path) -> str:
+    """The checksum (SHA-256) of a file. **Raises:** `OSError` when it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,22 +12,19 @@ from ..base import (
     Failures,
     Process,
     Table,
-    UsageError,
-    address_of,
     exit_code_of,
-    mirrored,
+    has_checkpoint,
     print_error,
     read_metadata,
     run_process,
     use_cores_as_devices,
 )
-from ..folders import folder_name, locked, open_folder
+from ..folders import folder_name, open_folder
 from ..settings import Experiment, dump, parse
 from ..show import Csv, print_result
 from ._conclusion import finish
 from ._curriculum import stages, with_curriculum
 from ._display import still
-from ._identity import check_same_run, digests
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages
@@ -91,40 +88,31 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     if config.sweep is not None:
         return run_sweep(config, process)
     run_stages = stages(config)
-    files = digests(config)  # before anything is built from the files
-    whole = Run(config, run_stages, plan_stages(run_stages), process, Path(), files)
+    whole = Run(config, run_stages, plan_stages(run_stages), process, Path())
     process.begin()
     process.check()
-    if config.resume is not None:
-        with mirrored(config.resume, check=process.check), locked(config.resume):
-            return _resume(members_of(dataclasses.replace(whole, folder=config.resume)))
     name = folder_name(config.algorithm, config.env.title, config.seed)
-    folders = open_folder(name, config.out, config.overwrite, dump(config), check=whole.check_new)
-    with folders as folder:
-        return _train_and_conclude(members_of(dataclasses.replace(whole, folder=folder)), {})
+    with open_folder(name, config.out, dump(config), resume=config.resume) as folder:
+        members = members_of(dataclasses.replace(whole, folder=folder))
+        return _resume(members) if has_checkpoint(folder) else _train_and_conclude(members, {})
 
 
 def _resume(members: Members) -> int:
     """Resumes a run. All files are read before any file in the folder of the run changes."""
     folder = members.whole.folder
     position = read_metadata(members.checkpoint)
-    check_same_run(folder, position, members.whole.identity)
     members = members.resumed(position)
     whole, updates = members.whole, position["update"]
     num_updates, complete = whole.plan.num_updates, members.have_all_files
+    has_ended = "ended" in position or (whole.is_last_stage and members.ended(position))
     # A run that was killed at its very end has made all updates, but lacks some of its files.
-    is_at_end = updates > num_updates or (complete and updates == num_updates)
-    has_ended = complete and whole.is_last_stage and members.ended(position)
-    if is_at_end or (whole.settings.auto_resume and has_ended):
-        whole.report_complete(updates, members.of_each)
+    if updates > num_updates or (complete and (updates == num_updates or has_ended)):
+        steps = f"{updates * whole.plan.steps_per_update:,} steps{members.of_each}"
+        print(f"the run in {folder} is complete, with {steps}", flush=True)
         return 0
-    if has_ended:
-        raise UsageError(f"The run {address_of(folder)!r} is complete: its last stage has ended.")
     if not members.alone:  # writes the common files; the folders of the seeds are written later
         rows = members.rows_of_all()
-        history = dataclasses.replace(
-            members.runs[0].history, rows=rows, json_rows=b"", abandoned=()
-        )
+        history = dataclasses.replace(members.runs[0].history, rows=rows, json_rows=b"")
         members = dataclasses.replace(members, whole=dataclasses.replace(whole, history=history))
         history.write_into(folder)
         write_atomic(folder / "config.toml", dump(whole.settings).encode())

@@ -35,14 +35,11 @@ from eqgrid import (
 from eqgrid.grid import RandomLayouts
 
 from ..base import (
-    IDENTITY,
     PARTNERS,
     Process,
     Table,
     UsageError,
-    address_of,
     as_usage_error,
-    has_checkpoint,
     warn,
 )
 from ..folders import History
@@ -50,7 +47,6 @@ from ..settings import Experiment, PartnerSettings, script_errors, to_table
 from ..worlds import WorldSettings
 from ._curriculum import Stage
 from ._evaluator import evaluated_metrics
-from ._identity import Digests, identity
 from ._policies import check_trained_here, portable, written_out
 
 
@@ -231,7 +227,6 @@ class Run:
     - `plans`: the plan of each stage.
     - `process`: the process, with its clock and signals.
     - `folder`: the folder of the run.
-    - `files`: the `digests` of its settings.
     - `history`: the history of the run before this process.
     - `number`: the index of its current stage, from 0.
     """
@@ -241,7 +236,6 @@ class Run:
     plans: tuple[Plan, ...]
     process: Process
     folder: Path
-    files: Digests
     history: History = dataclasses.field(default_factory=History)
     number: int = 0
 
@@ -255,14 +249,9 @@ class Run:
         """The settings as a table, from `to_table`."""
         return to_table(self.settings)
 
-    @functools.cached_property
-    def identity(self) -> Table:
-        """The `identity` of the run, which its checkpoints store."""
-        return identity(self.table, self.files)
-
     def describe(self, state: AbstractTrainState) -> Table:
         """The metadata of checkpoints: a description of the policy and the settings, from which the
-        policy can be loaded, its training partners, and the identity of the run.
+        policy can be loaded, and its training partners.
 
         It is the same for all states of a stage.
         """
@@ -273,7 +262,6 @@ class Run:
             **describe_policy(state, self.plan.train_env),
             "run": to_table(config),
             **({PARTNERS: partners} if partners else {}),
-            IDENTITY: self.identity,
         }
 
     @property
@@ -304,35 +292,6 @@ class Run:
     def plan(self) -> Plan:
         """The plan of the current stage."""
         return self.plans[self.number]
-
-    def check_new(self) -> None:
-        """Checks a new run before it replaces the files in its folder.
-
-        **Raises:** `Stopped` after a signal, and `UsageError` if `--auto-resume` found no
-        checkpoint, but another process has written one since.
-        """
-        self.process.check()
-        out = self.settings.out
-        if self.settings.auto_resume and out is not None and has_checkpoint(out):
-            raise UsageError(f"{str(out)!r} has a checkpoint now: start the same command again.")
-
-    def report_complete(self, updates: int, of_each: str) -> None:
-        """Prints that the run is complete, with `--auto-resume`.
-
-        **Arguments:**
-
-        - `updates`: the number of updates that it has made.
-        - `of_each`: a text to print after the number of steps, such as ` of each seed`.
-
-        **Raises:** `UsageError` without `--auto-resume`.
-        """
-        address = address_of(self.folder)
-        if not self.settings.auto_resume:
-            raise UsageError(
-                f"The run {address!r} is complete, with {updates * self.plan.steps_per_update:,} "
-                f"steps{of_each}: add a larger --total-steps to continue."
-            )
-        print(f"the run {address} is complete", flush=True)
 
     def seconds(self) -> float:
         """The wall-clock time of the run so far, in seconds, including earlier processes."""

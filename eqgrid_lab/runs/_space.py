@@ -24,8 +24,7 @@ _LIMITS = (("num_points", 1, _MOST_POINTS), ("seeds", 1, 1024), ("at_once", 1, 1
 _LIMITS += (("seed", 0, LARGEST_SEED),)
 """The lowest and the highest value of fields of `Sweep`."""
 _RANGE = {"low", "high", "log", "step"}
-_OF_ALL_POINTS = ("devices", "log", "stage")
-_OF_ALL_POINTS += ("auto_resume", "config", "curriculum", "out", "overwrite", "resume", "sweep")
+_OF_ALL_POINTS = ("config", "curriculum", "devices", "log", "out", "resume", "stage", "sweep")
 """The settings that are the same for all points."""
 
 

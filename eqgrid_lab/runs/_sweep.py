@@ -41,7 +41,6 @@ from ..base import (
     Stopped,
     Table,
     UsageError,
-    check_local,
     keep_compiled_programs,
     read_metadata,
 )
@@ -49,7 +48,6 @@ from ..folders import MAX_RESULT_BYTES, locked, made_folder, names_in, writing_i
 from ..settings import Experiment, dump
 from ._curriculum import stages
 from ._display import open_console, print_preparations
-from ._identity import Digests, digests
 from ._members import ALL_PRUNED, Members
 from ._report import draw_sweep, print_points, write_table
 from ._run import Plan, Run, default_mesh, plan_stages
@@ -76,13 +74,11 @@ class Point:
     - `trial`: the trial.
     - `folder`: the folder of the point.
     - `configs`: the settings of its runs, one for each seed.
-    - `files`: the `digests` of its settings.
     """
 
     trial: "Trial"
     folder: Path
     configs: tuple[Experiment, ...]
-    files: Digests
 
     @property
     def number(self) -> int:
@@ -146,7 +142,6 @@ def run_sweep(config: Experiment, process: Process) -> int:
     assert config.sweep is not None
     sweep = read_sweep(config.sweep)
     folder = config.out or Path("runs") / f"{config.algorithm}-sweep-{config.sweep.stem}"
-    check_local(folder, "--sweep")
     config = dataclasses.replace(config, sweep=None, out=None)
     points = checked_points(config, sweep)
     # A plan for each compiled program of a grid. The points of other samplers are not known yet.
@@ -183,7 +178,7 @@ def _open(folder: Path, config: Experiment, sweep: Sweep) -> "Study":
     **Raises:** `UsageError` when the folder has other content or the storage cannot be used, and
     `RunError` when the folder cannot be written.
     """
-    table = {"sweep": dataclasses.asdict(sweep), "files": digests(config)}
+    table = {"sweep": dataclasses.asdict(sweep)}
     files = {
         "config.toml": dump(config),
         SWEEP_FILE: json.dumps(table, indent=1, default=str) + "\n",
@@ -349,7 +344,7 @@ def _point(search: Search, trial: "Trial") -> Point | None:
         return None
     seeds = range(config.seed, config.seed + search.sweep.seeds)
     configs = tuple(dataclasses.replace(config, seed=seed) for seed in seeds)
-    return Point(trial, _folder(search, trial.number), configs, digests(config))
+    return Point(trial, _folder(search, trial.number), configs)
 
 
 def _folder(search: Search, number: int) -> Path:
@@ -486,7 +481,7 @@ def _members(search: Search, points: Sequence[Point], plans: tuple[Plan, ...]) -
     mesh = None if search.config.devices == 1 else default_mesh(number)
     plans = tuple(dataclasses.replace(plan, mesh=mesh) for plan in plans)
     runs = tuple(
-        Run(own, stages(own), plans, search.process, point.run_folder(own.seed), point.files)
+        Run(own, stages(own), plans, search.process, point.run_folder(own.seed))
         for point in points
         for own in point.configs
     )

@@ -34,7 +34,6 @@ from ._stored import (
     config_of_policy as config_of_policy,
     dump as dump,
     fill as fill,
-    is_written_by_a_run as is_written_by_a_run,
     load as load,
     own_flags as own_flags,
     own_world_in as own_world_in,

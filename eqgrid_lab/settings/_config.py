@@ -2,15 +2,14 @@
 
 import dataclasses
 import inspect
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ..base import RESULTS, UsageError, as_usage_error, has_checkpoint, seed_folders
+from ..base import SETTINGS_FILE, UsageError, as_usage_error
 from ..show import check_installed
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
@@ -35,7 +34,7 @@ CONFIGS = shipped("configs")
 PEOPLE = "people"
 """The value of `--config` for the settings of agents that cook with people."""
 _LARGEST_COUNT = 2**31 - 1
-OF_THE_PROCESS = ("--resume", "--auto-resume", "--total-steps", "--log", "--devices")
+OF_THE_PROCESS = ("--resume", "--total-steps", "--log", "--devices")
 """The flags that may change when a run is resumed: they set when it ends, what it writes, and on
 which devices it runs.
 """
@@ -53,12 +52,12 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
 
     **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
     """
-    args = _auto_resumed(at_home(args))
-    file, run = value_after("--config", args), value_after("--resume", args)
+    args = at_home(args)
+    file, run = value_after("--config", args), _resumed(args)
     world = value_after("--env.name", args)
-    before = None if run is None else load(Path(run) / "config.toml", experiment, world)
-    if before is not None and world not in (None, before.env.name):
-        raise _cannot_change("--env.name")
+    before = None if run is None else load(run / SETTINGS_FILE, experiment, world)
+    if run and before and world not in (None, before.env.name):
+        raise _differs(run, [("--env.name", before.env.name, world)])
     if file is not None:
         default = load(_settings_file(experiment, args, file), experiment, world, world)
     elif before is not None:
@@ -68,33 +67,22 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
         env = env if world in (None, env.name) else world_settings(world)
         default = default_settings(experiment, env)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
-    if before is not None:
-        config = _check_resumed(before, config)
+    if run and before:
+        config = _check_resumed(run, before, config)
     check(config)
     return config
 
 
-def _auto_resumed(args: list[str]) -> list[str]:
-    """A command line with --resume or --overwrite in addition to --auto-resume, if it is given.
+def _resumed(args: Sequence[str]) -> Path | None:
+    """The folder of the run that a command line resumes; `None` for a new run.
 
-    **Raises:** `UsageError` when --out is missing, when --resume is given, too, or when --out has
-    results without a checkpoint, which a new run would replace.
+    **Raises:** `UsageError` when --resume is given without --out.
     """
-    if not has_flag("--auto-resume", args) or has_flag("--sweep", args):
-        return args
-    out = value_after("--out", args)
-    if out is None or has_flag("--resume", args):
-        raise UsageError("--auto-resume resumes the run in --out: add --out, without --resume.")
-    folder = Path(out)
-    if has_checkpoint(folder):
-        return [*args, "--resume", out]
-    found = (x / name for x in (folder, *seed_folders(folder)) for name in RESULTS)
-    if (result := next(filter(os.path.lexists, found), None)) and not has_flag("--overwrite", args):
-        raise UsageError(
-            f"{str(result)!r} is a result without a checkpoint to resume: choose another --out, or "
-            "add --overwrite to replace it."
-        )
-    return [*args, "--overwrite"]  # a run may have been killed before its first checkpoint
+    if not has_flag("--resume", args):
+        return None
+    if (out := value_after("--out", args)) is None:
+        raise UsageError("--resume continues the run in --out: add --out.")
+    return Path(out) if Path(out, SETTINGS_FILE).exists() else None
 
 
 def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
@@ -134,36 +122,40 @@ def changed_by_world(config: Experiment) -> str:
     return ", ".join(words)
 
 
-def _check_resumed(before: E, config: E) -> E:
+def _check_resumed(run: Path, before: E, config: E) -> E:
     """Checks that a resumed run keeps its settings. All flags of the command that started the run
     may be given again.
 
     **Arguments:**
 
-    - `before`: the settings in the folder of the run.
+    - `run`: the folder of the run.
+    - `before`: the settings in this folder.
     - `config`: the settings of the command line.
 
     **Returns:** the settings of the resumed run.
 
-    **Raises:** `UsageError` when a setting differs that a resumed run cannot change.
+    **Raises:** `UsageError` when settings differ that a resumed run cannot change.
     """
-    run = config.resume or Path()
-    if (config.out or run).resolve() != run.resolve():
-        raise _cannot_change("--out")
-    changes = {"config": before.config, "out": None, "overwrite": False}
+    changes: dict[str, Any] = {"config": before.config}
     config = dataclasses.replace(config, **changes, partners=config.partners.found())
-    may_change = {*OF_THE_PROCESS, *(["--curriculum"] if before.stage else [])}
+    may_change = {*OF_THE_PROCESS, "--out", *(["--curriculum"] if before.stage else [])}
     values_before = dict(flags(before))
-    for flag, value in flags(config):
-        if flag not in may_change and value != values_before.get(flag):
-            raise _cannot_change(flag)
+    differ = [
+        (flag, values_before.get(flag), value)
+        for flag, value in flags(config)
+        if flag not in may_change and value != values_before.get(flag)
+    ]
+    if differ:
+        raise _differs(run, differ)
     return config
 
 
-def _cannot_change(flag: str) -> UsageError:
+def _differs(run: Path, differ: Sequence[tuple[str, object, object]]) -> UsageError:
+    """The error about settings of a resumed run that differ, with the old and the new values."""
+    names = (f"{flag} (was {old!r:.60}, is {new!r:.60})" for flag, old, new in differ)
     return UsageError(
-        f"{flag} cannot change with --resume: a run continues with its own settings, and only "
-        f"{', '.join(OF_THE_PROCESS[2:])} may change."
+        f"The run in {str(run)!r} has other settings: {', '.join(names)}. Leave out these flags, "
+        "or choose another --out."
     )
 
 
@@ -204,12 +196,7 @@ def _conflicts(config: Experiment) -> dict[str, bool]:
     curriculum = config.curriculum is not None or bool(config.stage)
     return {
         "--num-seeds cannot be given with --sweep: write 'seeds' into its file.": sweep and many,
-        "--overwrite cannot be given with --sweep: choose another --out.": (
-            sweep and config.overwrite
-        ),
-        "--auto-resume cannot be given with --sweep, which always continues.": (
-            sweep and config.auto_resume
-        ),
+        "--resume cannot be given with --sweep, which always continues.": sweep and config.resume,
         "--curriculum cannot be given with --sweep, which has no stages.": sweep and curriculum,
         "--devices cannot be given with --sweep, except --devices 1.": (
             sweep and config.devices not in (None, 1)

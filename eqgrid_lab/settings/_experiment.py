@@ -94,11 +94,9 @@ class Experiment(PolicySettings):
     """File with the stages of a curriculum."""
     stage: Annotated[tuple[Table, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
     """Tables of the stages of a curriculum, in settings files."""
-    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Folder of a run to resume."""
-    auto_resume: bool = False
-    """Resume the run in --out if it has a checkpoint, and start it otherwise. A run that is already
-    complete is no error, so a job can call the same command again and again."""
+    resume: bool = False
+    """Continue the run in --out with its settings if it has a checkpoint, and start it otherwise. A
+    complete run stays as it is, so a job can repeat the same command."""
     sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
     """Sweep file; searches for good settings among the points in it."""
 

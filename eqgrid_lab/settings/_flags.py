@@ -23,10 +23,6 @@ from ..base import (
     Hint,
     UsageError,
     by_module,
-    copied,
-    is_address,
-    local_path,
-    working_path,
 )
 
 T = TypeVar("T")
@@ -41,29 +37,15 @@ _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 """The bounds of a range, by the names of functions in `operator`, in messages."""
 
 
-_LOCAL_FLAGS = ("--config", "--env.layout", "--export", "--finish", "--partners", "--study")
-"""Flags of files that eqgrid changes, or whose path is part of a run."""
-
-
 def at_home(args: Sequence[str]) -> list[str]:
-    """A command line with `expand_home` for every value, as in `--out=~/run`, with local paths for
-    addresses such as `s3://bucket/run`, and with `by_module` for the user's own world.
-
-    Addresses of partners stay, since settings files store them.
-
-    **Raises:** as `local_path`.
+    """A command line with `expand_home` for every value, as in `--out=~/run`, and with `by_module`
+    for the own world of the user.
     """
     flag, found = "", list[str]()
     for arg in args:
         name, equals, value = arg.partition("=") if _FLAG.match(arg) else ("", "", arg)
         flag = name or flag
-        if is_address(value) and flag in _LOCAL_FLAGS:
-            raise UsageError(f"{flag} does not support addresses such as {value!r:.100}.")
-        if is_address(value) and not flag.startswith("--partners."):
-            of_out = copied if has_flag("--auto-resume", args) else working_path
-            local = of_out(value) if flag == "--out" else local_path(value)
-            found.append(f"{name}{equals}{local}")
-        elif flag == "--env.name":
+        if flag == "--env.name":
             found.append(f"{name}{equals}{by_module(expand_home(value))}")
         else:
             found.append("=".join(map(expand_home, arg.split("=", 1))))

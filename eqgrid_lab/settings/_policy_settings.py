@@ -38,8 +38,6 @@ class PolicySettings(abc.ABC):
     """Settings file; flags override it."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the run; by default, a new one in runs/."""
-    overwrite: bool = False
-    """First remove the files of an older run from --out; other files stay."""
 
     @abc.abstractmethod
     def observe(self, world: AbstractEnv) -> AbstractEnv:

@@ -38,12 +38,10 @@ from ._script import SHIPPED, command_of, is_shipped, name_of, shipped_script
 T = TypeVar("T")
 P = TypeVar("P", bound=PolicySettings)
 
-NOT_IN_FILE = ("config", "curriculum", "out", "overwrite", "resume", "auto_resume", "sweep")
+NOT_IN_FILE = ("config", "curriculum", "out", "resume", "sweep")
 """Settings that are not stored, because they concern one call of the command."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
-_COMMON = {"env", "ppo", "partners", "seed", "total_steps", "num_envs"}
-"""Keys that are in every `config.toml` of a run."""
 TUNED = "tuned"
 """The value of `--config` for the tuned settings of a kitchen."""
 SCRIPT = "script"
@@ -283,22 +281,3 @@ def own_flags(config: PolicySettings) -> str:
     """
     world = own_world_in(to_table(config))
     return "" if world is None else f" --env.name {shlex.quote(on_command_line(world))}"
-
-
-def is_written_by_a_run(path: Path) -> bool:
-    """Whether a file is a `config.toml` of a run: it has all settings of its algorithm, and no
-    others.
-
-    The settings of a custom script or of a world of the user are not known here, so only the
-    presence of some common settings is checked.
-    """
-    try:
-        table = read_toml(path, _MAX_SETTINGS_BYTES)
-        if path.is_symlink() or "algorithm" not in table:
-            return False
-        if SCRIPT in table or own_world_in(table):
-            return table.keys() >= _COMMON
-        name = table["algorithm"]
-        return name in SHIPPED and to_table(config_from(table, shipped_script(name))) == table
-    except UsageError:
-        return False

@@ -23,9 +23,7 @@ from ..base import (
     DIFFERENT,
     Table,
     UsageError,
-    address_of,
     as_usage_error,
-    local_path,
     read_metadata,
     seed_folders,
 )
@@ -111,8 +109,8 @@ class PartnerSettings:
         return max(self.share, self.share_from) == 0
 
     def found(self) -> "PartnerSettings":
-        """The same settings with files and folders replaced by the absolute paths or addresses of
-        their policy files, so that a resumed run has the same partners.
+        """The same settings with files and folders replaced by the absolute paths of their
+        policy files, so that a resumed run has the same partners.
 
         The names of bundled policies and of models of people are kept, because the files of the
         models differ between kitchens.
@@ -122,7 +120,7 @@ class PartnerSettings:
         found: list[str] = []
         for name in self.policies:
             bundled = _is_model_of_people(name) or name.startswith(BUNDLED)
-            found += [name] if bundled else [address_of(x.resolve()) for x in _files_of(name)]
+            found += [name] if bundled else [str(x.resolve()) for x in _files_of(name)]
         return dataclasses.replace(self, policies=tuple(found))
 
     def files(self, layout: str) -> list[Path]:
@@ -211,12 +209,12 @@ def default_model_of_people(name: str, layout: str) -> Path:
 
 
 def _files_of(name: str) -> list[Path]:
-    """The policy files at a path or an address: the file, or all checkpoints of a run or its seeds.
+    """The policy files at a path: the file, or all checkpoints of a run or its seeds.
 
     Of several checkpoints with the same number of steps, such as the best and the last, only one is
     used.
     """
-    if not (path := local_path(name)).is_dir():
+    if not (path := Path(name)).is_dir():
         return [find_policy(path)]
     found: list[Path] = []
     for run in seed_folders(path) or [path]:

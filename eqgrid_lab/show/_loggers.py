@@ -20,8 +20,7 @@ from eqgrid import read_regular_text
 from ..base import WANDB_ID, RunError, Table, UsageError
 
 Row: TypeAlias = Mapping[str, Any]
-# To add a logger, add a name here, a class below, and a line in `open_loggers`. Add the files that
-# it writes into the folder of a run to `_PATTERN` in `base/_run_files.py`, for --overwrite.
+# To add a logger, add a name here, a class below, and a line in `open_loggers`.
 LoggerName: TypeAlias = Literal["jsonl", "tensorboard", "wandb"]
 
 _EXTRAS = {"tensorboard": "tensorboardX", "wandb": "wandb"}

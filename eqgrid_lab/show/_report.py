@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from ..base import Table, address_of
+from ..base import Table
 from ._figure import (
     add_legend,
     draws_figure,
@@ -179,14 +179,14 @@ def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
     - `command`: the command of the run's script.
     - `folder`: the folder of the run.
     """
-    command = f"{command} --resume {shlex.quote(address_of(folder))}"
+    command = f"{command} --out {shlex.quote(str(folder))} --resume"
     console.print(f"to continue: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def what_is_kept(folder: Path) -> str:
     """A sentence about the checkpoints of a run whose loss became non-finite."""
     if any((folder / "checkpoints").glob("*.safetensors")):
-        return f"The checkpoints in {address_of(folder)!r} are from before this update."
+        return f"The checkpoints in {str(folder)!r} are from before this update."
     return "There was no checkpoint yet, so nothing is kept."
 
 

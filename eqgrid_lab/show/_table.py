@@ -10,8 +10,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from ..base import address_of
-
 
 @contextmanager
 def progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int], None]]:
@@ -108,5 +106,5 @@ def print_paths(console: Console, paths: Iterable[Path]) -> None:
 
 
 def path_text(path: Path) -> Text:
-    """A path, or the address of a remote file, that a table wraps instead of cutting it off."""
-    return Text(address_of(path), overflow="fold")
+    """A path that a table wraps instead of cutting it off."""
+    return Text(str(path), overflow="fold")

@@ -25,7 +25,6 @@ from eqgrid_lab.base import (
     RunError,
     UsageError,
     as_usage_error,
-    check_local,
     keep_compiled_programs,
     reason,
     run_process,
@@ -264,8 +263,6 @@ def _open_folder(
     """
     if config.study is None:
         return open_results(f"play-{short_name(config.env.title)}", config.out)
-    if config.out is not None:
-        check_local(config.out, "--study")  # its database changes all the time
     settings = {
         "world": to_table(settings_to_play(config.env))["env"],
         "layout files": {path: digest(Path(path)) for path in config.env.layout_files},

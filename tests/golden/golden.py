@@ -320,7 +320,7 @@ def resumed() -> Section:
     """A run that was stopped, and is resumed here."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(RESUME, f"{folder}/run")
-        start("ippo", "--resume", f"{folder}/run")
+        start("ippo", "--out", f"{folder}/run", "--resume")
         return results(Path(folder, "run"))
 
 

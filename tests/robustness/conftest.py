@@ -31,7 +31,7 @@ def begin(programs, tmp_path):
         script = str(ROOT / "experiments" / f"{algorithm}.py")
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path} | options
         process = subprocess.Popen(
-            [*HEARS_CTRL_C, script, *(() if "--resume" in args else SMALL), *args],
+            [*HEARS_CTRL_C, script, *SMALL, *args],
             text=True,
             errors="backslashreplace",
             env=programs | dict(options.pop("env", {})),

@@ -97,8 +97,8 @@ def test_settings_that_a_run_stores_repeat_it(call, games, tmp_path):
     stored = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert (stored["algorithm"], stored["stuck_steps"]) == ("bc", 0)
     before = load_policy(tmp_path / "run")
-    assert call("--config", "run/config.toml", "--out", "run", "--overwrite")[0] == 0
-    after = load_policy(tmp_path / "run")
+    assert call("--config", "run/config.toml", "--out", "again")[0] == 0
+    after = load_policy(tmp_path / "again")
     for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(x, y)
     config, partner = read_policy(tmp_path / "run", None).config, PolicyPartner(after)

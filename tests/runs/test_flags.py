@@ -126,18 +126,16 @@ def resume(tmp_path):
         folder = tmp_path / "run"
         folder.mkdir()
         write(folder / "config.toml", dump(parse(*started)))
-        return parse(*more, "--resume", str(folder))
+        return parse(*more, "--out", str(folder), "--resume")
 
     return resume
 
 
 def test_the_command_that_started_a_run_resumes_it(resume, tmp_path):
     file = write(tmp_path / "mine.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
-    command = ["--config", file, "--env.shared", "--overwrite", "--log", "jsonl"]
-    command += ["--out", str(tmp_path / "run")]
+    command = ["--config", file, "--env.shared", "--log", "jsonl"]
     config = resume(command, *command)
     assert (config.width, config.env.shared, config.log) == (32, True, ("jsonl",))
-    assert (config.out, config.overwrite, config.resume) == (None, False, tmp_path / "run")
     assert dump(config) == (tmp_path / "run" / "config.toml").read_text()
 
 
@@ -146,7 +144,6 @@ def test_the_command_that_started_a_run_resumes_it(resume, tmp_path):
     [
         (["--env.no-shared"], "--env.shared"),
         (["--env.name", "goals"], "--env.name"),
-        (["--out", "elsewhere"], "--out"),
         (["--config", "wide.toml"], "--width"),
     ],
 )
@@ -154,8 +151,20 @@ def test_a_resumed_run_keeps_its_settings(resume, tmp_path, monkeypatch, more, f
     monkeypatch.chdir(tmp_path)
     started = ["--env.name", "harvest", "--env.shared"]
     write(tmp_path / "wide.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
-    with pytest.raises(UsageError, match=f"^{flag} cannot change with --resume"):
+    with pytest.raises(UsageError, match=rf"run' has other settings: {flag} \(was "):
         resume(started, *more)
+
+
+def test_all_settings_that_differ_are_named(resume):
+    says = r"--seed \(was 0, is 3\), --width \(was 64, is 32\)\. Leave out these flags"
+    with pytest.raises(UsageError, match=says):
+        resume([], "--seed", "3", "--width", "32", "--total-steps", "9")
+
+
+def test_resume_needs_the_folder_of_the_run(tmp_path):
+    with pytest.raises(UsageError, match="--resume continues the run in --out: add --out"):
+        parse("--resume")
+    assert parse("--out", str(tmp_path / "new"), "--resume", "--seed", "3").seed == 3
 
 
 def test_a_loss_that_is_a_module_is_no_setting(tmp_path):
@@ -216,7 +225,7 @@ def test_flags_with_paths_may_begin_with_the_home_folder(home):
     assert config.env.layout == f"{home}/a.txt,{home}/b.txt,ring"
     (home / "run").mkdir()
     write(home / "run" / "config.toml", dump(parse("--seed", "7")))
-    assert parse("--resume=~/run", "--out=~/run").seed == 7
+    assert parse("--resume", "--out=~/run").seed == 7
 
 
 def test_files_with_paths_may_begin_with_the_home_folder(home):

@@ -138,9 +138,9 @@ def test_it_trains_goes_on_and_is_evaluated_without_a_video(tmp_path, capsys, mo
     assert "This run has no GIF: environments of Toys are not drawn." in said
     names = {"config.toml", "metrics.csv", "result.json", "curve.png", "policy.safetensors"}
     assert {path.name for path in (tmp_path / "run").iterdir()} == names | {"checkpoints"}
-    code, said = call_and_hear(capsys, "--resume", "run")
-    assert (code, "is complete, with 256 steps" in said) == (2, True)
-    assert call("--resume", "run", "--total-steps", "384") == 0
+    code, said = call_and_hear(capsys, "--out", "run", "--resume")
+    assert (code, "is complete, with 256 steps" in said) == (0, True)
+    assert call("--out", "run", "--resume", "--total-steps", "384") == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["world"], result["layout"]) == ("toys:Clock-v0", "Clock-v0")
     assert (result["env_steps"], result["optimum"]) == (384, None)
@@ -158,8 +158,8 @@ def test_many_seeds_are_complete_without_a_video(tmp_path, capsys):
     result = json.loads((tmp_path / "runs" / "result.json").read_text())
     assert result["video"] is None
     assert np.isfinite([run["eval_return_mean"] for run in result["runs"]]).all()
-    code, said = call_and_hear(capsys, "--resume", tmp_path / "runs")
-    assert (code, "is complete" in said) == (2, True)
+    code, said = call_and_hear(capsys, "--out", tmp_path / "runs", "--resume")
+    assert (code, "is complete" in said) == (0, True)
 
 
 def test_the_command_line_knows_the_environments_of_jaxnasium():

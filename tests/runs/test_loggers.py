@@ -20,7 +20,7 @@ from run_files import table
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from agents import Metrics, read_metadata
-from eqgrid_lab.base import IDENTITY, WANDB_ID, Failures, UsageError, own_files
+from eqgrid_lab.base import WANDB_ID, Failures, UsageError
 from eqgrid_lab.folders import History, read_history
 from eqgrid_lab.runs import Evaluator, _hooks
 from eqgrid_lab.settings import command_of, shipped_script
@@ -108,7 +108,7 @@ def test_all_forms_have_equal_names_and_numbers(tmp_path):
 
 def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monkeypatch):
     for done, updates in ((0, (1, 2, 3)), (2, (3, 4))):  # killed after 3, resumed after 2
-        history = read_history(tmp_path, {"update": done}, {})
+        history = read_history(tmp_path, {"update": done})
         history.write_into(tmp_path)
         monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
         blocks = [with_wall_seconds(progress(update)) for update in updates]
@@ -169,7 +169,6 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
         open_all(tmp_path / folder, ("wandb",))
     assert ids[0] == ids[1] != ids[2]
     assert {resume for _, resume in ids} == {"allow"}
-    assert tmp_path / "mine" / WANDB_ID in own_files(tmp_path / "mine"), "--overwrite removes it"
 
 
 @pytest.mark.slow
@@ -218,7 +217,7 @@ class Killed(BaseException):
 
 def write_until_killed(folder, monkeypatch, writes: float) -> None:
     """Keeps what three blocks bring, from the newest state on, and is killed after some writes."""
-    left, save, about = itertools.count(1), _hooks.save, {IDENTITY: {}}
+    left, save = itertools.count(1), _hooks.save
 
     def count(*args):
         save(*args)
@@ -227,10 +226,10 @@ def write_until_killed(folder, monkeypatch, writes: float) -> None:
 
     last = folder / "checkpoints" / "last.safetensors"
     updates = read_metadata(last)["update"] if last.exists() else 0
-    history = read_history(folder, {"update": updates}, {}) if updates else History()
+    history = read_history(folder, {"update": updates}) if updates else History()
     with monkeypatch.context() as patch, contextlib.suppress(Killed):
         patch.setattr(_hooks, "save", count)
-        keep = _hooks.Checkpoints(last.parent, Failures(), history, lambda _: about, seconds=0.0)
+        keep = _hooks.Checkpoints(last.parent, Failures(), history, lambda _: {}, seconds=0.0)
         for update in range(updates + 1, 4):
             keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))
 

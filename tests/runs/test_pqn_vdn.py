@@ -164,7 +164,7 @@ def test_runs_are_resumed_and_judged_by_the_script(tmp_path):
     assert call(*RUN, "--out", out, algorithm=pqn_vdn.PQNVDN) == 0
     result = json.loads((out / "result.json").read_text())
     assert result["env_steps"] == 256
-    more = ["--resume", out, "--total-steps", "384"]
+    more = ["--out", out, "--resume", "--total-steps", "384"]
     assert call(*more, algorithm=pqn_vdn.PQNVDN) == 0
     assert json.loads((out / "result.json").read_text())["env_steps"] == 384
     parts = {"networks": {"QNetwork": pqn_vdn.QNetwork}}

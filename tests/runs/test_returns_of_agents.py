@@ -174,7 +174,9 @@ def test_a_run_of_a_zero_sum_game(tmp_path, monkeypatch, capsys):
         more = ("--log-info", "together", "--total-steps", "128", "--out", "run")
         code, said = call_and_hear(capsys, *FLAGS, *more)
         assert code == 0, said
-        code, said = call_and_hear(capsys, *FLAGS[:2], "--resume", "run", "--total-steps", "256")
+        code, said = call_and_hear(
+            capsys, *FLAGS[:2], "--out", "run", "--resume", "--total-steps", "256"
+        )
         assert code == 0, said
         check_run(tmp_path / "run", said)
         code, said = call_and_hear(

@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import errno
-import itertools
 import resource
 import subprocess
 import sys
@@ -36,8 +35,8 @@ def settings(seed: int) -> str:
 def run():
     """Opens a folder, and leaves in it what a run that learned something would leave."""
 
-    def run(out: str, *, overwrite: bool = False, seed: int = 1) -> Path:
-        with open_folder("a", Path(out), overwrite, settings(seed)) as path:
+    def run(out: str, *, resume: bool = False, seed: int = 1) -> Path:
+        with open_folder("a", Path(out), settings(seed), resume=resume) as path:
             (path / "metrics.csv").write_text(f"seed = {seed}")
             (path / "checkpoints" / "last.safetensors").write_text(f"seed = {seed}")
         return path
@@ -53,7 +52,7 @@ def refusal(function, *args, **kwargs) -> str:
 
 def test_folders_that_are_taken_are_numbered():
     with contextlib.ExitStack() as stack:
-        contexts = [open_folder("a", None, False, f"x = {i}\n") for i in range(3)]
+        contexts = [open_folder("a", None, f"x = {i}\n") for i in range(3)]
         found = [stack.enter_context(context) for context in contexts]
         assert found == [Path("runs/a"), Path("runs/a-2"), Path("runs/a-3")]
         for i, path in enumerate(found):
@@ -102,7 +101,7 @@ from eqgrid_lab.folders import open_folder, open_results
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(25):
-    for opens, more in ((open_folder, (False, "seed = 1")), (open_results, ())):
+    for opens, more in ((open_folder, ("seed = 1",)), (open_results, ())):
         for out in (None, Path("mine") / opens.__name__ / str(i)):
             try:
                 with opens(f"{{opens.__name__}}-{{i}}", out, *more) as opened:
@@ -129,121 +128,32 @@ for i in range(25):
     assert len(folders) == len(set(folders)) == 4 * 2 * 25 + 2 * 25
 
 
-FOREIGN = (
-    *("wandb/run-1/data.txt", "wandb/wandb/run-20260101_120000-a1b2/run.wandb"),
-    *("tensorboard/notes.txt", "tensorboard/more/events.out.tfevents.1", "trace/notes.txt"),
-    *("older-run/mine.txt", "seed-0/notes.txt"),
-    *("seed-7/diary.txt", "checkpoints/model.bin", "checkpoints/old/last.safetensors"),
-    *("results/result.json", "config.toml.bak", "notes.txt"),
-)
-"""What stands beside a run, and was written by others."""
-
-
 def write(folder: Path, *names: str, text: str = "precious") -> None:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("learned", [True, False])
-def test_what_others_wrote_stays_where_it_is(run, learned):
-    mine = run("mine")
-    own = ("metrics.jsonl", "tensorboard/events.out.tfevents.1.host", "seed-0/metrics.csv")
-    own += ("result.json", "curve.png", "checkpoints/best.safetensors")
-    write(mine, "seed-0/config.toml", text=settings(0))
-    write(mine, *FOREIGN, *own)
-    expected = {f"mine/{name}": "precious" for name in FOREIGN}
-    if learned:
-        run("mine", overwrite=True, seed=2)
-        expected["mine/config.toml"] = settings(2)
-        expected |= dict.fromkeys(
-            ["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 2"
-        )
-    else:
-        with open_folder("a", mine, True, settings(2)):
-            assert contents(mine).keys() - {"mine/run.lock"} == {*expected, "mine/config.toml"}
-            write(mine, "wandb/wandb/run-20270101_120000-c3d4/run.wandb")
-    assert contents(mine) == expected
+def test_only_the_folder_of_a_run_is_written_into_and_only_to_resume_it(run):
+    write(Path("theirs"), "notes.txt")
+    for resume in (False, True):
+        assert "is not empty: choose another" in refusal(run, "theirs", resume=resume)
+    assert contents(Path("theirs")) == {"theirs/notes.txt": "precious"}
+    before = contents(run("mine"))
+    assert "or add --resume to continue the run in it" in refusal(run, "mine", seed=2)
+    with open_folder("a", Path("mine"), settings(2), resume=True):
+        pass
+    assert contents(Path("mine")) == before, "the settings are those of the checkpoint"
+    Path("mine/checkpoints/last.safetensors").unlink()
+    assert contents(run("mine", resume=True, seed=2))["mine/config.toml"] == settings(2)
 
 
-def test_a_folder_where_no_name_is_taken_can_be_written_into(run):
-    write(Path("mine"), *FOREIGN)
+@pytest.mark.parametrize("name", ["result.json", "seed-3/policy.safetensors"])
+def test_results_without_a_checkpoint_stay(run, name):
+    write(Path("mine"), "config.toml", name)
     before = contents(Path("mine"))
-    assert "is not empty" in refusal(run, "mine")
-    assert contents(run("mine", overwrite=True)).items() > before.items()
-
-
-OF_A_PERSON = 'algorithm = "ippo"\nseed = 1\n'
-
-
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        ({"wandb/run-1/data.txt": "", "metrics.csv": ""}, "has 'metrics.csv', but contains no run"),
-        ({"config.toml": OF_A_PERSON, "metrics.csv": ""}, "does not belong to a run"),
-        ({"config.toml": settings(1), "sweep.json": ""}, "a sweep, which --overwrite does not"),
-        ({"config.toml": settings(1), "seed-0/metrics.csv": ""}, "has 'seed-0/metrics.csv', which"),
-        ({"config.toml": settings(1), "checkpoints": ""}, "'checkpoints', which a run did not"),
-    ],
-)
-def test_a_folder_without_a_run_is_not_overwritten(run, files, says):
-    for name, text in files.items():
-        write(Path("mine"), name, text=text)
-    before = contents(Path("mine"))
-    assert says in refusal(run, "mine", overwrite=True)
+    assert "has results without a checkpoint" in refusal(run, "mine", resume=True)
     assert contents(Path("mine")) == before
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_lock_that_somebody_else_has_written_stays(run, overwrite):
-    write(Path("mine"), "run.lock", text="mine")
-    assert "has a 'run.lock' that a run did not create" in refusal(run, "mine", overwrite=overwrite)
-    assert (Path("mine") / "run.lock").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    "name", ["checkpoints", "tensorboard", "seed-0", "result.json", "config.toml"]
-)
-def test_links_are_not_followed(run, tmp_path, name):
-    mine = run("mine")
-    elsewhere = tmp_path / "elsewhere"
-    write(elsewhere, "last.safetensors", "config.toml", text=settings(1))
-    if (mine / name).exists():
-        (mine / name).rename(tmp_path / "away")
-    is_file = Path(name).suffix
-    (mine / name).symlink_to(elsewhere / "config.toml" if is_file else elsewhere)
-    before = contents(tmp_path)
-    words = (
-        "does not belong to a run"
-        if name == "config.toml"
-        else f"has '{name}', which a run did not create"
-    )
-    assert words in refusal(run, "mine", overwrite=True)
-    assert contents(tmp_path) == before
-    assert (mine / name).is_symlink()
-
-
-@pytest.mark.parametrize("removed", range(1, 7))
-def test_a_kill_while_an_older_run_is_removed_leaves_a_run(run, monkeypatch, removed):
-    """The process ends after some removals; another one then replaces what is left."""
-    mine = run("mine")
-    write(mine, "seed-0/config.toml", text=settings(0))
-    write(mine, "notes.txt", "seed-0/notes.txt", "seed-0/result.json", "policy.safetensors")
-    left, unlink = itertools.count(1), Path.unlink
-
-    def killed(path):
-        unlink(path)
-        if path.name != "run.lock" and next(left) == removed:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run("mine", overwrite=True)
-    run("mine", overwrite=True, seed=3)
-    theirs = dict.fromkeys(["mine/notes.txt", "mine/seed-0/notes.txt"], "precious")
-    new = dict.fromkeys(["mine/metrics.csv", "mine/checkpoints/last.safetensors"], "seed = 3")
-    assert contents(mine) == {**theirs, **new, "mine/config.toml": settings(3)}
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -263,16 +173,16 @@ def test_a_full_disk_at_the_start_leaves_nothing(run, monkeypatch):
 def test_a_link_that_leads_nowhere_is_one_sentence():
     Path("runs").symlink_to("/nonexistent/x")
     words = r"'runs' cannot be written"
-    with pytest.raises(RunError, match=words), open_folder("a", None, False, ""):
+    with pytest.raises(RunError, match=words), open_folder("a", None, ""):
         pass
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
-    with open_folder("a", Path("mine"), False, "seed = 1") as mine:
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_that_is_written_into_is_left_alone(run, resume):
+    with open_folder("a", Path("mine"), "seed = 1") as mine:
         (mine / "result.json").write_text("new")
         with pytest.raises(Exception, match=r"Another process is writing to the folder 'mine'"):
-            run("mine", overwrite=overwrite)
+            run("mine", resume=resume)
         with pytest.raises(Exception, match=r"Another process"), locked(mine):
             pass
         assert (mine / "result.json").read_text() == "new"
@@ -283,17 +193,27 @@ def test_a_folder_that_is_written_into_is_left_alone(run, overwrite):
 
 def test_only_a_run_that_learned_nothing_is_discarded(run):
     assert (run("mine") / "config.toml").exists()
-    with open_folder("a", Path("other"), False, ""):
+    with open_folder("a", Path("other"), ""):
         assert Path("other").exists()
     assert not Path("other").exists()
-    with open_folder("a", None, False, ""):
+    with open_folder("a", None, ""):
         assert Path("runs/a").exists()
     assert not Path("runs/a").exists()
-    with open_folder("a", Path("full"), False, "") as full:
+    with open_folder("a", Path("full"), "") as full:
         (full / "checkpoints" / "last.safetensors").write_text("a disk too full for a log")
     assert (full / "config.toml").exists()
+    with open_folder("a", Path("seeds"), "") as seeds:
+        write(seeds, "seed-0/config.toml")
+    assert not Path("seeds").exists()
+    with open_folder("a", Path("logged"), "") as logged:
+        write(logged, "tensorboard/events", "seed-0/config.toml")
+    assert len(contents(logged)) == 3
+    write(Path("killed"), "config.toml", text=settings(1))
+    with open_folder("a", Path("killed"), settings(1), resume=True):
+        pass
+    assert list(contents(Path("killed"))) == ["killed/config.toml"], "a resume needs it"
     Path("other").mkdir()
-    with open_folder("a", Path("other"), False, ""):
+    with open_folder("a", Path("other"), ""):
         pass
     assert list(Path("other").iterdir()) == [], "what was there before stays"
 

@@ -176,7 +176,7 @@ def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
     own = write_copy(tmp_path / "mine.py", *changes)
     args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
     assert call(*args, algorithm=load_script(own)) == 0
-    more = ["--resume", "run", "--total-steps", "192"]
+    more = ["--out", "run", "--resume", "--total-steps", "192"]
     assert call(*more, algorithm=load_script(own)) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
     partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]

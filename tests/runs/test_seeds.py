@@ -12,9 +12,7 @@ from run_files import SMALL, check_close, result, rows
 from safetensors.numpy import load_file
 
 from agents import CheckpointError, NonFiniteLoss, find_policy, load_policy
-from eqgrid_lab.folders import open_folder
 from eqgrid_lab.runs import _evaluator, _members
-from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import bootstrap_interval
 
 SEEDS = ("--seed", "3", "--num-seeds", "2")
@@ -95,11 +93,12 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(_evaluator.EvaluatorOfMany, "__call__", press)
     mine = tmp_path / "mine"
     assert call(*SMALL, *SEEDS, "--out", mine) == 130
-    assert f"--resume {mine}" in capsys.readouterr().out
+    assert f"--out {mine} --resume" in capsys.readouterr().out
     assert len(rows(mine)) == 2
-    check_edits_are_refused(mine, capsys)
+    heard = call_and_hear(capsys, "--out", mine, "--resume", "--seed", "7", "--num-seeds", "3")
+    check_refusal(heard, "--seed (was 3, is 7), --num-seeds (was 2, is 3)", codes=(2,))
     (mine / "metrics.csv").unlink()  # it is put together from the files of the seeds
-    assert call("--resume", mine) == 0
+    assert call("--out", mine, "--resume") == 0
     assert "continuing after 256 steps of each seed" in capsys.readouterr().out
     assert files(mine) == files(whole)
     for folder in (".", "seed-3", "seed-4"):
@@ -110,24 +109,8 @@ def test_going_on_is_bitwise_the_same(whole, tmp_path, monkeypatch, capsys):
             one, other = load_file(mine / name), load_file(whole / name)
             assert all(np.array_equal(one[x], other[x]) for x in one), name
     for more in ((), ("--total-steps", "128")):
-        assert call("--resume", mine, *more) == 2
-        assert "is complete, with 640 steps of each seed" in capsys.readouterr().err
-
-
-def check_edits_are_refused(folder: Path, capsys) -> None:
-    """What was begun with two seeds, 3 and 4, is not gone on with as something else."""
-    settings = folder / "config.toml"
-    text = settings.read_text()
-    edits = (
-        ("seed = 3", "seed = 7"),
-        ("num_seeds = 2", "num_seeds = 3"),
-        ("gamma = 0.99", "gamma = 0.5"),
-    )
-    for (old, new), flag in zip(edits, ("--seed (", "--num-seeds (", "--ppo.gamma ("), strict=True):
-        settings.write_text(text.replace(old, new))
-        heard = call_and_hear(capsys, "--resume", folder)
-        check_refusal(heard, f"than its config.toml now contains: {flag}", codes=(2,))
-    settings.write_text(text)
+        assert call("--out", mine, "--resume", *more) == 0
+        assert "is complete, with 640 steps of each seed" in capsys.readouterr().out
 
 
 def test_a_loss_that_is_no_number_names_its_seed(tmp_path, monkeypatch, capsys):
@@ -153,25 +136,6 @@ def test_what_cannot_go_together_is_one_sentence(more, words, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     check_refusal(call_and_hear(capsys, *more), words, codes=(2,))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("learned", [True, False])
-def test_an_older_run_is_removed_with_all_its_seeds(tmp_path, learned):
-    settings = dump(shipped_script("ippo")())
-
-    def open_seeds(numbers, learned):
-        with open_folder("a", tmp_path / "mine", True, settings) as folder:
-            for i in numbers:
-                (folder / f"seed-{i}").mkdir()
-                (folder / f"seed-{i}" / "config.toml").write_text(settings)
-            if learned:
-                (folder / "metrics.csv").write_text("row")
-
-    open_seeds([3, 4], True)
-    (tmp_path / "mine" / "seed-9").mkdir()  # no run wrote it
-    open_seeds([0, 1], learned)
-    there = {path.name for path in (tmp_path / "mine").glob("seed-*")}
-    assert there == ({"seed-0", "seed-1"} if learned else set()) | {"seed-9"}
 
 
 OFTEN = (*SMALL, "--eval-every", "128")
@@ -237,7 +201,7 @@ def test_it_goes_on_in_the_stage_in_which_it_was_stopped(stages, of_stages, monk
             patch.setattr(_members, "train", train)
             assert call(*flags, "--out", f"parts-{block}") == 130
         assert len(rows(Path(f"parts-{block}"))) == 2 * block
-        assert call("--resume", f"parts-{block}") == 0, capsys.readouterr().err
+        assert call("--out", f"parts-{block}", "--resume") == 0, capsys.readouterr().err
         assert rows(Path(f"parts-{block}")) == rows(of_stages)
 
 

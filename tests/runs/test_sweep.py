@@ -321,7 +321,11 @@ def test_points_end_early_when_all_of_them_are_pruned():
     [
         ("[space]\nwidth = [8, 9]", ["--num-seeds", "2"], "--num-seeds cannot be given with"),
         ("[space]\ndevices = [1, 2]", [], "has 'devices', which is the same for all points"),
-        ("[space]\nwidth = [8, 9]", ["--overwrite"], "--overwrite cannot be given with --sweep"),
+        (
+            "[space]\nwidth = [8, 9]",
+            ["--out", "x", "--resume"],
+            "--resume cannot be given with --sweep",
+        ),
         ("[space]\nwith = [8, 9]", [], "unknown key 'with'"),
         (None, [], "cannot be read: No such file"),
     ],

@@ -17,7 +17,7 @@ from agents.files import shipped
 from eqgrid import PartnerInput, Scheduled, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import Process, UsageError
-from eqgrid_lab.runs import Stage, _identity, _policies, _run, read_policy
+from eqgrid_lab.runs import Stage, _policies, _run, read_policy
 from eqgrid_lab.settings import default_settings, load, load_script, shipped_script
 
 pytestmark = pytest.mark.slow
@@ -98,7 +98,7 @@ def test_a_script_that_forgets_to_anneal_is_told(tmp_path):
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
-    assert call("--resume", tmp_path / "a", "--total-steps", "256") == 0
+    assert call("--out", tmp_path / "a", "--resume", "--total-steps", "256") == 0
     config = load(tmp_path / "a" / "config.toml", shipped_script("ippo"))
     assert config.partners.policies == config.partners.found().policies, "files, not a folder"
     assert len(config.partners.policies) > 1
@@ -115,7 +115,7 @@ def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
     a, b = ({"name": name, "sha256": name} for name in "ab")
     plan = _run.plan_stages(stages[:1])[0]
     plans = [dataclasses.replace(plan, partners=x) for x in ((), (a, b), (b,))]
-    run = _run.Run(config, tuple(stages), tuple(plans), Process(), Path(), {})
+    run = _run.Run(config, tuple(stages), tuple(plans), Process(), Path())
     found = [
         dataclasses.replace(run, number=number).describe(None).get("partners")
         for number in range(3)
@@ -208,7 +208,6 @@ def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
     (wrapper,) = partners_in(config)
     assert wrapper.partners.num_partners == len(files)
     assert config.partners.found().policies == (name,)
-    assert _identity.digests(config).keys() == {"--partners.policies"}
     other = parse(*flags, "--env.layout", "cramped,ring")
     with pytest.raises(UsageError, match=f"no human {name} for the layout 'cramped,ring': ch"):
         check_partners(other)
