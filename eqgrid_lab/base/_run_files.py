@@ -93,7 +93,7 @@ RESULTS = ("result.json", "policy.safetensors", "checkpoints/last.safetensors")
 """The files that --auto-resume never replaces by those of a new run."""
 
 _PATTERN = re.compile(
-    r"(config\.toml|wandb-id\.txt|metrics\.(csv|jsonl)|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
+    r"(config\.toml|wandb-id\.txt|metrics\.csv|result\.json|(curve|confusion)\.png|episode\.gif|policy\.safetensors"
     r"|checkpoints/(last|best|seeds|(step|best|seeds)-[0-9]+)\.safetensors(\.abandoned)?"
     r"|tensorboard/events\.out\.tfevents\.[^/]+"
     r"|trace/plugins/profile/[^/]+/[^/]+\.(xplane\.pb|json\.gz))(\.partial)?"

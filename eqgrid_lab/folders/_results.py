@@ -4,7 +4,6 @@ import contextlib
 import csv
 import dataclasses
 import io
-import json
 import os
 import sys
 import time
@@ -18,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from agents import CheckpointError, write_atomic
-from eqgrid import read_regular_file, read_regular_text
+from eqgrid import read_regular_text
 
 from ..base import ABANDONED, IDENTITY, RunError, Table, UsageError, read_metadata
 from ..show import csv_text
@@ -146,8 +145,6 @@ class History:
     **Arguments:**
 
     - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
-    - `json_rows`: the complete lines of `metrics.jsonl` up to the checkpoint, if there is such a
-        file.
     - `evaluations`: the numbers in `rows`.
     - `best_return`: the mean return by which the best checkpoint was chosen.
     - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
@@ -156,7 +153,6 @@ class History:
     """
 
     rows: bytes = b""
-    json_rows: bytes = b""
     evaluations: tuple[dict[str, float], ...] = ()
     best_return: float = -np.inf
     wall_seconds: float = 0.0
@@ -164,8 +160,7 @@ class History:
     abandoned: tuple[tuple[Path, Path], ...] = ()
 
     def write_into(self, folder: Path) -> None:
-        """Truncates the logs of a run to this history, and renames its abandoned checkpoints. The
-        JSON log is kept as it is if none of its rows belong to this history.
+        """Truncates the logs of a run to this history, and renames its abandoned checkpoints.
 
         **Arguments:**
 
@@ -176,8 +171,6 @@ class History:
         for path, new in self.abandoned:
             os.replace(path, new)
         write_atomic(folder / "metrics.csv", self.rows)
-        if self.json_rows:
-            write_atomic(folder / "metrics.jsonl", self.json_rows)
 
     def print_abandoned(self, console: Console) -> None:
         """Prints the abandoned checkpoints, and their new names."""
@@ -215,10 +208,6 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
     updates = position["update"]
     abandoned = dict(_abandoned(folder / "checkpoints", updates, identity))
     best = folder / "checkpoints" / "best.safetensors"
-    with _reading(folder / "metrics.jsonl") as path:
-        *lines, last = (read_regular_file(path) if path.exists() else b"").split(b"\n")
-        lines += [last] if last.endswith(b"}") else []  # otherwise empty or incomplete
-        lines = [x + b"\n" for x in lines if json.loads(x)["update"] <= updates]
     with _reading(folder / "metrics.csv") as path:
         rows = read_csv(path, "update", *_EVALUATION) if path.exists() else []
         rows = [row for row in rows if int(row["update"]) <= updates]
@@ -234,7 +223,6 @@ def read_history(folder: Path, position: Table, identity: Mapping[str, object]) 
             best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
     return History(
         rows=csv_bytes(rows),
-        json_rows=b"".join(lines),
         evaluations=evaluations,
         best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,

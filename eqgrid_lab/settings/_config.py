@@ -11,7 +11,6 @@ from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ..base import RESULTS, Named, UsageError, as_usage_error, has_checkpoint, seed_folders
-from ..show import check_installed
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
 from ._flags import (
@@ -185,7 +184,6 @@ def check(config: Experiment) -> None:
     **Raises:** `UsageError` with a message that names the flag.
     """
     check_limits(config)
-    check_installed(config.log)
     config.partners.check()
     check_network(config)
     with as_usage_error(script=type(config).__module__):

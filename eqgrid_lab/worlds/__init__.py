@@ -8,7 +8,6 @@ from ._kitchens import (
     kitchen_layout as kitchen_layout,
     read_counters as read_counters,
     recorded_games as recorded_games,
-    reference_name as reference_name,
 )
 from ._table import GENERATED as GENERATED, WORLDS as WORLDS, World as World
 from ._world_settings import (

@@ -7,7 +7,6 @@ import dataclasses
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -250,11 +249,6 @@ def kitchen_layout(env: AbstractEnv) -> Layout | None:
     return None
 
 
-def reference_name(title: str) -> str:
-    """The name of a kitchen in Overcooked-AI; `title` if Overcooked-AI has no other name for it."""
-    return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
-
-
 def build_one_kitchen(kitchen: Kitchen, what: str) -> AbstractGridWorld:
     """Builds the world of a command that searches all states of one kitchen.
 
@@ -273,24 +267,19 @@ def build_one_kitchen(kitchen: Kitchen, what: str) -> AbstractGridWorld:
 
 
 def recorded_games(
-    file: str | Path | None,
-    split: Literal["train", "test"] | None = None,
-    kitchen: str | None = None,
+    split: Literal["train", "test"] | None = None, kitchen: str | None = None
 ) -> "tuple[HumanGame, ...]":
-    """Reads recorded games of people.
+    """Reads the recorded games of people in Overcooked-AI.
 
     **Arguments:**
 
-    - `file`: a table of games; `None` for Overcooked-AI's games.
-    - `split`: one half of Overcooked-AI's games; both halves by default.
+    - `split`: one half of the games; both halves by default.
     - `kitchen`: the kitchen of the games; all kitchens by default.
 
     **Raises:** `UsageError` when the games cannot be read, or there are no games in this kitchen.
     """
     with as_usage_error(of=(ImportError, ValueError)):
-        if file is None:
-            return imported(f"{_PEOPLE}:human_games")(split, kitchen=kitchen)
-        return imported(f"{_PEOPLE}:read_games")(file, kitchen=kitchen)
+        return imported(f"{_PEOPLE}:human_games")(split, kitchen=kitchen)
 
 
 def read_counters(texts: Sequence[str], env: AbstractGridWorld) -> tuple[tuple[int, int], ...]:
