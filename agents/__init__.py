@@ -19,14 +19,12 @@ from .files import (
     load_policy as load_policy,
     load_trajectories as load_trajectories,
     read_metadata as read_metadata,
-    read_table as read_table,
     restore as restore,
     save as save,
     save_policy as save_policy,
     save_trajectories as save_trajectories,
     shipped_policies as shipped_policies,
     write_atomic as write_atomic,
-    write_table as write_table,
 )
 from .policies import (
     CNN as CNN,

@@ -31,8 +31,7 @@ TASKS = {
         "build a kitchen": "eqgrid.Overcooked eqgrid.envs.overcooked.load_layout",
         "generate kitchens": "eqgrid.envs.overcooked.GeneratedKitchens",
         "play with scripted partners": "eqgrid.envs.overcooked.ScriptedCook",
-        "read recorded games of people": "eqgrid.envs.overcooked.people.human_games "
-        "eqgrid.envs.overcooked.people.read_games",
+        "read recorded games of people": "eqgrid.envs.overcooked.people.human_games",
         "compute an optimal plan": "eqgrid_exact.JointModel eqgrid_exact.solve eqgrid_exact.trace",
         "compute a best response": "eqgrid_exact.BestResponse eqgrid_exact.respond",
         "convert states of Overcooked-AI": "eqgrid.envs.overcooked.reference.world_from_reference "
@@ -73,7 +72,6 @@ TASKS = {
         "use eqgrid's environments in other libraries": "eqgrid.interop.to_gymnasium "
         "eqgrid.interop.to_pettingzoo eqgrid.interop.to_jaxmarl eqgrid.interop.to_jaxnasium "
         "eqgrid.interop.to_gymnax",
-        "read and write tables": "eqgrid.interop.to_parquet eqgrid.interop.from_parquet",
     },
 }
 """For each topic, what a reader wants to do, and the names that do it, with their packages."""

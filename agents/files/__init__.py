@@ -23,7 +23,5 @@ from ._policy_file import (
 )
 from ._trajectory_files import (
     load_trajectories as load_trajectories,
-    read_table as read_table,
     save_trajectories as save_trajectories,
-    write_table as write_table,
 )

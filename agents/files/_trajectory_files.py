@@ -1,4 +1,4 @@
-"""Files of episodes: `.npz` files of trajectories, and tables as Parquet or `.npz` files."""
+"""Files of episodes, as `.npz` files."""
 
 import io
 import zipfile
@@ -15,7 +15,6 @@ import numpy as np
 from eqgrid import (
     Environment,
     Trajectories,
-    interop,
     read_regular_file,
     step_env,
     unwrap_state,
@@ -117,67 +116,8 @@ def load_trajectories(path: str | Path, env: Environment) -> Trajectories:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def write_table(
-    path: str | Path, table: Mapping[str, Any], types: Mapping[str, str] | None = None
-) -> None:
-    """Writes a table into a Parquet file (which needs the extra `[trajectories]`), or into a `.npz`
-    file, in which strings are UTF-8 bytes.
-
-    **Arguments:**
-
-    - `path`: the file. Its suffix, `.parquet` or `.npz`, determines the format. An older file is
-        replaced once everything is written.
-    - `table`: a sequence of strings, numbers or booleans for each column.
-    - `types`: for Parquet, the types of columns by PyArrow's names, such as `"int64"`. By default,
-        they follow from the values; an empty column then has the type null.
-
-    **Raises:** `ValueError` for any other suffix, `ImportError` without pyarrow, and `OSError` when
-    the file cannot be written.
-    """
-    if _suffix(path) == ".parquet":
-        content = interop.to_parquet(table, types)
-    else:
-        arrays = {name: np.asarray(column) for name, column in table.items()}
-        strings = {x: np.char.encode(y, "utf-8") for x, y in arrays.items() if y.dtype.kind == "U"}
-        content = _to_npz({**arrays, **strings})
-    write_atomic(Path(path), content)
-
-
-def read_table(path: str | Path) -> dict[str, list[Any]]:
-    """Reads a table from a Parquet file, or from a `.npz` file that `write_table` wrote.
-
-    **Arguments:**
-
-    - `path`: the file, which ends in `.parquet` or `.npz`.
-
-    **Returns:** a list of values for each column.
-
-    **Raises:** `ValueError` for any other suffix, or when the file is damaged; `ImportError`
-    without pyarrow; and `OSError` when the file cannot be read.
-    """
-    if _suffix(path) == ".npz":
-        arrays = _from_npz(path)
-        strings = {x: np.char.decode(y, "utf-8") for x, y in arrays.items() if y.dtype.kind == "S"}
-        return {name: array.tolist() for name, array in {**arrays, **strings}.items()}
-    try:
-        return interop.from_parquet(read_regular_file(path))
-    except ValueError as error:
-        raise ValueError(f"The file {str(path)!r} cannot be read: {error}") from error
-
-
-def _suffix(path: str | Path) -> str:
-    suffix = Path(path).suffix
-    if suffix not in (".parquet", ".npz"):
-        raise ValueError(
-            f"The file {str(path)!r} must end in .parquet or .npz, which determines its format."
-        )
-    return suffix
-
-
 def _to_npz(arrays: Mapping[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
-    if _FORMAT_ENTRY in arrays:
-        raise ValueError(f"A column cannot be named {_FORMAT_ENTRY!r}: give it another name.")
     arrays = {**arrays, _FORMAT_ENTRY: np.asarray(_FORMAT.encode())}
     np.savez_compressed(buffer, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()

@@ -130,4 +130,4 @@ display(Image(data=world.render_episode(states, frames_per_second=8), format="gi
 # ## Next steps
 #
 # - `eqgrid bc` trains models of people from these games.
-# - `read_games` reads your own recordings, such as those of `eqgrid play`.
+# - `load_trajectories` reads your own recordings, such as those of `eqgrid play`.

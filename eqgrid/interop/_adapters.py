@@ -11,13 +11,11 @@ _ADAPTERS = {
     "from_gymnax": "._gymnax",
     "from_jaxmarl": "._jaxmarl",
     "from_jaxnasium": "._jaxnasium",
-    "from_parquet": "._parquet",
     "to_gymnasium": "._gymnasium",
     "to_gymnasium_vector": "._gymnasium",
     "to_gymnax": "._gymnax",
     "to_jaxmarl": "._jaxmarl",
     "to_jaxnasium": "._jaxnasium",
-    "to_parquet": "._parquet",
     "to_pettingzoo": "._pettingzoo",
 }
 """The module of each adapter."""
@@ -27,16 +25,11 @@ _NEEDED = {
     "._gymnax": ("gymnax",),
     "._jaxmarl": ("jaxmarl",),
     "._jaxnasium": ("jaxnasium",),
-    "._parquet": ("pyarrow",),
     "._pettingzoo": ("pettingzoo", "gymnasium"),
 }
 """The libraries that each module imports."""
 
-_EXTRAS = {
-    "gymnax": "gymnax",
-    "jaxmarl": "jaxmarl",
-    "pyarrow": "trajectories",
-}
+_EXTRAS = {"gymnax": "gymnax", "jaxmarl": "jaxmarl"}
 """The pip extra that installs a library. For all other libraries, the extra is `interop`."""
 
 TESTED = {
@@ -45,7 +38,6 @@ TESTED = {
     "jaxmarl": ((0, 2), (0, 2)),
     "jaxnasium": ((0, 1), (0, 1)),
     "pettingzoo": ((1, 25), (1, 27)),
-    "pyarrow": ((18, 0), (26, 0)),
 }
 """The oldest and the newest tested version of each library."""
 

@@ -3,9 +3,10 @@
 import abc
 import dataclasses
 import inspect
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, final
+from typing import Annotated, Literal, NamedTuple, TypeVar, final
 
 import equinox as eqx
 import jax
@@ -24,11 +25,11 @@ from agents import (
     PolicyPartner,
     StuckRule,
     demonstrations,
+    load_trajectories,
 )
-from eqgrid import AbstractEnv, AbstractPartner, AbstractVectorEnv, unwrap
+from eqgrid import AbstractEnv, AbstractPartner, AbstractVectorEnv, Trajectories, unwrap
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid.envs.overcooked.people import HumanGame
-from eqgrid.grid import AbstractGridWorld, poses
+from eqgrid.grid import AbstractGridWorld, Layout, World, poses
 from eqgrid.typing import PyTree
 
 from ..base import UsageError, as_usage_error
@@ -57,8 +58,8 @@ class Cloning(PolicySettings):
     split: Literal["train", "test"] = "train"
     """Half of the human games to clone: clones learn from the first half, proxies from the
     second."""
-    games: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
-    """Table of recorded games, instead of Overcooked-AI's games."""
+    games: Annotated[str | None, tyro.conf.arg(metavar="PATH")] = None
+    """Own games instead of Overcooked-AI's games: a .npz file, or a folder of them."""
     held_out: Annotated[float, Meta(gt=0, lt=1)] = 0.15
     """Share of the games that are held out, with all games of the same people."""
     keep: Literal["last", "best"] = "last"
@@ -128,6 +129,24 @@ def parse_cloning(script: type[C], args: Sequence[str]) -> C:
 
 
 @final
+class RecordedGame(NamedTuple):
+    """A recorded game.
+
+    - `layout`: the kitchen, with the values of its soups.
+    - `state`: the state before each step.
+    - `action`: the action of each agent in each step.
+    - `reward`: the reward of the team in each step.
+    - `players`: the name of the player in each seat.
+    """
+
+    layout: Layout
+    state: World
+    action: Int[np.ndarray, "steps agents"]
+    reward: Float[np.ndarray, " steps"]
+    players: tuple[str, ...]
+
+
+@final
 @dataclasses.dataclass(frozen=True)
 class Recorded:
     """Recorded games of one kitchen, with the observations of a model in their states.
@@ -139,7 +158,7 @@ class Recorded:
     - `held_out`: the indices of the games that are held out.
     """
 
-    games: tuple[HumanGame, ...]
+    games: tuple[RecordedGame, ...]
     observations: tuple[PyTree, ...]
     held_out: tuple[int, ...]
 
@@ -153,7 +172,7 @@ class Recorded:
         """
         chosen = [i for i in range(len(self.games)) if (i in self.held_out) == held_out]
         return demonstrations(
-            [(self.observations[i], np.asarray(self.games[i].action)) for i in chosen], length
+            [(self.observations[i], self.games[i].action) for i in chosen], length
         )
 
     @property
@@ -163,7 +182,7 @@ class Recorded:
         for game in self.games:
             recipes = game.layout.params
             price = float(jnp.where(recipes.ordered, recipes.value, 0).max())
-            returns.append(float(game.reward[:, 0].sum()) / price * 20 * 400 / len(game.action))
+            returns.append(float(game.reward.sum()) / price * 20 * 400 / len(game.action))
         return np.asarray(returns)
 
 
@@ -178,11 +197,22 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
     **Raises:** `UsageError` when the games cannot be read, there are no games in this kitchen, or
     there are too few players to hold out games.
     """
-    kitchen = config.env.layout
-    games = recorded_games(config.games, config.split, kitchen)
-    held_out = choose_held_out([game.players for game in games], config.held_out)
     inner = unwrap(world)
     assert isinstance(inner, AbstractGridWorld)
+    if config.games is None:
+        games = tuple(
+            RecordedGame(
+                game.layout,
+                game.state,
+                np.asarray(game.action),
+                np.asarray(game.reward[:, 0]),
+                game.players,
+            )
+            for game in recorded_games(config.split, config.env.layout)
+        )
+    else:
+        games = tuple(_own_games(Path(config.games), world, inner))
+    held_out = choose_held_out([game.players for game in games], config.held_out)
     # The states of all games are observed at once. Their times are changed, so that agents observe
     # the time that is left in the game, also if the game is shorter than an episode.
     lengths = [len(game.action) for game in games]
@@ -196,6 +226,57 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
         for i in range(len(games))
     )
     return Recorded(games, observations, held_out)
+
+
+def _own_games(path: Path, world: AbstractEnv, kitchen: AbstractGridWorld) -> list[RecordedGame]:
+    """Reads the games of a `.npz` file, or of all such files in a folder that fit the kitchen. Each
+    game counts as a game of other people.
+
+    **Raises:** `UsageError` when a file cannot be read, or no file has games in this kitchen.
+    """
+    games: list[RecordedGame] = []
+    problems: list[str] = []
+    for file in sorted(path.glob("*.npz")) if path.is_dir() else [path]:
+        try:
+            episodes = jax.tree.map(np.asarray, load_trajectories(file, world))
+            _check_kitchen(file, episodes, kitchen)
+        except OSError as error:
+            raise UsageError(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
+        except ValueError as error:
+            problems.append(str(error))
+            continue
+        ends = np.cumsum(episodes.length)
+        for number, (length, end) in enumerate(zip(episodes.length, ends, strict=True)):
+            own = slice(end - length, end)
+            state = jax.tree.map(lambda x, own=own: x[own], episodes.state)
+            players = tuple(f"{file.stem}/{number}/{seat}" for seat in range(world.num_agents))
+            action, reward = episodes.action[own], episodes.reward[own, 0]
+            games.append(RecordedGame(kitchen.layout, state, action, reward, players))
+    if not games:
+        what = problems[0] if problems else "It has no .npz file."
+        raise UsageError(f"No games of this kitchen in {str(path)!r}. {what}")
+    for problem in problems:
+        print(f"skipped: {problem}", file=sys.stderr)
+    return games
+
+
+def _check_kitchen(file: Path, episodes: Trajectories, kitchen: AbstractGridWorld) -> None:
+    """Checks that each step leads to the next state in this kitchen.
+
+    **Raises:** `ValueError` when it does not.
+    """
+
+    def step(state: World, action: Int[Array, " agents"]) -> World:
+        return kitchen.step(jax.random.key(0), state, action)[1]
+
+    after = eqx.filter_jit(jax.vmap(step))(episodes.state, episodes.action)
+    inside = np.ones(len(episodes.action), bool)
+    inside[np.cumsum(episodes.length) - 1] = False  # the state after the last step is unknown
+    same = jax.tree.map(
+        lambda x, y: bool((x[:-1] == y[1:])[inside[:-1]].all()), after, episodes.state
+    )
+    if not all(jax.tree.leaves(same)):
+        raise ValueError(f"The file {str(file)!r} has games of another kitchen or other rules.")
 
 
 def choose_held_out(players: Sequence[Sequence[str]], share: float) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ import contextlib
 import csv
 import dataclasses
 import io
-import json
 import os
 import sys
 import time
@@ -17,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from agents import write_atomic
-from eqgrid import read_regular_file, read_regular_text
+from eqgrid import read_regular_text
 
 from ..base import RunError, Table, UsageError, read_metadata
 from ..show import csv_text
@@ -143,23 +142,19 @@ class History:
     **Arguments:**
 
     - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
-    - `json_rows`: the complete lines of `metrics.jsonl` up to the checkpoint, if there is such a
-        file.
     - `evaluations`: the numbers in `rows`.
     - `best_return`: the mean return by which the best checkpoint was chosen.
     - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
     """
 
     rows: bytes = b""
-    json_rows: bytes = b""
     evaluations: tuple[dict[str, float], ...] = ()
     best_return: float = -np.inf
     wall_seconds: float = 0.0
     train_seconds: float = 0.0
 
     def write_into(self, folder: Path) -> None:
-        """Truncates the logs of a run to this history. The JSON log is kept as it is if none of its
-        rows belong to this history.
+        """Truncates the logs of a run to this history.
 
         **Arguments:**
 
@@ -168,8 +163,6 @@ class History:
         **Raises:** `OSError` when a file cannot be written.
         """
         write_atomic(folder / "metrics.csv", self.rows)
-        if self.json_rows:
-            write_atomic(folder / "metrics.jsonl", self.json_rows)
 
     @property
     def env_steps(self) -> int:
@@ -196,10 +189,6 @@ def read_history(folder: Path, position: Table) -> History:
     """
     updates = position["update"]
     best = folder / "checkpoints" / "best.safetensors"
-    with _reading(folder / "metrics.jsonl") as path:
-        *lines, last = (read_regular_file(path) if path.exists() else b"").split(b"\n")
-        lines += [last] if last.endswith(b"}") else []  # otherwise empty or incomplete
-        lines = [x + b"\n" for x in lines if json.loads(x)["update"] <= updates]
     with _reading(folder / "metrics.csv") as path:
         rows = read_csv(path, "update", *_EVALUATION) if path.exists() else []
         rows = [row for row in rows if int(row["update"]) <= updates]
@@ -215,7 +204,6 @@ def read_history(folder: Path, position: Table) -> History:
             best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
     return History(
         rows=csv_bytes(rows),
-        json_rows=b"".join(lines),
         evaluations=evaluations,
         best_return=best_return,
         wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,

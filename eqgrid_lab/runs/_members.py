@@ -289,7 +289,7 @@ class Members:
         **Returns:** the runs after training, in the last stage that they reached.
 
         **Raises:** `NonFiniteLoss`, `OutOfMemory`, `Stopped` when a signal arrives before training
-        starts, and `RunError` when a log cannot be opened.
+        starts, and `ImportError` when the library of a logger is missing.
         """
         members, whole = self, self.whole
         display, previous, rows = open_display(console), None, self._last_rows(position)
@@ -340,15 +340,8 @@ class Members:
         self, run: Run, stack: contextlib.ExitStack, log: Logger | None
     ) -> Sequence[Logger]:
         """Opens the loggers of a run, which `stack` closes, except the `log` of all runs."""
-        loggers = open_loggers(
-            run.folder,
-            run.config.log,
-            csv_rows=run.history.rows,
-            json_rows=run.history.json_rows,
-            env_steps=run.history.env_steps,
-            settings=run.table,
-            group=None if self.alone else self.whole.folder.resolve().name,
-        )
+        history, names = run.history, run.config.log
+        loggers = open_loggers(run.folder, names, history.rows, history.env_steps, run.table)
         for logger in loggers:
             stack.callback(logger.close)
         return loggers if log is None else [*loggers, Labelled(log, {"seed": run.config.seed})]

@@ -112,7 +112,7 @@ def _resume(members: Members) -> int:
         return 0
     if not members.alone:  # writes the common files; the folders of the seeds are written later
         rows = members.rows_of_all()
-        history = dataclasses.replace(members.runs[0].history, rows=rows, json_rows=b"")
+        history = dataclasses.replace(members.runs[0].history, rows=rows)
         members = dataclasses.replace(members, whole=dataclasses.replace(whole, history=history))
         history.write_into(folder)
         write_atomic(folder / "config.toml", dump(whole.settings).encode())

@@ -10,7 +10,6 @@ from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
 from ..base import SETTINGS_FILE, UsageError, as_usage_error
-from ..show import check_installed
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
 from ._flags import (
@@ -169,7 +168,6 @@ def check(config: Experiment) -> None:
     **Raises:** `UsageError` with a message that names the flag.
     """
     check_limits(config)
-    check_installed(config.log)
     config.partners.check()
     with as_usage_error(script=type(config).__module__):
         config.env.check()

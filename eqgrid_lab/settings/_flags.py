@@ -223,7 +223,7 @@ def flags(config: object) -> Iterator[tuple[str, object]]:
 
 
 def as_given(flag: str, value: object) -> str:
-    """A setting as it is written on a command line, such as `--seed 1`, `--log jsonl wandb` or
+    """A setting as it is written on a command line, such as `--seed 1`, `--log wandb` or
     `--env.no-shared`.
     """
     if isinstance(value, bool):

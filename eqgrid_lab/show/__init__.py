@@ -17,8 +17,6 @@ from ._loggers import (
     Labelled as Labelled,
     Logger as Logger,
     LoggerName as LoggerName,
-    check_installed as check_installed,
-    csv_text as csv_text,
     open_loggers as open_loggers,
 )
 from ._report import (
@@ -53,6 +51,7 @@ from ._returns import (
     with_interval as with_interval,
 )
 from ._table import (
+    csv_text as csv_text,
     files_in as files_in,
     path_text as path_text,
     print_facts as print_facts,

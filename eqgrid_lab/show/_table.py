@@ -1,14 +1,19 @@
-"""Progress bars, tables and paths in the terminal."""
+"""Progress bars, tables and paths in the terminal, and tables as CSV."""
 
+import csv
+import io
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+Row: TypeAlias = Mapping[str, Any]
 
 
 @contextmanager
@@ -108,3 +113,16 @@ def print_paths(console: Console, paths: Iterable[Path]) -> None:
 def path_text(path: Path) -> Text:
     """A path that a table wraps instead of cutting it off."""
     return Text(str(path), overflow="fold")
+
+
+def csv_text(rows: Sequence[Row], *, header: bool, columns: Sequence[str] = ()) -> str:
+    """Formats rows as CSV, with a header if wanted. The first columns are `columns`, and all other
+    keys of the rows follow. Missing values are empty.
+    """
+    text = io.StringIO(newline="")
+    names = dict.fromkeys([*columns, *(key for row in rows for key in row)])
+    writer = csv.DictWriter(text, list(names))
+    if header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

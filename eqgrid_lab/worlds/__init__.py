@@ -6,7 +6,6 @@ from ._kitchens import (
     Kitchen as Kitchen,
     kitchen_layout as kitchen_layout,
     recorded_games as recorded_games,
-    reference_name as reference_name,
 )
 from ._table import GENERATED as GENERATED, WORLDS as WORLDS, World as World
 from ._world_settings import (

@@ -5,7 +5,6 @@ Unlike other worlds, a run may use several layouts.
 
 import dataclasses
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -254,30 +253,20 @@ def kitchen_layout(env: AbstractEnv) -> Layout | None:
     return None
 
 
-def reference_name(title: str) -> str:
-    """The name of a kitchen in Overcooked-AI; `title` if Overcooked-AI has no other name for it."""
-    return {short: name for name, short in REFERENCE_NAMES.items()}.get(title, title)
-
-
 def recorded_games(
-    file: str | Path | None,
-    split: Literal["train", "test"] | None = None,
-    kitchen: str | None = None,
+    split: Literal["train", "test"] | None = None, kitchen: str | None = None
 ) -> "tuple[HumanGame, ...]":
-    """Reads recorded games of people.
+    """Reads the recorded games of people in Overcooked-AI.
 
     **Arguments:**
 
-    - `file`: a table of games; `None` for Overcooked-AI's games.
-    - `split`: one half of Overcooked-AI's games; both halves by default.
+    - `split`: one half of the games; both halves by default.
     - `kitchen`: the kitchen of the games; all kitchens by default.
 
     **Raises:** `UsageError` when the games cannot be read, or there are no games in this kitchen.
     """
     with as_usage_error(of=(ImportError, ValueError)):
-        if file is None:
-            return imported(f"{_PEOPLE}:human_games")(split, kitchen=kitchen)
-        return imported(f"{_PEOPLE}:read_games")(file, kitchen=kitchen)
+        return imported(f"{_PEOPLE}:human_games")(split, kitchen=kitchen)
 
 
 def _prices(layout: Layout, fewest: int) -> tuple[str, ...]:

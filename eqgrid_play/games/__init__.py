@@ -13,6 +13,7 @@
 
 from ._game_server import GameServer as GameServer
 from ._journal import (
+    EPISODE_SUFFIX as EPISODE_SUFFIX,
     SUFFIX as SUFFIX,
     Header as Header,
     Journal as Journal,

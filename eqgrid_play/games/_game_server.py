@@ -180,16 +180,16 @@ class GameServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _play(self, name: str, session: Session) -> None:
-        """Plays a game and writes its table. A failure to write is reported on standard error."""
+        """Plays a game and writes its episode. A failure to write is reported on standard error."""
         try:
             await session.run()
             if session.game.steps:
-                await asyncio.to_thread(self._write_table, name, session.place)
-        except (OSError, UsageError, ImportError) as error:
+                await asyncio.to_thread(self._write_episode, name, session.place)
+        except (OSError, UsageError) as error:
             why = reason(error) if isinstance(error, OSError) else error
             print(f"error: the game {name} cannot be written: {why}", file=sys.stderr)
 
-    def _write_table(self, name: str, place: Place) -> Path:
+    def _write_episode(self, name: str, place: Place) -> Path:
         recording = read_journal(self.folder / f"{name}{SUFFIX}")
         return write_recording(place, recording, name, self.folder)
 

@@ -3,8 +3,8 @@
 The first line contains the world, the players in its seats, and the seed of all randomness. Each
 further line contains the actions of one step or an event between two steps, such as a key press,
 and a checksum of all lines up to this one, which reveals changes. The seed and the actions
-determine the game: `replay` plays it again bit for bit, and `write_recording` writes it as a table
-of episodes.
+determine the game: `replay` plays it again bit for bit, and `write_recording` writes it as an
+episode.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from agents import save_trajectories, write_table
+from agents import save_trajectories
 from agents.files import NEWER
 from eqgrid import (
     AbstractEnv,
@@ -33,14 +33,13 @@ from eqgrid import (
     start_play,
     unwrap_state,
 )
-from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid.typing import PyTree
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.worlds import kitchen_layout, reference_name
 
 from ._menu import Place
 
-SUFFIX = ".jsonl"
+SUFFIX, EPISODE_SUFFIX = ".jsonl", ".npz"
+"""The suffixes of a journal, and of the episode that is written after the game."""
 _LARGEST = 2**28
 _FORMAT = 4
 _FIRST_CHECKED_FORMAT = 3
@@ -414,9 +413,7 @@ def _replay(
 
 
 def write_recording(place: Place, recording: Recording, name: str, folder: Path) -> Path:
-    """Writes a recorded game as a table of episodes: games in a kitchen with the columns of
-    Overcooked-AI's human games and `player_0_source`, as in `StepLine`, and so on (`.parquet`), and
-    games in other worlds as arrays (`.npz`).
+    """Writes a recorded game as an episode, which `load_trajectories` reads.
 
     **Arguments:**
 
@@ -429,23 +426,6 @@ def write_recording(place: Place, recording: Recording, name: str, folder: Path)
     **Raises:** as `replay`, and `OSError` when the file cannot be written.
     """
     episode, _ = replay(place, recording)
-    kitchen = kitchen_layout(place.world)
-    if kitchen is None:
-        path = folder / f"{name}.npz"
-        save_trajectories(path, episode)
-        return path
-    seats = recording.header.seats
-    table = trajectories_to_reference(
-        episode,
-        kitchen,
-        layout_name=reference_name(place.title),
-        trial_ids=[name],
-        players=[[seat.name for seat in seats]],
-    )
-    table["time_elapsed"] = recording.time.astype(float).tolist()
-    for number, seat in enumerate(seats):
-        table[f"player_{number}_is_human"] = [seat.human] * len(recording.action)
-        table[f"player_{number}_source"] = [source[number] for source in recording.source]
-    path = folder / f"{name}.parquet"
-    write_table(path, table)
+    path = folder / f"{name}{EPISODE_SUFFIX}"
+    save_trajectories(path, episode)
     return path

@@ -44,7 +44,7 @@ class Recorded:
     - `name`: the name of the game.
     - `place`: the world of the game.
     - `seats`: the name of the player in each seat.
-    - `states`: the state before each step, and after the last step if known, in NumPy arrays with a
+    - `states`: the state before each step, and after the last step, in NumPy arrays with a
         leading time axis.
     - `action`: the action of each agent in each step.
     - `reward`: the reward of each agent in each step.
@@ -93,8 +93,7 @@ def read_recorded(
 
     **Arguments:**
 
-    - `sources`: as for `find_recorded`. Files are journals (`.jsonl`) or tables of games in
-        kitchens, as `human_games` reads them.
+    - `sources`: as for `find_recorded`. Files are journals (`.jsonl`).
     - `menu`: the menu; its first layout selects the games of `people`.
     - `own_world`: the world that the command line names, if it is the user's own.
 
@@ -107,9 +106,7 @@ def read_recorded(
     empty: list[Path] = []
     for source in find_recorded(sources):
         if isinstance(source, str):  # the word people
-            found += map(_from_human_game, recorded_games(None, kitchen=menu.layouts[0]))
-        elif source.suffix != SUFFIX:
-            found += map(_from_human_game, recorded_games(source))
+            found += map(_from_human_game, recorded_games(kitchen=menu.layouts[0]))
         elif len((recording := read_journal(source)).action):
             found.append(recorded(source.stem, place_of(recording, own_world), recording))
         else:

@@ -4,36 +4,34 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from agents import write_atomic, write_table
+from agents import write_atomic
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.folders import locked, write_json
 from eqgrid_lab.show import bootstrap_interval, print_table
 
-from ..games import PERSON, SUFFIX
+from ..games import EPISODE_SUFFIX, PERSON, SUFFIX
 from ._people import DICTIONARY, Cell, People, Row
-from ._recorded import RECORDED, RECORDED_TYPES, recorded_tables
+from ._recorded import RECORDED, recorded_tables
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of texts that spreadsheets read as formulas."""
-_TYPES = {"INTEGER": "int64", "REAL": "float64", "TEXT": "string"}
-"""The Parquet type for each SQLite type."""
 _UNFINISHED = "not finished"
 _OUTCOMES = ("finished", "failed", "left", "expired", "stopped", _UNFINISHED, "declined")
 """All outcomes, in the order of their precedence for people with several rows."""
 
 
 def export(people: People, folder: Path) -> list[Path]:
-    """Writes every table as CSV and Parquet, and a dictionary of the columns. The tables `steps`
+    """Writes every table as CSV, and a dictionary of the columns. The tables `steps`
     and `keys` are read from the journals of the games.
 
-    The CSV files have an apostrophe before each text that a spreadsheet would read as a formula.
+    The files have an apostrophe before each text that a spreadsheet would read as a formula.
 
     **Arguments:**
 
@@ -46,40 +44,25 @@ def export(people: People, folder: Path) -> list[Path]:
     """
     write_json(folder / "dictionary.json", DICTIONARY | RECORDED)
     written = [folder / "dictionary.json"]
-    for name in DICTIONARY:
-        _, rows = people.table(name)
-        written += _write_table(folder / name, rows, people.types(name))
+    tables = {name: people.table(name) for name in DICTIONARY}
     for name, rows in recorded_tables(people, folder).items():
-        types = {column: RECORDED_TYPES[column] for column in RECORDED[name]}
-        written += _write_table(folder / name, rows, types)
+        tables[name] = list(RECORDED[name]), rows
+    for name, (columns, rows) in tables.items():
+        written.append(folder / f"{name}.csv")
+        write_atomic(written[-1], _as_csv(columns, rows).encode())
     return written
 
 
-def _write_table(
-    path: Path, rows: Sequence[tuple[Cell, ...]], types: Mapping[str, str]
-) -> tuple[Path, Path]:
-    """Writes a table as CSV and Parquet.
-
-    **Arguments:**
-
-    - `path`: the file without its suffix.
-    - `rows`: the rows.
-    - `types`: the SQLite type of each column.
-
-    **Returns:** both files.
-    """
+def _as_csv(columns: Sequence[str], rows: Sequence[tuple[Cell, ...]]) -> str:
+    """Formats a table as CSV."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(types)
+    writer.writerow(columns)
     for row in rows:
         writer.writerow(
             f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in row
         )
-    csv_file, parquet_file = path.with_suffix(".csv"), path.with_suffix(".parquet")
-    write_atomic(csv_file, text.getvalue().encode())
-    by_column = {column: [row[i] for row in rows] for i, column in enumerate(types)}
-    write_table(parquet_file, by_column, {column: _TYPES[x] for column, x in types.items()})
-    return csv_file, parquet_file
+    return text.getvalue()
 
 
 def _is_formula(text: str) -> bool:
@@ -106,7 +89,7 @@ def forget(people: People, folder: Path, id: str) -> int:
         raise UsageError(f"The study has no person with the id or number {id!r:.100}.")
     with locked(folder):
         names = [folder / file for file in people.journals(id)]
-        paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, ".parquet", ".npz")]
+        paths = [Path(f"{x}{suffix}") for x in names for suffix in (SUFFIX, EPISODE_SUFFIX)]
         there = [path for path in paths if path.exists()]
         for path in there:  # before the rows, so that an interrupted call can be repeated
             path.unlink()

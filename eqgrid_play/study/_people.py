@@ -486,11 +486,6 @@ class People:
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._db.execute("VACUUM")
 
-    def types(self, name: str) -> dict[str, str]:
-        """The type of each column of a table, as SQLite names it."""
-        declared = self._declared(name)
-        return {column: declared[column] for column in DICTIONARY[name]}
-
     def table(self, name: str) -> tuple[list[str], list[tuple[Cell, ...]]]:
         """The columns and rows of a table of `DICTIONARY`."""
         columns = list(DICTIONARY[name])

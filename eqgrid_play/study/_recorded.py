@@ -41,22 +41,6 @@ RECORDED = {
     },
 }
 """The meaning of each column of the tables of recorded games."""
-RECORDED_TYPES = {
-    "person": "INTEGER",
-    "file": "TEXT",
-    "step": "INTEGER",
-    "time_s": "REAL",
-    "action": "TEXT",
-    "source": "TEXT",
-    "sent_s": "REAL",
-    "latency_ms": "REAL",
-    "shown_ms": "REAL",
-    "key": "TEXT",
-    "event": "TEXT",
-    "page_ms": "REAL",
-    "server_s": "REAL",
-}
-"""The SQLite type of each of these columns."""
 
 
 def recorded_tables(people: People, folder: Path) -> dict[str, list[tuple[Cell, ...]]]:

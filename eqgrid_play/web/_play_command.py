@@ -37,6 +37,7 @@ from eqgrid_lab.show import print_paths
 from eqgrid_lab.worlds import Kitchen, WorldSettings
 
 from ..games import (
+    EPISODE_SUFFIX,
     SUFFIX,
     GameServer,
     Menu,
@@ -80,7 +81,7 @@ class Config:
     script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """Your own script that trained them, if any; its code is run."""
     watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
-    """Recorded games to watch: journals, tables, or the human games of a version of
+    """Recorded games to watch: journals, or the human games of a version of
     overcooked-ai."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
@@ -109,11 +110,11 @@ class Config:
     report: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Only print the returns, answers, drop-outs and latencies of the study in this folder."""
     export: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Only write the data of the study in this folder as CSV and Parquet, with a dictionary."""
+    """Only write the data of the study in this folder as CSV, with a dictionary."""
     forget: Annotated[str | None, tyro.conf.arg(metavar="ID")] = None
     """Only delete everything about a person of the study in --out, by id or number."""
     finish: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Only write the missing tables of games in this folder, after a server was stopped early."""
+    """Only write the missing .npz files of a folder of games, after a server was stopped early."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the games; by default, a new one in runs/."""
 
@@ -234,7 +235,7 @@ def _process_data(config: Config) -> bool:
     **Raises:** `UsageError` when the data do not exist.
     """
     if config.finish is not None:
-        _write_missing_tables(config.finish, config.env.name)
+        _write_missing_episodes(config.finish, config.env.name)
     elif config.report is not None:
         with open_people(config.report) as people:
             report(people, Console())
@@ -306,10 +307,10 @@ def _run_trial(config: Config, menu: Menu, plan: Plan | None) -> None:
         print_paths(console, export(people, folder))
 
 
-def _write_missing_tables(folder: Path, own_world: str) -> None:
-    """Writes the missing tables of a folder of games.
+def _write_missing_episodes(folder: Path, own_world: str) -> None:
+    """Writes the missing episodes of a folder of games.
 
-    **Raises:** `UsageError` when the folder has no game. `RunError`, after all other tables are
+    **Raises:** `UsageError` when the folder has no game. `RunError`, after all other episodes are
     written, when some games cannot be replayed.
     """
     console = Console()
@@ -318,7 +319,7 @@ def _write_missing_tables(folder: Path, own_world: str) -> None:
     written: list[Path] = []
     with locked(folder):
         for journal in journals:
-            if any(journal.with_suffix(x).exists() for x in (".parquet", ".npz")):
+            if journal.with_suffix(EPISODE_SUFFIX).exists():
                 continue
             try:
                 recording = read_journal(journal)
@@ -328,7 +329,7 @@ def _write_missing_tables(folder: Path, own_world: str) -> None:
             except UsageError as error:
                 problems.append(f"{journal.name}: {error}")
     print_paths(console, written)
-    console.print(f"missing tables that were written: {len(written)}")
+    console.print(f"missing episodes that were written: {len(written)}")
     if problems:
         raise RunError(f"{len(problems)} games cannot be read: {'; '.join(problems)}")
 

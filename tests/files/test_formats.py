@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from saved_policies import forge
 
 import agents
 from agents.files import _checkpoint, _trajectory_files, is_newer
+from eqgrid import RandomPartner, make, record_play
 
 
 def test_newer_formats_are_told_from_others():
@@ -66,22 +68,22 @@ def test_a_checksum_depends_on_the_content_and_on_no_order(tmp_path):
     assert agents.checksum(a) != agents.checksum(b)
 
 
-def test_tables_of_newer_and_strange_formats(tmp_path):
-    path, table = tmp_path / "a.npz", {"format": ["b"], "number": [1]}
-    agents.write_table(path, table)
+def test_episodes_of_newer_and_strange_formats(tmp_path):
+    path, env = tmp_path / "a.npz", make("goals", horizon=3)
+    team = (RandomPartner(env.action_space),) * env.num_agents
+    games = record_play(env, team, jax.random.split(jax.random.key(0), 2), max_steps=3)
+    agents.save_trajectories(path, games)
     arrays = dict(np.load(path))
     assert arrays.pop("eqgrid format") == _trajectory_files._FORMAT.encode()
     np.savez(path, **arrays, **{"eqgrid format": np.asarray(b"eqgrid arrays 2")})
     with pytest.raises(ValueError, match="newer version of eqgrid") as caught:
-        agents.read_table(path)
+        agents.load_trajectories(path, env)
     assert str(caught.value) == f"The file {str(path)!r} {_checkpoint.NEWER}."
     np.savez(path, **arrays)
-    assert agents.read_table(path) == table, "a file without a version"
+    assert eqx.tree_equal(agents.load_trajectories(path, env), games), "a file without a version"
     for strange in (np.zeros(2, "datetime64[s]"), np.asarray([b"a", b"b"]), np.asarray(1.0)):
         np.savez(path, **arrays, **{"eqgrid format": strange})
-        assert agents.read_table(path) == table
-    with pytest.raises(ValueError, match="cannot be named 'eqgrid format'"):
-        agents.write_table(path, {"eqgrid format": [1]})
+        assert eqx.tree_equal(agents.load_trajectories(path, env), games)
 
 
 def test_an_array_that_no_machine_can_hold_is_refused(tmp_path):
@@ -93,4 +95,4 @@ def test_an_array_that_no_machine_can_hold_is_refused(tmp_path):
         archive.writestr("number.npy", header.getvalue())
     path.write_bytes(buffer.getvalue())
     with pytest.raises(ValueError, match="is damaged, or no"):
-        agents.read_table(path)
+        agents.load_trajectories(path, make("goals"))

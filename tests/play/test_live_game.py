@@ -3,6 +3,7 @@
 import contextlib
 import os
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import msgspec
@@ -12,10 +13,9 @@ from hypothesis import given, settings, strategies as st
 from playing import menu_of
 
 from eqgrid_lab import Kitchen
-from agents import read_table
+from agents import load_trajectories
 from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
-from eqgrid.envs.overcooked.people import read_games
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.worlds import world_settings
 from eqgrid_play.games import (
@@ -169,23 +169,18 @@ def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     assert int(np.asarray(getattr(last, "world", last).time)) == game.steps - 1
 
 
-def test_a_kitchens_games_are_tables_that_human_games_are_read_from(tmp_path):
+def test_a_game_is_written_as_an_episode(tmp_path):
     presses = [(0, 3), (0, 5), None, (0, 0), (0, 2)] * 6
     place, game = play_live(WORLDS["kitchen"], tmp_path, presses)
     recording = read_journal(tmp_path / "game.jsonl")
-    for name in ("game", "other"):
-        write_recording(place, recording, name, tmp_path)
-    found, other = read_games(tmp_path)
-    assert (found.trial, other.trial) == ("game", "other")
-    assert found.kitchen == "ring"
-    assert found.human == (True, False)
+    path = write_recording(place, recording, "game", tmp_path)
+    found = load_trajectories(path, place.env)
+    assert eqx.tree_equal(found, replay(place, recording)[0])
     np.testing.assert_array_equal(np.asarray(found.action), recording.action)
-    np.testing.assert_allclose(np.asarray(found.time), recording.time, atol=1e-6)
+    np.testing.assert_array_equal(np.asarray(found.reward), recording.reward)
     assert game.finished
-    table = read_table(tmp_path / "game.parquet")
-    sources = ["press", "press", "silence", "press", "press"] * 6
-    assert table["player_0_source"] == sources
-    assert table["player_1_source"] == [""] * 30
+    assert [x for x, _ in recording.source] == ["press", "press", "silence", "press", "press"] * 6
+    assert {x for _, x in recording.source} == {""}
 
 
 def test_partners_can_be_slow_and_noisy(tmp_path):

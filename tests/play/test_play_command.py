@@ -1,5 +1,6 @@
 """The command line of `eqgrid play`: what it refuses, and how its server ends."""
 
+import csv
 import re
 import shutil
 import signal
@@ -13,8 +14,9 @@ import jax
 import pytest
 from playing import until
 
-from agents import read_table, save_policy, trained_policy
+from agents import load_trajectories, save_policy, trained_policy
 from agents.files import shipped
+from eqgrid import make
 from eqgrid_lab.base import Process, RunError, UsageError
 from eqgrid_lab.settings import load_script, to_table
 from eqgrid_play.games import Header, Journal, SeatRecord, StepLine
@@ -126,20 +128,21 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch):
         run([])
 
 
-def test_tables_of_a_killed_server_are_written_later(tmp_path, capsys):
+def test_episodes_of_a_killed_server_are_written_later(tmp_path, capsys):
     header = Header({"layout": "ring"}, "ring", 1, (SEAT, SEAT), 6.0, "2026-01-01T00:00:00")
     for name in ("one", "two", "empty"):
         journal = Journal(tmp_path / f"{name}.jsonl", header)
         for step in range(3 if name != "empty" else 0):
             journal.add(StepLine([step, 5], [0.0, 0.0], step / 6))
-    (tmp_path / "one.parquet").write_text("written before")
+    (tmp_path / "one.npz").write_text("written before")
     run(["--finish", str(tmp_path)])
-    assert "missing tables that were written: 1" in capsys.readouterr().out
-    assert (tmp_path / "one.parquet").read_text() == "written before"
-    assert read_table(tmp_path / "two.parquet")["player_0_is_human"] == [True] * 3
-    assert not (tmp_path / "empty.parquet").exists()
+    assert "missing episodes that were written: 1" in capsys.readouterr().out
+    assert (tmp_path / "one.npz").read_text() == "written before"
+    episode = load_trajectories(tmp_path / "two.npz", make("overcooked", layout="ring"))
+    assert episode.action.tolist() == [[0, 5], [1, 5], [2, 5]]
+    assert not (tmp_path / "empty.npz").exists()
     run(["--finish", str(tmp_path)])
-    assert "missing tables that were written: 0" in capsys.readouterr().out
+    assert "missing episodes that were written: 0" in capsys.readouterr().out
     (tmp_path / "damaged.jsonl").write_text("")
     with pytest.raises(RunError, match=r"1 games cannot be read: damaged\.jsonl"):
         run(["--finish", str(tmp_path)])
@@ -225,9 +228,10 @@ def test_bots_try_a_plan(tmp_path, capsys):
     assert "2 games with another person, 2 for which nobody came; waiting: median 0 s, " in said
     link = r"https://example\.org/\1\?session=bot"
     assert re.search(rf"finished: code (\w{{4}}-\w{{4}}-\w{{4}}), link {link}", said)
-    games = read_table(tmp_path / "out" / "games.parquet")
-    assert games["steps"] == games["actions"] == [12] * 12
-    assert 59 < max(games["waited_s"]) < 70
+    with (tmp_path / "out" / "games.csv").open(newline="") as file:
+        games = list(csv.DictReader(file))
+    assert [(row["steps"], row["actions"]) for row in games] == [("12", "12")] * 12
+    assert 59 < max(float(row["waited_s"] or 0) for row in games) < 70
 
 
 def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch, capsys):

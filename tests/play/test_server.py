@@ -169,7 +169,7 @@ def test_a_game_is_played_written_and_videoed(serve, tmp_path):
         assert video.content[:3] == b"GIF"
         record = client.get(f"/api/games/{made['game']}/record", params=token)
         assert record.content == journal.read_bytes()
-        until(lambda: journal.with_suffix(".parquet").exists(), 20)
+        until(lambda: journal.with_suffix(".npz").exists(), 20)
 
 
 def test_only_what_changed_is_sent(serve):

@@ -11,11 +11,9 @@ from playing import join_game, menu_of, press, receive_until, server_of, write_j
 from starlette.testclient import TestClient
 
 from eqgrid_lab import Kitchen
-from agents import PolicyPartner, write_table
+from agents import PolicyPartner
 from agents.files import shipped
-from eqgrid import RandomPartner, record_play
-from eqgrid.envs.overcooked import ScriptedCook
-from eqgrid.envs.overcooked.reference import trajectories_to_reference
+from eqgrid import RandomPartner
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.runs import read_policy
 from eqgrid_play.games import (
@@ -72,20 +70,7 @@ def test_every_agent_has_its_own_score(menu, tmp_path):
     ]
 
 
-def test_tables_of_games_are_watched(menu, tmp_path):
-    cook = ScriptedCook("ring", "greedy")
-    place = menu.place("ring")
-    keys = jax.random.split(jax.random.key(0), 2)
-    played = record_play(place.env, (cook, cook), keys, max_steps=40)
-    table = trajectories_to_reference(played, place.grid.layout, layout_name="coordination_ring")
-    write_table(tmp_path / "games.parquet", table)
-    first, second = read_recorded([str(tmp_path / "games.parquet")], menu)
-    assert first.place.title == second.place.title == "ring"
-    np.testing.assert_array_equal(first.action, np.asarray(played.action[:40]))
-    np.testing.assert_allclose(first.scores, played.reward[:40].sum(axis=0))
-
-
-@pytest.mark.parametrize("source", ["nothing.jsonl", "nothing.parquet", ""])
+@pytest.mark.parametrize("source", ["nothing.jsonl", "nothing.npz", ""])
 def test_what_cannot_be_watched_is_refused(menu, tmp_path, source):
     with pytest.raises((UsageError, OSError)):
         read_recorded([str(tmp_path / source)], menu)

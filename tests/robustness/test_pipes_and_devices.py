@@ -6,7 +6,7 @@ import signal
 import pytest
 from command_lines import call_and_hear, check_refusal, hear
 
-from agents import CheckpointError, load_policy, load_trajectories, read_metadata, read_table
+from agents import CheckpointError, load_policy, load_trajectories, read_metadata
 from eqgrid import make, read_regular_file
 from eqgrid_lab.commands import (
     evaluate_command,
@@ -64,8 +64,6 @@ def test_a_library_call_says_so_too(endless, tmp_path):
         with pytest.raises(CheckpointError, match=NO_FILE):
             read(endless)
     os.rename(endless, "games.npz")
-    with pytest.raises(OSError, match=NO_FILE):
-        read_table("games.npz")
     with pytest.raises(OSError, match=NO_FILE):
         load_trajectories("games.npz", make("goals"))
 

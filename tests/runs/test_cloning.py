@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import sys
 import tomllib
 
@@ -10,12 +11,11 @@ import numpy as np
 import pytest
 from command_lines import check_refusal, listening, parse
 from hypothesis import given, strategies as st
-from kitchen_checks import unchecked
 
-from agents import PolicyPartner, StuckRule, load_policy, read_metadata, write_table
+from eqgrid_lab import Kitchen
+from agents import PolicyPartner, StuckRule, load_policy, read_metadata, save_trajectories
 from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook
-from eqgrid.envs.overcooked.reference import trajectories_to_reference
 from eqgrid_lab.base import UsageError, exit_code_of
 from eqgrid_lab.cloning import _program, choose_held_out, read_recorded
 from eqgrid_lab.runs import read_policy
@@ -29,19 +29,12 @@ QUICK = ("--cloning.num-epochs", 2, "--episodes", 2, "--env.horizon", 20)
 
 @pytest.fixture(scope="module")
 def games(tmp_path_factory):
-    """Eight games of scripted cooks in `cramped`, as a table of people whose names are made up."""
+    """Eight games of scripted cooks in `cramped`."""
     world, cook = make("overcooked", layout="cramped"), ScriptedCook("cramped", "greedy")
     keys = jax.random.split(jax.random.key(0), 8)
     played = record_play(world, (cook, cook), keys, max_steps=400)
-    path = tmp_path_factory.mktemp("games") / "games.parquet"
-    with unchecked():
-        table = trajectories_to_reference(
-            played,
-            world.layout,
-            layout_name="cramped_room",
-            players=[[f"a{i}", f"b{i}"] for i in range(8)],
-        )
-    write_table(path, table)
+    path = tmp_path_factory.mktemp("games") / "games.npz"
+    save_trajectories(path, played)
     return path
 
 
@@ -160,6 +153,24 @@ def test_what_a_model_observes_is_what_the_kitchen_shows(games):
         np.testing.assert_array_equal(np.asarray(world.observe(state)), seen)
 
 
+def test_only_games_of_the_kitchen_are_read_from_a_folder(games, tmp_path, capsys):
+    """`ring` and `forced` have the same size, but only one of them can have made the steps."""
+    for layout in ("ring", "forced"):
+        world, cook = make("overcooked", layout=layout), ScriptedCook(layout, "greedy")
+        keys = jax.random.split(jax.random.key(0), 2)
+        played = record_play(world, (cook, cook), keys, max_steps=400)
+        save_trajectories(tmp_path / f"{layout}.npz", played)
+    shutil.copy(games, tmp_path / "cramped.npz")
+    config = shipped_script("bc")()
+    kitchen = Kitchen(layout="ring", observation="features96")
+    config = dataclasses.replace(config, games=str(tmp_path), env=kitchen)
+    recorded = read_recorded(config, config.env.build(train=False))
+    assert {game.players[0] for game in recorded.games} == {"ring/0/0", "ring/1/0"}
+    said = capsys.readouterr().err
+    assert "cramped.npz' is of another world" in said
+    assert "forced.npz' has games of another kitchen" in said
+
+
 def test_the_default_has_the_median_return():
     results = [{"eval_return_mean": x} for x in (5.0, 1.0, 3.0, 4.0, 2.0)]
     assert median_seed(results) == 2
@@ -173,9 +184,9 @@ def test_the_default_has_the_median_return():
         (("--env.dynamics", "interactive"), "classic rules"),
         (("--env.normalize-observation",), "omit --env.normalize-observation"),
         (("--network", "cnn"), "add --env.observation planes"),
-        (("--games", "missing.csv"), "missing.csv"),
+        (("--games", "missing.npz"), "missing.npz"),
         (("--held-out", 0.99), "no game can be held out"),
-        (("--env.layout", "ring"), "no games in 'ring'"),
+        (("--env.layout", "ring"), "No games of this kitchen"),
     ],
 )
 def test_bad_settings_get_one_sentence_and_leave_nothing(call, games, tmp_path, args, sentence):

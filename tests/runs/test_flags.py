@@ -35,14 +35,14 @@ def write(path, text: str) -> str:
 @pytest.mark.parametrize(
     "given",
     [
-        ["--log", "jsonl", "--log", "tensorboard"],
-        ["--log", "jsonl", "tensorboard"],
-        ["--log=jsonl", "--seed", "1", "--log=tensorboard"],
-        ["--log", "jsonl", "--log", "--log", "tensorboard"],
+        ["--log", "tensorboard", "--log", "wandb"],
+        ["--log", "tensorboard", "wandb"],
+        ["--log=tensorboard", "--seed", "1", "--log=wandb"],
+        ["--log", "tensorboard", "--log", "--log", "wandb"],
     ],
 )
 def test_all_values_of_a_repeated_flag_count(given):
-    assert parse(*given).log == ("jsonl", "tensorboard")
+    assert parse(*given).log == ("tensorboard", "wandb")
 
 
 @pytest.mark.parametrize("flag", ["--log-info", "--env.practice", "--partners.policies"])
@@ -133,9 +133,9 @@ def resume(tmp_path):
 
 def test_the_command_that_started_a_run_resumes_it(resume, tmp_path):
     file = write(tmp_path / "mine.toml", 'width = 32\n[env]\nname = "harvest"\nshared = true\n')
-    command = ["--config", file, "--env.shared", "--log", "jsonl"]
+    command = ["--config", file, "--env.shared", "--log", "wandb"]
     config = resume(command, *command)
-    assert (config.width, config.env.shared, config.log) == (32, True, ("jsonl",))
+    assert (config.width, config.env.shared, config.log) == (32, True, ("wandb",))
     assert dump(config) == (tmp_path / "run" / "config.toml").read_text()
 
 

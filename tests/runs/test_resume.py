@@ -60,13 +60,10 @@ def test_the_row_of_the_checkpoint_is_kept_and_no_later_one(tmp_path, kept):
     numbers = range(2, 12, 2)
     lines = [names, *(f"{i},{100 * i},{i}.5,{i}.0,0.5,{i}.25" for i in numbers)]
     (tmp_path / "metrics.csv").write_text("\n".join(lines)[:-5])
-    objects = [json.dumps({"update": i}) for i in numbers]
-    (tmp_path / "metrics.jsonl").write_text("\n".join(objects)[:-5])
     best = {"update": 4, "env_steps": 400, "eval_return_mean": 4.0}
     save(tmp_path / "checkpoints" / "best.safetensors", {}, best)
     history = read_history(tmp_path, {"update": 2 * kept})
     assert history.rows.decode().splitlines() == (lines[: kept + 1] if kept else [])
-    assert history.json_rows.decode().splitlines() == objects[:kept]
     assert [row["env_steps"] for row in history.evaluations] == [100 * i for i in numbers[:kept]]
     assert history.env_steps == 200 * kept
     times = (2 * kept + 0.5, 2 * kept + 0.25) if kept else (0.0, 0.0)
@@ -92,12 +89,9 @@ LOG = (
 )
 def test_a_log_that_another_program_saved_keeps_all_its_rows(tmp_path, text):
     (tmp_path / "metrics.csv").write_text(text, newline="")
-    (tmp_path / "metrics.jsonl").write_text('{"update": 2}\r\n{"update": 4}', newline="")
     history = read_history(tmp_path, {"update": 4})
     assert history.rows.decode() == LOG
     assert [row["eval_return_mean"] for row in history.evaluations] == [1.5, 3.5]
-    assert [json.loads(x)["update"] for x in history.json_rows.splitlines()] == [2, 4]
-    assert history.json_rows.endswith(b"\n"), "the next line begins a line"
 
 
 @pytest.mark.parametrize(
@@ -281,8 +275,6 @@ def damage(folder: Path, how: str) -> None:
         last.write_bytes(content)
     elif how == "missing":
         last.unlink()
-    elif how == "json log":
-        (folder / "metrics.jsonl").write_text("[1]\n")
     elif how == "log":
         (folder / "metrics.csv").write_text("update,b\nc,d\n")
 
@@ -293,7 +285,6 @@ def damage(folder: Path, how: str) -> None:
     [
         ("flipped", [], "last.safetensors' is damaged, or not a checkpoint of this version"),
         ("missing", [], "The folder 'mine' has results without a checkpoint to resume"),
-        ("json log", [], "metrics.jsonl' is damaged, or was changed"),
         ("log", [], "metrics.csv' is damaged, or was changed"),
         ("nothing", ["--seed", "3"], "The run in 'mine' has other settings: --seed (was 0, is 3)."),
     ],

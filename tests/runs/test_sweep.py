@@ -27,7 +27,7 @@ call = calling()
 @pytest.mark.usefixtures("hears_ctrl_c")
 def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
     (tmp_path / "rates.toml").write_text('[space]\n"ppo.learning_rate" = [0.01, 0.0001]')
-    sweep = (*SMALL, "--log", "jsonl", "--sweep", "rates.toml")
+    sweep = (*SMALL, "--sweep", "rates.toml")
     count, real = itertools.count(1), _evaluator.EvaluatorOfMany.__call__
 
     def press(self, progress):
@@ -54,9 +54,6 @@ def test_a_sweep_from_its_first_point_to_its_table(call, tmp_path, monkeypatch):
         patch.setattr(_members.Members, "train", None)  # nothing is trained again
         assert call(*sweep)[0] == 0
         assert "does not contain this sweep" in call(*sweep, "--width", "9")[1]
-    updates = [row["update"] for row in rows(folder / "point-0001")]
-    lines = (folder / "point-0001" / "metrics.jsonl").read_text().splitlines()
-    assert [str(json.loads(line)["update"]) for line in lines] == updates
     settings = folder / "point-0001" / "config.toml"
     assert "learning_rate = 0.0001" in settings.read_text()
     assert call("--config", settings, "--out", "alone")[0] == 0

@@ -1,6 +1,6 @@
 """Conversion between worlds and states of Overcooked-AI, which are dictionaries."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -68,21 +68,14 @@ def worlds_from_reference(states: Sequence[Mapping[str, Json]], layout: Layout) 
 
     **Raises:** `ValueError` as `world_from_reference`, with the index of the state.
     """
-    return read_worlds(((f"State {number}", state) for number, state in enumerate(states)), layout)
-
-
-def read_worlds(named: Iterable[tuple[str, Mapping[str, Json]]], layout: Layout) -> World:
-    """As `worlds_from_reference`, for pairs of a name and a state. The error for a state begins
-    with its name.
-    """
     # Convert the arrays of the layout once, since each conversion from JAX to NumPy takes time.
     plain = jax.tree.map(np.asarray, layout)
     arrays = []
-    for name, state in named:
+    for number, state in enumerate(states):
         try:
             arrays.append(_read_state(state, plain))
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
+            raise ValueError(f"State {number}: {error}") from error
     if not arrays:
         raise ValueError("There is no state to be read: give at least one.")
     return _as_world(_Arrays(*map(np.stack, zip(*arrays, strict=True))), layout)
