@@ -1,8 +1,8 @@
 """How fast a page without a server is: when it shows something, when it plays, and each step.
 
-python benchmarks/page_speed.py page/
+python benchmarks/page_speed.py page.html
 
-Serves a folder of `eqgrid export-page` from this machine, without compression, to a headless
+Serves a page of `eqgrid export-page` from this machine, without compression, to a headless
 Chromium with an empty cache. Times are from the click on the address to the first frame,
 and to the first computed step. 300 steps of the partner alone are then computed. The conditions
 are those of Chromium's developer tools: a network of 20 Mbit/s and 40 ms, a processor four times
@@ -97,7 +97,7 @@ def run(args: Sequence[str]) -> None:
     **Raises:** `UsageError` when there is no page or no browser.
     """
     config = read_flags(Config(), args, "benchmarks/page_speed.py")
-    if not (config.page / "index.html").is_file():
+    if not config.page.is_file():
         raise UsageError(
             f"There is no page in {str(config.page)!r}: make one with eqgrid export-page."
         )
@@ -105,18 +105,15 @@ def run(args: Sequence[str]) -> None:
     if chromium is None:
         raise UsageError("This needs a browser: apt-get install chromium.")
     console = Console()
-    files = {path.name: path.read_bytes() for path in config.page.iterdir()}
-    own = {name: x for name, x in files.items() if not name.startswith("ort")}
-    for what, some in (("runtime", files.keys() - own.keys()), ("all else", own.keys())):
-        raw = sum(len(files[name]) for name in some) / 1000
-        packed = sum(len(gzip.compress(files[name])) for name in some) / 1000
-        console.print(f"{what}: {raw:.0f} kB, {packed:.0f} kB with gzip", highlight=False)
+    content = config.page.read_bytes()
+    raw, packed = (len(x) / 1000 for x in (content, gzip.compress(content)))
+    console.print(f"{raw:.0f} kB, {packed:.0f} kB with gzip", highlight=False)
     rows = []
-    with served(config.page) as address, sync_playwright() as tool:
+    with served(config.page.parent) as address, sync_playwright() as tool:
         browser = tool.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, (network, slower) in _CONDITIONS.items():
             found = [
-                _visit(browser, address, network, slower, config.steps)
+                _visit(browser, address + config.page.name, network, slower, config.steps)
                 for _ in range(config.repeats)
             ]
             rows.append([name, *(f"{x:.2f}" for x in np.median(found, axis=0))])

@@ -46,7 +46,6 @@ class Sheet(msgspec.Struct, frozen=True):
         `lying + codes * (timer + 1)`. Without a timer, the key is `lying`.
     - `agents`: for each agent, its picture by `direction + 4 * (held + codes * extra)`. `extra` is
         the number whose binary digits are the agent's Boolean values, the highest digit first.
-    - `marks`: the picture over a cell, by the mark of the cell.
     """
 
     side: int
@@ -55,7 +54,6 @@ class Sheet(msgspec.Struct, frozen=True):
     tiles: list[int]
     looks: list[dict[int, list[int]]]
     agents: list[dict[int, int]]
-    marks: dict[int, int]
 
 
 @final
@@ -112,7 +110,6 @@ def draw_sheet(
         tiles=[distinct.index(look) for look in bare],
         looks=[_cell_pictures(layout, look, pictures) for look in distinct],
         agents=_agent_pictures(kinds, len(layout.start.bodies.position), extra, pictures),
-        marks={},
     )
     return sheet, pictures.as_image()
 

@@ -1,4 +1,4 @@
-"""The functions that are exported for a page: the start and the step of a world, and a policy."""
+"""The functions that are exported for a page: the start and the step of a world."""
 
 import functools
 from collections.abc import Sequence
@@ -10,10 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from agents import TrainedPolicy
 from eqgrid import (
     AbstractPartner,
-    Environment,
     PartnerInput,
     PlayState,
     play_step,
@@ -82,7 +80,6 @@ class Stepped(NamedTuple):
     - `action`, `reward`: the action and the reward of each agent.
     - `returns`: the return of each agent so far.
     - `finished`: whether the episode has ended.
-    - `observation`: the leaves of the agents' observations before the step.
     - `shown`: the part of the state after the step that a page draws.
     """
 
@@ -91,7 +88,6 @@ class Stepped(NamedTuple):
     reward: Float[Array, " agents"]
     returns: Float[Array, " agents"]
     finished: Bool[Array, ""]
-    observation: list[Array]
     shown: Shown
 
 
@@ -103,25 +99,18 @@ class PageWorld:
     programs do.
     """
 
-    def __init__(self, place: Place, partner: AbstractPartner, observed: Environment):
+    def __init__(self, place: Place, partner: AbstractPartner):
         """**Arguments:**
 
         - `place`: the world.
         - `partner`: the partner that acts in seats without a person.
-        - `observed`: the same game, with the observations that `step` returns.
         """
-        self.place, self._partner, self._observed = place, partner, observed
+        self.place, self._partner = place, partner
         self._agents = place.env.num_agents
         first = start_play(place.env, self._team(*map(jnp.asarray, self.nobody)), jax.random.key(0))
         arrays, self._rest = eqx.partition(first, eqx.is_array)
         self._structure = jax.tree.structure(arrays)
         self.size = self._structure.num_leaves
-        memory_leaves = jax.tree.leaves(eqx.filter(first.carries, eqx.is_inexact_array))
-        leaves, memory_ids = jax.tree.leaves(arrays), {id(leaf) for leaf in memory_leaves}
-        self.memory = frozenset(i for i, leaf in enumerate(leaves) if id(leaf) in memory_ids)
-        """The indices of the leaves of a state that are recurrent states of a policy (floats)."""
-        seen = eqx.filter_eval_shape(observed.observe, first.env_state)
-        self.observed_arrays = len(jax.tree.leaves(seen))
 
     @functools.cached_property
     def nobody(self) -> tuple[Int[np.ndarray, "agents *choices"], Bool[np.ndarray, " agents"]]:
@@ -154,7 +143,6 @@ class PageWorld:
         - `person`: whether a person acts in each seat.
         """
         before = self.play_state(state)
-        seen = self._observed.observe(before.env_state)
         after, row = play_step(self.place.env, self._team(pressed, person), before)
         return Stepped(
             self._leaves(after),
@@ -162,7 +150,6 @@ class PageWorld:
             row["reward"],
             after.game.episode_return,
             after.game.finished,
-            jax.tree.leaves(seen),
             self._shown(after),
         )
 
@@ -193,35 +180,3 @@ class PageWorld:
                     index = 2 * index + column.astype(jnp.int32)
         found = (codes.lying, codes.timer, codes.place, codes.direction, codes.held, index)
         return Shown(*(jnp.asarray(x).astype(jnp.int32) for x in found))
-
-
-@final
-class PagePolicy:
-    """A policy without a world, for programs with their own world.
-
-    **Arguments:**
-
-    - `policy`: the policy.
-    """
-
-    def __init__(self, policy: TrainedPolicy):
-        self._policy = policy
-        arrays, self._rest = eqx.partition(policy.initial_carry(), eqx.is_array)
-        self.carry, self._carry_structure = jax.tree.flatten(arrays)
-        shapes, self._structure = jax.tree.flatten(policy.observation)
-        self.observation = [jnp.zeros(x.shape, x.dtype) for x in shapes]
-
-    def __call__(
-        self, observation: Sequence[Array], carry: Sequence[Array]
-    ) -> tuple[Float[Array, "agents out"], list[Array]]:
-        """Computes the outputs of the actor, such as logits, and the leaves of the next memory.
-
-        **Arguments:**
-
-        - `observation`: the leaves of the observations of all agents, before normalisation.
-        - `carry`: the leaves of the memory; at the start of an episode, `self.carry`.
-        """
-        memory = eqx.combine(jax.tree.unflatten(self._carry_structure, list(carry)), self._rest)
-        seen = jax.tree.unflatten(self._structure, list(observation))
-        output, memory = self._policy.outputs(seen, memory)
-        return output, jax.tree.leaves(eqx.filter(memory, eqx.is_array))

@@ -5,51 +5,20 @@ import { enter } from "./game.js";
 import { LocalGame, Replay, World } from "./local.js";
 
 const facts = JSON.parse($("facts").textContent);
-const MEGABYTE = 1e6;
 const LAST_PICTURE = 500; // for how many milliseconds a video shows the end of the game
 let [game, world, pictures] = [null, null, []];
 let recorder = null; // of a video
-let loaded = 0; // bytes of this page's files
-let failed = false; // whether one of them cannot be loaded
-
-class MissingFile extends Error {}
-
-async function unpack(content) {
-  // Undoes gzip, unless the host has done so.
-  const [one, two] = content;
-  if (one !== 0x1f || two !== 0x8b) return content;
-  const stream = new Blob([content]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-async function download(address) {
-  // A file of the host, while the page says how much has come.
-  const answer = await fetch(address).catch(() => null);
-  if (answer && !answer.ok) throw new MissingFile(`The host has no file ${address} (error ${answer.status}), so the game cannot be played.`);
-  try {
-    const [parts, reader] = [[], answer.body.getReader()];
-    for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-      parts.push(value);
-      loaded += value.length;
-      if (!failed) $("loading").textContent = `Loading the game (${(loaded / MEGABYTE).toFixed(1)} MB).`;
-    }
-    return new Uint8Array(await new Blob(parts).arrayBuffer());
-  } catch {
-    throw new MissingFile("The game could not be loaded, since the host does not answer. Check the network, and reload the page.");
-  }
-}
 
 async function bytes(name) {
-  // A file of the page: from its folder, or from within it.
-  const inside = $(`file-${name}`);
-  if (!inside) return unpack(await download(name));
-  const answer = await fetch(`data:application/octet-stream;base64,${inside.textContent}`);
-  return unpack(new Uint8Array(await answer.arrayBuffer()));
+  // A file within the page, which is compressed with gzip.
+  const answer = await fetch(`data:application/octet-stream;base64,${$(`file-${name}`).textContent}`);
+  const stream = answer.body.pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 async function runtime() {
   const { module, binary } = facts.runtime;
-  const [script, program] = await Promise.all([bytes(module), bytes(`${binary}.gz`)]);
+  const [script, program] = await Promise.all([bytes(module), bytes(binary)]);
   const ort = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   ort.env.wasm.numThreads = 1;
   ort.env.wasm.wasmBinary = program.buffer;
@@ -127,11 +96,10 @@ function stopRecording() {
 }
 
 async function load() {
-  const loading = Promise.all([runtime(), bytes("start.onnx.gz"), bytes("step.onnx.gz")]);
+  const loading = Promise.all([runtime(), bytes("start.onnx"), bytes("step.onnx")]);
   loading.catch(() => {}); // which is told below, after the first picture
   const seats = Array.from({ length: facts.seats }, (_, i) => element("option", `${i + 1}`, { value: i }));
   $("seat").replaceChildren(...seats);
-  $("seat").value = String(facts.seat);
   $("place").hidden = facts.seats < 2;
   try {
     pictures = await cut();
@@ -143,10 +111,8 @@ async function load() {
     $("loading").hidden = true;
     await game.enter(world);
   } catch (error) {
-    failed = true;
     $("loading").hidden = false;
-    const isMissing = error instanceof MissingFile;
-    $("loading").textContent = isMissing ? error.message : `The game cannot be played in this browser: ${error.message}`;
+    $("loading").textContent = `The game cannot be played in this browser: ${error.message}`;
   }
 }
 
