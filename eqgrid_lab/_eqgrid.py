@@ -54,16 +54,14 @@ COMMANDS = {
             "Evaluate policies with held-out partners.", "eqgrid_lab.commands:partners_command"
         ),
         "report": Command(
-            "Put many runs into one table and one plot.", "eqgrid_lab.commands:report_command"
+            "List runs, and put complete ones into one table and one plot.",
+            "eqgrid_lab.commands:report_command",
         ),
     },
     "Jobs": {
         "submit": Command(
-            "Start many runs as jobs of Slurm or of this machine.",
+            "Start one command many times, with other seeds or settings, on Slurm or this machine.",
             "eqgrid_lab.commands:submit_command",
-        ),
-        "status": Command(
-            "Print which runs wait, run, failed or finished.", "eqgrid_lab.commands:status_command"
         ),
     },
     "Play": {

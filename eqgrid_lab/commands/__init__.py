@@ -1,5 +1,5 @@
 """The commands that evaluate policies: in episodes, in cross-play, with partners, and reports;
-and the commands that start and watch jobs.
+and the command that starts jobs.
 """
 
 from ._best_responses import BestResponses as BestResponses
@@ -27,6 +27,5 @@ from ._policies import (
     settings_to_play as settings_to_play,
     short_names as short_names,
 )
-from ._report import find_runs as find_runs, report_command as report_command
-from ._status import status_command as status_command
+from ._report import report_command as report_command
 from ._submit import submit_command as submit_command

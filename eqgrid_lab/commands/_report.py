@@ -1,7 +1,8 @@
-"""The command `eqgrid report`: a table and learning curves of complete runs, and a video for each
-row of the table.
+"""The command `eqgrid report`: the state of each run, and a table, learning curves and videos of
+complete runs.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -10,6 +11,7 @@ import math
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, final
@@ -23,7 +25,14 @@ from agents import write_atomic
 from eqgrid import read_regular_file, read_regular_text
 
 from ..base import RunError, Table, UsageError, run_command, seed_folders
-from ..folders import MAX_RESULT_BYTES, open_results, read_csv, short_name, write_csv
+from ..folders import (
+    MAX_RESULT_BYTES,
+    locked,
+    open_results,
+    read_csv,
+    short_name,
+    write_csv,
+)
 from ..settings import read_flags
 from ..show import (
     add_legend,
@@ -42,13 +51,14 @@ from ..show import (
     write_figure,
 )
 from ._heldout import PEOPLE
+from ._submit import log_file
 
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 _DAMAGED += (RunError, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
 _MAY_DIFFER = ("seed", "num_seeds", "devices", "log")
 """The settings in which runs of one row may differ."""
-_NAMES = ("layout", "algorithm", "network")
+_NAMES = ("layout", "algorithm", "network", "settings")
 """The columns that identify a row of the table."""
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _DASHES = ("-", "--", ":", "-.")
@@ -57,7 +67,9 @@ _COLUMNS = 5
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Writes a table of complete runs, with a row for each layout, algorithm and network."""
+    """Lists runs, and writes a table of complete runs, with a row for each layout, algorithm,
+    network, and other settings that differ.
+    """
 
     runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
     """Folders of runs with one or many seeds, or folders that contain runs."""
@@ -73,13 +85,23 @@ def report_command() -> None:
 def run(args: Sequence[str]) -> None:
     """Runs the command with these arguments.
 
-    **Raises:** `UsageError` when a folder has no complete run, runs do not fit into one table, or a
-    flag is wrong; `OSError` when the results cannot be written.
+    **Raises:** `UsageError` when a folder has no run, two runs have the same settings and seed, or
+    a flag is wrong; `OSError` when the results cannot be written.
     """
     config = read_flags(Config(), args, "eqgrid report")
     if not config.runs:
         raise UsageError("Name the folders of runs; see --help.")
-    rows = rows_of(find_runs(config.runs))
+    folders = find_runs(config.runs)
+    states = [state_of(folder) for folder in folders]
+    for folder, state in zip(folders, states, strict=True):
+        if state != "complete":
+            print(f"{folder}: {state}")
+    counts = Counter(state.partition(":")[0] for state in states)
+    print(", ".join(f"{number} {state}" for state, number in counts.items()))
+    complete = [x for x, state in zip(folders, states, strict=True) if state == "complete"]
+    if not complete:
+        return
+    rows = rows_of([_read_run(folder) for folder in complete])
     with open_results("report", config.out) as (folder, console):
         table = as_markdown(rows)
         console.print(table, highlight=False, markup=False, soft_wrap=True)
@@ -141,25 +163,47 @@ class FinishedRun(msgspec.Struct, frozen=True):
         return short_name(self.layout), self.algorithm, self.network
 
 
-def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
-    """Finds complete runs.
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """Finds runs.
 
     **Arguments:**
 
     - `paths`: folders of runs with one or many seeds, or folders that contain runs.
 
-    **Returns:** the runs of single seeds.
+    **Returns:** the folders of runs of single seeds, and of jobs that did not start a run.
 
-    **Raises:** `UsageError` when a folder has no complete run, or a file of a run cannot be read.
+    **Raises:** `UsageError` when a path has no run.
     """
     runs = []
     for path in paths:
-        found = sorted(file.parent for file in path.glob("**/result.json"))
-        single = [_read_run(folder) for folder in found if not seed_folders(folder)]
-        if not single:
-            raise UsageError(f"There is no complete run in {str(path)!r}: result.json is missing.")
-        runs += single
+        found = {file.parent for file in path.glob("**/config.toml")}
+        found |= {file.parents[1] / file.stem for file in path.glob("**/jobs/*.log")}
+        if not found:
+            raise UsageError(f"There are no runs in {str(path)!r}.")
+        runs += sorted(folder for folder in found if not seed_folders(folder))
     return runs
+
+
+def state_of(folder: Path) -> str:
+    """The state of a run: `complete` if `result.json` has all steps of `config.toml`, `running` if
+    a process has locked the folder, and otherwise `stopped`, with the last line of its job's log.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        result = json.loads(read_regular_text(folder / "result.json", MAX_RESULT_BYTES))
+        settings = tomllib.loads(read_regular_text(folder / "config.toml", MAX_RESULT_BYTES))
+        if result.get("env_steps", 0) >= settings.get("total_steps", 0):
+            return "complete"
+    # A process that trains several seeds locks the folder of all.
+    is_seed = folder in seed_folders(folder.parent) and (folder.parent / "config.toml").exists()
+    for part in (folder, folder.parent)[: 1 + is_seed]:
+        try:
+            with locked(part) if part.exists() else contextlib.nullcontext():
+                pass
+        except UsageError:
+            return "running"
+    with contextlib.suppress(OSError, IndexError):
+        return f"stopped: {log_file(folder).read_text(errors='replace').strip().splitlines()[-1]}"
+    return "stopped"
 
 
 def _read_run(folder: Path) -> FinishedRun:
@@ -193,7 +237,7 @@ class Row:
 
     **Arguments:**
 
-    - `names`: the layout, the algorithm and the network.
+    - `names`: the layout, the algorithm, the network, and the other settings that differ.
     - `runs`: the runs, in the order of their seeds.
     - `games`: the entries of `crossplay.json` and `partners.json` about exactly these runs, if
         these files exist. Also `people`, the mean return with human proxies, and `regret`, the mean
@@ -263,7 +307,7 @@ class Row:
 
 
 def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
-    """Groups runs into rows, by layout, algorithm and network.
+    """Groups runs into rows, by layout, algorithm, network, and other settings that differ.
 
     **Arguments:**
 
@@ -271,23 +315,21 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
 
     **Returns:** the rows, sorted by these names.
 
-    **Raises:** `UsageError` when two runs of a row differ in other settings or have equal seeds.
+    **Raises:** `UsageError` when two runs of a row have equal seeds.
     """
     rows = []
     # Cached, since many rows may be in the same folder.
     find = functools.cache(
         lambda folder, name: sorted(folder.glob(f"**/{name}"), key=lambda x: x.stat().st_mtime)
     )
-    by_name = sorted(runs, key=lambda run: (run.row, run.seeds))
-    for name, group in itertools.groupby(by_name, key=lambda run: run.row):
-        own = tuple(group)
+    named = sorted(zip(_names(runs), runs, strict=True), key=lambda x: (x[0], x[1].seeds))
+    for name, group in itertools.groupby(named, key=lambda x: x[0]):
+        own = tuple(run for _, run in group)
         for before, run in itertools.pairwise(own):
-            differ = _difference(before.settings, run.settings)
-            if differ is not None or before.seeds == run.seeds:
-                what = "have the same seed" if differ is None else f"differ in {differ}"
+            if before.seeds == run.seeds:
                 raise UsageError(
-                    f"The runs {str(before.folder)!r} and {str(run.folder)!r} {what}: name runs "
-                    "that differ only in their seeds."
+                    f"The runs {str(before.folder)!r} and {str(run.folder)!r} have the same "
+                    "settings and the same seed: leave out one."
                 )
         row = Row(dict(zip(_NAMES, name, strict=True)), own, {})
         crossplay, partners = (find(row.folder, f"{x}.json") for x in ("crossplay", "partners"))
@@ -328,17 +370,34 @@ def _find_games(row: Row, paths: Sequence[Path], *, with_people: bool = False) -
     return found
 
 
-def _difference(one: Table, other: Table) -> str | None:
-    """The name of the first setting that differs; `None` if all settings are equal."""
-    for key in sorted({*one, *other} - set(_MAY_DIFFER)):
-        mine, theirs = one.get(key), other.get(key)
-        if isinstance(mine, dict) and isinstance(theirs, dict):
-            inner = _difference(mine, theirs)
-            if inner is not None:
-                return f"{key}.{inner}"
-        elif mine != theirs:
-            return key
-    return None
+def _names(runs: Sequence[FinishedRun]) -> list[tuple[str, ...]]:
+    """The row of each run: its layout, algorithm and network, and those other settings in which
+    runs of this layout, algorithm and network differ.
+    """
+    tables_of: dict[tuple[str, ...], list[Table]] = {}
+    for run in runs:
+        tables_of.setdefault(run.row, []).append(_flat(run.settings))
+    differ = {
+        row: [
+            key
+            for key in sorted({key for table in tables for key in table} - {*_MAY_DIFFER})
+            if len({repr(table.get(key)) for table in tables}) > 1
+        ]
+        for row, tables in tables_of.items()
+    }
+    return [
+        (*run.row, ", ".join(f"{key}={own.get(key)}" for key in differ[run.row]))
+        for run, own in ((run, _flat(run.settings)) for run in runs)
+    ]
+
+
+def _flat(table: Table, before: str = "") -> Table:
+    """The settings in a table and in the tables in it, by names such as `ppo.gamma`."""
+    flat = {}
+    for key, value in table.items():
+        inner = isinstance(value, dict)
+        flat |= _flat(value, f"{before}{key}.") if inner else {before + key: value}
+    return flat
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -350,9 +409,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     for row in rows:
         x = row.numbers()
         share = "" if not x["optimum"] else f"{x['mean'] / x['optimum']:.0%} of {x['optimum']:g}"
-        label = x["algorithm"].upper() + (
-            "" if x["network"] in ("", "mlp") else f", {x['network']}"
-        )
+        kind = "" if x["network"] == "mlp" else x["network"]
+        label = ", ".join(filter(None, (x["algorithm"].upper(), kind, x["settings"])))
         crossplay, held_out, people, regret = (
             "" if x[name] is None else return_text(x[name])
             for name in ("crossplay", "held_out", "people", "regret")
@@ -405,9 +463,10 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _row_label(row: Row) -> str:
-    """The label of a row within its layout: the algorithm, and the network unless it is an MLP."""
-    algorithm, network = row.names["algorithm"], row.names["network"]
-    return algorithm if network in ("", "mlp") else f"{algorithm} {network}"
+    """The label of a row within its layout: the algorithm, the network unless it is an MLP, and the
+    settings that differ.
+    """
+    return " ".join(row.names[x] for x in _NAMES[1:] if row.names[x] not in ("", "mlp"))
 
 
 def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:

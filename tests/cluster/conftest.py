@@ -95,7 +95,8 @@ class Slurm:
             with contextlib.suppress(psutil.Error):
                 if mine.items() <= process.environ().items():
                     for one in (process.parent(), process):  # a parent may be Slurm's own process
-                        one.kill()
+                        if one is not None:
+                            one.kill()
 
     def stop(self) -> None:
         """Cancels all jobs, and ends the daemons by their files with process numbers."""

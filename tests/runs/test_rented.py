@@ -15,19 +15,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-def test_a_job_of_this_machine_does_not_keep_a_pipe_open(tmp_path):
-    (tmp_path / "program.py").write_text("import time; time.sleep(900)")
-    eqgrid = Path(sys.executable).with_name("eqgrid")
-    command = [eqgrid, "submit", "--executor", "local", "--out", "study", "--"]
-    command += [sys.executable, tmp_path / "program.py"]
-    # It reads the output until all writers have closed the pipe.
-    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
-    cancel = [eqgrid, "status", "study", "--cancel"]
-    shown = subprocess.run(cancel, cwd=tmp_path, capture_output=True, text=True)
-    assert "1 stopped" in shown.stdout, shown
-
-
-@pytest.mark.slow
 def test_the_task_of_skypilot_continues_on_another_machine(tmp_path, monkeypatch):
     """Its `run` starts a run, continues it after the machine was lost, and does nothing at last."""
     task = yaml.safe_load((ROOT / "experiments" / "skypilot.yaml").read_text())
