@@ -4,7 +4,7 @@ python experiments/body.py --env.model biped
 
 This script defines the experiment: its settings, the world with its wrappers, the networks,
 and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints, --resume, many seeds,
-sweeps, loggers and GIFs.
+loggers and GIFs.
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ python experiments/ippo.py --env.layout cramped
 
 This script defines the experiment: its settings, the world with its wrappers, the networks,
 the critic's input, and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints,
---resume, many seeds, sweeps, loggers and GIFs.
+--resume, many seeds, loggers and GIFs.
 """
 
 import dataclasses
@@ -117,5 +117,5 @@ class IPPO(Experiment):
 if __name__ == "__main__":
     # Calls `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
     # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
-    # --num-seeds and --sweep train several runs together (eqgrid_lab/runs/_members.py).
+    # --num-seeds trains several runs together (eqgrid_lab/runs/_members.py).
     run_experiment(IPPO)

@@ -4,7 +4,7 @@ python experiments/mappo.py --env.layout cramped
 
 This script defines the experiment: its settings, the world with its wrappers, the networks,
 the critic's input, and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints,
---resume, many seeds, sweeps, loggers and GIFs.
+--resume, many seeds, loggers and GIFs.
 """
 
 import dataclasses

@@ -113,7 +113,6 @@ def train(
     hooks: Sequence[Hook] = (),
     should_stop: Callable[[], str | None] = lambda: None,
     before: TrainProgress[S] | None = None,
-    env_axes: Any = None,
     donate: bool = False,
 ) -> TrainProgress[S]:
     """Trains a run until it has made `num_updates` updates, or is stopped.
@@ -163,8 +162,6 @@ def train(
         exits.
     - `before`: the result of an earlier call, to continue its times after a change of environments
         (see `transfer`).
-    - `env_axes`: for many runs, which arrays of `env` have a `runs` axis, as the `in_axes` of
-        `eqx.filter_vmap`; none of them unless given.
     - `donate`: let every block overwrite the arrays of its input, which saves the memory of one
         state. The arrays of `state` can then no longer be read.
 
@@ -197,7 +194,7 @@ def train(
     if progress.updates == num_updates:
         return progress
     state = _without_repeats(state) if donate else state
-    settings, state = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh, env_axes)
+    settings, state = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh)
     block, reason = _compile(settings, state, donate, should_stop)
     compiled = progress.compile_seconds + time.perf_counter() - call_start
     # A signal may have come while the block was compiled, so the first block may not run at all.
@@ -231,7 +228,6 @@ def trace_block(
     num_updates: int,
     updates_per_block: int = 10,
     mesh: Mesh | None = None,
-    env_axes: Any = None,
     donate: bool = False,
 ) -> None:
     """Traces the block of updates ahead of time, so that `train` with the same arguments only
@@ -240,10 +236,10 @@ def trace_block(
     **Arguments:**
 
     - `state`: a state with the right shapes; its values are not read.
-    - `algorithm`, `env`, `num_updates`, `updates_per_block`, `mesh`, `env_axes`, `donate`: as in
+    - `algorithm`, `env`, `num_updates`, `updates_per_block`, `mesh`, `donate`: as in
         `train`.
     """
-    inputs = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh, env_axes)
+    inputs = _inputs(algorithm, env, state, num_updates, updates_per_block, mesh)
     _lower(*inputs, donate)
 
 
@@ -352,7 +348,6 @@ class _Settings(NamedTuple):
     num_updates: Int[Array, ""]
     length: int
     mesh: Mesh | None
-    env_axes: PyTree[int | None]
 
 
 def _without_repeats(state: S) -> S:
@@ -377,12 +372,11 @@ def _inputs(
     num_updates: int,
     updates_per_block: int,
     mesh: Mesh | None,
-    env_axes: PyTree[int | None],
 ) -> tuple[_Settings, S]:
     """The inputs of a block, on the devices of its mesh, if it has one."""
     # Settings become arrays, so that the compiled block can be used with other values.
     length = min(updates_per_block, num_updates)
-    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh, env_axes)
+    settings = _Settings(algorithm.with_arrays(), env, _int32(num_updates), length, mesh)
     if mesh is not None and num_runs(state) is not None:
         return place_runs((settings, state), _run_axes(settings, state), mesh)
     return replicate(settings, mesh), _spread_envs(state, settings.env.num_envs, mesh)
@@ -400,8 +394,6 @@ def _run_axes(settings: _Settings, state: PyTree) -> PyTree[int | None]:
     """The axis of the runs in each array of the inputs of a block: 0, or `None`."""
     axes = jax.tree.map(lambda _: None, settings)
     axes = axes._replace(algorithm=jax.tree.map(_axis_of_setting, settings.algorithm))
-    if settings.env_axes is not None:
-        axes = axes._replace(env=settings.env_axes)
     return axes, jax.tree.map(eqx.if_array(0), state)
 
 
@@ -504,9 +496,8 @@ def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple
 
     update_runs = update_run
     if num_runs(state) is not None:
-        # Settings may have an axis of the runs, environments have the axes that the caller names,
-        # and states always have an axis of the runs.
-        in_axes = (_axis_of_setting, settings.env_axes, eqx.if_array(0))
+        # Settings may have an axis of the runs, and states always have it.
+        in_axes = (_axis_of_setting, None, eqx.if_array(0))
         update_runs = eqx.filter_vmap(update_run, in_axes=in_axes)
     arrays, rest = eqx.partition(state, eqx.is_array)
 

@@ -41,7 +41,6 @@ from ._run_files import (
     PARTNERS as PARTNERS,
     RESULTS as RESULTS,
     SETTINGS_FILE as SETTINGS_FILE,
-    SWEEP_FILE as SWEEP_FILE,
     VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
     has_checkpoint as has_checkpoint,

@@ -73,8 +73,6 @@ def read_metadata(path: Path) -> Table:
 
 
 SETTINGS_FILE, VIDEO_FILE = "config.toml", "episode.gif"
-SWEEP_FILE = "sweep.json"
-"""The file that marks the folder of a sweep."""
 WANDB_ID = "wandb-id.txt"
 """The file with the id of the Weights & Biases run, which a resumed run continues."""
 

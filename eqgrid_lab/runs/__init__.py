@@ -1,4 +1,4 @@
-"""Runs: training with folders, checkpoints, evaluation, many seeds and sweeps."""
+"""Runs: training with folders, checkpoints, evaluation and many seeds."""
 
 from ._curriculum import (
     Gate as Gate,

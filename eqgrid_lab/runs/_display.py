@@ -68,7 +68,7 @@ def print_preparations(
     for sentence in config.env.remarks():
         console.print(escape(sentence), highlight=False)
     num_envs = config.num_envs * config.num_seeds
-    if jax.default_backend() != "cpu" and config.sweep is None and num_envs < _ENVS_OF_GPU:
+    if jax.default_backend() != "cpu" and num_envs < _ENVS_OF_GPU:
         console.print(
             f"{num_envs} environments leave a GPU idle most of the time: "
             f"--num-envs {_ENVS_OF_GPU} should take little longer per update",

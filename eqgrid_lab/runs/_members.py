@@ -1,4 +1,4 @@
-"""Trains one run, several seeds, or the points of a sweep in one compiled program.
+"""Trains one run or several seeds in one compiled program.
 
 Members differ only in their seeds, in real-valued settings of `PPO` and in the shaped reward. Each
 member has its own folder: `seed-3/` has the same files as a run with `--seed 3` alone, except for
@@ -13,7 +13,6 @@ import functools
 import io
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -44,7 +43,6 @@ from agents import (
 )
 from agents.training import place_runs, stack_runs, trace_block
 from eqgrid import AbstractVectorEnv
-from eqgrid.typing import PyTree
 
 from ..base import (
     VIDEO_FILE,
@@ -55,7 +53,7 @@ from ..base import (
     keep_compiled_programs,
 )
 from ..folders import csv_bytes, read_history, short_name, write_json, writing_into
-from ..settings import Experiment, dump
+from ..settings import dump
 from ..show import Labelled, Logger, median_seed, open_loggers, what_is_kept
 from ._conclusion import Conclusion, draw_video, result_of_all, video_program
 from ._curriculum import StageCount, stages
@@ -72,9 +70,8 @@ from ._report import draw_curves
 from ._run import Run
 
 if TYPE_CHECKING:
-    from optuna.trial import Trial
+    pass
 
-ALL_PRUNED = "all points are pruned"
 _ALL_HAVE_ENDED = "all runs have ended"
 
 
@@ -274,7 +271,6 @@ class Members:
         position: Table,
         *,
         log: Logger | None = None,
-        prune: Sequence["Trial"] | None = None,
     ) -> "Trained":
         """Trains all runs, one stage after another, to their end or until they are stopped.
 
@@ -284,7 +280,6 @@ class Members:
         - `failures`: collects the files that cannot be written.
         - `position`: the metadata of the checkpoint from which they resume; empty for new runs.
         - `log`: a logger for the rows of all runs, in addition to the loggers of each run.
-        - `prune`: the Optuna trials of these runs, in order; `None` if the study does not prune.
 
         **Returns:** the runs after training, in the last stage that they reached.
 
@@ -306,8 +301,6 @@ class Members:
                     console.print(f"{number}, {title}", highlight=False)
                 evaluators = members._evaluators(rows)
                 hooks = members._hooks(evaluators, loggers, failures)
-                if prune is not None:
-                    hooks.append(Prune(prune, evaluators))
                 # The latest state of several runs is saved in one checkpoint.
                 keep = [] if self.alone else [KeepState(members, evaluators, failures)]
                 hooks += [*keep, functools.partial(show_sum, display, len(self.runs))]
@@ -403,15 +396,13 @@ class Members:
         """
         whole, plan, configs = self.whole, self.whole.plan, [run.config for run in self.runs]
         over = self._end_of_stage(rows) is not None
-        learner, env, env_axes = whole.config.learner(), plan.train_env, None
+        learner, env = whole.config.learner(), plan.train_env
         if not self.alone:
             learner = stack_runs([config.learner().with_arrays() for config in configs])
-            env, env_axes = stack_envs(env, configs)
         block: Any = {
             "num_updates": rows[0]["update"] if over else plan.num_updates,
             "updates_per_block": plan.updates_per_block,
             "mesh": plan.mesh,
-            "env_axes": env_axes,
             "donate": True,
         }
         evaluate = evaluators[0] if self.alone else EvaluatorOfMany(evaluators, plan.mesh)
@@ -629,36 +620,6 @@ class Trained(NamedTuple):
         return dataclasses.replace(members, state=keep(old, members.start()))
 
 
-def stack_envs(
-    env: AbstractVectorEnv, configs: Sequence[Experiment]
-) -> tuple[AbstractVectorEnv, PyTree[int | None]]:
-    """Stacks the training environments of runs that differ only in array leaves.
-
-    **Arguments:**
-
-    - `env`: the environments of the first run.
-    - `configs`: the settings of each run.
-
-    **Returns:** environments in which the leaves that differ have a leading axis of runs, and the
-    `env_axes` for `train`: 0 for these leaves and `None` for all others.
-    """
-    names = configs[0].in_one_program
-    numbers = [(x.ppo.gamma, *(getattr(x, name) for name in names)) for x in configs]
-    if all(own == numbers[0] for own in numbers):
-        return env, None
-    arrays = [eqx.filter(config.train_env(), eqx.is_array) for config in configs]
-    leaves, tree = jax.tree.flatten(env)
-    # For each array in `leaves`, in the same order, the arrays of all runs.
-    arrays_of_runs = zip(*(jax.tree.leaves(x) for x in arrays), strict=True)
-    stacked, axes = [], []
-    for leaf in leaves:
-        of_runs = next(arrays_of_runs) if eqx.is_array(leaf) else [leaf]
-        differ = not all(np.array_equal(x, of_runs[0]) for x in of_runs[1:])
-        stacked.append(jnp.stack(of_runs) if differ else leaf)
-        axes.append(0 if differ else None)
-    return jax.tree.unflatten(tree, stacked), jax.tree.unflatten(tree, axes)
-
-
 def _common_reason(reasons: Sequence[str | None]) -> str | None:
     """The reason why all runs stop; `None` while at least one run continues."""
     if None in reasons:
@@ -744,31 +705,3 @@ class KeepState:
             metadata |= {"stage": members.whole.number + 1, "members": rows}
         with self.failures.writing(members.checkpoint):
             save(members.checkpoint, progress.state, metadata)
-
-
-@final
-class Prune:
-    """Reports returns to the trials of a study, and stops training when all of them are pruned.
-
-    A trial that Optuna would prune continues while another trial does. Its results are the same as
-    alone, because runs do not affect each other.
-    """
-
-    def __init__(self, trials: Sequence["Trial"], evaluators: Sequence[Evaluator]):
-        """**Arguments:**
-
-        - `trials`: the trials.
-        - `evaluators`: the evaluators, grouped by trial; each trial has the same number of runs.
-        """
-        self.trials, self.seeds = trials, len(evaluators) // len(trials)
-        self.evaluators = evaluators
-
-    def __call__(self, progress: TrainProgress) -> None:
-        for i, trial in enumerate(self.trials):
-            own = self.evaluators[i * self.seeds : (i + 1) * self.seeds]
-            mean = np.mean([x.rows[-1]["eval_return_mean"] for x in own])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a resumed trial may have reported this step
-                trial.report(float(mean), progress.env_steps)
-        if all(trial.should_prune() for trial in self.trials):
-            raise StopTraining(ALL_PRUNED)

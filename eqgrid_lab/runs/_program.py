@@ -28,7 +28,6 @@ from ._display import still
 from ._members import Members, explained, members_of, print_header
 from ._report import print_seeds
 from ._run import Run, plan_stages
-from ._sweep import run_sweep
 
 
 def run_experiment(experiment: type[Experiment], args: Sequence[str] | None = None) -> None:
@@ -68,7 +67,7 @@ _MEMORY_SETTINGS = "--num-envs, --ppo.rollout-length, --width or --eval-episodes
 
 
 def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> int:
-    """Parses a command line, trains, and writes the folder of the run or of the sweep.
+    """Parses a command line, trains, and writes the folder of the run.
 
     **Arguments:**
 
@@ -82,11 +81,8 @@ def run(experiment: type[Experiment], args: Sequence[str], process: Process) -> 
     """
     config = with_curriculum(parse(experiment, args))
     config = dataclasses.replace(config, partners=config.partners.found())
-    many = config.num_seeds > 1 or config.sweep is not None
-    if many and not (config.devices == 1 or process.is_shared):
+    if config.num_seeds > 1 and not (config.devices == 1 or process.is_shared):
         use_cores_as_devices()
-    if config.sweep is not None:
-        return run_sweep(config, process)
     run_stages = stages(config)
     whole = Run(config, run_stages, plan_stages(run_stages), process, Path())
     process.begin()

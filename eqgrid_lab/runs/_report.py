@@ -1,7 +1,6 @@
-"""Reports of several runs, of seeds or of a sweep: printed results, tables and plots."""
+"""Reports of several seeds: printed results and learning curves."""
 
 import itertools
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 from rich.console import Console
-from rich.markup import escape
 
 from ..base import Table
-from ..folders import write_csv
 from ..show import (
     CURVE,
     agent_columns,
@@ -26,9 +23,7 @@ from ..show import (
     interquartile_mean,
     new_figure,
     path_text,
-    plain_axes,
     print_facts,
-    print_table,
     return_text,
     return_texts,
     returns_of_agents,
@@ -36,13 +31,10 @@ from ..show import (
     wall_clock,
     with_deviation,
     with_interval,
-    write_figure,
 )
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
-
-_LONGEST_TABLE = 20  # in printed rows
+    pass
 
 
 @draws_figure
@@ -133,116 +125,3 @@ def _of_one(run: Table) -> str:
     best_text = "" if best is None else f", best {return_text(best, (mean,))}"
     own = f"{with_deviation(mean, run['eval_return_std'])}{agents_text(run)}"
     return f"{own}{best_text}{agents_text(run, 'best_return')}"
-
-
-def write_table(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:
-    """Writes the table of a sweep as CSV, best point first.
-
-    **Arguments:**
-
-    - `path`: the file.
-    - `trials`: the trials of the study that have ended.
-    - `metric`: the column by which the trials are ranked.
-
-    **Raises:** `OSError` when the file cannot be written.
-    """
-    rows = [
-        {
-            "rank": rank,
-            "point": trial.number,
-            "state": trial.state.name.lower(),
-            **trial.params,
-            metric: _value(trial),
-            **{key: trial.user_attrs.get(key) for key in ("env_steps", "train_seconds")},
-        }
-        for rank, trial in enumerate(_ranked(trials), 1)
-    ]
-    write_csv(path, rows)
-
-
-def print_points(console: Console, trials: Sequence["FrozenTrial"], metric: str) -> None:
-    """Prints the points of a sweep, best first. The value of a point is the mean over its seeds,
-    with a 95 % bootstrap interval.
-
-    **Arguments:**
-
-    - `console`: the console.
-    - `trials`, `metric`: as in `write_table`.
-    """
-    ranked = _ranked(trials)
-    table = [
-        [str(rank), *(escape(_shown(x)) for x in one.params.values()), _text(one), str(one.number)]
-        for rank, one in enumerate(ranked[:_LONGEST_TABLE], 1)
-    ]
-    keys = tuple(ranked[0].params)
-    print_table(console, ("rank", *keys, metric, "point"), table, words=1 + len(keys))
-    if len(ranked) > _LONGEST_TABLE:
-        console.print(f"and {len(ranked) - _LONGEST_TABLE} more", highlight=False)
-
-
-def _ranked(trials: Sequence["FrozenTrial"]) -> list["FrozenTrial"]:
-    """Sorts trials, best first. Trials without a value come last."""
-
-    def order(trial: "FrozenTrial") -> tuple[bool, float, int]:
-        value = _value(trial)
-        return value is None, -(value or 0.0), trial.number
-
-    return sorted(trials, key=order)
-
-
-def _value(trial: "FrozenTrial") -> float | None:
-    """The value of a complete trial; `None` for other trials. Optuna's value of a pruned trial is
-    its last report, which cannot be compared.
-    """
-    return trial.value if trial.state.name == "COMPLETE" else None
-
-
-def _text(trial: "FrozenTrial") -> str:
-    """The value of a trial with its interval; if it has no value, its state."""
-    value = _value(trial)
-    if value is None:
-        return trial.state.name.lower()
-    values = np.asarray(trial.user_attrs["values"])
-    if len(values) == 1:
-        return return_text(value)
-    low, high = bootstrap_interval(values, np.mean)
-    mean, interval = with_interval(value, float(low), float(high))
-    return f"{mean} ({interval})"
-
-
-def _shown(value: object) -> str:
-    """The text of a value of a setting."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-@draws_figure
-def draw_sweep(path: Path, trials: Sequence["FrozenTrial"], metric: str) -> None:
-    """Plots the value of every complete point against each setting that varies.
-
-    **Arguments:**
-
-    - `path`: the PNG file.
-    - `trials`, `metric`: as in `write_table`.
-
-    **Raises:** `OSError` when the file cannot be written.
-    """
-    done = [trial for trial in trials if _value(trial) is not None]
-    keys = list(done[0].params) if done else []
-    columns = min(3, max(1, len(keys)))
-    lines = max(1, math.ceil(len(keys) / columns))
-    figure = new_figure(3.4 * columns, 2.8 * lines)
-    for i, key in enumerate(keys, 1):
-        values = [trial.params[key] for trial in done]
-        numeric = all(type(value) in (int, float) for value in values)
-        x = values if numeric else [_shown(value)[:20] for value in values]
-        y = [_value(trial) or 0.0 for trial in done]
-        axes = figure.add_subplot(lines, columns, i)
-        axes.scatter(x, y, s=18, color=CURVE, alpha=0.7)
-        if numeric and min(values) > 0 and max(values) >= 10 * min(values):
-            axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:g}")
-            axes.xaxis.set_minor_formatter("")
-        axes.set_xlabel(key)
-        axes.set_ylabel(metric)
-        plain_axes(axes)
-    write_figure(path, figure)

@@ -183,26 +183,5 @@ def check(config: Experiment) -> None:
             f"{updates:,} updates exceed the limit of gradient steps: lower --total-steps, "
             "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
         )
-    for sentence, is_wrong in _conflicts(config).items():
-        if is_wrong:
-            raise UsageError(sentence)
-
-
-def _conflicts(config: Experiment) -> dict[str, bool]:
-    """Error messages about flags that are not supported together, and whether each applies."""
-    sweep, many = config.sweep is not None, config.num_seeds > 1
-    curriculum = config.curriculum is not None or bool(config.stage)
-    return {
-        "--num-seeds cannot be given with --sweep: write 'seeds' into its file.": sweep and many,
-        "--resume cannot be given with --sweep, which always continues.": sweep and config.resume,
-        "--curriculum cannot be given with --sweep, which has no stages.": sweep and curriculum,
-        "--devices cannot be given with --sweep, except --devices 1.": (
-            sweep and config.devices not in (None, 1)
-        ),
-        "--log wandb cannot be given with --sweep: use optuna-dashboard.": (
-            sweep and "wandb" in config.log
-        ),
-        f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.": (
-            config.seed + config.num_seeds - 1 > LARGEST_SEED
-        ),
-    }
+    if config.seed + config.num_seeds - 1 > LARGEST_SEED:
+        raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")

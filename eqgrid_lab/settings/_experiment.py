@@ -97,8 +97,6 @@ class Experiment(PolicySettings):
     resume: bool = False
     """Continue the run in --out with its settings if it has a checkpoint, and start it otherwise. A
     complete run stays as it is, so a job can repeat the same command."""
-    sweep: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """Sweep file; searches for good settings among the points in it."""
 
     @abc.abstractmethod
     def train_env(self) -> AbstractVectorEnv:

@@ -38,7 +38,7 @@ from ._script import SHIPPED, command_of, is_shipped, name_of, shipped_script
 T = TypeVar("T")
 P = TypeVar("P", bound=PolicySettings)
 
-NOT_IN_FILE = ("config", "curriculum", "out", "resume", "sweep")
+NOT_IN_FILE = ("config", "curriculum", "out", "resume")
 """Settings that are not stored, because they concern one call of the command."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
 """The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""

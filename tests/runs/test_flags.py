@@ -13,7 +13,6 @@ from agents import ppo_loss, shipped_policies
 from agents.files import expand_home
 from eqgrid import make
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs._space import read_sweep
 from eqgrid_lab.settings import (
     as_given,
     changed_by_world,
@@ -233,8 +232,6 @@ def test_files_with_paths_may_begin_with_the_home_folder(home):
     config = parse("--config", write(home / "mine.toml", text))
     assert config.env.layout == f"{home}/a.txt"
     assert config.partners.policies == (f"{home}/run", "./~", "~x")
-    sweep = read_sweep(home / write(home / "sweep.toml", '[space.env]\nlayout = ["~/a.txt"]\n'))
-    assert list(sweep.grid()) == [{"env.layout": f"{home}/a.txt"}]
 
 
 def test_a_layout_of_several_lines_is_no_path(home):

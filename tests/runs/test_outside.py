@@ -328,14 +328,12 @@ STAGES = '[[stage]]\nsteps = 8\n[stage.env]\nname = "toy_race:Race"\n[[stage]]\n
         (("--config", "settings.toml"), "which eqgrid imports only if you name it"),
         (("--out", ".", "--resume"), "add --env.name toy_race:Race"),
         (("--config", "settings.toml", "--env.name", "toy_rase:Race"), "no module 'toy_rase'"),
-        (("--sweep", "sweep.toml"), "wrong value for 'env.name'"),
         (("--curriculum", "stages.toml"), "env.name is the same in all stages"),
     ],
 )
 def test_files_alone_import_nothing(args, says, capsys):
     Path("settings.toml").write_text(SETTINGS)
     Path("config.toml").write_text(SETTINGS)
-    Path("sweep.toml").write_text('[space]\n"env.name" = ["toy_race:Race"]\n')
     Path("stages.toml").write_text(STAGES)
     check_refusal(call_and_hear(capsys, *args), says, codes=(2,))
     assert not Path("imported").exists()
@@ -414,15 +412,10 @@ def test_another_reward_in_a_bundled_world_is_trained_and_resumed(capsys):
 
 
 @pytest.mark.slow
-def test_many_seeds_and_sweeps_train_in_it(capsys):
+def test_many_seeds_train_in_it(capsys):
     assert call(*RACE, *SMALL, "--num-seeds", "2", "--out", "s") == 0
     assert Path("s/episode.gif").is_file()
     assert call(*RACE, "--out", "s", "--resume", "--total-steps", "96") == 0
-    Path("sweep.toml").write_text('[space]\n"env.length" = [3, 4]\n')
-    assert call(*RACE, *SMALL, "--sweep", "sweep.toml", "--out", "w") == 0
-    points = [rows(folder) for folder in sorted(Path("w").glob("point-*"))]
-    lengths = [float(row["eval_length_mean"]) for point in points for row in point]
-    assert sorted(set(lengths)) == [3.0, 4.0]
     args = ("--env.name", "toy_race:Undrawn", *SMALL, "--out", "u")
     code, said = call_and_hear(capsys, *args)
     *traceback, warning = said.splitlines()

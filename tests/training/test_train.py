@@ -79,48 +79,17 @@ def start_many(keys, env, ppo=PPO_SMALL):
     return eqx.filter_jit(eqx.filter_vmap(make))(keys)
 
 
-class Scaled(AbstractWrapper):
-    """Pays a multiple of the reward."""
-
-    env: AbstractEnv
-    factor: jax.Array
-
-    def reset(self, key):
-        return self.env.reset(key)
-
-    def step(self, key, state, action):
-        timestep, state = self.env.step(key, state, action)
-        return eqx.tree_at(lambda t: t.reward, timestep, self.factor * timestep.reward), state
-
-    def observe(self, state):
-        return self.env.observe(state)
-
-
-def scaled(factor):
-    return Vectorize(Scaled(AutoReset(LogEpisodes(Clock())), jnp.asarray(factor)), NUM_ENVS)
-
-
 def test_train_takes_many_runs_and_is_for_each_what_it_is_alone(key):
-    keys, rates, factors = jax.random.split(key, 2), (1e-3, 1e-2), (1.0, 0.1)
+    keys, rates, env = jax.random.split(key, 2), (1e-3, 1e-2), clocks(NUM_ENVS)
     ppo = dataclasses.replace(PPO_SMALL, learning_rate=jnp.asarray(rates))
-    nothing = jax.tree.map(lambda _: None, scaled(1.0))
-    axes = eqx.tree_at(lambda env: env.env.factor, nothing, 0, is_leaf=lambda x: x is None)
     recorder = Recorder()
-    together = train(
-        ppo,
-        scaled(factors),
-        start_many(keys, scaled(1.0)),
-        num_updates=3,
-        updates_per_block=2,
-        hooks=[recorder],
-        env_axes=axes,
-    )
+    states = start_many(keys, env)
+    together = train(ppo, env, states, num_updates=3, updates_per_block=2, hooks=[recorder])
     assert (together.updates, together.env_steps, together.stopped) == (3, 96, None)
     assert [metrics.scalars["entropy"].shape for _, _, metrics in recorder.seen] == [(2, 2), (1, 2)]
-    for i, (rate, factor) in enumerate(zip(rates, factors, strict=True)):
-        alone_ppo, env = dataclasses.replace(PPO_SMALL, learning_rate=rate), scaled(factor)
-        state = start(keys[i], env=env)[1]
-        alone = train(alone_ppo, env, state, num_updates=3, updates_per_block=2)
+    for i, rate in enumerate(rates):
+        alone_ppo = dataclasses.replace(PPO_SMALL, learning_rate=rate)
+        alone = train(alone_ppo, env, start(keys[i])[1], num_updates=3, updates_per_block=2)
         assert_close(pick_run(together.state, i), alone.state, tolerance=1e-3)
         own = jax.tree.map(lambda x, i=i: x[:, i], together.metrics)
         assert_close(own, alone.metrics, tolerance=1e-3)
