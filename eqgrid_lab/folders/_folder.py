@@ -41,7 +41,8 @@ def open_folder(
         where, names = f"The folder {str(folder)!r}", names_in(folder)
         is_begun = has_checkpoint(folder)
         if names and not (resume and SETTINGS_FILE in names):
-            more = ", or add --resume to continue the run in it." if is_begun else "."
+            hint = is_begun and not resume
+            more = ", or add --resume to continue the run in it." if hint else "."
             raise UsageError(f"{where} exists and is not empty: choose another --out{more}")
         if not is_begun and any(next(folder.rglob(result), None) for result in RESULTS):
             raise UsageError(
