@@ -24,19 +24,18 @@ from .._spaces import AbstractSpace
 from ..typing import PyTree
 
 
-def iter_wrappers(
-    env: Environment | VectorEnvironment,
-) -> Iterator[AbstractWrapper | AbstractVectorWrapper]:
+def iter_wrappers(env: PyTree) -> Iterator[AbstractWrapper | AbstractVectorWrapper]:
     """Iterates over the wrappers around an environment, from the outermost to the innermost.
 
-    It stops at `Vectorize`; continue with `vectorize.env` for the wrappers inside it.
+    It stops at `Vectorize`; continue with `vectorize.env` for the wrappers inside it. The leaves of
+    `env` may be of any type, so it also works in the `where` of `eqx.tree_at`.
     """
     while isinstance(env, AbstractWrapper | AbstractVectorWrapper):
         yield env
         env = env.env
 
 
-def contains_wrapper(env: Environment | VectorEnvironment, kind: type) -> bool:
+def contains_wrapper(env: PyTree, kind: type) -> bool:
     """Whether `env` is, or contains, a wrapper of this type; see `iter_wrappers`."""
     return any(isinstance(layer, kind) for layer in iter_wrappers(env))
 
