@@ -4,7 +4,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SCRIPTS = ("ippo.py", "mappo.py", "e3t.py", "body.py", "bc.py", "single_file_ppo.py", "layouts.py")
+SCRIPTS = (
+    *("ippo.py", "mappo.py", "e3t.py", "upd.py", "body.py", "bc.py", "sweep.py"),
+    *("single_file_ppo.py", "layouts.py"),
+)
 DATA = ("configs", "curricula", "policies", "people", "studies", "heldout/kitchens.toml")
 DATA += ("heldout/people.toml", "heldout/people.best-responses.json")
 DATA += ("heldout/kitchens.best-responses.json", "heldout/policies")

@@ -40,8 +40,10 @@ COMMANDS = {
             "Train agents by learning the value of a team's actions.", "policies/pqn_vdn.py"
         ),
         "kick-start": Command("Train agents with PPO and a teacher.", "policies/kick_start.py"),
+        "upd": Command("Train agents with designed partners.", "upd.py"),
         "body": Command("Train a MuJoCo body.", "body.py"),
         "bc": Command("Train models of people, from their recorded games.", "bc.py"),
+        "sweep": Command("Search for settings of IPPO with Optuna.", "sweep.py"),
     },
     "Evaluate": {
         "evaluate": Command(
@@ -98,7 +100,9 @@ def eqgrid() -> None:
     target = known[name].target
     sys.argv[:2] = [f"eqgrid {name}"]
     if target.endswith(".py"):
-        runpy.run_path(str(shipped(target)), run_name="__main__")
+        script = shipped(target)
+        sys.path.insert(0, str(script.parent))  # as Python does, for imports of other scripts
+        runpy.run_path(str(script), run_name="__main__")
     else:
         resolve_name(target)()
 

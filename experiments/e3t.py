@@ -52,7 +52,7 @@ class E3T(Experiment):
     """Trains agents with E3T, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "e3t"
-    in_one_program = ("shaping", "shaping_steps", "prediction_coefficient")  # see ippo.py
+    stage_settings = ("shaping", "shaping_steps", "prediction_coefficient")  # see ippo.py
 
     # Every field is a flag. `Experiment` has the flags of the world, PPO, partners and the run.
     partners: PartnerSettings = dataclasses.field(

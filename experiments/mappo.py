@@ -51,7 +51,7 @@ class MAPPO(Experiment):
     """Trains agents with MAPPO, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "mappo"
-    in_one_program = ("shaping", "shaping_steps")  # may differ between runs of one program
+    stage_settings = ("shaping", "shaping_steps")  # may differ between stages of a curriculum
 
     # Every field is a flag. `Experiment` has the flags of the world (--env.layout), of PPO
     # (--ppo.learning-rate), of partners and of the run (--total-steps, --num-envs, --seed).

@@ -136,7 +136,7 @@ class StageCount:
 @dataclasses.dataclass(frozen=True)
 class _Table:
     """The entries of a table `[[stage]]` in a file, except the settings of the script that are in
-    `Experiment.in_one_program`.
+    `Experiment.stage_settings`.
     """
 
     name: str = ""
@@ -198,14 +198,14 @@ def _stage(config: Experiment, entries: Table, number: int, *, last: bool) -> St
     - `last`: whether it is the last stage, which needs no end.
     """
     hints = typing.get_type_hints(type(config))
-    of_script = [(name, hints[name] | None, None) for name in config.in_one_program]
+    of_script = [(name, hints[name] | None, None) for name in config.stage_settings]
     kind = dataclasses.make_dataclass("_Table", of_script, bases=(_Table,), frozen=True)
     table: Any = fill(kind(), entries, "")
     for name, fixed in _FIXED.items():
         for key in fixed:
             if key in getattr(table, name):
                 raise UsageError(f"{name}.{key} is the same in all stages; leave it out.")
-    names = ("env", "ppo", *config.in_one_program)
+    names = ("env", "ppo", *config.stage_settings)
     config = fill(config, {name: entries[name] for name in names if name in entries}, "")
     check(config)
     gate = table.gate if "gate" in entries else None

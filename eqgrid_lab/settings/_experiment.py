@@ -62,9 +62,8 @@ class Experiment(PolicySettings):
     fields and with these methods, and passes it to `run_experiment`.
     """
 
-    in_one_program: ClassVar[tuple[str, ...]] = ()
-    """The names of settings that are array leaves of the training environments. One compiled
-    program can train runs that differ in these, and stages of a curriculum may set them."""
+    stage_settings: ClassVar[tuple[str, ...]] = ()
+    """The names of settings that the stages of a curriculum may set."""
 
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
     """Settings file, `tuned` for the tuned settings of the kitchen, or `people` for the settings

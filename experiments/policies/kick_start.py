@@ -41,7 +41,7 @@ class KickStart(Experiment):
     """Trains agents with PPO and a teacher, and writes results into a folder."""
 
     algorithm = "kick-start"
-    in_one_program = ("teacher_weight",)  # may differ between runs of one program
+    stage_settings = ("teacher_weight",)  # may differ between stages of a curriculum
 
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="timed_features")

@@ -244,7 +244,7 @@ class PQNVDN(Experiment):
     """
 
     algorithm = "pqn-vdn"
-    in_one_program = ("shaping", "shaping_steps")  # may differ between runs of one program
+    stage_settings = ("shaping", "shaping_steps")  # may differ between stages of a curriculum
 
     # Every field is a flag. `Experiment` has the flags of the world, PPO and the run.
     ppo: PPO = dataclasses.field(

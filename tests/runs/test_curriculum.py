@@ -55,7 +55,7 @@ def read(tmp_path, text: str, *flags: str) -> Experiment:
 class Winding(IPPO):
     """A script with one more setting that is an array leaf of its environments."""
 
-    in_one_program = (*IPPO.in_one_program, "wind")
+    stage_settings = (*IPPO.stage_settings, "wind")
     wind: float = 0.0
 
 
