@@ -38,6 +38,7 @@ SMALLER = {
     "kick_start.py": "--help",
     "bc.py": "--help",
     "my_ippo.py": f"{SMALL} --ppo.num-minibatches 4",
+    "sweep.py": f"{SMALL} --points 2 --num-seeds 1",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
 NOT_RUN = ("play_load.py",)
