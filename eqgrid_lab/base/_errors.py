@@ -90,9 +90,9 @@ def _one_line(sentence: str) -> str:
 
 def reason(error: OSError) -> str:
     """Why an operation failed: the operating system's description, such as `No space left on
-    device`, or the message of an error that has none.
+    device`, or else the message or the type of the error.
     """
-    return error.strerror or str(error).rstrip(".")
+    return error.strerror or str(error).rstrip(".") or type(error).__name__
 
 
 def system_error(error: OSError) -> str:

@@ -182,10 +182,7 @@ def run(args: Sequence[str], process: Process) -> None:
         runner = None if plan is None or people is None else StudyRunner(plan, people, server)
         admin = "" if people is None else people.fact("overview") or ""
         names = {config.host.strip("[]"), "127.0.0.1", "localhost", *config.hosts}
-        # 0.0.0.0 and :: stand for all addresses of this machine.
-        host = "127.0.0.1" if config.host in ("0.0.0.0", "::", "") else config.host
-        host = f"[{host}]" if ":" in host else host
-        address = f"http://{host}:{listening.getsockname()[1]}/"
+        address = _address(config.host, listening.getsockname()[1])
         overview = f"{address}admin#{admin}"
         _print_header(console, plan, policies, address, folder)
         if runner is not None:
@@ -196,6 +193,14 @@ def run(args: Sequence[str], process: Process) -> None:
         process.begin()  # from now on, a Ctrl-C ends the games, and then the server
         serve(server, listening, sorted(names), runner, admin)
         console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
+
+
+def _address(host: str, port: int) -> str:
+    """The address of the server in a browser of this machine."""
+    # 0.0.0.0 and :: stand for all addresses of this machine.
+    host = "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+    host = f"[{host}]" if ":" in host else host
+    return f"http://{host}:{port}/"
 
 
 def _read_policies(

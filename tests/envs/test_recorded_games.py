@@ -12,8 +12,8 @@ from kitchen_checks import unchecked
 
 from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
 from eqgrid.envs.overcooked.people import _games, human_games
-from eqgrid.envs.overcooked.plans import replay, stored_plans
 from eqgrid.envs.overcooked.reference import worlds_to_reference
+from eqgrid_exact import replay, stored_plans
 
 TEXT = "XXPXX\nO  2O\nX1  X\nXDXSX"
 CRAMPED = parse_kitchen(TEXT, Recipes(orders=[("onion",) * 3], values=5.0))

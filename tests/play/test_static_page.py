@@ -10,7 +10,6 @@ from browser import NEEDS, chromium as chromium, screenshot
 from exporting import POLICIES, leaves_of, page_world, runtime as runtime
 
 from eqgrid_lab import Kitchen
-from eqgrid_lab.base import NOTHING_NAMED
 from eqgrid_play.games import place_of, read_journal, replay
 from eqgrid_play.static import _export_page
 
@@ -106,7 +105,7 @@ def check_recording(opened, path, steps):
     assert [seat.human for seat in recording.header.seats] == [True, False]
     assert (recording.action[:, 0] != 4).sum() >= 6
     assert (recording.action[:, 1] != 4).any()
-    episode, _ = replay(place_of(recording, NOTHING_NAMED), recording)
+    episode, _ = replay(place_of(recording), recording)
     score = np.asarray(episode.reward).sum(axis=0).mean()
     assert f"a score of {score:g}." in opened.inner_text("#result")
 

@@ -33,7 +33,7 @@ def state_of(shape=()):
 def evaluator_of(seed):
     plan = SimpleNamespace(eval_env=Vectorize(Drift(), 2), totals={})
     config = parse("--seed", str(seed))
-    run = Run(config, stages(config), (plan,), Process(), Path(), {})
+    run = Run(config, stages(config), (plan,), Process(), Path())
     return run, Members(run, (run,), Path())._evaluators([{}])[0]
 
 

@@ -123,12 +123,10 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
 
 def test_what_does_not_belong_together_is_refused(runs, tmp_path):
     other = runs / "ippo" / "seed-9"
-    write_run(other, "ippo", 9, 100.0, changes="width = 128\n")
-    with pytest.raises(UsageError, match="differ in width: name runs that differ only in"):
-        _report.run([str(runs)])
+    write_run(other, "ippo", 9, 100.0)
     (other / "config.toml").write_text((runs / "ippo" / "seed-0" / "config.toml").read_text())
     (other / "result.json").write_text((runs / "ippo" / "seed-0" / "result.json").read_text())
-    with pytest.raises(UsageError, match="have the same seed"):
+    with pytest.raises(UsageError, match="the same seed"):
         _report.run([str(runs)])
     (other / "config.toml").write_text("no toml")
     with pytest.raises(UsageError, match="missing or damaged: leave it out"):
