@@ -51,7 +51,6 @@ def open_folder(
         try:
             if not is_begun:
                 with writing_into(folder):
-                    (folder / "checkpoints").mkdir(exist_ok=True)
                     write_atomic(folder / SETTINGS_FILE, settings.encode())
             yield folder
         finally:
