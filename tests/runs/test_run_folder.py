@@ -200,7 +200,7 @@ def test_only_a_run_that_learned_nothing_is_discarded(run):
         assert Path("runs/a").exists()
     assert not Path("runs/a").exists()
     with open_folder("a", Path("full"), "") as full:
-        (full / "checkpoints" / "last.safetensors").write_text("a disk too full for a log")
+        write(full, "checkpoints/last.safetensors")
     assert (full / "config.toml").exists()
     with open_folder("a", Path("seeds"), "") as seeds:
         write(seeds, "seed-0/config.toml")
