@@ -1,6 +1,7 @@
-"""Environments of many runs that differ in their shaped reward."""
+"""The environments and networks that the settings of IPPO build."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,32 +14,16 @@ from eqgrid_lab import Kitchen
 from agents import IndependentParameters, SharedParameters
 from eqgrid import ShapedReward, iter_wrappers
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs._members import stack_envs
 from eqgrid_lab.settings import default_settings, shipped_script
 
 
-def weight_after(env, steps):
-    shaped = next(x for x in iter_wrappers(env.env) if isinstance(x, ShapedReward))
-    return shaped.schedule(jnp.asarray(steps))
-
-
-def test_each_run_has_its_own_shaping():
+def test_shaping_decreases_over_the_steps_of_all_environments():
     base = dataclasses.replace(default_settings(shipped_script("ippo"), Kitchen()), num_envs=4)
-    choices = [(0.0, 80), (5.0, 80), (1.0, 800)]
-    configs = [dataclasses.replace(base, shaping=x, shaping_steps=y) for x, y in choices]
-    env, axes = stack_envs(base.train_env(), configs)
-    weights = eqx.filter_vmap(lambda env: weight_after(env, 10), in_axes=(axes,))(env)
-    np.testing.assert_allclose(weights, [0.0, 2.5, 0.95], rtol=1e-6)
-    alone = [weight_after(config.train_env(), 10) for config in configs]
-    np.testing.assert_array_equal(weights, alone)
-
-
-def test_equal_shaping_has_no_axis():
-    config = default_settings(shipped_script("ippo"), Kitchen())
-    env = config.train_env()
-    same, axes = stack_envs(env, [config, dataclasses.replace(config, seed=1)])
-    assert same is env
-    assert axes is None
+    for shaping, steps, expected in ((0.0, 80, 0.0), (5.0, 80, 2.5), (1.0, 800, 0.95)):
+        config = dataclasses.replace(base, shaping=shaping, shaping_steps=steps)
+        env: Any = config.train_env()
+        shaped = next(x for x in iter_wrappers(env.env) if isinstance(x, ShapedReward))
+        np.testing.assert_allclose(shaped.schedule(jnp.asarray(10)), expected, rtol=1e-6)
 
 
 def test_agents_are_told_who_they_are_and_what_time_is_left():

@@ -128,9 +128,6 @@ def test_what_does_not_belong_together_is_refused(runs, tmp_path):
     (other / "result.json").write_text((runs / "ippo" / "seed-0" / "result.json").read_text())
     with pytest.raises(UsageError, match="the same seed"):
         _report.run([str(runs)])
-    (other / "config.toml").write_text("no toml")
-    with pytest.raises(UsageError, match="missing or damaged: leave it out"):
-        _report.run([str(runs)])
 
 
 def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):
