@@ -253,8 +253,8 @@ def test_a_run_that_was_stopped_goes_on_in_all_forms(call, tmp_path, monkeypatch
         code, said = call(*RUN, "--log", "tensorboard", "--out", "mine")
     assert code == 130
     assert "interrupted after 256 steps" in said
-    assert f"to continue: {command_of(shipped_script('ippo'))} --resume mine" in said
-    code, said = call("--resume", "mine")
+    assert f"to continue: {command_of(shipped_script('ippo'))} --out mine --resume" in said
+    code, said = call("--out", "mine", "--resume")
     assert code == 0
     assert "annealed settings reach their end at step 1,024" in said
     steps = [int(row["env_steps"]) for row in table(tmp_path / "mine" / "metrics.csv")]

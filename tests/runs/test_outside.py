@@ -420,5 +420,5 @@ def test_many_seeds_train_in_it(capsys):
     code, said = call_and_hear(capsys, *args)
     *traceback, warning = said.splitlines()
     assert (code, traceback[-1]) == (0, "KeyError: 'a pen'")
-    assert warning.endswith("u/episode.gif' cannot be drawn: KeyError 'a pen'.")
+    assert "u/episode.gif' cannot be drawn: KeyError" in warning
     assert Path("u/curve.png").exists()
