@@ -34,7 +34,7 @@ def run_folder(tmp_path_factory):
     assert call(*SMALL, "--total-steps", "64", "--out", folder) == 0
     checkpoints = folder / "checkpoints"
     shutil.copy(checkpoints / "last.safetensors", checkpoints / "older.safetensors")
-    assert call("--resume", folder, "--total-steps", "128") == 0
+    assert call("--out", folder, "--resume", "--total-steps", "128") == 0
     return folder
 
 
