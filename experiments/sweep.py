@@ -9,15 +9,15 @@ points of one search, also on several hosts if --storage is the address of a dat
 
 import dataclasses
 import math
-import os
 import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from eqgrid_lab.base import run_command
+from eqgrid_lab.base import keep_compiled_programs, run_command, use_cores_as_devices
 from eqgrid_lab.folders import write_csv
+from eqgrid_lab.runs import default_mesh
 from eqgrid_lab.settings import parse
 import equinox as eqx
 import jax
@@ -29,10 +29,10 @@ from msgspec import Meta
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from agents import (
+    AbstractTrainState,
     NonFiniteLoss,
     TrainProgress,
     TrainState,
-    device_mesh,
     evaluate,
     train,
     trained_policy,
@@ -90,24 +90,20 @@ def returns_of(config: Sweep, trials: Sequence[Trial]) -> Float[np.ndarray, " po
     steps = ppo.steps_per_update(envs)
     num_updates = math.ceil(config.total_steps / steps)
 
-    @eqx.filter_jit
-    @eqx.filter_vmap
-    def init(key: PRNGKeyArray) -> TrainState:
-        policy_key, run_key = jax.random.split(key)
-        return ppo.with_arrays().init(config.policy(envs, policy_key), envs, run_key)
-
     def show(progress: TrainProgress) -> None:
         speed = len(seeds) * progress.env_steps / progress.train_seconds
         print(f"{progress.env_steps:>12,} steps of each seed, {speed:,.0f} steps/s", flush=True)
         mark_alive(trials)
 
+    state = _init(config, envs, keys[:, 0])
+    assert isinstance(state, TrainState)
     progress = train(
         dataclasses.replace(ppo, **values),
         envs,
-        init(keys[:, 0]),
+        state,
         num_updates=num_updates,
         updates_per_block=max(1, num_updates // 20),
-        mesh=device_mesh(math.gcd(len(jax.devices()), len(seeds))),
+        mesh=default_mesh(len(seeds)),
         hooks=[show],
         donate=True,
     )
@@ -115,6 +111,13 @@ def returns_of(config: Sweep, trials: Sequence[Trial]) -> Float[np.ndarray, " po
     judging = Vectorize(AutoReset(LogEpisodes(world)), config.final_episodes)
     returns = _evaluate(progress.state, envs, judging, keys[:, 1])
     return np.asarray(returns).reshape(len(trials), config.num_seeds).mean(axis=1)
+
+
+@eqx.filter_jit
+def _init(
+    config: Sweep, envs: AbstractVectorEnv, keys: Shaped[PRNGKeyArray, " runs"]
+) -> AbstractTrainState:
+    return eqx.filter_vmap(config.init_state, in_axes=(None, 0))(envs, keys)
 
 
 @eqx.filter_jit
@@ -162,7 +165,8 @@ def report(folder: Path, study: optuna.Study) -> None:
 
 def main(args: Sequence[str]) -> None:
     config = parse(Sweep, args)
-    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)  # cores share the points
+    use_cores_as_devices()  # which share the points
+    print(keep_compiled_programs(), flush=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # of its plots
     folder = config.out
@@ -190,7 +194,8 @@ def main(args: Sequence[str]) -> None:
             raise
         for trial, value in zip(trials, values, strict=True):
             study.tell(trial, float(value))
-        report(folder, study)
+        if trials:  # none if no loss of this batch was finite
+            report(folder, study)
 
 
 def train_all(

@@ -29,6 +29,7 @@ from agents import (
 )
 from eqgrid import AbstractEnv, AbstractPartner, AbstractVectorEnv, Trajectories, unwrap
 from eqgrid.envs.overcooked import KITCHENS
+from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import AbstractGridWorld, Layout, World, poses
 from eqgrid.typing import PyTree
 
@@ -129,20 +130,20 @@ def parse_cloning(script: type[C], args: Sequence[str]) -> C:
 
 
 @final
-class RecordedGame(NamedTuple):
-    """A recorded game.
+class OwnGame(NamedTuple):
+    """A game of the user, with the fields of a `HumanGame` that cloning uses.
 
     - `layout`: the kitchen, with the values of its soups.
     - `state`: the state before each step.
     - `action`: the action of each agent in each step.
-    - `reward`: the reward of the team in each step.
+    - `reward`: the reward of each agent in each step, which is the reward of the team.
     - `players`: the name of the player in each seat.
     """
 
     layout: Layout
     state: World
     action: Int[np.ndarray, "steps agents"]
-    reward: Float[np.ndarray, " steps"]
+    reward: Float[np.ndarray, "steps agents"]
     players: tuple[str, ...]
 
 
@@ -158,7 +159,7 @@ class Recorded:
     - `held_out`: the indices of the games that are held out.
     """
 
-    games: tuple[RecordedGame, ...]
+    games: tuple[HumanGame | OwnGame, ...]
     observations: tuple[PyTree, ...]
     held_out: tuple[int, ...]
 
@@ -172,7 +173,7 @@ class Recorded:
         """
         chosen = [i for i in range(len(self.games)) if (i in self.held_out) == held_out]
         return demonstrations(
-            [(self.observations[i], self.games[i].action) for i in chosen], length
+            [(self.observations[i], np.asarray(self.games[i].action)) for i in chosen], length
         )
 
     @property
@@ -182,7 +183,7 @@ class Recorded:
         for game in self.games:
             recipes = game.layout.params
             price = float(jnp.where(recipes.ordered, recipes.value, 0).max())
-            returns.append(float(game.reward.sum()) / price * 20 * 400 / len(game.action))
+            returns.append(float(game.reward[:, 0].sum()) / price * 20 * 400 / len(game.action))
         return np.asarray(returns)
 
 
@@ -200,18 +201,9 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
     inner = unwrap(world)
     assert isinstance(inner, AbstractGridWorld)
     if config.games is None:
-        games = tuple(
-            RecordedGame(
-                game.layout,
-                game.state,
-                np.asarray(game.action),
-                np.asarray(game.reward[:, 0]),
-                game.players,
-            )
-            for game in recorded_games(config.split, config.env.layout)
-        )
+        games = recorded_games(config.split, config.env.layout)
     else:
-        games = tuple(_own_games(Path(config.games), world, inner))
+        games = _own_games(Path(config.games), world, inner)
     held_out = choose_held_out([game.players for game in games], config.held_out)
     # The states of all games are observed at once. Their times are changed, so that agents observe
     # the time that is left in the game, also if the game is shorter than an episode.
@@ -228,13 +220,13 @@ def read_recorded(config: Cloning, world: AbstractEnv) -> Recorded:
     return Recorded(games, observations, held_out)
 
 
-def _own_games(path: Path, world: AbstractEnv, kitchen: AbstractGridWorld) -> list[RecordedGame]:
+def _own_games(path: Path, world: AbstractEnv, kitchen: AbstractGridWorld) -> tuple[OwnGame, ...]:
     """Reads the games of a `.npz` file, or of all such files in a folder that fit the kitchen. Each
     game counts as a game of other people.
 
     **Raises:** `UsageError` when a file cannot be read, or no file has games in this kitchen.
     """
-    games: list[RecordedGame] = []
+    games: list[OwnGame] = []
     problems: list[str] = []
     for file in sorted(path.glob("*.npz")) if path.is_dir() else [path]:
         try:
@@ -250,14 +242,14 @@ def _own_games(path: Path, world: AbstractEnv, kitchen: AbstractGridWorld) -> li
             own = slice(end - length, end)
             state = jax.tree.map(lambda x, own=own: x[own], episodes.state)
             players = tuple(f"{file.stem}/{number}/{seat}" for seat in range(world.num_agents))
-            action, reward = episodes.action[own], episodes.reward[own, 0]
-            games.append(RecordedGame(kitchen.layout, state, action, reward, players))
+            action, reward = episodes.action[own], episodes.reward[own]
+            games.append(OwnGame(kitchen.layout, state, action, reward, players))
     if not games:
         what = problems[0] if problems else "It has no .npz file."
         raise UsageError(f"No games of this kitchen in {str(path)!r}. {what}")
     for problem in problems:
         print(f"skipped: {problem}", file=sys.stderr)
-    return games
+    return tuple(games)
 
 
 def _check_kitchen(file: Path, episodes: Trajectories, kitchen: AbstractGridWorld) -> None:

@@ -91,17 +91,19 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, "eqgrid report")
     if not config.runs:
         raise UsageError("Name the folders of runs; see --help.")
-    folders = find_runs(config.runs)
-    states = [state_of(folder) for folder in folders]
-    for folder, state in zip(folders, states, strict=True):
-        if state != "complete":
-            print(f"{folder}: {state}")
-    counts = Counter(state.partition(":")[0] for state in states)
+    counts, complete = Counter[str](), []
+    for folder in find_runs(config.runs):
+        if (tables := _tables_if_complete(folder)) is not None:
+            complete.append(_read_run(folder, *tables))
+            counts["complete"] += 1
+            continue
+        state = _state_if_incomplete(folder)
+        print(f"{folder}: {state}")
+        counts[state.partition(":")[0]] += 1
     print(", ".join(f"{number} {state}" for state, number in counts.items()))
-    complete = [x for x, state in zip(folders, states, strict=True) if state == "complete"]
     if not complete:
         return
-    rows = rows_of([_read_run(folder) for folder in complete])
+    rows = rows_of(complete)
     with open_results("report", config.out) as (folder, console):
         table = as_markdown(rows)
         console.print(table, highlight=False, markup=False, soft_wrap=True)
@@ -184,17 +186,24 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     return runs
 
 
-def state_of(folder: Path) -> str:
-    """The state of a run: `complete` if `result.json` has all steps of `config.toml`, `running` if
-    a process has locked the folder, and otherwise `stopped`, with the last line of its job's log.
+def _tables_if_complete(folder: Path) -> tuple[Table, Table] | None:
+    """The contents of `result.json` and of `config.toml`, if the result has all steps of the
+    settings; `None` for other runs.
     """
     with contextlib.suppress(OSError, ValueError):
         result = json.loads(read_regular_text(folder / "result.json", MAX_RESULT_BYTES))
         settings = tomllib.loads(read_regular_text(folder / "config.toml", MAX_RESULT_BYTES))
         if result.get("env_steps", 0) >= settings.get("total_steps", 0):
-            return "complete"
+            return result, settings
+    return None
+
+
+def _state_if_incomplete(folder: Path) -> str:
+    """The state of a run that is not complete: `running` if a process has locked the folder, and
+    otherwise `stopped`, with the last line of its job's log.
+    """
     # A process that trains several seeds locks the folder of all.
-    is_seed = folder in seed_folders(folder.parent) and (folder.parent / "config.toml").exists()
+    is_seed = folder.name.startswith("seed-") and (folder.parent / "config.toml").exists()
     for part in (folder, folder.parent)[: 1 + is_seed]:
         try:
             with locked(part) if part.exists() else contextlib.nullcontext():
@@ -206,13 +215,8 @@ def state_of(folder: Path) -> str:
     return "stopped"
 
 
-def _read_run(folder: Path) -> FinishedRun:
+def _read_run(folder: Path, numbers: Table, own: Table) -> FinishedRun:
     try:
-        result, settings = (
-            read_regular_text(folder / name, MAX_RESULT_BYTES)
-            for name in ("result.json", "config.toml")
-        )
-        numbers, own = json.loads(result), tomllib.loads(settings)
         name = "best_return" if numbers["policy"] == "best" else "eval_return"
         rows = read_csv(folder / "metrics.csv", "env_steps", "eval_return_mean")
         found = {

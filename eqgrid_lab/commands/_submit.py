@@ -29,7 +29,6 @@ from ..base import RunError, UsageError, as_usage_error, run_command
 from ..folders import writing_into
 from ..settings import read_flags
 
-_RESUME = "--resume"
 _SAVED = (128 + signal.SIGTERM, -signal.SIGTERM)
 """The exit codes of commands that a SIGTERM ended."""
 _MINUTES = {"m": 1, "h": 60, "d": 60 * 24}
@@ -84,7 +83,7 @@ def run(args: Sequence[str]) -> None:
         what = f"no program {command[0]!r}" if command else "no command"
         raise UsageError(f"There is {what}: add it after --, such as -- eqgrid ippo.")
     commands = {
-        config.out / name: [*command, *flags, "--out", str(config.out / name), _RESUME]
+        config.out / name: [*command, *flags, "--out", str(config.out / name), "--resume"]
         for name, flags in flags_of_runs(config).items()
     }
     start = start_on_slurm if config.executor == "slurm" else start_here

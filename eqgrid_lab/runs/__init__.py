@@ -23,3 +23,4 @@ from ._policies import (
     run_digest as run_digest,
 )
 from ._program import run_command_line as run_command_line, run_experiment as run_experiment
+from ._run import default_mesh as default_mesh

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -68,9 +68,6 @@ from ._hooks import (
 )
 from ._report import draw_curves
 from ._run import Run
-
-if TYPE_CHECKING:
-    pass
 
 _ALL_HAVE_ENDED = "all runs have ended"
 

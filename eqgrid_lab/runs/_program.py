@@ -100,7 +100,7 @@ def _resume(members: Members) -> int:
     members = members.resumed(position)
     whole, updates = members.whole, position["update"]
     num_updates, complete = whole.plan.num_updates, members.have_all_files
-    has_ended = "ended" in position or (whole.is_last_stage and members.ended(position))
+    has_ended = whole.is_last_stage and members.ended(position)
     # A run that was killed at its very end has made all updates, but lacks some of its files.
     if updates > num_updates or (complete and (updates == num_updates or has_ended)):
         steps = f"{updates * whole.plan.steps_per_update:,} steps{members.of_each}"

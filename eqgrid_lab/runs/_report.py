@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -32,9 +31,6 @@ from ..show import (
     with_deviation,
     with_interval,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 @draws_figure
