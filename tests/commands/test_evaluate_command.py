@@ -282,7 +282,7 @@ SETTINGS, METADATA = (
 @pytest.mark.parametrize(
     ("entries", "begins", "says"),
     [
-        ({"run": {"env": {"name": "moon"}}}, SETTINGS, "has 'moon' for 'env.name'"),
+        ({"run": {"env": {"name": "moon"}}}, SETTINGS, "has the unknown world 'moon'"),
         ({"run": {"width": "wide"}}, SETTINGS, "'width'"),
         ({"env_steps": "text"}, METADATA, ""),
     ],
