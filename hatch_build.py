@@ -6,9 +6,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SCRIPTS = (
     *("ippo.py", "mappo.py", "e3t.py", "upd.py", "body.py", "bc.py", "sweep.py"),
-    *("single_file_ppo.py", "layouts.py"),
+    *("curriculum.py", "single_file_ppo.py", "layouts.py"),
 )
-DATA = ("configs", "curricula", "policies", "people", "studies", "heldout/kitchens.toml")
+DATA = ("configs", "policies", "people", "studies", "heldout/kitchens.toml")
 DATA += ("heldout/people.toml", "heldout/people.best-responses.json")
 DATA += ("heldout/kitchens.best-responses.json", "heldout/policies")
 

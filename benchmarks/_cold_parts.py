@@ -14,8 +14,10 @@ from typing import Any  # noqa: E402
 import equinox as eqx  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
+from accelerator import init  # noqa: E402
 
-from agents import compile_evaluation, scan_updates  # noqa: E402
+from eqgrid_lab import Evaluation  # noqa: E402
+from agents import Block, pick_run  # noqa: E402
 from eqgrid_lab.settings import shipped_script  # noqa: E402
 from eqgrid_lab.show import compile_video  # noqa: E402
 
@@ -32,27 +34,30 @@ def list_parts() -> dict[str, Callable[[], None]]:
     """Functions that compile one program each, by name."""
     config: Any = shipped_script("ippo")()
     env, key, world = config.train_env(), jax.random.key(0), config.env.build(train=False)
-    state = eqx.filter_jit(config.init_state)(env, key)
+    keys = key[None]  # of one seed
+    init_runs = eqx.filter_vmap(init, in_axes=(None, None, 0))
+    state = eqx.filter_jit(init_runs)(config, env, keys)
+    judging = config.eval_env(world, config.eval_episodes)
+    policies = Evaluation(judging, env, keys).policies(state)
 
     def step(env: Any, state: Any) -> Any:
         action = jnp.zeros((env.num_envs, env.num_agents), jnp.int32)
         return env.step(jax.random.key(0), state.runner.env_state, action)
 
-    def updates(env: Any, state: Any) -> Any:
-        return scan_updates(config.learner(), env, state, num_updates=12, length=12)
-
-    def init() -> None:
-        compile_program(config.init_state, env, key, compiler_options=FEW_OPTIMISATIONS)
-
     return {
-        "the initial state": init,
-        "a step of the environments alone": lambda: compile_program(step, env, state),
-        "the training loop": lambda: compile_program(updates, env, state),
-        "an evaluation": lambda: compile_evaluation(
-            state.policy, config.eval_env(world, config.eval_episodes)
+        "the initial state": lambda: compile_program(
+            init_runs, config, env, keys, compiler_options=FEW_OPTIMISATIONS
         ),
+        "a step of the environments alone": lambda: compile_program(step, env, pick_run(state, 0)),
+        "the training loop": lambda: Block(
+            config.learner(), env, num_updates=240, length=12
+        ).compile(state),
+        "an evaluation": lambda: Evaluation(judging, env, keys).compile(state, policies),
         "the video": lambda: compile_video(
-            state.policy, config.eval_env(world, 1), key, config.env.horizon
+            jax.tree.map(lambda x: x[0], policies),
+            config.eval_env(world, 1),
+            key,
+            config.env.horizon,
         ),
     }
 

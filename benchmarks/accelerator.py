@@ -4,7 +4,6 @@ python benchmarks/accelerator.py
 """
 
 import dataclasses
-import functools
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -16,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 import throughput
 from _speed_report import Rows
+from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 from rich.console import Console
 from throughput import Count
 
-from eqgrid_lab import Experiment
-from agents import evaluate, pick_run, scan_updates
+from eqgrid_lab import Evaluation, Experiment
+from agents import Block, TrainState
+from eqgrid import AbstractVectorEnv
 from eqgrid_lab.base import RunError, run_command
 from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import default_settings, read_flags, shipped_script
@@ -49,6 +50,13 @@ DEFAULT = Config(
 """The defaults; those that differ from the defaults of `throughput.py` are chosen for a GPU."""
 
 
+def init(config: Experiment, env: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:
+    """The state of one seed before its first update, as `main` in `ippo.py` makes it."""
+    policy_key, run_key = jax.random.split(key)
+    learner: Any = config.learner()
+    return learner.init(config.policy(env, policy_key), env, run_key)
+
+
 def copy_bandwidth(gib: float) -> float:
     """Measures memory bandwidth by adding 1 to every number of an array.
 
@@ -74,39 +82,28 @@ def train_seeds(config: Experiment, number: int) -> dict[str, Any]:
 
     **Returns:** the seconds of compiling and of training, and the mean return of each seed.
     """
-    env = config.train_env()
-    steps_per_update = config.num_envs * config.ppo.rollout_length
+    env, ppo = config.train_env(), config.ppo
+    steps_per_update = ppo.steps_per_update(env)
     num_updates = math.ceil(config.total_steps / steps_per_update)
     keys = jax.random.split(jax.random.key(config.seed), number)
-    init = eqx.filter_jit(eqx.filter_vmap(functools.partial(config.init_state, env)))
-    updates = functools.partial(
-        scan_updates, config.ppo, env, num_updates=num_updates, length=num_updates
-    )
-    states = init(keys)
-    begin = time.perf_counter()
-    program: Any = eqx.filter_jit(eqx.filter_vmap(updates), donate="all")
-    program = program.lower(states).compile()
-    compile_seconds = time.perf_counter() - begin
-    seconds = []
+    init_runs = eqx.filter_jit(eqx.filter_vmap(init, in_axes=(None, None, 0)))
+    block = Block(ppo, env, num_updates=num_updates, length=num_updates)
+    state, seconds = init_runs(config, env, keys), []
+    block.compile(state)
     for _ in range(2):  # the first run includes one-time costs
-        states = jax.block_until_ready(init(keys))
-        begin = time.perf_counter()
-        states, metrics = program(states)
-        jax.block_until_ready(metrics.scalars["policy_loss"])
-        seconds.append(time.perf_counter() - begin)
-    eval_env = config.eval_env(config.env.build(train=False), config.final_episodes)
-    policies = [pick_run(states, i).policy for i in range(number)]
-    returns = [
-        float(evaluate(policy, eval_env, key).episode_return.mean())
-        for policy, key in zip(policies, keys, strict=True)
-    ]
+        state = jax.block_until_ready(init_runs(config, env, keys))
+        before = block.train_seconds
+        state, _ = block(state)
+        seconds.append(block.train_seconds - before)
+    eval_env = config.eval_env(config.env.build(train=False), 4 * config.eval_episodes)
+    returns = Evaluation(eval_env, env, keys)(state)["eval_return_mean"]
     return {
         "seeds": number,
-        "compile_seconds": compile_seconds,
+        "compile_seconds": block.compile_seconds,
         "first_train_seconds": seconds[0],
         "train_seconds": seconds[1],
         "steps_per_second": number * num_updates * steps_per_update / seconds[1],
-        "eval_return_mean": returns,
+        "eval_return_mean": returns.tolist(),
     }
 
 

@@ -23,6 +23,7 @@ from _gpu_dump import Program, as_rows
 from _gpus import GPUS, NODE_SECONDS
 from _tasks import TASKS, TaskName
 from _worker import Worker
+from accelerator import init
 from baselines.gpu_compiler import compile_for_gpu
 from msgspec import Meta
 from rich.console import Console
@@ -94,7 +95,7 @@ def learner_parts(num_envs: int) -> dict[Part, tuple[Callable[..., Any], tuple[A
     ippo: Any = shipped_script("ippo")
     config = dataclasses.replace(default_settings(ippo), num_envs=num_envs)
     env, key, learner = config.train_env(), jax.random.key(0), config.learner()
-    state = eqx.filter_eval_shape(config.init_state, env, key)
+    state = eqx.filter_eval_shape(init, config, env, key)
     world = config.eval_env(config.env.build(train=False), config.eval_episodes)
     collect = functools.partial(collect_rollout, length=learner.rollout_length)
     updates = functools.partial(scan_updates, length=2)

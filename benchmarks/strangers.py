@@ -48,7 +48,7 @@ class Method:
 METHODS = {
     "e3t": Method("e3t.py"),
     "noisy": Method(  # as E3T, without memory and prediction
-        flags="--partners.share 1 --partners.least-noise 0.3 --partners.most-noise 0.3 "
+        flags="--partners.share 1 --partners.noise 0.3 0.3 "
         "--num-envs 128 --width 128 --shaping-steps 5000000 --total-steps 10000000"
     ),
     "generated": Method(

@@ -44,7 +44,7 @@ TASKS = {
         "use a trained policy as a partner": "agents.PolicyPartner agents.PartnerTeam",
     },
     "Training": {
-        "train agents in Python": "agents.PPO agents.init_train_state agents.train",
+        "train agents in Python": "agents.PPO agents.init_train_state agents.train agents.Block",
         "choose a network": "agents.MLP agents.CNN agents.GRU agents.AbstractNetwork",
         "share parameters between agents, or not": "agents.SharedParameters "
         "agents.IndependentParameters",
@@ -54,8 +54,8 @@ TASKS = {
         "continue in another environment": "agents.transfer",
         "clone recorded actions": "agents.BehaviorCloning agents.demonstrations",
         "train on several devices": "agents.device_mesh",
-        "define an experiment with a command line": "eqgrid_lab.Experiment "
-        "eqgrid_lab.run_experiment eqgrid_lab.world_settings",
+        "write a script with a command line": "eqgrid_lab.Experiment eqgrid_lab.parse "
+        "eqgrid_lab.Run eqgrid_lab.Evaluation eqgrid_lab.world_settings",
     },
     "Evaluation and files": {
         "load a policy": "agents.load_policy agents.TrainedPolicy",

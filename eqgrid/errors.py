@@ -7,7 +7,7 @@ import importlib
 import importlib.metadata
 import linecache
 import traceback
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from types import ModuleType
 
 
@@ -50,17 +50,17 @@ def import_optional(module: str, needs: str, extra: str) -> ModuleType:
 _PACKAGES = ("eqgrid", "agents", "eqgrid_lab", "eqgrid_exact", "eqgrid_play")
 
 
-def is_for_users(error: BaseException, script: str = "") -> bool:
+def is_for_users(error: BaseException, scripts: Container[str] = ()) -> bool:
     """Whether the message of an error is a sentence for users: a `raise` statement of eqgrid raised
     it. Errors of other libraries and of the user's code are faults of a program.
 
     **Arguments:**
 
     - `error`: an error that was caught.
-    - `script`: a module whose `raise` statements count as statements of eqgrid.
+    - `scripts`: modules whose `raise` statements count as statements of eqgrid.
     """
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     module = frame.f_globals.get("__name__", "")
-    is_known = module == script or module.partition(".")[0] in _PACKAGES
+    is_known = module in scripts or module.partition(".")[0] in _PACKAGES
     statement = linecache.getline(frame.f_code.co_filename, line).lstrip()
     return is_known and statement.startswith("raise")

@@ -43,6 +43,7 @@ COMMANDS = {
         "upd": Command("Train agents with designed partners.", "upd.py"),
         "body": Command("Train a MuJoCo body.", "body.py"),
         "bc": Command("Train models of people, from their recorded games.", "bc.py"),
+        "curriculum": Command("Train agents with IPPO in stages.", "curriculum.py"),
         "sweep": Command("Search for settings of IPPO with Optuna.", "sweep.py"),
     },
     "Evaluate": {

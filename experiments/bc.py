@@ -3,22 +3,26 @@
 python experiments/bc.py --env.layout cramped
 
 The protocol is from Carroll et al. 2019, "On the Utility of Learning about Humans for Human-AI
-Coordination". This script defines the settings, observation, network and learner of the model.
-`run_cloning` reads the games, trains, evaluates the model on games of other people and in games
-with itself, and writes a policy file.
+Coordination". `BC` has the settings, the observation and the network of the model: edit them here,
+or the loop over the epochs in `main`. The loss and the optimiser are in `BehaviorCloning`.
 """
 
 import dataclasses
 import functools
+import sys
 from typing import Annotated, Literal
 
-from eqgrid_lab import Kitchen, WorldSettings
-from eqgrid_lab.cloning import Cloning, run_cloning
+from eqgrid_lab import Kitchen, WorldSettings, parse
+from eqgrid_lab.cloning import Cloning, CloningRun, as_clones, networks_of
+import equinox as eqx
+import numpy as np
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
 from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
-from eqgrid import AbstractEnv, AbstractVectorEnv
+from agents.cloning import BestClones, clone_epoch
+from agents.training import stack_runs
+from eqgrid import AbstractEnv, AbstractVectorEnv, Vectorize
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,5 +65,34 @@ class BC(Cloning):
             )
 
 
+def main(config: BC) -> int:
+    with CloningRun(config) as run:
+        world = config.observe(config.env.build(train=False))
+        envs, learner = Vectorize(world, 1), config.learner()
+        network_keys, epoch_keys = run.keys()  # one of each seed
+        policies = [config.policy(envs, key) for key in network_keys]
+        networks = networks_of(policies)
+        games = run.read_games(world)
+        shown = games.shown(held_out=False, length=learner.length_for(networks[0]))
+        held_out = games.shown(held_out=True)
+
+        # All seeds are trained together: the arrays of their states have a leading axis of them.
+        states = eqx.filter_vmap(learner.init)(stack_runs(networks), epoch_keys)
+        best = BestClones.before(states)
+        for epoch in range(1, learner.num_epochs + 1):
+            states, loss, score = clone_epoch(learner, states, shown, held_out)
+            best = best.updated(epoch, states, score)
+            run.log(epoch, loss, score)
+
+        last_epochs = np.full(len(policies), learner.num_epochs)
+        models = {
+            "last": as_clones(policies, states.network, last_epochs, held_out, envs),
+            "best": as_clones(policies, best.networks, best.epoch, held_out, envs),
+        }
+        results = run.results(world, games, models)  # plays each model with itself
+        run.write(world, models[config.keep], results)
+    return run.exit_code
+
+
 if __name__ == "__main__":
-    run_cloning(BC)
+    sys.exit(main(parse(BC)))

@@ -2,25 +2,25 @@
 
 python experiments/body.py --env.model biped
 
-This script defines the experiment: its settings, the world with its wrappers, the networks,
-and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints, --resume, many seeds,
-loggers and GIFs.
+From top to bottom, this script has its settings, the environments, the networks, PPO, and the
+training loop in `main`. Edit any of them here.
 """
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
-from eqgrid_lab import Experiment, WorldSettings, run_experiment, world_settings
+from eqgrid_lab import Experiment, Run, WorldSettings, parse, world_settings
+import jax
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import MLP, PPO, ActorCritic, LocalObservation, Precision, actor_critic, gae
+from agents import MLP, PPO, ActorCritic, LocalObservation, TrainState, actor_critic, gae
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
-    AppendTimeLeft,
     AutoReset,
     LogEpisodes,
     NormalizeObservation,
@@ -40,13 +40,9 @@ class Body(Experiment):
     env: WorldSettings = dataclasses.field(default_factory=lambda: world_settings("body"))
     width: Annotated[int, Meta(ge=1, le=2**16)] = 64
     """Units per hidden layer."""
-    precision: Precision = "float32"
-    """Dtype of computations in hidden layers; bfloat16 is for accelerators."""
-    time_left: bool = False
-    """Append the remaining share of the episode to observations."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        return AppendTimeLeft(world, self.env.horizon) if self.time_left else world
+        return world
 
     def train_env(self) -> AbstractVectorEnv:
         world = self.with_partners(self.observe(self.env.build(train=True)))
@@ -60,26 +56,40 @@ class Body(Experiment):
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
-        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
-        # Evaluations use the statistics of training, which then stay fixed.
-        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+        return Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
-        network = functools.partial(MLP, width=self.width, precision=self.precision)
+        network = functools.partial(MLP, width=self.width)
         return actor_critic(env, key, network=network, critic_input=LocalObservation())
 
     def check(self) -> None:
         if self.env.has_shaped_reward:
             raise ValueError(f"--env.name {self.env.name} has a shaped reward: use ippo.py.")
-        if self.time_left and self.env.horizon is None:
-            raise ValueError("--time-left counts the steps of an episode: add --env.horizon.")
 
     def learner(self) -> PPO:
         # The hyperparameters of PPO are flags. `gae` is the default; replace it with your function.
         return dataclasses.replace(self.ppo, advantage=gae)
 
 
+def main(config: Body) -> int:
+    with Run(config) as run:  # the folder with its log and checkpoints, progress and signals
+        ppo, envs = config.learner(), config.train_env()
+        block = run.block(ppo, envs)  # makes updates of all seeds in one compiled program
+        evaluation = run.evaluation(envs)  # plays episodes in `eval_env`
+
+        def init(envs: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:  # of one seed
+            policy_key, run_key = jax.random.split(key)
+            return ppo.init(config.policy(envs, policy_key), envs, run_key)
+
+        state = run.start(init, block, evaluation)  # a new state, or that of the last checkpoint
+        for count in run.blocks():  # the updates until the next evaluation
+            state, metrics = block(state, count)  # metrics: NumPy, of each update and seed
+            result = evaluation(state)
+            run.log(metrics, result)  # an entry that you add to `result` becomes a column
+            run.save(state, result)  # writes every few seconds; `break` after it ends the run
+        run.finish(state)  # the final evaluation, policies, plots and a GIF
+    return run.exit_code
+
+
 if __name__ == "__main__":
-    # Calls `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
-    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
-    run_experiment(Body)
+    sys.exit(main(parse(Body)))

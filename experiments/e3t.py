@@ -9,10 +9,11 @@ predicts the partner's next action. Edit any part of the experiment here.
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Annotated, final
 
-from eqgrid_lab import Experiment, PartnerSettings, check_shaping, run_experiment
+from eqgrid_lab import Experiment, PartnerSettings, Run, check_shaping, parse
 import equinox as eqx
 import jax
 import optax
@@ -26,6 +27,7 @@ from agents import (
     Minibatch,
     PredictingGRU,
     SharedParameters,
+    TrainState,
     actor_critic,
     loss_of_choices,
     mask_logits,
@@ -52,11 +54,10 @@ class E3T(Experiment):
     """Trains agents with E3T, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "e3t"
-    stage_settings = ("shaping", "shaping_steps", "prediction_coefficient")  # see ippo.py
 
     # Every field is a flag. `Experiment` has the flags of the world, PPO, partners and the run.
     partners: PartnerSettings = dataclasses.field(
-        default_factory=lambda: PartnerSettings(share=1.0, least_noise=0.3, most_noise=0.3)
+        default_factory=lambda: PartnerSettings(share=1.0, noise=(0.3, 0.3))
     )
     ppo: PPO = dataclasses.field(default_factory=lambda: PPO(chunk_length=32))
     num_envs: Annotated[int, Meta(ge=1, le=2**24)] = 128
@@ -91,8 +92,7 @@ class E3T(Experiment):
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
-        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
-        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+        return Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
         recurrent = functools.partial(PredictingGRU, width=self.width)
@@ -146,5 +146,25 @@ class E3TLoss(eqx.Module):
         return loss + self.coefficient * error, {**parts, "prediction_loss": error}
 
 
+def main(config: E3T) -> int:
+    with Run(config) as run:  # the folder with its log and checkpoints, progress and signals
+        ppo, envs = config.learner(), config.train_env()
+        block = run.block(ppo, envs)  # makes updates of all seeds in one compiled program
+        evaluation = run.evaluation(envs)  # plays episodes in `eval_env`
+
+        def init(envs: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:  # of one seed
+            policy_key, run_key = jax.random.split(key)
+            return ppo.init(config.policy(envs, policy_key), envs, run_key)
+
+        state = run.start(init, block, evaluation)  # a new state, or that of the last checkpoint
+        for count in run.blocks():  # the updates until the next evaluation
+            state, metrics = block(state, count)  # metrics: NumPy, of each update and seed
+            result = evaluation(state)
+            run.log(metrics, result)  # an entry that you add to `result` becomes a column
+            run.save(state, result)  # writes every few seconds; `break` after it ends the run
+        run.finish(state)  # the final evaluation, policies, plots and a GIF
+    return run.exit_code
+
+
 if __name__ == "__main__":
-    run_experiment(E3T)
+    sys.exit(main(parse(E3T)))

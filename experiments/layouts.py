@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError, as_usage_error, run_command
 from eqgrid_lab.folders import open_results
-from eqgrid_lab.settings import Seed, at_home, read_flags, value_after
+from eqgrid_lab.settings import Seed, at_home, given, read_flags
 from eqgrid_lab.worlds import GENERATED, WorldSettings, world_settings
 import jax
 import tyro
@@ -59,7 +59,7 @@ def sheet(layouts: Sequence[Layout], cell_pixels: int) -> Image.Image:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     args = at_home(args)
-    name = value_after("--env.name", args)
+    name = given(args).get("--env.name")
     world = world_settings(name)
     if world.generated is None:
         raise UsageError(f"{world.name} has no generated layouts: name another world.")

@@ -2,17 +2,18 @@
 
 python experiments/mappo.py --env.layout cramped
 
-This script defines the experiment: its settings, the world with its wrappers, the networks,
-the critic's input, and PPO. Edit any of them here. `run_experiment` adds folders, checkpoints,
---resume, many seeds, loggers and GIFs.
+From top to bottom, this script has its settings, the environments, the networks, the critic's
+input, PPO, and the training loop in `main`. Edit any of them here.
 """
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from eqgrid_lab import Experiment, check_shaping, run_experiment
+from eqgrid_lab import Experiment, Run, check_shaping, parse
+import jax
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
@@ -24,7 +25,7 @@ from agents import (
     ActorCritic,
     GlobalState,
     JointObservation,
-    Precision,
+    TrainState,
     actor_critic,
     gae,
 )
@@ -32,7 +33,6 @@ from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
     AppendAgentId,
-    AppendTimeLeft,
     AutoReset,
     LinearSchedule,
     LogEpisodes,
@@ -51,7 +51,6 @@ class MAPPO(Experiment):
     """Trains agents with MAPPO, and writes results, plots and checkpoints into a folder."""
 
     algorithm = "mappo"
-    stage_settings = ("shaping", "shaping_steps")  # may differ between stages of a curriculum
 
     # Every field is a flag. `Experiment` has the flags of the world (--env.layout), of PPO
     # (--ppo.learning-rate), of partners and of the run (--total-steps, --num-envs, --seed).
@@ -63,22 +62,16 @@ class MAPPO(Experiment):
     """Units per hidden layer."""
     parameters: Literal["shared", "independent"] = "shared"
     """Whether agents share parameters."""
-    precision: Precision = "float32"
-    """Dtype of computations in hidden layers; bfloat16 is for accelerators."""
     critic: Literal["joint", "state"] = "joint"
     """Input of critics: the observations of all agents, or the state of the world."""
     agent_id: bool = False
     """Append the agent's one-hot index to its observation."""
-    time_left: bool = False
-    """Append the remaining share of the episode to observations."""
     shaping: Annotated[float, Meta(ge=0)] = 1.0
     """Initial weight of the shaped reward."""
     shaping_steps: Annotated[int, Meta(ge=0, le=10**15)] = 2_000_000
     """Environment steps over which the weight of the shaped reward decreases to 0."""
 
     def observe(self, world: AbstractEnv) -> AbstractEnv:
-        if self.time_left and self.env.horizon is not None:
-            world = AppendTimeLeft(world, self.env.horizon)
         return AppendAgentId(world) if self.agent_id else world
 
     def with_state(self, world: AbstractEnv) -> AbstractEnv:
@@ -104,19 +97,19 @@ class MAPPO(Experiment):
         envs = Vectorize(env, self.num_envs)  # add wrappers of vector environments below
         if self.env.normalize_observation:
             envs = NormalizeObservation(envs)
-        return NormalizeReward(envs, self.ppo.gamma) if self.env.normalize_reward else envs
+        if self.env.normalize_reward:
+            envs = NormalizeReward(envs, self.ppo.gamma)
+        return envs
 
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
         world = self.observe(self.with_state(world))
-        envs = Vectorize(AutoReset(LogEpisodes(world, totals)), num_envs)
-        # Evaluations use the statistics of training, which then stay fixed.
-        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+        return Vectorize(AutoReset(LogEpisodes(world, totals)), num_envs)
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
         kind = CNN if "cnn" in self.network else MLP
-        network = functools.partial(kind, width=self.width, precision=self.precision)
+        network = functools.partial(kind, width=self.width)
         if "gru" in self.network:
             network = functools.partial(GRU, width=self.width, encoder=network)
         shared = self.parameters == "shared"
@@ -124,7 +117,8 @@ class MAPPO(Experiment):
         return actor_critic(env, key, network=network, critic_input=critic_input, shared=shared)
 
     def learner(self) -> PPO:
-        # The hyperparameters of PPO are flags. `gae` is the default; replace it with your function.
+        # The hyperparameters of PPO are flags. Replace `gae` by another estimator of advantages, or
+        # add a `loss`.
         return dataclasses.replace(self.ppo, advantage=gae)
 
     def check(self) -> None:
@@ -133,15 +127,27 @@ class MAPPO(Experiment):
             raise ValueError(
                 f"--network {self.network} reads images: add --env.observation planes."
             )
-        if self.time_left and self.env.horizon is None:
-            raise ValueError("--time-left counts the steps of an episode: add --env.horizon.")
-        if self.time_left and self.env.has_images:
-            raise ValueError(
-                "--time-left is for features: with --env.observation planes, leave it out."
-            )
+
+
+def main(config: MAPPO) -> int:
+    with Run(config) as run:  # the folder with its log and checkpoints, progress and signals
+        ppo, envs = config.learner(), config.train_env()
+        block = run.block(ppo, envs)  # makes updates of all seeds in one compiled program
+        evaluation = run.evaluation(envs)  # plays episodes in `eval_env`
+
+        def init(envs: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:  # of one seed
+            policy_key, run_key = jax.random.split(key)
+            return ppo.init(config.policy(envs, policy_key), envs, run_key)
+
+        state = run.start(init, block, evaluation)  # a new state, or that of the last checkpoint
+        for count in run.blocks():  # the updates until the next evaluation
+            state, metrics = block(state, count)  # metrics: NumPy, of each update and seed
+            result = evaluation(state)
+            run.log(metrics, result)  # an entry that you add to `result` becomes a column
+            run.save(state, result)  # writes every few seconds; `break` after it ends the run
+        run.finish(state)  # the final evaluation, policies, plots and a GIF
+    return run.exit_code
 
 
 if __name__ == "__main__":
-    # Calls `PPO.update` (agents/ppo/_ppo.py) in blocks of --eval-every steps (agents/training/
-    # _train.py), and evaluates and saves after each block (eqgrid_lab/runs/_hooks.py).
-    run_experiment(MAPPO)
+    sys.exit(main(parse(MAPPO)))

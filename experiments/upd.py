@@ -10,16 +10,17 @@ generation, this script replaces one half of the designs; the paper has a buffer
 """
 
 import dataclasses
+import sys
 from typing import Annotated, final
 
-from eqgrid_lab import PartnerSettings, check_shaping, run_experiment
+from eqgrid_lab import PartnerSettings, Run, check_shaping, parse
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, Shaped
 from msgspec import Meta
 
-from agents import mask_logits
+from agents import TrainState, mask_logits
 from e3t import E3T
 from eqgrid import (
     JOINT_ACTION,
@@ -265,5 +266,25 @@ def partner_state(state: PyTree) -> RandomizedPartnerState:
     return state
 
 
+def main(config: UPD) -> int:
+    with Run(config) as run:  # the folder with its log and checkpoints, progress and signals
+        ppo, envs = config.learner(), config.train_env()
+        block = run.block(ppo, envs)  # makes updates of all seeds in one compiled program
+        evaluation = run.evaluation(envs)  # plays episodes in `eval_env`
+
+        def init(envs: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:  # of one seed
+            policy_key, run_key = jax.random.split(key)
+            return ppo.init(config.policy(envs, policy_key), envs, run_key)
+
+        state = run.start(init, block, evaluation)  # a new state, or that of the last checkpoint
+        for count in run.blocks():  # the updates until the next evaluation
+            state, metrics = block(state, count)  # metrics: NumPy, of each update and seed
+            result = evaluation(state)
+            run.log(metrics, result)  # an entry that you add to `result` becomes a column
+            run.save(state, result)  # writes every few seconds; `break` after it ends the run
+        run.finish(state)  # the final evaluation, policies, plots and a GIF
+    return run.exit_code
+
+
 if __name__ == "__main__":
-    run_experiment(UPD)
+    sys.exit(main(parse(UPD)))

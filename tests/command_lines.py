@@ -1,20 +1,22 @@
 """The command lines of training, called in a test's own process."""
 
-import contextlib
 import functools
-import signal
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eqgrid_lab import Experiment
-from eqgrid_lab.base import Process, exit_code_of
-from eqgrid_lab.runs import run_command_line
-from eqgrid_lab.settings import parse as parse_flags, shipped_script
+from eqgrid_lab.base import run_command
+from eqgrid_lab.runs import _run
+from eqgrid_lab.settings import (
+    PolicySettings,
+    parse as parse_or_exit,
+    read_settings,
+    shipped_script,
+)
 
 _LISTEN = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
@@ -27,42 +29,39 @@ can wait for other threads forever.
 """
 
 
-@contextlib.contextmanager
-def listening() -> Iterator[Process]:
-    """A process that remembers a Ctrl-C, as that of a command line does, until the end."""
-    process = Process()
-    before = signal.signal(signal.SIGINT, process._receive)
-    try:
-        yield process
-    finally:
-        signal.signal(signal.SIGINT, before)
+def _script(algorithm: str | type[PolicySettings]) -> Any:
+    return shipped_script(algorithm) if isinstance(algorithm, str) else algorithm
 
 
-def parse(*args: str, algorithm: str | type[Experiment] = "ippo") -> Any:
+def parse(*args: str, algorithm: str | type[PolicySettings] = "ippo") -> Any:
     """The settings of a command line."""
-    script: Any = shipped_script(algorithm) if isinstance(algorithm, str) else algorithm
-    return parse_flags(script, args)
+    return read_settings(_script(algorithm), args)
 
 
-def call(*args: object, algorithm: str | type[Experiment] = "ippo") -> int:
-    """Calls `ippo.py`, or another script, with these arguments.
+def call(*args: object, algorithm: str | type[PolicySettings] = "ippo") -> int:
+    """Calls the `main` of `ippo.py`, or of another script, with these arguments.
     A script that is not among those of eqgrid is given by its class.
 
     **Returns:** the exit code.
     """
-    with pytest.MonkeyPatch.context() as patch, listening() as process:
-        patch.setattr("sys.argv", ["prog", *map(str, args)])
-        experiment: Any = shipped_script(algorithm) if isinstance(algorithm, str) else algorithm
-        try:
-            return run_command_line(experiment, process)
-        except SystemExit as stop:  # of tyro
-            return int(stop.code or 0)
+    experiment = _script(algorithm)
+    main = vars(sys.modules[experiment.__module__])["main"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_run, "exit_at_once", sys.exit)  # the process is that of the tests
+        return _exit_code(lambda: main(parse_or_exit(experiment, [*map(str, args)])))
+
+
+def _exit_code(program: Callable[[], int | None]) -> int:
+    try:
+        return program() or 0
+    except SystemExit as stop:
+        return int(stop.code or 0)
 
 
 def call_and_hear(
     capsys: pytest.CaptureFixture[str],
     *args: object,
-    algorithm: str | type[Experiment] = "ippo",
+    algorithm: str | type[PolicySettings] = "ippo",
 ) -> tuple[int, str]:
     """The same.
 
@@ -88,7 +87,7 @@ def exit_code(command: types.ModuleType) -> int:
 
     **Returns:** the exit code.
     """
-    return exit_code_of(lambda: command.run(sys.argv[1:]), Process(), "--episodes")
+    return _exit_code(lambda: run_command(command.run))
 
 
 def hear(
@@ -99,13 +98,10 @@ def hear(
     **Returns:** the exit code, and what was said: the errors, where there are any.
     """
     with pytest.MonkeyPatch.context() as patch:
-        # The signals and the output of this process are those of the tests.
-        patch.setattr(Process, "listen", Process)
         patch.setattr("sys.argv", ["prog", *map(str, args)])
-        with pytest.raises(SystemExit) as stop:
-            command()
+        code = _exit_code(command)
     said = capsys.readouterr()
-    return stop.value.code, said.err or said.out
+    return code, said.err or said.out
 
 
 def calling(command: Callable[[], None] | None = None) -> Any:

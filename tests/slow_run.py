@@ -5,26 +5,24 @@ there is the file that `END_OF_REST` names.
 """
 
 import os
+import sys
 import time
 
-from eqgrid_lab.base import Process
+from eqgrid_lab import Run, parse
 from eqgrid_lab.settings import shipped_script
 
-process = Process.listen()
-
-from eqgrid_lab.runs import _members, run_command_line  # noqa: E402
+save = Run.save
 
 
-def train_slowly(*args, hooks, **kwargs):
-    def rest(_) -> None:
-        end = time.monotonic() + float(os.environ.get("SECONDS_OF_REST", "0"))
-        while time.monotonic() < end and process.stop_reason() is None:
-            if os.path.exists(os.environ.get("END_OF_REST", "")):
-                break
-            time.sleep(0.05)
-
-    return train(*args, hooks=[*hooks, rest], **kwargs)
+def save_and_rest(run, state, result):
+    save(run, state, result)
+    end = time.monotonic() + float(os.environ.get("SECONDS_OF_REST", "0"))
+    while time.monotonic() < end and run.signals.first is None:
+        if os.path.exists(os.environ.get("END_OF_REST", "")):
+            break
+        time.sleep(0.05)
 
 
-train, _members.train = _members.train, train_slowly
-process.finish(run_command_line(shipped_script("ippo"), process))
+Run.save = save_and_rest
+ippo = shipped_script("ippo")
+sys.exit(vars(sys.modules[ippo.__module__])["main"](parse(ippo)))

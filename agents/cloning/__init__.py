@@ -2,11 +2,11 @@
 
 from ._cloning import (
     BehaviorCloning as BehaviorCloning,
-    Clones as Clones,
+    BestClones as BestClones,
     CloningScore as CloningScore,
+    CloningState as CloningState,
     Demonstrations as Demonstrations,
-    Epoch as Epoch,
-    clone as clone,
+    clone_epoch as clone_epoch,
     cross_entropy as cross_entropy,
     demonstrations as demonstrations,
     logits as logits,

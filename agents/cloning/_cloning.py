@@ -1,7 +1,7 @@
 """Behaviour cloning: supervised learning of recorded actions, for several seeds at once."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, NamedTuple, final
+from collections.abc import Sequence
+from typing import Annotated, final
 
 import equinox as eqx
 import jax
@@ -234,72 +234,68 @@ def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
 
 
 @final
-class Epoch(NamedTuple):
-    """The numbers of one epoch, for each run.
+class BestClones(eqx.Module):
+    """The networks of all runs after the epoch with the lowest cross-entropy on held-out games.
 
-    - `number`: the number of epochs so far.
-    - `loss`: the mean cross-entropy of the gradient steps, in nats.
-    - `held_out`: the score on the held-out games after the epoch.
+    **Arguments:**
+
+    - `networks`: the networks, with a leading axis of the runs.
+    - `cross_entropy`: their cross-entropies, in nats.
+    - `epoch`: the epoch of each, counted from 1; 0 before the first epoch.
     """
 
-    number: int
-    loss: Float[np.ndarray, " runs"]
-    held_out: CloningScore
+    networks: AbstractNetwork
+    cross_entropy: Float[np.ndarray, " runs"]
+    epoch: Int[np.ndarray, " runs"]
+
+    @staticmethod
+    def before(states: CloningState) -> "BestClones":
+        """The networks before the first epoch."""
+        runs = len(states.key)
+        return BestClones(states.network, np.full(runs, np.inf), np.zeros(runs, int))
+
+    def updated(self, epoch: int, states: CloningState, score: CloningScore) -> "BestClones":
+        """Takes the network of each run whose score is better.
+
+        **Arguments:**
+
+        - `epoch`: the number of epochs so far.
+        - `states`: the states after this epoch.
+        - `score`: the score of each run on the held-out games.
+        """
+        entropy = np.asarray(score.cross_entropy)
+        better = entropy < self.cross_entropy
+        return BestClones(
+            _where(jnp.asarray(better), states.network, self.networks),
+            np.minimum(self.cross_entropy, entropy),
+            np.where(better, epoch, self.epoch),
+        )
 
 
-@final
-class Clones(NamedTuple):
-    """The networks of all runs, each with a leading axis of the runs.
+@eqx.filter_jit
+def clone_epoch(
+    learner: BehaviorCloning, states: CloningState, shown: Demonstrations, held_out: Demonstrations
+) -> tuple[CloningState, Float[Array, " runs"], CloningScore]:
+    """Makes an epoch of all runs in one compiled program.
 
-    - `last`: after the last epoch.
-    - `best`: after the epoch with the lowest cross-entropy on the held-out games.
-    - `best_epoch`: the epoch of `best`, counted from 1.
-    """
-
-    last: AbstractNetwork
-    best: AbstractNetwork
-    best_epoch: Int[np.ndarray, " runs"]
-
-
-def clone(
-    learner: BehaviorCloning,
-    networks: AbstractNetwork,
-    keys: Shaped[PRNGKeyArray, " runs"],
-    shown: Demonstrations,
-    held_out: Demonstrations,
-    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
-) -> Clones:
-    """Trains networks to imitate demonstrations, with all runs in one compiled program.
+    ```python
+    states = eqx.filter_vmap(learner.init)(networks, keys)  # with a leading axis of the runs
+    best = BestClones.before(states)
+    for number in range(1, learner.num_epochs + 1):
+        states, loss, score = clone_epoch(learner, states, shown, held_out)
+        best = best.updated(number, states, score)
+    ```
 
     **Arguments:**
 
     - `learner`: the settings.
-    - `networks`: the untrained networks, with a leading axis of the runs.
-    - `keys`: a key for each run, for the order of the demonstrations.
+    - `states`: the states before the epoch, with a leading axis of the runs.
     - `shown`: the demonstrations to learn from.
-    - `held_out`: demonstrations of other people, which score the networks after every epoch.
-    - `on_epoch`: called after each epoch.
+    - `held_out`: demonstrations of other people.
 
-    **Returns:** the networks after the last and after the best epoch.
+    **Returns:** the next states, the mean loss of each run, and its score on `held_out`.
     """
-    states = eqx.filter_vmap(learner.init)(networks, keys)
-    runs = len(keys)
-    lowest, best_epoch = np.full(runs, np.inf), np.zeros(runs, int)
-    best = states.network
-    for number in range(1, learner.num_epochs + 1):
-        states, loss, scores = _epoch(learner, states, shown, held_out)
-        entropy = np.asarray(scores.cross_entropy)
-        better = entropy < lowest
-        lowest, best_epoch = np.minimum(lowest, entropy), np.where(better, number, best_epoch)
-        best = _where(jnp.asarray(better), states.network, best)
-        on_epoch(Epoch(number, np.asarray(loss), scores))
-    return Clones(states.network, best, best_epoch)
 
-
-@eqx.filter_jit
-def _epoch(
-    learner: BehaviorCloning, states: CloningState, shown: Demonstrations, held_out: Demonstrations
-) -> tuple[CloningState, Float[Array, " runs"], CloningScore]:
     def one(state: CloningState) -> tuple[CloningState, Float[Array, ""], CloningScore]:
         state, loss = learner.epoch(state, shown)
         return state, loss, score(state.network, held_out)

@@ -101,13 +101,12 @@ NOT_STORED: dict[str, Any] = {"not stored": {}}
 _MISSING = object()  # the value of an argument that is not an attribute; it is not stored either
 
 
-def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> dict[str, Any]:
+def describe(policy: policies.TrainedPolicy) -> dict[str, Any]:
     """Describes a policy for its file.
 
     **Arguments:**
 
     - `policy`: the policy.
-    - `parameters`, `moments`: the prefixes of the names of their arrays in the file.
 
     **Returns:** values that JSON can represent, in the schema of `PolicyTable`.
 
@@ -128,8 +127,8 @@ def describe(policy: policies.TrainedPolicy, parameters: str, moments: str) -> d
             "epsilon": float(normalization.epsilon),
             "clip": float(normalization.clip) if jnp.isfinite(normalization.clip) else None,
         },
-        "parameters": parameters,
-        "moments": moments,
+        "parameters": ".actor_critic",
+        "moments": ".normalization.moments",
         "versions": {name: _version(name) for name in ("eqgrid", "jax", "equinox")},
     }
     try:

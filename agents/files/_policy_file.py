@@ -3,17 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from eqgrid import (
-    AbstractWrapperState,
-    NormalizeObservationState,
-    RunningMoments,
-    VectorEnvironment,
-)
+from eqgrid import RunningMoments
 from eqgrid.errors import is_for_users
 
 from ..policies import (
@@ -23,9 +18,7 @@ from ..policies import (
     ActorCritic,
     Normalization,
     TrainedPolicy,
-    assemble,
 )
-from ..ppo import AbstractTrainState
 from ._checkpoint import NEWER, CheckpointError, check_schema, fill_part, is_newer, read, save
 from ._description import FORMAT, PolicyTable, build_like, describe
 from ._files import expand_home
@@ -72,14 +65,12 @@ def save_policy(
     **Raises:** `CheckpointError` when the file cannot be written, and `ValueError` when a part of
     the policy cannot be described in it.
     """
-    description = describe(policy, ".actor_critic", ".normalization.moments")
-    save(path, policy, {**(metadata or {}), "policy": description})
+    save(path, policy, {**(metadata or {}), "policy": describe(policy)})
 
 
 def load_policy(
     path: str | Path,
     *,
-    which: Literal["best", "last"] | None = None,
     networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
     heads: Mapping[str, Callable[..., AbstractActionHead]] | None = None,
     critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]] | None = None,
@@ -107,9 +98,8 @@ def load_policy(
 
     **Arguments:**
 
-    - `path`: the folder of a run, a policy file, a checkpoint of a run, or the name of a bundled
-        policy, such as `shipped:cramped`.
-    - `which`: which checkpoint of the folder, as in `find_policy`.
+    - `path`: a policy file, the folder of a run with one seed, or the name of a bundled policy,
+        such as `shipped:cramped`.
     - `networks`: your own networks, by the names of their classes; each is called as
         `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
         hyperparameters in the file. A hyperparameter is an argument of the constructor that the
@@ -130,12 +120,12 @@ def load_policy(
     **Raises:** `CheckpointError` when the file is missing, damaged, or has an unknown part, and the
     errors of your own classes.
     """
-    path = find_policy(path, which)
+    path = find_policy(path)
     about, data = read(path)
     if "policy" not in about["metadata"]:
         raise CheckpointError(
-            f"The checkpoint {str(path)!r} does not describe the policy in it: it was saved "
-            f"without the metadata of describe_policy, and only restore can read it."
+            f"The file {str(path)!r} is a training state and not a policy: name the folder of its "
+            "run, or a file such as policy.safetensors or checkpoints/best.safetensors in it."
         )
     described = about["metadata"]["policy"]
     if isinstance(described, dict) and is_newer(described.get("format"), FORMAT):
@@ -163,18 +153,17 @@ def load_policy(
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: {reason}.") from error
 
 
-def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) -> Path:
-    """Finds the file of a policy.
+def find_policies(path: str | Path) -> list[Path]:
+    """Finds the policy files of a run.
 
     **Arguments:**
 
     - `path`: a file, the folder of a run, or the name of a bundled policy, such as
         `shipped:cramped`. `~` at its beginning is the home folder.
-    - `which`: the checkpoint of a folder. With `None`, it is `policy.safetensors`: a run writes
-        this file at its end, with the better one of its best and its last policy. If this file is
-        missing, as in a run that was killed, it is the best checkpoint, or else the last one.
 
-    **Returns:** the file; if `path` is not a folder, `path` itself.
+    **Returns:** the policy file of each seed, sorted by seed. A run writes them at its end, each
+    with the better one of its best and its last policy. If they are missing, as in a run that was
+    killed, these are the best policies so far. If `path` is a file, it is returned.
 
     **Raises:** `CheckpointError` when there is no policy in the folder, or no such bundled policy.
     """
@@ -182,28 +171,45 @@ def find_policy(path: str | Path, which: Literal["best", "last"] | None = None) 
         known = shipped_policies()
         name = str(path).removeprefix(BUNDLED)
         if name in known:
-            return known[name]
+            return [known[name]]
         raise CheckpointError(
             f"There is no bundled policy {name!r:.60}. Known are {', '.join(known)}."
         )
     folder = Path(expand_home(str(path)))
     if not folder.is_dir():
-        return folder
-    names = [POLICY_FILE, "checkpoints/best.safetensors", "checkpoints/last.safetensors"]
-    if which:
-        names = [f"checkpoints/{which}.safetensors"]
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
+        return [folder]
+    for name in ("policy", "checkpoints/best"):
+        found = list(folder.glob(f"{name}.safetensors"))
+        of_seeds = folder.glob(f"{name}-*.safetensors")
+        numbered = {x: x.stem.rpartition("-")[2] for x in of_seeds}
+        found += sorted(
+            (x for x in numbered if numbered[x].isdecimal()), key=lambda x: int(numbered[x])
+        )
+        if found:
+            return found
     inside = sorted(str(x.parent) for x in folder.glob(f"*/{POLICY_FILE}"))
     if inside:
         raise CheckpointError(
             f"The folder {str(path)!r} holds several runs: name one of them, such as {inside[0]!r}."
         )
     raise CheckpointError(
-        f"There is no policy in the folder {str(path)!r}, which would be "
-        f"{' or '.join(names)}: name a file, or the folder of a run."
+        f"There is no policy in the folder {str(path)!r}: name a file, or the folder of a run."
     )
+
+
+def find_policy(path: str | Path) -> Path:
+    """Finds the policy file of a run with one seed, as `find_policies` does.
+
+    **Arguments** and **Raises:** as in `find_policies`; `CheckpointError` also when the run has
+    several seeds.
+    """
+    found = find_policies(path)
+    if len(found) > 1:
+        raise CheckpointError(
+            f"The folder {str(path)!r} has the policies of several seeds: name one of them, such "
+            f"as {str(found[0])!r}."
+        )
+    return found[0]
 
 
 def shipped(name: str) -> Path:
@@ -224,34 +230,3 @@ def shipped_policies() -> dict[str, Path]:
     For example, `load_policy(shipped_policies()["ring"])` is a policy for the kitchen `ring`.
     """
     return {x.stem: x for x in sorted(shipped("policies").glob("*.safetensors"))}
-
-
-def describe_policy(state: AbstractTrainState[Any], env: VectorEnvironment) -> dict[str, Any]:
-    """Describes the policy in a checkpoint, so that `load_policy` can read the checkpoint.
-
-    For example, `save(path, state, describe_policy(state, env))`.
-
-    **Arguments:**
-
-    - `state`: the state of a run.
-    - `env`: the environments of the run.
-
-    **Returns:** metadata for `save`, to which further entries may be added.
-
-    **Raises:** `ValueError` when a part of the policy cannot be described in a file, or when the
-    policy is not an `ActorCritic`.
-    """
-    if not isinstance(state.policy, ActorCritic):
-        raise ValueError(
-            f"A policy file holds an ActorCritic, and not a {type(state.policy).__name__}: keep "
-            f"the state with save and restore."
-        )
-    policy = assemble(state.policy, env, state.runner.env_state)
-    # The moments are in the state of the wrapper `NormalizeObservation`.
-    moments = ".runner.env_state"
-    env_state = state.runner.env_state
-    while isinstance(env_state, AbstractWrapperState) and not isinstance(
-        env_state, NormalizeObservationState
-    ):
-        moments, env_state = f"{moments}.env_state", env_state.env_state
-    return {"policy": describe(policy, ".policy", f"{moments}.moments")}

@@ -56,6 +56,5 @@ from ._team import (
 from ._trained_policy import (
     Normalization as Normalization,
     TrainedPolicy as TrainedPolicy,
-    assemble as assemble,
     trained_policy as trained_policy,
 )

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from eqgrid import (
@@ -310,7 +311,9 @@ class TrainedPolicy(AbstractActor):
                 "without NormalizeObservation."
             )
         check_num_agents(self.num_agents, env)
-        if not eqx.tree_equal(env.action_space, self.action_space):
+        # Under `jit` or `vmap`, the values of the bounds of a `Box` are unknown.
+        same = eqx.tree_equal(env.action_space, self.action_space)
+        if not isinstance(same, Tracer) and not same:
             raise ValueError(
                 f"The policy chooses among the actions {_actions(self.action_space)}, but those of "
                 f"the environment are {_actions(env.action_space)}."
@@ -350,11 +353,11 @@ def trained_policy(
     """
     env = check_vector_env(env, "trained_policy(policy, env)")
     check_acts(policy, env, eqx.filter_eval_shape(env.reset, jax.random.key(0))[0])
-    assembled = assemble(policy, env, env_state)
+    assembled = _assemble(policy, env, env_state)
     return jax.tree.map(lambda x: jnp.copy(x) if eqx.is_array(x) else x, assembled)
 
 
-def assemble(policy: ActorCritic, env: VectorEnvironment, env_state: PyTree) -> TrainedPolicy:
+def _assemble(policy: ActorCritic, env: VectorEnvironment, env_state: PyTree) -> TrainedPolicy:
     """As `trained_policy`, but with the given arrays instead of copies of them."""
     if not contains_wrapper(env, NormalizeObservation):
         return TrainedPolicy(policy, env.action_space, observation_of(env))

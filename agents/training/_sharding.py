@@ -1,8 +1,8 @@
-"""Many runs in one program, and several devices with limited memory.
+"""Several runs in one program, and several devices with limited memory.
 
-In a state of many runs, every array has a leading axis of the runs. A single run shards its
-environments over the devices, and replicates its parameters. Of many runs, each device trains an
-equal number.
+In a state of several runs, every array has a leading axis of the runs, and each device trains an
+equal number of them. A single run, with or without this axis, shards its environments over the
+devices, and replicates its parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,21 +19,9 @@ from jaxtyping import Array, Int
 
 from eqgrid.typing import PyTree
 
-from ..ppo import AbstractTrainState, S, nearest_divisors
+from ..ppo import S, nearest_divisors
 
 T = TypeVar("T")
-
-
-def num_runs(state: AbstractTrainState[Any]) -> int | None:
-    """The number of runs that are trained together.
-
-    **Arguments:**
-
-    - `state`: a state from `init_train_state`, or from `eqx.filter_vmap` of it.
-
-    **Returns:** the length of the axis of the runs, or `None` where there is no such axis.
-    """
-    return state.updates.shape[0] if state.updates.ndim else None
 
 
 def stack_runs(trees: Sequence[T]) -> T:
@@ -47,18 +35,18 @@ def stack_runs(trees: Sequence[T]) -> T:
 
 
 def pick_run(state: S, run: int) -> S:
-    """Extracts one run from the state of many runs.
+    """Extracts one run from the state of several runs.
 
     **Arguments:**
 
-    - `state`: the state of many runs.
+    - `state`: the state of several runs.
     - `run`: the index of the run, from 0.
 
     **Returns:** a copy of the state of that run, as if it had been trained alone.
 
     **Raises:** `ValueError` when there is no such run.
     """
-    number = num_runs(state) or 0
+    number = state.updates.size if state.updates.ndim else 0
     if not 0 <= run < number:
         raise ValueError(f"There is no run {run} in a state of {number} runs.")
     # The index is an array, so that one compiled program picks any run.
@@ -111,46 +99,29 @@ def check_even(number: int, mesh: Mesh, what: str = "environments") -> None:
         )
 
 
-def replicate(tree: T, mesh: Mesh | None) -> T:
-    """Replicates arrays on every device. Under `jit`, it is a sharding constraint.
+def shard(tree: T, axes: PyTree[int | None], mesh: Mesh | None) -> T:
+    """Shards each array over the devices along one of its axes, or replicates it. Under `jit`, it
+    is a sharding constraint. Results do not depend on it, except for the order of sums.
 
     **Arguments:**
 
     - `tree`: any PyTree; leaves that are not arrays are kept.
+    - `axes`: the axis of each leaf; with `None`, an array is replicated.
     - `mesh`: the devices, from `device_mesh`. With `None`, nothing is moved.
-
-    **Returns:** `tree` with replicated arrays.
-    """
-    if mesh is None:
-        return tree
-    replicated = NamedSharding(mesh, PartitionSpec())
-    return jax.tree.map(lambda x: _place(x, replicated), tree)
-
-
-def spread(tree: T, num_envs: int, mesh: Mesh | None) -> T:
-    """Shards arrays over the devices along the axis of the environments, and replicates all other
-    arrays. Results do not depend on the sharding, except for the order of sums.
-
-    **Arguments:**
-
-    - `tree`: as in `replicate`.
-    - `num_envs`: the number of environments: an array is sharded if its first axis has this length.
-    - `mesh`: as in `replicate`.
-
-    **Returns:** `tree` with sharded and replicated arrays.
     """
     if mesh is None:
         return tree
     # XLA carries these shardings through the whole update, and adds sums over the devices where a
     # mean, a moment or a gradient needs all environments.
-    replicated = NamedSharding(mesh, PartitionSpec())
-    sharded = NamedSharding(mesh, PartitionSpec(_AXIS))
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    specs = _specs(arrays, axes)
+    placed = jax.tree.map(lambda x, spec: _place(x, NamedSharding(mesh, spec)), arrays, specs)
+    return eqx.combine(placed, rest)
 
-    def place(x: PyTree) -> PyTree:
-        has_envs = isinstance(x, Array) and x.shape[:1] == (num_envs,)
-        return _place(x, sharded if has_envs else replicated)
 
-    return jax.tree.map(place, tree)
+def replicate(tree: T, mesh: Mesh | None) -> T:
+    """Replicates all arrays, as `shard` does."""
+    return shard(tree, jax.tree.map(lambda _: None, tree), mesh)
 
 
 def on_each_device(
@@ -165,7 +136,8 @@ def on_each_device(
         axis of its first result, and the second axis of its second result.
     - `arrays`: a PyTree of arrays, with the runs of all devices.
     - `others`: further arrays, which are the same on every device.
-    - `axes`, `mesh`: as in `place_runs`.
+    - `axes`: for each array, 0 if its first axis is the axis of the runs, and `None` otherwise.
+    - `mesh`: the devices, from `device_mesh`.
     """
     # With `jit` and shardings instead, XLA could add communication between runs, and slow devices
     # would delay all others.
@@ -178,30 +150,15 @@ def on_each_device(
     )(arrays, *others)
 
 
-def place_runs(tree: T, axes: PyTree[int | None], mesh: Mesh) -> T:
-    """Shards arrays of many runs over the devices along the axis of the runs, and replicates all
-    other arrays.
-
-    **Arguments:**
-
-    - `tree`, `mesh`: as in `replicate`.
-    - `axes`: for each leaf, 0 if its first axis is the axis of the runs, and `None` otherwise.
-    """
-    arrays, rest = eqx.partition(tree, eqx.is_array)
-    specs = _specs(arrays, axes)
-    placed = jax.tree.map(lambda x, spec: _place(x, NamedSharding(mesh, spec)), arrays, specs)
-    return eqx.combine(placed, rest)
-
-
 def _specs(arrays: PyTree, axes: PyTree[int | None]) -> PyTree[PartitionSpec]:
+    def spec(axis: int | None) -> PartitionSpec:
+        return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, _AXIS)
+
     structure = jax.tree.structure(arrays)
-    specs = {None: PartitionSpec(), 0: PartitionSpec(_AXIS)}
-    return structure.unflatten([specs[axis] for axis in structure.flatten_up_to(axes)])
+    return structure.unflatten([spec(axis) for axis in structure.flatten_up_to(axes)])
 
 
-def _place(x: PyTree, sharding: NamedSharding) -> PyTree:
-    if not isinstance(x, Array):
-        return x
+def _place(x: Array, sharding: NamedSharding) -> Array:
     if isinstance(x, Tracer):
         return jax.lax.with_sharding_constraint(x, sharding)
     return jax.device_put(x, sharding)

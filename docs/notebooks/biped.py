@@ -80,17 +80,17 @@ display(Image("runs/stand/episode.gif"))
 # | reach a goal | walking to a flag 2 to 5 m ahead, or being there | 400, three times in a row |
 #
 # Each stage starts with the parameters, the optimiser state and the observation statistics of the
-# stage before it. A file of a few lines defines the stages:
-
-# %%
-from agents import shipped_policies
-
-curriculum = shipped_policies()["biped"].parents[1] / "curricula" / "biped.toml"
-print(curriculum.read_text())
-
-# %% [markdown]
-# All three stages take about ten minutes on two CPU cores, with
-# `eqgrid body --env.model biped --curriculum FILE`, where `FILE` is the path of this file.
+# stage before it. In a copy of `experiments/curriculum.py`, they are a list:
+#
+# ```python
+# STAGES = (
+#     Stage("balance", {"task": "balance"}, enough=400),
+#     Stage("locomotion", {"task": "walk"}, enough=300),
+#     Stage("reach a goal", {"task": "reach"}, enough=400, evaluations=3),
+# )
+# ```
+#
+# All three stages take about ten minutes on two CPU cores.
 #
 # ## The last stage
 #
@@ -99,7 +99,7 @@ print(curriculum.read_text())
 # %%
 import equinox as eqx
 
-from agents import load_policy
+from agents import load_policy, shipped_policies
 
 policy = load_policy(shipped_policies()["biped"])
 world = world_settings("body", model="biped", task="reach").build(train=False)

@@ -1,12 +1,14 @@
 """Shared by all parts of the program: errors, processes, file names, and imports of user code."""
 
 from ._command import (
-    NOTHING_LEARNED as NOTHING_LEARNED,
-    Process as Process,
-    exit_code_of as exit_code_of,
+    StopSignals as StopSignals,
+    exit_at_once as exit_at_once,
+    expected_errors as expected_errors,
+    explain as explain,
+    is_shared as is_shared,
     keep_compiled_programs as keep_compiled_programs,
+    quiet_libraries as quiet_libraries,
     run_command as run_command,
-    run_process as run_process,
     use_cores_as_devices as use_cores_as_devices,
 )
 from ._errors import (
@@ -38,13 +40,12 @@ from ._named import (
     without_none as without_none,
 )
 from ._run_files import (
+    CHECKPOINT as CHECKPOINT,
     PARTNERS as PARTNERS,
     RESULTS as RESULTS,
     SETTINGS_FILE as SETTINGS_FILE,
     VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
     has_checkpoint as has_checkpoint,
-    is_complete as is_complete,
     read_metadata as read_metadata,
-    seed_folders as seed_folders,
 )

@@ -1,24 +1,22 @@
-"""Shared parts of commands: the clock, the compilation cache, output streams, signals, errors and
-exit codes.
-"""
+"""Shared parts of commands: compiled programs on disk, devices, signals, and errors in one line."""
 
 import contextlib
 import errno
 import gc
+import io
 import logging
 import os
 import signal
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO, final
+from types import FrameType
+from typing import Any, Self, final
 
 import jax
-import psutil
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
@@ -95,273 +93,95 @@ def _remove_unfinished(folder: Path) -> None:
                 (folder / name).unlink()
 
 
-NOTHING_LEARNED = "interrupted before training started, so no files were written."
-_REASONS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
-_STOP_SIGNALS = tuple(getattr(signal, name) for name in _REASONS if hasattr(signal, name))
+def is_shared() -> bool:
+    """Whether other code shares the process: a notebook, an interactive interpreter, or the main
+    thread of a program whose other threads call eqgrid.
+    """
+    is_interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)  # also in notebooks
+    return is_interactive or threading.current_thread() is not threading.main_thread()
+
+
+def quiet_libraries() -> None:
+    """Silences the log messages of matplotlib and XLA, prints any path in any encoding, and makes
+    the garbage collector rare.
+    """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # jax itself sets "1"
+        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    if is_shared():
+        return
+    os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # jax makes many objects while it traces, and few garbage cycles: with the default of 700
+    # objects, the collector takes a fifth of the time before training.
+    gc.set_threshold(100_000)
+    gc.freeze()  # imported modules are never freed, so the collector need not scan them
+
+
+_NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
 
 
 @final
-class Process:
-    """The running process: its clock, and the stop signals that it has received.
+class StopSignals:
+    """Context manager that records SIGINT, SIGTERM and SIGHUP, so that a program can end where it
+    is safe: the handler raises no exception. In a thread, it receives no signals.
 
-    Until `begin` is called, the first signal ends the process at once. Afterwards, signals are
-    recorded, and the program checks for them where it can safely end. The signal handler then
-    raises no exception, except in `stopping_at_once`, because an exception between two arbitrary
-    instructions could be swallowed by a callback of the garbage collector, print a traceback, or
-    leave a library in an inconsistent state.
+    **Attributes:**
 
-    In a notebook, an interactive interpreter or a thread, the process is shared with other code.
-    `close` then restores signal handlers and output streams, a signal before `begin` raises
-    `KeyboardInterrupt`, and a thread receives no signals.
+    - `first`: the number of the first signal; `None` if there was none.
+    - `last_words`: a line. If it is set, the next signal prints it and ends the process at once; in
+        a notebook, it raises `KeyboardInterrupt`.
     """
 
-    def __init__(self, message: str = "nothing was started") -> None:
-        """**Arguments:**
-
-        - `message`: printed when a signal ends the process before `begin`.
-        """
-        self.message = message
-        # Interactive interpreters, also in notebooks, have the prompt `sys.ps1`.
-        is_interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
-        self.is_shared = is_interactive or not _in_main_thread()
-        self.started = time.perf_counter()
+    def __init__(self) -> None:
         self.first: int | None = None
-        self.count, self._count_at_end = 0, 0
-        self._before: dict[int, Callable[..., object] | int | None] = {}
-        self._streams: tuple[TextIO, TextIO] | None = None
-        self._begun = self._stops_at_once = False
+        self.last_words: str | None = None
+        self._before: dict[int, Any] = {}
 
-    @classmethod
-    def listen(cls, message: str = "nothing was started") -> "Process":
-        """Prepares the output streams, and handles the stop signals that are not ignored.
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (getattr(signal, x) for x in _NAMES if hasattr(signal, x)):
+                # A signal that is ignored stays ignored, as SIGHUP under `nohup`.
+                if (before := signal.getsignal(number)) is not signal.SIG_IGN:
+                    self._before[number] = before or signal.SIG_DFL
+                    signal.signal(number, self._receive)
+        return self
 
-        **Arguments:**
-
-        - `message`: printed when a signal ends the process before `begin`.
-        """
-        process = cls(message)
-        if not process.is_shared:  # the clock includes the imports before this line
-            process.started -= max(0.0, time.time() - psutil.Process().create_time())
-        # Silences the log messages of matplotlib and XLA.
-        logging.getLogger("matplotlib").setLevel(logging.ERROR)
-        if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in (None, "1"):  # jax itself sets "1"
-            os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-        if not process.is_shared:
-            os.environ["MPLBACKEND"] = "agg"  # figures are only written to files
-            # jax makes many objects while it traces, and few garbage cycles: with the default of
-            # 700 objects, the collector takes a fifth of the time before training.
-            gc.set_threshold(100_000)
-            gc.freeze()  # imported modules are never freed, so the collector need not scan them
-        # If a standard stream is closed, the next opened file would get its number, and would
-        # receive the output.
-        for number in range(3):
-            try:
-                os.fstat(number)
-            except OSError:
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-        sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-        sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
-        process._streams = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
-        for number in _STOP_SIGNALS if _in_main_thread() else ():
-            before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:
-                signal.signal(number, process._receive)
-                process._before[number] = before
-        return process
-
-    def close(self) -> None:
-        """Restores signal handlers and output streams if the process is shared."""
-        if not self.is_shared:
-            return
+    def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
-            # A handler that C code has installed is `None`, and cannot be restored.
-            signal.signal(number, before or signal.SIG_DFL)
-        if self._streams is not None:
-            sys.stdout, sys.stderr = self._streams
-
-    def seconds(self) -> float:
-        """Seconds since the operating system started the process, including imports. In a shared
-        process, seconds since the program started.
-        """
-        return time.perf_counter() - self.started
-
-    def begin(self) -> None:
-        """Records signals from now on, instead of ending the process at once."""
-        self._begun = True
+            signal.signal(number, before)
 
     def check(self) -> None:
         """**Raises:** `Stopped` when a signal has arrived."""
         if self.first is not None:
             raise Stopped(signal.Signals(self.first).name)
 
-    @contextlib.contextmanager
-    def stopping_at_once(self) -> Iterator[None]:
-        """Context manager in which a signal raises `Stopped`. It is for code that cannot check for
-        signals, such as tracing, while nothing can be lost.
-
-        **Raises:** `Stopped`, also when a signal has arrived before.
-        """
-        self.check()
-        self._stops_at_once = True
-        # A callback of the garbage collector cannot raise: Python prints the exception and
-        # continues. The next `check` raises it again, so nothing is printed.
-        report = sys.unraisablehook
-        sys.unraisablehook = lambda x: None if x.exc_type is Stopped else report(x)
-        try:
-            yield
-        finally:
-            self._stops_at_once = False
-            sys.unraisablehook = report
-
-    def stop_reason(self) -> str | None:
-        """The reason to stop, such as `interrupted`; `None` if no signal has arrived."""
-        first = self.first  # a handler can change it at any time, so it is read only once
-        return None if first is None else _REASONS[signal.Signals(first).name]
-
-    def training_ended(self) -> None:
-        """Marks the end of training: later signals set `interrupted_again`."""
-        self._count_at_end = self.count
-
     @property
-    def interrupted_again(self) -> bool:
-        """Whether a signal arrived after `training_ended`. The remaining work is then skipped."""
-        return self.count > self._count_at_end
+    def reason(self) -> str | None:
+        """The reason to stop, such as `interrupted`; `None` if no signal has arrived."""
+        return None if self.first is None else _NAMES[signal.Signals(self.first).name]
 
     @property
     def exit_code(self) -> int:
-        """The exit code for a program that a signal ended: 128 plus the signal's number."""
-        return 128 + (self.first or signal.SIGINT)
+        """128 plus the number of the first signal, as shells report it; 0 if there was none."""
+        return 0 if self.first is None else 128 + self.first
 
-    def finish(self, code: int) -> None:
-        """Ends the process with an exit code, and ignores further signals.
-
-        In a shared process, it calls `close` instead, and returns if the code is 0.
-        """
-        self.close()
-        if self.is_shared and code == 0:
-            return
-        for number in () if self.is_shared else self._before:
-            signal.signal(number, signal.SIG_IGN)
-        if self.first is not None and not self.is_shared:
-            _exit_at_once(code)
-        sys.exit(code)
-
-    def _receive(self, number: int, _: object) -> None:
+    def _receive(self, number: int, _: FrameType | None) -> None:
         self.first = self.first or number
-        self.count += 1
-        if not self._begun and self.is_shared:
+        if self.last_words is None:
+            return
+        if is_shared():
             raise KeyboardInterrupt
-        if not self._begun:
-            os.write(2, f"error: interrupted; {self.message}.\n".encode())
-            os._exit(self.exit_code)
-        if self._stops_at_once:
-            self._stops_at_once = False  # a second signal does not disturb the end of the run
-            self.check()
+        os.write(1, f"{self.last_words}\n".encode(errors="backslashreplace"))
+        exit_at_once(self.exit_code)
 
 
-_FORESEEN = (UsageError, RunError, Stopped, OutOfMemory, NonFiniteLoss, CheckpointError)
-"""Expected errors, each of which is printed as one line instead of a traceback."""
-_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-
-
-def _is_foreseen(error: BaseException) -> bool:
-    """Whether an error is expected: one of `_FORESEEN`, a full disk, or too little memory."""
-    if isinstance(error, OSError):
-        return error.errno in _FULL_DISK
-    if isinstance(error, jax.errors.JaxRuntimeError):
-        return "RESOURCE_EXHAUSTED" in str(error)
-    return isinstance(error, (*_FORESEEN, MemoryError))
-
-
-def run_command(
-    run: Callable[[Sequence[str]], None],
-    message: str = "earlier measurements are kept",
-    memory: str = "--episodes",
-) -> None:
-    """Runs the program of a command line, prints an expected error as one line, and exits.
-
-    A signal ends the process at once. Python prints the traceback of any other error.
-
-    **Arguments:**
-
-    - `run`: the program, called with the arguments of the command line.
-    - `message`: printed when a signal ends it.
-    - `memory`: as in `exit_code_of`.
-    """
-    run_process(lambda _: run(sys.argv[1:]), memory, message)
-
-
-def run_process(
-    work: Callable[[Process], int | None], memory: str, message: str = "nothing was started"
-) -> None:
-    """Runs a program, prints an expected error as one line, and ends the process.
-
-    In a notebook or a thread, the function returns if the program succeeds, and otherwise raises
-    `SystemExit` with the exit code.
-
-    **Arguments:**
-
-    - `work`: the program, a function of the process with its clock and signals.
-    - `memory`: as in `exit_code_of`.
-    - `message`: printed when a signal ends the process before `Process.begin`.
-    """
-    process = Process.listen(message)
-    try:
-        process.finish(exit_code_of(lambda: work(process), process, memory))
-    finally:
-        process.close()
-
-
-def exit_code_of(run: Callable[[], int | None], process: Process, memory: str) -> int:
-    """Runs a program, and prints an expected error as one line.
-
-    **Arguments:**
-
-    - `run`: the program.
-    - `process`: the process, with the signals it has received.
-    - `memory`: the flags to lower when memory runs out, for the error message.
-
-    **Returns:** the exit code: what the program returns, or 0 if it returns `None`; 1 if it failed,
-    2 for wrong arguments, 130 after a Ctrl-C, and 128 plus its number after another signal.
-
-    **Raises:** any other error that the program raises.
-    """
-    try:
-        return run() or 0
-    except Exception as error:
-        if not _is_foreseen(error):
-            raise
-        return print_error(*_explain(error, process, memory))
-
-
-def _explain(error: Exception, process: Process, memory: str) -> tuple[str, int]:
-    """Describes an expected error.
-
-    **Arguments:**
-
-    - `error`: the error, for which `_is_foreseen` returns true.
-    - `process`, `memory`: as in `exit_code_of`.
-
-    **Returns:** the message and the exit code.
-    """
-    if isinstance(error, UsageError):
-        return str(error), 2
-    if isinstance(error, Stopped):
-        return NOTHING_LEARNED, process.exit_code
-    if isinstance(error, OutOfMemory):
-        return f"{error}: lower {memory}.", 1
-    if isinstance(error, OSError):
-        return system_error(error), 1
-    if isinstance(error, (RunError, NonFiniteLoss, CheckpointError)):
-        return str(error), 1
-    return f"There is not enough memory: lower {memory}.", 1
-
-
-def _exit_at_once(code: int) -> None:
+def exit_at_once(code: int) -> None:
     """Ends the process without waiting for XLA's compile threads, which cannot be interrupted."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last one in a signal
             stream.flush()
     settings: Any = jax.config
     if settings.jax_compilation_cache_dir is not None:
@@ -372,46 +192,62 @@ def _exit_at_once(code: int) -> None:
     os._exit(code)
 
 
-def _in_main_thread() -> bool:
-    """Whether this is the main thread, the only one in which Python allows signal handlers."""
-    return threading.current_thread() is threading.main_thread()
+def explain(error: Exception, memory: str) -> tuple[str, int] | None:
+    """Describes an expected error: wrong arguments, a damaged file, a full disk, too little memory.
 
+    **Arguments:**
 
-@final
-class _Output:
-    """A stream that discards output which cannot be written, so that a run continues when its
-    terminal is closed or the disk of its log is full.
+    - `error`: the error.
+    - `memory`: the flags to lower when memory runs out.
+
+    **Returns:** one sentence and the exit code; `None` for an unexpected error.
     """
+    if isinstance(error, UsageError):
+        return str(error), 2
+    if isinstance(error, OutOfMemory):
+        return f"{error}: lower {memory}.", 1
+    if isinstance(error, RunError | NonFiniteLoss | CheckpointError):
+        return str(error), 1
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return system_error(error), 1
+    exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    if exhausted or isinstance(error, MemoryError):
+        return f"There is not enough memory: lower {memory}.", 1
+    return None
 
-    def __init__(self, stream: TextIO):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:  # a notebook's streams have no encoding to change
-            reconfigure(errors="backslashreplace")  # so that any path can be printed
-        self._stream = stream
 
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError:
-            self._silence()
-            return len(text)
+@contextlib.contextmanager
+def expected_errors(message: str, memory: str = "--num-envs") -> Iterator[None]:
+    """Context manager for a program: it exits with one printed sentence after an expected error or
+    a Ctrl-C. Any other error is raised.
 
-    def flush(self) -> None:
-        try:
-            getattr(self._stream, "flush", int)()
-        except OSError:
-            self._silence()
+    **Arguments:**
 
-    def isatty(self) -> bool:
-        return bool(getattr(self._stream, "isatty", bool)())
+    - `message`: printed after a Ctrl-C.
+    - `memory`: as in `explain`.
+    """
+    quiet_libraries()
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(print_error(f"interrupted; {message}.", 130))
+    except Exception as error:
+        if (found := explain(error, memory)) is None:
+            raise
+        sys.exit(print_error(*found))
 
-    def __getattr__(self, name: str):
-        return getattr(self._stream, name)
 
-    def _silence(self) -> None:
-        """Redirects the stream to the null device, if it has a file descriptor. For other streams,
-        every later `write` fails again, and its output is discarded.
-        """
-        with contextlib.suppress(OSError, AttributeError):
-            number = self._stream.fileno()
-            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+def run_command(
+    run: Callable[[Sequence[str]], object],
+    message: str = "earlier measurements are kept",
+    memory: str = "--episodes",
+) -> None:
+    """Runs the program of a command line, and exits after `expected_errors`.
+
+    **Arguments:**
+
+    - `run`: the program, called with the arguments of the command line.
+    - `message`, `memory`: as in `expected_errors`.
+    """
+    with expected_errors(message, memory):
+        run(sys.argv[1:])

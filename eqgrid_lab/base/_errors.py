@@ -3,7 +3,7 @@
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import final
@@ -21,8 +21,8 @@ class RunError(Exception):
 
 
 class Stopped(Exception):
-    """Raised by `Process.check` after a signal, at a point where the program can safely end. The
-    message is the name of the signal.
+    """Raised by `StopSignals.check` after a signal, where the program can safely end. The message
+    is the name of the signal.
     """
 
 
@@ -31,7 +31,7 @@ def as_usage_error(
     before: str = "",
     of: type[Exception] | tuple[type[Exception], ...] = ValueError,
     *,
-    script: str = "",
+    scripts: Container[str] = (),
     own_script: str = "",
 ) -> Iterator[None]:
     """Context manager that turns an error with a message for users into a `UsageError`.
@@ -43,7 +43,7 @@ def as_usage_error(
 
     - `before`: a text to put in front of the error's message.
     - `of`: the type or types of errors to turn into a `UsageError`.
-    - `script`: a module whose `raise` statements have messages for users, too.
+    - `scripts`: modules whose `raise` statements have messages for users, too.
     - `own_script`: a module of the user: errors in its functions keep their traceback.
 
     **Raises:** `UsageError` when an error of such a type is raised inside.
@@ -53,7 +53,7 @@ def as_usage_error(
     except of as error:
         frames = traceback.walk_tb(error.__traceback__)
         is_own = any(frame.f_globals.get("__name__") == own_script for frame, _ in frames)
-        if is_own or not (isinstance(error, UsageError) or is_for_users(error, script)):
+        if is_own or not (isinstance(error, UsageError) or is_for_users(error, scripts)):
             raise
         raise UsageError(before + " ".join(str(error).splitlines())) from error
 

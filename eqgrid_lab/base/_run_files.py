@@ -1,7 +1,6 @@
 """The names of the files of a run, and the metadata of its checkpoints."""
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
@@ -39,12 +38,7 @@ class _Metadata(TypedDict, total=False):
     update: _Count
     num_updates: _Count
     env_steps: _Count
-    stage: Annotated[int, Meta(ge=1, le=2**31)]
     eval_return_mean: float
-    chosen_by: float
-    checkpoint: str
-    runs: list[str]
-    members: list[dict[str, float]]
     run: _Settings
     partners: list[_Partner]
 
@@ -73,31 +67,15 @@ def read_metadata(path: Path) -> Table:
 
 
 SETTINGS_FILE, VIDEO_FILE = "config.toml", "episode.gif"
+CHECKPOINT = "checkpoints/last.safetensors"
+"""The file with the latest state of a run."""
 WANDB_ID = "wandb-id.txt"
 """The file with the id of the Weights & Biases run, which a resumed run continues."""
 
-_FILES = (
-    *("result.json", "curve.png", VIDEO_FILE, "metrics.csv", SETTINGS_FILE),
-    *("checkpoints/last.safetensors", "checkpoints/best.safetensors", "policy.safetensors"),
-)
-"""The files that every complete run has."""
-
-RESULTS = ("result.json", "policy.safetensors")
-"""The results of a run, which a run in the same folder replaces only if it resumes it."""
-
-
-def is_complete(folder: Path, video: bool = True) -> bool:
-    """Whether a run has written all its files; `video` sets whether they include a GIF."""
-    names = (name for name in _FILES if video or name != VIDEO_FILE)
-    return all(os.path.lexists(folder / name) for name in names)
+RESULTS = ("result.json", "policy*.safetensors")
+"""The results of a run, as patterns, which only a resumed run replaces."""
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a folder has the latest state of a run or of several seeds."""
-    return any(os.path.exists(folder / f"checkpoints/{x}.safetensors") for x in ("last", "seeds"))
-
-
-def seed_folders(folder: Path) -> list[Path]:
-    """The folders of the seeds in the folder of a run with several seeds, sorted by seed."""
-    found = [path for path in folder.glob("seed-*") if re.fullmatch(r"seed-[0-9]+", path.name)]
-    return sorted(found, key=lambda path: int(path.name.removeprefix("seed-")))
+    """Whether a folder has the latest state of a run."""
+    return os.path.exists(folder / CHECKPOINT)

@@ -1,6 +1,11 @@
-"""The command line of behaviour cloning: reads games of people, and trains models of people."""
+"""Behaviour cloning of people: recorded games, the folder of a run, and its results."""
 
-from ._program import run_cloning as run_cloning
+from ._cloning_run import (
+    Clones as Clones,
+    CloningRun as CloningRun,
+    as_clones as as_clones,
+    networks_of as networks_of,
+)
 from ._settings import (
     Cloning as Cloning,
     choose_held_out as choose_held_out,

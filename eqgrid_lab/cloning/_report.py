@@ -1,18 +1,18 @@
 """The output of behaviour cloning: the progress of training, plots, and a table of results."""
 
-import contextlib
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Int
 from rich.console import Console
 from rich.markup import escape
-from rich.text import Text
 
-from agents.cloning import Epoch
+from agents.cloning import CloningScore
 
+from ..base import Table
 from ..folders import short_name
 from ..runs import is_live, progress_bar
 from ..show import (
@@ -28,9 +28,6 @@ from ..show import (
     write_title,
 )
 from ._settings import Cloning, Recorded
-
-Result: TypeAlias = dict[str, Any]
-"""The content of the `result.json` of one seed."""
 
 ACTIONS = ("up", "down", "right", "left", "stay", "interact")
 _LINES = 5
@@ -61,34 +58,39 @@ def greet(
 
 
 @final
-class EpochDisplay(contextlib.AbstractContextManager["EpochDisplay"]):
-    """Shows the progress of training: a bar in a terminal, and lines elsewhere."""
+class EpochDisplay:
+    """Shows the progress of training: a bar in a terminal, and lines elsewhere.
+
+    **Attributes:** `seconds`, the duration of training.
+    """
 
     def __init__(self, console: Console, num_epochs: int):
-        self.console, self.num_epochs = console, num_epochs
+        self.console, self.num_epochs, self.seconds = console, num_epochs, 0.0
         self.live = is_live(console)
         self.bar = progress_bar(console, disable=not self.live)
 
-    def __enter__(self) -> "EpochDisplay":
+    def start(self) -> None:
+        """Shows that the program of an epoch is compiled."""
+        self.begun = time.perf_counter()
         self.task = self.bar.add_task("compiling", total=self.num_epochs, numbers="an epoch")
         self.bar.start()
         if not self.live:
             self.console.print("compiling an epoch")
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Ends the progress."""
         self.bar.stop()
 
-    def show(self, epoch: Epoch) -> None:
+    def show(self, epoch: int, held_out: CloningScore) -> None:
         """Shows means over the seeds after an epoch."""
-        held_out = epoch.held_out
+        self.seconds = time.perf_counter() - self.begun
         numbers = (
             f"held-out cross-entropy {float(held_out.cross_entropy.mean()):.3f}  "
             f"accuracy {float(held_out.accuracy.mean()):.1%}"
         )
-        self.bar.update(self.task, completed=epoch.number, description="training ", numbers=numbers)
-        if not self.live and epoch.number % max(1, self.num_epochs // _LINES) == 0:
-            self.console.print(f"epoch {epoch.number:>4}  {numbers}", highlight=False)
+        self.bar.update(self.task, completed=epoch, description="training ", numbers=numbers)
+        if not self.live and epoch % max(1, self.num_epochs // _LINES) == 0:
+            self.console.print(f"epoch {epoch:>4}  {numbers}", highlight=False)
 
 
 @draws_figure
@@ -168,14 +170,14 @@ def draw_confusion(path: Path, confusion: Int[np.ndarray, "actions actions"], ti
     write_figure(path, figure)
 
 
-def print_models(console: Console, results: Sequence[Result], folder: Path, seconds: float) -> None:
+def print_models(console: Console, results: Sequence[Table], folder: Path, seconds: float) -> None:
     """Prints the results of all seeds, and the paths of their files.
 
     **Arguments:**
 
     - `console`: the console.
     - `results`: the content of the `result.json` of each seed.
-    - `folder`: the folder of all seeds.
+    - `folder`: the folder of the run.
     - `seconds`: the time since the process started.
     """
     first = results[0]
@@ -202,9 +204,7 @@ def print_models(console: Console, results: Sequence[Result], folder: Path, seco
         "config.toml": "settings",
         "policy.safetensors": "policy",
     }
-    each: list[tuple[str, Text]] = []
-    if len(results) > 1:
-        each = [("the model of each seed", path_text(folder / "seed-*"))]
+    each = [("policy of each seed", path_text(folder / "policy-*"))] if len(results) > 1 else []
     print_facts(console, facts, [*files_in(folder, files), *each])
 
 

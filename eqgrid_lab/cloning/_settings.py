@@ -2,11 +2,10 @@
 
 import abc
 import dataclasses
-import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeVar, final
+from typing import Annotated, Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -33,21 +32,9 @@ from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import AbstractGridWorld, Layout, World, poses
 from eqgrid.typing import PyTree
 
-from ..base import UsageError, as_usage_error
-from ..settings import (
-    LARGEST_SEED,
-    PolicySettings,
-    at_home,
-    check_limits,
-    cli,
-    command_of,
-    default_settings,
-    load,
-    value_after,
-)
+from ..base import UsageError
+from ..settings import PolicySettings
 from ..worlds import Kitchen, recorded_games
-
-C = TypeVar("C", bound="Cloning")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,31 +89,6 @@ class Cloning(PolicySettings):
                 "Human models use observations without normalisation: omit "
                 "--env.normalize-observation."
             )
-        if self.seed + self.num_seeds - 1 > LARGEST_SEED:
-            raise UsageError(f"--seed {self.seed} is too large for --num-seeds {self.num_seeds}.")
-
-
-def parse_cloning(script: type[C], args: Sequence[str]) -> C:
-    """Parses the command line of a script that clones people.
-
-    **Arguments:**
-
-    - `script`: the class that the script defines.
-    - `args`: the command line.
-
-    **Returns:** the checked settings.
-
-    **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
-    """
-    args = at_home(args)
-    file = value_after("--config", args)
-    default = default_settings(script) if file is None else load(Path(file), script)
-    config = cli(default, args, command_of(script), inspect.cleandoc(script.__doc__ or ""))
-    check_limits(config)
-    with as_usage_error(script=script.__module__):
-        config.env.check()
-        config.check()
-    return config
 
 
 @final

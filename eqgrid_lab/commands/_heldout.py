@@ -200,7 +200,7 @@ def _read_partner(
             f"The partner {partner.name!r} is not trained yet: run `"
             f"{partner.command(file, among.env)}`, or leave policies out with --scripts-only."
         )
-    saved = read_policy(place, None, None, flags.own_script(), flags.own_world)
+    saved = read_policy(place, None, flags.own_script(), flags.own_world)
     name = f"The partner {partner.name!r}"
     try:
         check_same_game(name, saved.config.env, "the policies that are judged", among.env)

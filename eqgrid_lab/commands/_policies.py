@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, final
 
 import equinox as eqx
 import jax
@@ -12,12 +12,7 @@ import numpy as np
 import tyro
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from agents import (
-    CheckpointError,
-    IndependentParameters,
-    PartnerTeam,
-)
-from agents.files import POLICY_FILE
+from agents import CheckpointError, IndependentParameters, PartnerTeam
 from eqgrid import (
     AbstractEnv,
     AbstractPartner,
@@ -30,16 +25,16 @@ from eqgrid import (
 )
 from eqgrid.errors import is_for_users
 
-from ..base import UsageError, is_own, seed_folders
+from ..base import UsageError, is_own
 from ..folders import short_name
-from ..runs import SavedPolicy, read_policy
+from ..runs import SavedPolicy, policies_of, read_policy
 from ..settings import (
     PolicySettings,
     at_home,
     default_settings,
+    given,
     load_script,
     shipped_script,
-    value_after,
 )
 from ..show import interval_of_mean
 from ..worlds import WorldSettings, check_same_game, world_settings
@@ -52,9 +47,7 @@ class PolicyFlags:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files, checkpoints, or shipped:NAME for a bundled policy."""
-    which: Literal["policy", "best", "last"] = "policy"
-    """File to read from a folder: policy.safetensors, or a checkpoint."""
+    """Folders of runs, policy files, or shipped:NAME for a bundled policy."""
     script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """Your own script that trained them, if any; its code is run."""
     env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
@@ -92,17 +85,16 @@ class PolicyFlags:
         """
         if not self.policies:
             raise UsageError("Name the folder of a run, or a policy file; see --help.")
-        checkpoint = None if self.which == "policy" else self.which
         script, world = self.own_script(), self.own_world
-        return [read_policy(path, checkpoint, layout, script, world) for path in self.policies]
+        return [read_policy(path, layout, script, world) for path in self.policies]
 
     def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
         """Reads the policies as `read`, with all seeds of each run with many seeds.
 
         **Raises:** as `read`, and `UsageError` when a policy is named twice.
         """
-        runs = tuple(run for path in self.policies for run in seed_folders(path) or [path])
-        found = dataclasses.replace(self, policies=runs).read(layout)
+        policies = tuple(file for path in self.policies for file in policies_of(path))
+        found = dataclasses.replace(self, policies=policies).read(layout)
         files = [saved.path.resolve() for saved in found]
         for i, saved in enumerate(found):
             if files[i] in files[:i]:
@@ -117,15 +109,13 @@ def first_world(args: Sequence[str]) -> WorldSettings:
     **Raises:** as `world_settings` and `read_policy`.
     """
     args = at_home(args)
-    name = value_after("--env.name", args)
+    words = given(args)
+    name, script = words.get("--env.name"), words.get("--script")
     first = next(iter(args), "-")
     if name is not None or first.startswith("-"):
         return world_settings(name)
-    which = value_after("--which", args)
-    checkpoint = which if which in ("best", "last") else None
-    script = value_after("--script", args)
     own_script = None if script is None else load_script(Path(script))
-    return read_policy(Path(first), checkpoint, own_script=own_script).config.env
+    return read_policy(policies_of(Path(first))[0], own_script=own_script).config.env
 
 
 def settings_to_play(env: WorldSettings) -> PolicySettings:
@@ -278,15 +268,9 @@ def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
 def short_names(names: Sequence[str]) -> list[str]:
     """Short labels of policies for tables and plots: the shortest unique endings of their paths.
 
-    Labels leave out the file name `policy.safetensors` and the suffix `.safetensors`. Labels that
-    still occur more than once get a number.
+    Labels that still occur more than once get a number.
     """
-    parts = []
-    for name in names:
-        own = Path(name).parts
-        own = own[:-1] if len(own) > 1 and own[-1] == POLICY_FILE else own
-        parts.append((*own[:-1], *(x.removesuffix(".safetensors") for x in own[-1:])))
-    labels = []
+    labels, parts = [], [Path(name).parts for name in names]
     for own in parts:
         others = [other for other in parts if other != own]
         sizes = range(1, len(own) + 1)

@@ -22,9 +22,10 @@ import tyro
 from jaxtyping import Float
 
 from agents import write_atomic
+from agents.files import POLICY_FILE
 from eqgrid import read_regular_file, read_regular_text
 
-from ..base import RunError, Table, UsageError, run_command, seed_folders
+from ..base import SETTINGS_FILE, VIDEO_FILE, RunError, Table, UsageError, run_command
 from ..folders import (
     MAX_RESULT_BYTES,
     locked,
@@ -58,6 +59,8 @@ _DAMAGED += (RunError, msgspec.ValidationError, AttributeError)
 """The exceptions that reading a damaged file can raise."""
 _MAY_DIFFER = ("seed", "num_seeds", "devices", "log")
 """The settings in which runs of one row may differ."""
+_OF_ALL_SEEDS = ("algorithm", "layout", "optimum", "env_steps", "wall_seconds")
+"""The entries of `result.json` that are the same for all seeds."""
 _NAMES = ("layout", "algorithm", "network", "settings")
 """The columns that identify a row of the table."""
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
@@ -72,7 +75,7 @@ class Config:
     """
 
     runs: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DIR ...")]] = ()
-    """Folders of runs with one or many seeds, or folders that contain runs."""
+    """Folders of runs, or folders that contain runs."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
@@ -91,10 +94,10 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, "eqgrid report")
     if not config.runs:
         raise UsageError("Name the folders of runs; see --help.")
-    counts, complete = Counter[str](), []
+    counts, complete = Counter[str](), list[FinishedRun]()
     for folder in find_runs(config.runs):
-        if (tables := _tables_if_complete(folder)) is not None:
-            complete.append(_read_run(folder, *tables))
+        if runs := _read_if_complete(folder):
+            complete += runs
             counts["complete"] += 1
             continue
         state = _state_if_incomplete(folder)
@@ -124,11 +127,12 @@ def run(args: Sequence[str]) -> None:
 
 @final
 class FinishedRun(msgspec.Struct, frozen=True):
-    """A complete run of one seed.
+    """A seed of a complete run.
 
     **Arguments:**
 
-    - `folder`: the folder of the run.
+    - `folder`: the folder of the run, which may contain further seeds.
+    - `file`: the policy file of the seed.
     - `settings`: the settings of training.
     - `network`: the kind of the network; empty if the script has no such setting.
     - `curve`: the mean return of every evaluation, by the number of training steps before the
@@ -139,13 +143,14 @@ class FinishedRun(msgspec.Struct, frozen=True):
     """
 
     folder: Path
+    file: Path
     settings: Table
     network: str
     curve: dict[int, float]
     agents: tuple[float, ...]
     algorithm: str
     layout: str
-    seeds: tuple[int]
+    seed: int
     policy: str
     eval_return_mean: float
     best_return_mean: float | None
@@ -170,68 +175,75 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
     **Arguments:**
 
-    - `paths`: folders of runs with one or many seeds, or folders that contain runs.
+    - `paths`: folders of runs, or folders that contain runs.
 
-    **Returns:** the folders of runs of single seeds, and of jobs that did not start a run.
+    **Returns:** the folders of runs, and of jobs that did not start a run.
 
     **Raises:** `UsageError` when a path has no run.
     """
     runs = []
     for path in paths:
-        found = {file.parent for file in path.glob("**/config.toml")}
+        found = {file.parent for file in path.glob(f"**/{SETTINGS_FILE}")}
         found |= {file.parents[1] / file.stem for file in path.glob("**/jobs/*.log")}
         if not found:
             raise UsageError(f"There are no runs in {str(path)!r}.")
-        runs += sorted(folder for folder in found if not seed_folders(folder))
+        runs += sorted(found)
     return runs
 
 
-def _tables_if_complete(folder: Path) -> tuple[Table, Table] | None:
-    """The contents of `result.json` and of `config.toml`, if the result has all steps of the
-    settings; `None` for other runs.
+def _read_if_complete(folder: Path) -> list[FinishedRun]:
+    """The runs in a folder, one for each seed; none if they were not trained to the end.
+
+    **Raises:** `UsageError` when a file of complete runs is missing or damaged.
     """
-    with contextlib.suppress(OSError, ValueError):
+    try:
         result = json.loads(read_regular_text(folder / "result.json", MAX_RESULT_BYTES))
-        settings = tomllib.loads(read_regular_text(folder / "config.toml", MAX_RESULT_BYTES))
-        if result.get("env_steps", 0) >= settings.get("total_steps", 0):
-            return result, settings
-    return None
+        settings = tomllib.loads(read_regular_text(folder / SETTINGS_FILE, MAX_RESULT_BYTES))
+        if result["stopped"] or result["total_steps"] != settings["total_steps"]:
+            return []
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    try:
+        rows = read_csv(folder / "metrics.csv", "seed", "env_steps", "eval_return_mean")
+        several, runs = "runs" in result, []
+        for own in result["runs"] if several else [{**result, "seed": result["seeds"][0]}]:
+            curve = {
+                int(row["env_steps"]): float(row["eval_return_mean"])
+                for row in rows
+                if int(row["seed"]) == own["seed"]
+            }
+            found = {
+                "folder": folder,
+                "file": folder / (f"policy-{own['seed']}.safetensors" if several else POLICY_FILE),
+                "settings": settings,
+                "network": settings.get("network", ""),
+                "curve": curve,
+                "agents": returns_of_agents(
+                    own, "best_return" if own["policy"] == "best" else "eval_return"
+                ),
+                **{name: result[name] for name in _OF_ALL_SEEDS},
+            }
+            runs.append(msgspec.convert({**own, **found}, FinishedRun))
+        return runs
+    except _DAMAGED as error:
+        raise UsageError(
+            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
+            "metrics.csv is missing or damaged: leave it out."
+        ) from error
 
 
 def _state_if_incomplete(folder: Path) -> str:
     """The state of a run that is not complete: `running` if a process has locked the folder, and
     otherwise `stopped`, with the last line of its job's log.
     """
-    # A process that trains several seeds locks the folder of all.
-    is_seed = folder.name.startswith("seed-") and (folder.parent / "config.toml").exists()
-    for part in (folder, folder.parent)[: 1 + is_seed]:
-        try:
-            with locked(part) if part.exists() else contextlib.nullcontext():
-                pass
-        except UsageError:
-            return "running"
+    try:
+        with locked(folder) if folder.exists() else contextlib.nullcontext():
+            pass
+    except UsageError:
+        return "running"
     with contextlib.suppress(OSError, IndexError):
         return f"stopped: {log_file(folder).read_text(errors='replace').strip().splitlines()[-1]}"
     return "stopped"
-
-
-def _read_run(folder: Path, numbers: Table, own: Table) -> FinishedRun:
-    try:
-        name = "best_return" if numbers["policy"] == "best" else "eval_return"
-        rows = read_csv(folder / "metrics.csv", "env_steps", "eval_return_mean")
-        found = {
-            "folder": folder,
-            "settings": own,
-            "network": own.get("network", ""),
-            "agents": returns_of_agents(numbers, name),
-            "curve": {int(row["env_steps"]): float(row["eval_return_mean"]) for row in rows},
-        }
-        return msgspec.convert({**numbers, **found}, FinishedRun)
-    except _DAMAGED as error:
-        raise UsageError(
-            f"The run {str(folder)!r} cannot be reported, since result.json, config.toml or "
-            "metrics.csv is missing or damaged: leave it out."
-        ) from error
 
 
 @final
@@ -294,7 +306,7 @@ class Row:
         return [
             {
                 **self.names,
-                "seed": run.seeds[0],
+                "seed": run.seed,
                 "best": run.best_return_mean,
                 "last": run.eval_return_mean,
                 **{f"agent_{i}": x for i, x in enumerate(run.agents)},
@@ -306,7 +318,7 @@ class Row:
 
     @property
     def folder(self) -> Path:
-        """The innermost folder with all runs, such as the folder of a run of many seeds."""
+        """The innermost folder with all runs."""
         return Path(os.path.commonpath([run.folder.resolve() for run in self.runs]))
 
 
@@ -326,11 +338,11 @@ def rows_of(runs: Sequence[FinishedRun]) -> list[Row]:
     find = functools.cache(
         lambda folder, name: sorted(folder.glob(f"**/{name}"), key=lambda x: x.stat().st_mtime)
     )
-    named = sorted(zip(_names(runs), runs, strict=True), key=lambda x: (x[0], x[1].seeds))
+    named = sorted(zip(_names(runs), runs, strict=True), key=lambda x: (x[0], x[1].seed))
     for name, group in itertools.groupby(named, key=lambda x: x[0]):
         own = tuple(run for _, run in group)
         for before, run in itertools.pairwise(own):
-            if before.seeds == run.seeds:
+            if before.seed == run.seed:
                 raise UsageError(
                     f"The runs {str(before.folder)!r} and {str(run.folder)!r} have the same "
                     "settings and the same seed: leave out one."
@@ -354,15 +366,15 @@ def _find_games(row: Row, paths: Sequence[Path], *, with_people: bool = False) -
     - `paths`: the files, from old to new.
     - `with_people`: find games with human proxies instead of games with other partners.
     """
-    runs = {run.folder.resolve() for run in row.runs}
+    files = {run.file.resolve() for run in row.runs}
     found = {}
     for path in paths:
         try:
             result = json.loads(read_regular_text(path, MAX_RESULT_BYTES))
-            played = {Path(policy).parent.resolve() for policy in result["policies"]}
+            played = {Path(policy).resolve() for policy in result["policies"]}
             of_people = Path(result.get("partners_file", "")).name == PEOPLE.name
             fair = result.get("actions", "drawn") == "drawn" and not result.get("trained_with")
-            if played == runs and of_people == with_people and fair:
+            if played == files and of_people == with_people and fair:
                 found = result
                 if of_people:
                     found["people"] = float(np.mean(list(result["returns"].values())))
@@ -474,8 +486,8 @@ def _row_label(row: Row) -> str:
 
 
 def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
-    """Copies a video for every row that has one: the video of the run with many seeds, which shows
-    the median seed, or otherwise the video of the best run.
+    """Copies the video of the folder with the best seed, for every row that has one. The video of
+    a folder with several seeds shows the median seed.
 
     **Arguments:**
 
@@ -487,9 +499,8 @@ def copy_videos(folder: Path, rows: Sequence[Row]) -> list[str]:
     names = []
     for row in rows:
         best = max(row.runs, key=lambda run: run.score)
-        videos = [around / "episode.gif" for around in (row.folder, best.folder)]
-        video = next((video for video in videos if video.is_file()), None)
-        if video is not None:
+        video = best.folder / VIDEO_FILE
+        if video.is_file():
             name = "-".join(x for x in row.names.values() if x not in ("", "mlp"))
             names.append(re.sub(r"[^\w.-]", "-", name) + ".gif")
             write_atomic(folder / names[-1], read_regular_file(video))

@@ -11,11 +11,10 @@ from ._folder import (
 )
 from ._results import (
     MAX_RESULT_BYTES as MAX_RESULT_BYTES,
-    History as History,
     csv_bytes as csv_bytes,
     open_results as open_results,
     read_csv as read_csv,
-    read_history as read_history,
+    reading as reading,
     results_console as results_console,
     shown_path as shown_path,
     write_csv as write_csv,

@@ -91,10 +91,11 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
             except FileExistsError:
                 raise UsageError(f"{str(out)!r} is not a folder: choose another --out.") from None
         else:
+            new = [] if runs.exists() else [runs]
             runs.mkdir(exist_ok=True)
             names = (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
             folder = next(path for path in map(runs.joinpath, names) if _make_new(path))
-            new = [folder]
+            new = [folder, *new]
     try:
         yield folder
     finally:
@@ -106,7 +107,7 @@ def made_folder(name: str, out: Path | None) -> Iterator[Path]:
 def _make_new(folder: Path) -> bool:
     """Makes a folder. **Returns:** whether it did not exist before."""
     with contextlib.suppress(FileExistsError):
-        folder.mkdir()
+        folder.mkdir(parents=True)  # another process may have removed an empty `runs`
         return True
     return False
 

@@ -1,24 +1,21 @@
-"""Writes results as JSON and CSV, and reads the history of a run that is resumed."""
+"""Writes results as JSON and CSV, and reads tables back."""
 
 import contextlib
 import csv
-import dataclasses
 import io
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import final
 
 import msgspec
-import numpy as np
 from rich.console import Console
 
 from agents import write_atomic
 from eqgrid import read_regular_text
 
-from ..base import RunError, Table, UsageError, read_metadata
+from ..base import RunError, Table, UsageError
 from ..show import csv_text
 from ._folder import locked, made_folder, names_in
 
@@ -93,7 +90,7 @@ def read_csv(path: Path, *names: str) -> list[dict[str, str]]:
     **Raises:** `OSError` when the file cannot be read, and `RunError` when its columns are not
     separated by commas, a column is missing, or a row has too few or too many values.
     """
-    with _reading(path):
+    with reading(path):
         text = read_regular_text(path, MAX_RESULT_BYTES)
         header, *rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row] or [names]
         if not {*names} <= {*header}:
@@ -104,7 +101,7 @@ def read_csv(path: Path, *names: str) -> list[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[Path]:
+def reading(path: Path) -> Iterator[Path]:
     """Context manager for reading a log.
 
     **Raises:** `RunError` when the content of the log is not what a run writes.
@@ -126,86 +123,3 @@ def shown_path(path: str | Path) -> str:
         return ",".join(shown_path(part.strip()) for part in str(path).split(","))
     relative = os.path.relpath(path)
     return Path(path).name if relative.startswith(os.pardir) else relative
-
-
-_EVALUATION = ("env_steps", "wall_seconds", "eval_return_mean", "eval_return_std")
-"""Columns that each evaluation has."""
-_COUNTS = {"update", "env_steps", "stage", "stage_steps", "gate_passes"}
-"""Columns of `metrics.csv` with integers."""
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class History:
-    """The history of a run up to the checkpoint from which it resumes; by default, of a new run.
-
-    **Arguments:**
-
-    - `rows`: the header and the complete rows of `metrics.csv` up to the checkpoint.
-    - `evaluations`: the numbers in `rows`.
-    - `best_return`: the mean return by which the best checkpoint was chosen.
-    - `wall_seconds`, `train_seconds`: the wall-clock time and the training time so far, in seconds.
-    """
-
-    rows: bytes = b""
-    evaluations: tuple[dict[str, float], ...] = ()
-    best_return: float = -np.inf
-    wall_seconds: float = 0.0
-    train_seconds: float = 0.0
-
-    def write_into(self, folder: Path) -> None:
-        """Truncates the logs of a run to this history.
-
-        **Arguments:**
-
-        - `folder`: the folder of the run.
-
-        **Raises:** `OSError` when a file cannot be written.
-        """
-        write_atomic(folder / "metrics.csv", self.rows)
-
-    @property
-    def env_steps(self) -> int:
-        """The number of environment steps at its last evaluation."""
-        return int(self.evaluations[-1]["env_steps"]) if self.evaluations else 0
-
-
-def read_history(folder: Path, position: Table) -> History:
-    """Reads the history of a run up to the checkpoint from which it resumes.
-
-    Later rows and incomplete rows are left out, since the resumed run writes them again. For the
-    same reason, the best checkpoint does not count if it is later. In a curriculum, it counts only
-    if it is from the current stage.
-
-    **Arguments:**
-
-    - `folder`: the folder of the run.
-    - `position`: the metadata of the checkpoint.
-
-    **Returns:** the history.
-
-    **Raises:** `OSError` when a log cannot be read, `RunError` when it is damaged, and
-    `CheckpointError` when the best checkpoint is.
-    """
-    updates = position["update"]
-    best = folder / "checkpoints" / "best.safetensors"
-    with _reading(folder / "metrics.csv") as path:
-        rows = read_csv(path, "update", *_EVALUATION) if path.exists() else []
-        rows = [row for row in rows if int(row["update"]) <= updates]
-        evaluations = tuple(
-            {name: (int if name in _COUNTS else float)(text) for name, text in row.items() if text}
-            for row in rows
-        )
-        train_seconds = float(rows[-1]["train_seconds"]) if rows else 0.0
-    best_return = -np.inf
-    if best.exists():
-        metadata = read_metadata(best)
-        if metadata["update"] <= updates and metadata.get("stage") == position.get("stage"):
-            best_return = metadata.get("chosen_by", metadata["eval_return_mean"])
-    return History(
-        rows=csv_bytes(rows),
-        evaluations=evaluations,
-        best_return=best_return,
-        wall_seconds=evaluations[-1]["wall_seconds"] if evaluations else 0.0,
-        train_seconds=train_seconds,
-    )

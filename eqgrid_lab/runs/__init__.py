@@ -1,26 +1,18 @@
-"""Runs: training with folders, checkpoints, evaluation and many seeds."""
+"""What a training script calls: the folder of a run, evaluations, and trained policies."""
 
-from ._curriculum import (
-    Gate as Gate,
-    Stage as Stage,
-    StageCount as StageCount,
-    stages as stages,
-    with_curriculum as with_curriculum,
-)
 from ._display import (
-    LogDisplay as LogDisplay,
     is_live as is_live,
     open_console as open_console,
     progress_bar as progress_bar,
 )
-from ._evaluator import Evaluator as Evaluator, mean_totals as mean_totals
+from ._evaluation import Evaluation as Evaluation, mean_totals as mean_totals
 from ._policies import (
     SavedPolicy as SavedPolicy,
     digest as digest,
     marks as marks,
+    policies_of as policies_of,
     portable as portable,
     read_policy as read_policy,
     run_digest as run_digest,
 )
-from ._program import run_command_line as run_command_line, run_experiment as run_experiment
-from ._run import default_mesh as default_mesh
+from ._run import Run as Run, choose_mesh as choose_mesh

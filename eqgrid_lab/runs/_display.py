@@ -1,33 +1,25 @@
-"""The progress display of a run: a bar in a terminal, and lines elsewhere."""
+"""What a run prints while it trains: a header, and progress as a bar in a terminal or as lines."""
 
 import contextlib
-import dataclasses
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Protocol, final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self, final
 
 import jax
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
 
-from agents import TrainProgress
-
-from ..settings import Experiment, changed_by_world
+from ..folders import short_name
+from ..settings import changed_by_world
 from ..show import agents_text, return_text
-from ._hooks import speed
-from ._run import Plan
+from ._evaluation import Columns
 
-
-class Display(Protocol):
-    """The interface of progress displays, which are hooks of `train`."""
-
-    def start(self, total_steps: int) -> None: ...
-    def __call__(self, progress: TrainProgress) -> None: ...
-    def stop(self) -> None:
-        """Ends the display; does nothing by default."""
+if TYPE_CHECKING:
+    from ._run import Run
 
 
 def open_console() -> Console:
@@ -35,57 +27,57 @@ def open_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
-def print_preparations(
-    console: Console,
-    config: Experiment,
-    programs: str,
-    lengths: Iterable[tuple[int, Plan]],
-    whose: str = "",
-) -> None:
-    """Prints the settings file and the defaults of the world that a run uses, its number of steps
-    if it is rounded, and further remarks.
+def print_header(run: "Run", programs: str) -> None:
+    """Prints the name of a run, its settings file, the defaults of its world, and its number of
+    steps if it is rounded.
 
     **Arguments:**
 
-    - `console`: the console.
-    - `config`: the settings of the run.
+    - `run`: the run.
     - `programs`: the message of `keep_compiled_programs`.
-    - `lengths`: the `total_steps` and the plan of each of several runs.
-    - `whose`: a text to print after the number of steps, such as ` of each seed`.
     """
-    planned = [(total, plan.num_updates, plan.steps_per_update) for total, plan in lengths]
-    for total, updates, steps in dict.fromkeys(planned):
-        if updates * steps != total:
-            console.print(
-                f"training {updates * steps:,} steps{whose}: --total-steps {total} is rounded up "
-                f"to whole updates of {steps:,} steps",
-                highlight=False,
-            )
-    if config.config is not None:
-        console.print(f"settings: {escape(str(config.config))}", highlight=False)
-    if changed := changed_by_world(config):
-        console.print(f"defaults of {config.env.name}: {escape(changed)}", highlight=False)
-    for sentence in config.env.remarks():
-        console.print(escape(sentence), highlight=False)
-    num_envs = config.num_envs * config.num_seeds
-    if jax.default_backend() != "cpu" and num_envs < _ENVS_OF_GPU:
-        console.print(
-            f"{num_envs} environments leave a GPU idle most of the time: "
-            f"--num-envs {_ENVS_OF_GPU} should take little longer per update",
-            highlight=False,
+    config, steps = run.config, run.num_updates * run.steps_per_update
+    rules = f" ({config.env.rules})" if config.env.rules else ""
+    seeds, each = f"seed {config.seed}", ""
+    if len(run.seeds) > 1:
+        seeds, each = f"seeds {run.seeds[0]} to {run.seeds[-1]} at once", " of each seed"
+        if run.mesh is not None:
+            kind = "cores" if jax.default_backend() == "cpu" else "devices"
+            seeds += f" on {run.mesh.size} {kind}"
+    lines = [
+        f"[bold]{config.algorithm}[/] in [bold]{escape(short_name(config.env.title))}[/]{rules}, "
+        f"{seeds}, {config.num_envs} environments{each}: writing to {escape(str(run.folder))}"
+    ]
+    if run.updates:
+        lines.append(
+            f"continuing after {run.env_steps:,} steps{each}; annealed settings reach their end at "
+            f"step {steps:,}"
         )
-    console.print(escape(programs), style="dim", highlight=False)
+    if steps != config.total_steps:
+        lines.append(
+            f"training {steps:,} steps{each}: --total-steps {config.total_steps} is rounded up to "
+            f"whole updates of {run.steps_per_update:,} steps"
+        )
+    if config.config is not None:
+        lines.append(f"settings: {escape(str(config.config))}")
+    if changed := changed_by_world(config):
+        lines.append(f"defaults of {config.env.name}: {escape(changed)}")
+    lines += map(escape, config.env.remarks())
+    num_envs = config.num_envs * len(run.seeds)
+    if jax.default_backend() != "cpu" and num_envs < _ENVS_OF_GPU:
+        lines.append(
+            f"{num_envs} environments leave a GPU idle most of the time: --num-envs {_ENVS_OF_GPU} "
+            "should take little longer per update"
+        )
+    for line in lines:
+        run.console.print(line, highlight=False)
+    run.console.print(escape(programs), style="dim", highlight=False)
 
 
 _ENVS_OF_GPU = 2048
 """With fewer environments, a GPU is mostly idle, since each kernel takes at least 2 us. On an H100,
 an update should take 32 ms with 2,048 environments, and 20 ms with 64 (`gpu_programs.py`).
 """
-
-
-def open_display(console: Console) -> Display:
-    """A `LiveBar` in a terminal, and a `LogDisplay` elsewhere."""
-    return (LiveBar if is_live(console) else LogDisplay)(console)
 
 
 def progress_bar(console: Console, *, disable: bool = False) -> Bar:
@@ -140,77 +132,49 @@ def still(console: Console, doing: str, seconds: float = 10) -> Iterator[None]:
 
 
 @final
-class LiveBar(Display):
-    """A progress bar, for a terminal."""
+class Display:
+    """Context manager that shows the progress of a run: a bar in a terminal. Elsewhere, it prints
+    lines at intervals of time while the training loop compiles, and then at every twentieth of
+    training.
+    """
 
     def __init__(self, console: Console):
-        self.bar = progress_bar(console)
+        self.console, self.next, self.stack = console, 0.0, contextlib.ExitStack()
+        self.bar = progress_bar(console, disable=not is_live(console))
 
-    def start(self, total_steps: int) -> None:
-        self.task = self.bar.add_task("compiling", total=total_steps, numbers="the training loop")
-        self.bar.start()
-
-    def __call__(self, progress: TrainProgress) -> None:
-        numbers = (
-            f"{speed(progress):,.0f} steps/s  return "
-            f"[bold]{return_text(progress.measured['eval_return_mean'])}[/]"
-            f"{agents_text(progress.measured)}"
-        )
-        self.bar.update(
-            self.task, completed=progress.env_steps, description="training ", numbers=numbers
-        )
+    def start(self, steps: int) -> None:
+        """Shows that the training loop compiles. `steps` is the number of steps of all seeds."""
+        self.task = self.bar.add_task("compiling", total=steps, numbers="the training loop")
+        self.stack.enter_context(self.bar)
+        if not is_live(self.console):
+            self.console.print("compiling the training loop")
+            self.stack.enter_context(still(self.console, "compiling"))
 
     def stop(self) -> None:
-        self.bar.stop()
+        """Ends the progress."""
+        self.stack.close()
 
+    def __enter__(self) -> Self:
+        return self
 
-@final
-class LogDisplay(Display):
-    """Prints lines for a file or a pipe: at intervals of time while the training loop compiles, and
-    then at intervals of training steps.
-    """
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
-    def __init__(self, console: Console, every: float = 0.05, seconds: float = 10):
-        """**Arguments:**
-
-        - `console`: the console.
-        - `every`: the share of training between two lines.
-        - `seconds`: the time between two lines while the training loop compiles.
-        """
-        self.console, self.every, self.seconds = console, every, seconds
-        self.next, self.waiting = 0.0, contextlib.ExitStack()
-
-    def start(self, total_steps: int) -> None:
-        self.console.print("compiling the training loop")
-        self.waiting.enter_context(still(self.console, "compiling", self.seconds))
-
-    def stop(self) -> None:
-        self.waiting.close()
-
-    def __call__(self, progress: TrainProgress) -> None:
-        self.waiting.close()
-        done = progress.env_steps / progress.num_env_steps
-        if done < self.next and progress.updates < progress.num_updates:
+    def show(self, run: "Run", result: Columns) -> None:
+        """Shows the steps of all seeds, steps per second, the mean return and the time left."""
+        number = len(run.seeds)
+        steps, speed = number * run.env_steps, number * run.speed()
+        means = {name: float(np.mean(x)) for name, x in result.items()}
+        shown = f"{return_text(means['eval_return_mean']):>6}[/]{agents_text(means)}"
+        numbers = f"{speed:>8,.0f} steps/s  return [bold]{shown}"
+        self.bar.update(self.task, completed=steps, description="training ", numbers=numbers)
+        if is_live(self.console):
             return
-        self.next = done + self.every
-        left = (progress.num_env_steps - progress.env_steps) / speed(progress)
-        self.console.print(
-            f"{done:4.0%}  {progress.env_steps:>10,} steps  {speed(progress):>8,.0f} steps/s  "
-            f"return {return_text(progress.measured['eval_return_mean']):>6}"
-            f"{agents_text(progress.measured)}  {left:5.0f} s left",
-            highlight=False,
-        )
-
-
-def show_sum(display: Display, number: int, progress: TrainProgress) -> None:
-    """A hook that shows the summed steps of runs that are trained together.
-
-    **Arguments:**
-
-    - `display`: the display to call.
-    - `number`: the number of runs.
-    - `progress`: the progress of each run.
-    """
-    steps = ("env_steps", "num_env_steps", "env_steps_before")
-    summed = {name: number * getattr(progress, name) for name in steps}
-    display(dataclasses.replace(progress, **summed))
+        self.stop()
+        done = run.updates / run.num_updates
+        if done >= self.next or run.updates == run.num_updates:
+            self.next = done + 0.05
+            left = (run.num_updates * run.steps_per_update * number - steps) / speed
+            self.console.print(
+                f"{done:4.0%}  {steps:>10,} steps  {numbers}  {left:5.0f} s left", highlight=False
+            )

@@ -6,12 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 
-from agents import CheckpointError, TrainedPolicy, checksum, find_policy, load_policy
+from agents import (
+    CheckpointError,
+    TrainedPolicy,
+    checksum,
+    find_policies,
+    find_policy,
+    load_policy,
+)
+from agents.files import POLICY_FILE
 from eqgrid import AbstractEnv, AbstractPartner, read_regular_text
 
 from ..base import (
@@ -45,7 +53,8 @@ class SavedPolicy:
 
     **Arguments:**
 
-    - `name`: its name on the command line.
+    - `name`: its path on the command line, without `.safetensors`, or without
+        `policy.safetensors` in the folder of a run.
     - `path`: the file.
     - `policy`: the policy, with its observation statistics.
     - `metadata`: the metadata of the file.
@@ -80,19 +89,27 @@ class SavedPolicy:
         return config.partner(self.policy, among, shown, greedy=greedy)
 
 
+def policies_of(path: Path) -> list[Path]:
+    """The policy files of a run with several seeds. If `path` is any other file or folder, it is
+    returned.
+
+    **Arguments** and **Raises:** as in `find_policies`.
+    """
+    found = find_policies(path)
+    return found if len(found) > 1 else [path]
+
+
 def read_policy(
     name: Path,
-    which: Literal["best", "last"] | None,
     layout: str | None = None,
     own_script: type[PolicySettings] | None = None,
     own_world: str | None = None,
 ) -> SavedPolicy:
-    """Reads the policy of a run.
+    """Reads a policy.
 
     **Arguments:**
 
-    - `name`: the folder of a run, a policy file or a checkpoint.
-    - `which`: the checkpoint to read from a folder, as in `find_policy`.
+    - `name`: a policy file, or the folder of a run with one seed.
     - `layout`: a layout to use instead of the one in which it was trained.
     - `own_script`: the custom script that trained it; `None` for a bundled script.
     - `own_world`: the world that the command line names, if it is the user's own.
@@ -103,7 +120,7 @@ def read_policy(
     `UsageError` when its file has no settings, its world has no layouts, or the command line does
     not name its custom script or its world of the user.
     """
-    path = find_policy(name, which)
+    path = find_policy(name)
     metadata = read_metadata(path)
     settings = metadata.get("run")
     if settings is None:
@@ -142,7 +159,9 @@ def read_policy(
             env = buildable.eval_env(buildable.env.build(train=False), 1)
         like = eqx.filter_eval_shape(buildable.policy, env, jax.random.key(0))
         policy = load_policy(path, like=like)
-    return SavedPolicy(str(name), path, policy, metadata, used, config.env)
+    shown = str(name.parent if name.name == POLICY_FILE and name.parent.name else name)
+    shown = shown.removesuffix(".safetensors")
+    return SavedPolicy(shown, path, policy, metadata, used, config.env)
 
 
 def _experiment_of(

@@ -106,12 +106,13 @@ def print_seeds(console: Console, result: Table, folder: Path) -> None:
     }
     files = {
         "curve.png": "learning curves",
-        "episode.gif": f"GIF of seed {result['video']}",
+        "episode.gif": "GIF of the median seed",
         "result.json": "numbers",
         "metrics.csv": "training log",
         "config.toml": "settings",
+        "checkpoints/last.safetensors": "last states",
     }
-    each = ("the run of each seed", path_text(folder / "seed-*"))
+    each = ("policy of each seed", path_text(folder / "policy-*.safetensors"))
     print_facts(console, facts, [*files_in(folder, files), each])
 
 

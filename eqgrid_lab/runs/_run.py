@@ -1,304 +1,681 @@
-"""`Run`: the settings, the stages and the history of a run; `Plan`: what is built from the settings
-of a stage.
-"""
+"""`Run`: the folder of a run, with its checkpoints and log, and its progress and signals."""
 
+import concurrent.futures
+import contextlib
 import dataclasses
-import functools
 import math
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import final
+from types import TracebackType
+from typing import Any, Self, TypeVar, final
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+import psutil
 from jax.sharding import Mesh
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray
 
 from agents import (
     AbstractCheckedAlgorithm,
     AbstractTrainState,
-    check_even,
-    describe_policy,
+    Block,
+    Metrics,
+    NonFiniteLoss,
+    TrainedPolicy,
     device_mesh,
+    restore,
+    save,
+    save_policy,
+    write_atomic,
 )
-from eqgrid import (
-    AbstractEnv,
-    AbstractVectorEnv,
-    AbstractWrapper,
-    NormalizeObservation,
-    Scheduled,
-    Vectorize,
-    WithPartner,
-    contains_wrapper,
-    unwrap,
-)
-from eqgrid.grid import RandomLayouts
+from agents.ppo import AbstractAlgorithm, S
+from agents.training import check_memory
+from eqgrid import AbstractVectorEnv
 
 from ..base import (
+    CHECKPOINT,
     PARTNERS,
-    Process,
+    SETTINGS_FILE,
+    VIDEO_FILE,
+    Failures,
+    RunError,
+    Stopped,
+    StopSignals,
     Table,
     UsageError,
     as_usage_error,
+    exit_at_once,
+    explain,
+    file_named,
+    is_shared,
+    keep_compiled_programs,
+    print_error,
+    quiet_libraries,
+    read_metadata,
+    use_cores_as_devices,
     warn,
 )
-from ..folders import History
-from ..settings import Experiment, PartnerSettings, script_errors, to_table
-from ..worlds import WorldSettings
-from ._curriculum import Stage
-from ._evaluator import evaluated_metrics
-from ._policies import check_trained_here, portable, written_out
+from ..folders import (
+    csv_bytes,
+    folder_name,
+    open_folder,
+    read_csv,
+    reading,
+    write_json,
+    writing_into,
+)
+from ..settings import (
+    Experiment,
+    command_of,
+    dump,
+    own_flags,
+    own_world_in,
+    script_errors,
+    to_table,
+)
+from ..show import (
+    how_to_continue,
+    is_constant_sum,
+    open_loggers,
+    print_result,
+    what_is_kept,
+)
+from ._display import Display, open_console, print_header, still
+from ._evaluation import Columns, Evaluation
+from ._finish import (
+    compile_the_video,
+    draw_pictures,
+    final_results,
+    joint_result,
+    pick,
+    write_policies,
+)
+from ._metrics import block_means, episode_totals
+from ._policies import check_trained_here, digest, portable
+from ._report import print_seeds
 
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """The environments of a stage, and the numbers of updates and steps of its run.
-
-    **Arguments:**
-
-    - `settings`: the settings of the world, with layout files replaced by their text.
-    - `world`: the world of evaluations and videos.
-    - `parts`: the worlds of a mixture of layouts, by name; empty for a single layout.
-    - `totals`: the entries of `info` that are summed over episodes; see `Experiment.totals`.
-    - `train_env`, `eval_env`: the training environments and the evaluation environments.
-    - `num_updates`: the number of updates of the whole run.
-    - `updates_per_block`: the number of updates between two evaluations.
-    - `steps_per_update`: the environment steps of one update, over all environments.
-    - `mesh`: the devices to train on, if there are several.
-    - `partners`: the names and checksums (SHA-256) of the policy files of partners.
-    """
-
-    settings: WorldSettings
-    world: AbstractEnv
-    parts: Mapping[str, RandomLayouts]
-    totals: Mapping[str, tuple[str, ...]]
-    train_env: AbstractVectorEnv
-    eval_env: AbstractVectorEnv
-    num_updates: int
-    updates_per_block: int
-    steps_per_update: int
-    mesh: Mesh | None
-    partners: tuple[dict[str, str | None], ...]
-
-
+T = TypeVar("T")
 _EVAL_STEPS, _EVAL_UPDATES = 100_000, 10
 """By default, this many steps or updates, whichever is longer, are between two evaluations."""
-
-
-def plan_stages(stages: Sequence[Stage]) -> tuple[Plan, ...]:
-    """Makes the plan of each stage.
-
-    **Raises:** `UsageError` when a stage cannot be built, or its observations or actions have other
-    shapes than those of the first stage.
-    """
-    if len(stages) == 1 and stages[0].gate is None:
-        return (_plan(stages[0]),)
-    plans = []
-    for number, stage in enumerate(stages, start=1):
-        with as_usage_error(f"Stage {number} of the curriculum: ", UsageError):
-            plans.append(_plan(stage))
-            envs = [plan.eval_env for plan in (plans[0], plans[-1])]
-            shown = [eqx.filter_eval_shape(x.reset, jax.random.key(0))[0] for x in envs]
-            if not eqx.tree_equal(*shown) or not eqx.tree_equal(*(x.action_space for x in envs)):
-                raise UsageError(
-                    "its observations or actions differ from the first stage: a policy needs the "
-                    "same shapes of observations and the same actions in all stages."
-                )
-    return tuple(plans)
-
-
-def _plan(stage: Stage) -> Plan:
-    """Makes the plan of one stage.
-
-    **Raises:** `UsageError` when the settings cannot be built.
-    """
-    config = stage.config
-    with script_errors(type(config)):
-        # Layout files are read only here, so that the stored layout is the one used in training.
-        config = dataclasses.replace(config, env=written_out(config.env))
-        world, parts = config.env.build(train=False), stage.config.env.parts()
-        partners = tuple(
-            check_trained_here(x, config) for x in config.partners.files(config.env.title)
-        )
-        totals = config.totals(world)
-        train_env = config.train_env()
-        _check_partners_change(config, train_env)
-        eval_env = config.eval_env(world, config.eval_episodes, tuple(totals))
-        is_normalized = contains_wrapper(train_env, NormalizeObservation)
-        if is_normalized != isinstance(eval_env, NormalizeObservation):
-            raise UsageError(
-                "Evaluations use the observation statistics of training: eval_env must return "
-                "NormalizeObservation as the outermost wrapper if and only if train_env contains "
-                "it."
-            )
-        policy = eqx.filter_eval_shape(config.policy, train_env, jax.random.key(0))
-        learner = config.learner()
-        if isinstance(learner, AbstractCheckedAlgorithm):
-            learner.check(train_env, policy)
-        mesh = _mesh(config)
-    if stage.gate is not None:
-        stage.gate.check(evaluated_metrics(totals))
-    if (obstacle := config.env.obstacle()) is not None:
-        warn(f"{obstacle} Training will end at a return of 0.")
-    steps_per_update = learner.steps_per_update(train_env)
-    num_updates = math.ceil(config.total_steps / steps_per_update)
-    # With a large batch on a GPU, an evaluation takes as long as many training steps, so the
-    # minimum is a number of updates.
-    default = max(_EVAL_STEPS // steps_per_update, min(_EVAL_UPDATES, num_updates // 20))
-    every = default if config.eval_every is None else config.eval_every // steps_per_update
-    return Plan(
-        config.env,
-        world,
-        parts,
-        totals,
-        train_env,
-        eval_env,
-        num_updates=num_updates,
-        updates_per_block=max(1, every),
-        steps_per_update=steps_per_update,
-        mesh=mesh,
-        partners=partners,
-    )
-
-
-def _check_partners_change(config: Experiment, train_env: AbstractVectorEnv) -> None:
-    """Checks that the script adds the wrappers that the settings of partners need.
-
-    **Raises:** `UsageError` when `train_env` does not contain such a wrapper.
-    """
-    batch = unwrap(train_env)
-
-    def has(wrapper: type[AbstractWrapper]) -> bool:
-        return isinstance(batch, Vectorize) and contains_wrapper(batch.env, wrapper)
-
-    if config.partners.share_steps > 0 and not has(Scheduled):
-        raise UsageError(
-            "--partners.share-steps has no effect in this script: call self.anneal_partners on "
-            "AutoReset in train_env, or leave it out."
-        )
-    if config.partners != PartnerSettings() and not has(WithPartner):
-        raise UsageError(
-            "--partners.share has no effect in this script, which trains without partners: call "
-            "self.with_partners on the world in train_env, or leave out --partners and settings "
-            "files with partners."
-        )
-
-
-def default_mesh(number: int) -> Mesh | None:
-    """The devices for a number of runs if the user names none: the cores of a CPU, if they are
-    devices of JAX and can share the runs evenly, and otherwise `None`, for the first device.
-    """
-    # A core trains runs of its own faster than XLA divides one program among cores. GPUs are not
-    # used by default, because other commands may need them.
-    if jax.default_backend() != "cpu":
-        return None
-    size = max(n for n in range(1, len(jax.devices()) + 1) if number % n == 0)
-    return device_mesh(size) if size > 1 else None
-
-
-def _mesh(config: Experiment) -> Mesh | None:
-    """The devices to train on; `None` for a single device.
-
-    **Raises:** `ValueError` when there are too few devices, or the seeds cannot be spread evenly
-    over them. With a single seed, its environments are spread instead.
-    """
-    if config.devices is None:
-        return default_mesh(config.num_seeds)
-    if config.devices == 1:
-        return None
-    mesh = device_mesh(config.devices if isinstance(config.devices, int) else None)
-    if config.num_seeds > 1:
-        check_even(config.num_seeds, mesh, "seeds")
-    else:
-        check_even(config.num_envs, mesh)
-    return mesh
+_SAVE_SECONDS = 5.0
+"""The minimum time between two checkpoints."""
+_MOST_ZEROS = 2**26
+"""The most numbers in a state of zeros. A larger one needs memory that is not checked yet."""
+_MEMORY = "--num-envs, --ppo.rollout-length, --width or --eval-episodes"
+"""The flags to lower when memory runs out, for the error message."""
 
 
 @final
-@dataclasses.dataclass(frozen=True)
 class Run:
-    """One run, in one process.
+    """A run of one or several seeds in a folder: settings, log, checkpoints, progress and signals.
 
-    **Arguments:**
+    ```python
+    with Run(config) as run:
+        block = run.block(ppo, envs)
+        evaluation = run.evaluation(envs)
+        state = run.start(init, block, evaluation)
+        for count in run.blocks():
+            state, metrics = block(state, count)
+            result = evaluation(state)
+            run.log(metrics, result)
+            run.save(state, result)
+        run.finish(state)
+    print(run.folder, run.exit_code)
+    ```
 
-    - `settings`: the settings of the whole run.
-    - `stages`: its stages; a single one without a curriculum.
-    - `plans`: the plan of each stage.
-    - `process`: the process, with its clock and signals.
-    - `folder`: the folder of the run.
-    - `history`: the history of the run before this process.
-    - `number`: the index of its current stage, from 0.
+    After a SIGINT or SIGTERM, `blocks` ends after the current block, and `finish` saves the last
+    state. An error that is expected, such as a full disk or a wrong setting, ends the run with one
+    printed sentence; any other error is raised.
+
+    **Attributes:**
+
+    - `config`: the settings. A curriculum may replace them between two blocks.
+    - `seeds`: the seeds, which train together. All arrays of the state have a leading axis of them.
+    - `train_keys`, `eval_keys`, `video_keys`: a random key of each seed for training, evaluations
+        and the video.
+    - `mesh`: the devices that share the seeds, or the environments of a single seed; `None` for one
+        device.
+    - `folder`: the folder.
+    - `updates`, `num_updates`: the number of updates after the current block, and at the end.
+    - `steps_per_update`: the environment steps of an update of one seed.
+    - `rows`: the rows of `metrics.csv`.
+    - `best_env_steps`: the environment steps of the best policy of each seed.
+    - `console`, `failures`: the terminal, and the files that could not be written.
+    - `exit_code`: the exit code for the program.
     """
 
-    settings: Experiment
-    stages: tuple[Stage, ...]
-    plans: tuple[Plan, ...]
-    process: Process
     folder: Path
-    history: History = dataclasses.field(default_factory=History)
-    number: int = 0
+    steps_per_update: int
+    num_updates: int
 
-    @property
-    def algorithm(self) -> str:
-        """The name of the algorithm, in messages and names of files."""
-        return self.settings.algorithm
+    def __init__(self, config: Experiment) -> None:
+        """**Arguments:**
 
-    @functools.cached_property
-    def table(self) -> Table:
-        """The settings as a table, from `to_table`."""
-        return to_table(self.settings)
-
-    def describe(self, state: AbstractTrainState) -> Table:
-        """The metadata of checkpoints: a description of the policy and the settings, from which the
-        policy can be loaded, and its training partners.
-
-        It is the same for all states of a stage.
+        - `config`: the settings, for example from `parse`.
         """
-        config = dataclasses.replace(self.config, env=portable(self.plan.settings))
-        plans = self.plans[: self.number + 1]
-        partners = list({x["sha256"]: x for plan in plans for x in plan.partners}.values())
-        return {
-            **describe_policy(state, self.plan.train_env),
-            "run": to_table(config),
-            **({PARTNERS: partners} if partners else {}),
-        }
+        self.config, self.updates, self.exit_code = config, 0, 0
+        self.seeds = range(config.seed, config.seed + config.num_seeds)
+        self.rows: list[Table] = []
+        self._begun = time.perf_counter()
+        if not is_shared():  # the time includes the imports of the process
+            self._begun -= max(0.0, time.time() - psutil.Process().create_time())
+        self._before: Table = {}  # the metadata of the checkpoint from which the run resumes
+        self._is_complete, self._due = False, 0.0
+        self._best_returns = np.full(len(self.seeds), -np.inf)
+        self.best_env_steps = np.zeros(len(self.seeds), int)
+        self._improved = np.zeros(len(self.seeds), bool)
+        self._blocks: list[Block[Any]] = []
+        self._threads: list[concurrent.futures.Future[Any]] = []
+
+    def __enter__(self) -> Self:
+        quiet_libraries()
+        self.console, self.failures = open_console(), Failures()
+        self._stack = contextlib.ExitStack()
+        self.signals = StopSignals().__enter__()
+        self.display = self._stack.enter_context(Display(self.console))
+        try:
+            if self.config.devices != 1 and len(self.seeds) > 1:
+                use_cores_as_devices()
+            keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
+            self.train_keys, self.eval_keys, self.video_keys = _three_keys(keys)
+            self.mesh = choose_mesh(self.config.devices, len(self.seeds))
+            self._open_folder()
+        except Exception as error:
+            if self.__exit__(type(error), error, error.__traceback__):
+                raise SystemExit(self.exit_code) from None
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if error is not None and self.signals.first is None:
+            concurrent.futures.wait(self._threads)  # Python must not end while XLA compiles
+        self.exit_code, is_expected = self.signals.exit_code, False
+        if isinstance(error, Stopped):
+            is_expected = True
+            print_error("interrupted before training started, so no files were written.", 1)
+        elif isinstance(error, Exception):
+            error = self._explained(error)
+            if (found := explain(error, _MEMORY)) is not None:
+                self.exit_code, is_expected = print_error(*found), True
+        if self.failures.report() or (error is not None and not is_expected):
+            self.exit_code = self.exit_code or 1
+        self._stack.close()
+        if self.signals.first is not None and not is_shared() and (error is None or is_expected):
+            exit_at_once(self.exit_code)
+        self.signals.__exit__()  # last, so that no further signal disturbs the end
+        return is_expected
+
+    def _explained(self, error: Exception) -> Exception:
+        """A `NonFiniteLoss` with its seed, and an error about a wrong setting as a `UsageError`."""
+        if isinstance(error, NonFiniteLoss):
+            return RunError(
+                f"The loss of update {error.update} of seed {self.seeds[error.run or 0]} is not a "
+                f"finite number (first {error.where}), so the run stops. Try a smaller learning "
+                f"rate. {what_is_kept(self.folder)}"
+            )
+        found, where = error, error.__traceback__
+        try:
+            with script_errors(type(self.config)):
+                raise error
+        except Exception as explained:
+            found = explained
+        error.with_traceback(where)  # drops the frame of this method
+        return found
+
+    def block(self, algorithm: AbstractAlgorithm[S], envs: AbstractVectorEnv) -> Block[S]:
+        """The compiled updates between two evaluations.
+
+        **Arguments:**
+
+        - `algorithm`: the algorithm, such as `PPO`.
+        - `envs`: the training environments of one seed.
+        """
+        config, self.steps_per_update = self.config, algorithm.steps_per_update(envs)
+        self.num_updates = math.ceil(config.total_steps / self.steps_per_update)
+        # With a large batch on a GPU, an evaluation takes as long as many training steps, so the
+        # minimum is a number of updates.
+        steps, updates = _EVAL_STEPS, min(_EVAL_UPDATES, self.num_updates // 20)
+        if config.eval_every is not None:
+            steps, updates = config.eval_every, 1
+        self._length = min(max(1, steps // self.steps_per_update, updates), self.num_updates)
+        return Block(
+            algorithm, envs, num_updates=self.num_updates, length=self._length, mesh=self.mesh
+        )
+
+    def evaluation(self, envs: AbstractVectorEnv) -> Evaluation:
+        """The evaluation of the current policies, in the environments of `config.eval_env`.
+
+        **Arguments:**
+
+        - `envs`: the training environments of one seed.
+        """
+        config = self.config
+        self.world = config.env.build(train=False)
+        self._stored_env = portable(config.env)  # now, since a layout file may change later
+        totals = config.totals(self.world)
+        env = config.eval_env(self.world, config.eval_episodes, tuple(totals))
+        return Evaluation(env, envs, self.eval_keys, self.mesh, totals)
+
+    def start(
+        self,
+        init: Callable[[AbstractVectorEnv, PRNGKeyArray], S],
+        block: Block[S],
+        evaluation: Evaluation,
+    ) -> S:
+        """The training state of all seeds: that of the last checkpoint, or a new one. Meanwhile,
+        the programs of the loop are compiled.
+
+        **Arguments:**
+
+        - `init`: makes the state of one seed from the environments and a random key.
+        - `block`, `evaluation`: the programs that the loop calls.
+
+        **Returns:** the state, whose arrays have a leading `runs` axis.
+
+        **Raises:** `UsageError` when a setting or a partner does not fit, `CheckpointError` when
+        the checkpoint is damaged, `OutOfMemory`, and `Stopped` when a signal has arrived.
+        """
+        self.use(block, evaluation)
+        self._check(block, init)
+        self._is_complete = self._has_all_results()
+        envs, many = block.env, eqx.filter_vmap(init, in_axes=(None, 0))
+        shapes = eqx.filter_eval_shape(many, envs, self.train_keys)
+        like = {"state": shapes, "best": eqx.filter_eval_shape(evaluation.policies, shapes)}
+        # A checkpoint that does not fit is found before anything is written.
+        restored = restore(self._checkpoint, like) if self._before else None
+        if not self._is_complete:
+            self._open_loggers()
+            print_header(self, keep_compiled_programs())
+            self.display.start(self.num_updates * self.steps_per_update * len(self.seeds))
+        if restored is not None:
+            state, self._best = restored["state"], restored["best"]
+            self._best_returns = np.asarray(self._before["best_returns"])
+            self.best_env_steps = np.asarray(self._before["best_env_steps"])
+        else:
+            state = self._new_state(many, block, shapes)
+            self._best = jax.tree.map(_zeros, like["best"])
+        if self._is_complete:
+            self.updates = self.num_updates  # so `blocks` is empty
+            return state
+        state = block.place(state)
+        compiling = self._in_thread(lambda: block.compile(state))
+        policies = self._best  # for its shapes
+        self._in_thread(lambda: evaluation.compile(state, policies))
+        self._wait(compiling)
+        if self.config.env.has_video:
+            self._in_thread(lambda: compile_the_video(self, policies))
+        return state
+
+    def _has_all_results(self) -> bool:
+        """Whether the run has ended by itself, and has written all its files."""
+        path, pictures = self.folder / "result.json", ["curve.png"]
+        pictures += [VIDEO_FILE] * self.config.env.has_video
+        files = [path, *map(self.folder.joinpath, pictures)]
+        files += [self.path_of("policy", i) for i in range(len(self.seeds))]
+        if not self._before or not all(file.exists() for file in files):
+            return False
+        result = msgspec.json.decode(path.read_bytes())
+        is_of_last_state = result["env_steps"] == self._before["env_steps"]
+        # The loop of the script may end before `total_steps`, which a resumed run may change.
+        has_ended = self.updates >= self.num_updates
+        has_ended |= result["total_steps"] == self.config.total_steps
+        return has_ended and is_of_last_state and result["stopped"] is None
+
+    def _new_state(self, init: Any, block: Block[S], shapes: S) -> S:
+        """The new state of all seeds. While its program is compiled, the block is traced.
+
+        **Arguments:**
+
+        - `init`: makes the state from the environments and the keys of all seeds.
+        - `block`: the block.
+        - `shapes`: the shapes of the state.
+        """
+        # The program runs only once, so it is compiled with few optimisations.
+        options = {"xla_backend_optimization_level": "0"}
+        program: Any = eqx.filter_jit(init, compiler_options=options)  # pyright: ignore[reportCallIssue]
+        compiling = self._in_thread(program.lower(block.env, self.train_keys).compile)
+        if sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)) < _MOST_ZEROS:
+            block.lower(block.place(jax.tree.map(_zeros, shapes)))
+        compiled = self._wait(compiling)
+        check_memory(compiled)
+        return compiled(block.env, self.train_keys)
+
+    def use(self, block: Block[Any], evaluation: Evaluation) -> None:
+        """Continues with other programs, as in the next stage of a curriculum. The best policy is
+        from now on the best one in the new evaluation.
+
+        **Arguments:**
+
+        - `block`, `evaluation`: the programs that the loop calls.
+        """
+        self._blocks.append(block)
+        self.evaluate = evaluation
+        # A column of a row stays in all later rows, also after a resume.
+        evaluation.returns_differ |= any("eval_return_agent_0" in row for row in self.rows)
+        self._best_returns = np.full(len(self.seeds), -np.inf)
+
+    def blocks(self) -> Iterator[int]:
+        """The number of updates of each block, until the last update or a signal."""
+        while self.updates < self.num_updates and self.signals.first is None:
+            count = min(self._length, self.num_updates - self.updates)
+            self.updates += count
+            yield count
+
+    def log(self, metrics: Metrics, result: Columns) -> None:
+        """Writes a row for each seed to the loggers, and shows progress.
+
+        **Arguments:**
+
+        - `metrics`: the metrics of the last block.
+        - `result`: the numbers of the last evaluation, one of each seed. Further entries become
+            columns of `metrics.csv`.
+        """
+        device = jax.local_devices()[0].memory_stats()  # `None` on a CPU: use the process
+        memory = device["bytes_in_use"] if device else psutil.Process().memory_info().rss
+        rows = []
+        for i, seed in enumerate(self.seeds):
+            own = jax.tree.map(lambda x, i=i: x[:, i], metrics)
+            row = {
+                "seed": seed,
+                "update": self.updates,
+                "env_steps": self.env_steps,
+                "wall_seconds": self.seconds(),
+                **{name: float(x[i]) for name, x in result.items()},
+                "train_seconds": round(self.train_seconds(), 3),
+                "steps_per_second": round(self.speed(), 1),
+                "memory_bytes": memory,
+                **block_means(own),
+                **episode_totals(own, self.evaluate.totals),
+            }
+            rows.append(row)
+        self.rows += rows
+        for logger in self._loggers:
+            with self.failures.writing(logger.path):
+                logger.write(rows)
+        self.display.show(self, result)
+
+    def save(self, state: AbstractTrainState, result: Columns) -> None:
+        """Keeps the policy of each seed if its return is the best so far, and writes a checkpoint
+        every few seconds.
+
+        **Arguments:**
+
+        - `state`: the state after the last block.
+        - `result`: the numbers of its evaluation.
+        """
+        mean = result["eval_return_mean"]
+        improved = (mean > self._best_returns) | self.constant_sum()
+        self._best_returns = np.where(improved, mean, self._best_returns)
+        self.best_env_steps = np.where(improved, self.env_steps, self.best_env_steps)
+        self._best = _choose(jnp.asarray(improved), self.evaluate.policies(state), self._best)
+        self._improved |= improved
+        if time.perf_counter() >= self._due:
+            self._write_checkpoint(state)
+            self._due = time.perf_counter() + _SAVE_SECONDS
+
+    def finish(self, state: AbstractTrainState) -> None:
+        """Saves the last state, evaluates the last and the best policies, and writes the results,
+        the policies and the pictures. After a signal, it also prints how to continue.
+
+        **Arguments:**
+
+        - `state`: the last state.
+        """
+        if self._is_complete:
+            self.console.print(f"the run {self.folder} is complete", highlight=False, markup=False)
+            return
+        if not self.rows:
+            self.signals.check()  # a signal before the first block
+        stopped = self.signals.reason
+        self.display.stop()
+        if stopped:
+            self.console.print(f"{stopped} after {self.env_steps:,} steps", highlight=False)
+        self._write_checkpoint(state)
+        if not (settings := self.folder / SETTINGS_FILE).exists():  # removed during training
+            with self.failures.writing(settings):
+                write_atomic(settings, self._settings.encode())
+        # From here, `--resume` repeats what a signal prevents.
+        command = f"{command_of(type(self.config))}{own_flags(self.config)}"
+        self.signals.last_words = line = how_to_continue(command, self.folder)
+        self.console.print("playing the final evaluation, drawing the pictures")
+        with still(self.console, "evaluating"):
+            last = self.evaluate.policies(state)
+            results = final_results(self, last, self._best)
+            write_policies(self, results, last, self._best)
+            draw_pictures(self, results, last)
+        result = joint_result(results) | {"stopped": stopped}
+        with self.failures.writing(self.folder / "result.json"):
+            write_json(self.folder / "result.json", result)  # last, since it marks a complete run
+        self.signals.last_words = None
+        (print_result if len(results) == 1 else print_seeds)(self.console, result, self.folder)
+        if stopped:
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def path_of(self, name: str, i: int) -> Path:
+        """The path of a policy file of one seed, such as `policy.safetensors`, or
+        `policy-3.safetensors` if there are several seeds.
+
+        **Arguments:**
+
+        - `name`: the path in the folder without the suffix.
+        - `i`: the index of the seed.
+        """
+        of_seed = f"-{self.seeds[i]}" if len(self.seeds) > 1 else ""
+        return self.folder / f"{name}{of_seed}.safetensors"
+
+    def describe(self, i: int, which: str) -> Table:
+        """The metadata of a policy file of one seed: the settings of its run, and its partners in
+        training.
+
+        **Arguments:**
+
+        - `i`: the index of the seed.
+        - `which`: `best` or `last`.
+        """
+        seed = self.seeds[i]
+        config = dataclasses.replace(self.config, env=self._stored_env, seed=seed, num_seeds=1)
+        partners = {PARTNERS: self._partners} if self._partners else {}
+        return {"run": to_table(config), "checkpoint": which, **partners}
 
     @property
-    def stage(self) -> Stage:
-        """The current stage."""
-        return self.stages[self.number]
-
-    @property
-    def config(self) -> Experiment:
-        """The settings of the current stage."""
-        return self.stage.config
-
-    @property
-    def in_curriculum(self) -> bool:
-        """Whether the run has a curriculum."""
-        return bool(self.settings.stage)
-
-    @property
-    def is_last_stage(self) -> bool:
-        return self.number == len(self.stages) - 1
-
-    @functools.cached_property
-    def keys(self) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
-        """Three random keys: for training, for evaluations, and for the video."""
-        return _three_keys(jax.random.key(self.settings.seed))
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the current stage."""
-        return self.plans[self.number]
+    def env_steps(self) -> int:
+        """The environment steps of each seed after the current block."""
+        return self.updates * self.steps_per_update
 
     def seconds(self) -> float:
         """The wall-clock time of the run so far, in seconds, including earlier processes."""
-        return self.history.wall_seconds + self.process.seconds()
+        return self._before.get("wall_seconds", 0.0) + time.perf_counter() - self._begun
+
+    def train_seconds(self) -> float:
+        """The time of all blocks so far, in seconds, including earlier processes."""
+        return self._before.get("train_seconds", 0.0) + sum(x.train_seconds for x in self._blocks)
+
+    def compile_seconds(self) -> float:
+        """The time of compiling the blocks in this process, in seconds."""
+        return sum(block.compile_seconds for block in self._blocks)
+
+    def speed(self) -> float:
+        """The environment steps of a seed per second of training time in this process."""
+        steps = self.env_steps - self._before.get("env_steps", 0)
+        return steps / max(sum(block.train_seconds for block in self._blocks), 1e-9)
+
+    def evaluations(self, i: int) -> list[Table]:
+        """The rows of `metrics.csv` of one seed."""
+        return [row for row in self.rows if row["seed"] == self.seeds[i]]
+
+    def constant_sum(self) -> Bool[np.ndarray, " runs"]:
+        """Whether no evaluation of a seed has a better mean than another, as in a zero-sum game."""
+        if self.config.env.optimum is not None:
+            return np.zeros(len(self.seeds), bool)
+        return np.asarray([is_constant_sum(self.evaluations(i)) for i in range(len(self.seeds))])
+
+    def _open_folder(self) -> None:
+        """Opens the folder, and reads the log and the metadata of its checkpoint, if it has one."""
+        # A folder of partners may have other files when the run is resumed.
+        config = dataclasses.replace(self.config, partners=self.config.partners.found())
+        name = folder_name(config.algorithm, config.env.title, config.seed)
+        self.config, self._settings = config, dump(config)  # a curriculum may change `config`
+        opened = open_folder(name, config.out, self._settings, resume=config.resume)
+        self.folder = self._stack.enter_context(opened)
+        self._checkpoint = self.folder / CHECKPOINT
+        own = own_world_in(to_table(config))
+        file = None if own is None else file_named(own)
+        self._world_digest = {} if file is None else {"world_sha256": digest(file)}
+        if self._checkpoint.exists():
+            self._before = read_metadata(self._checkpoint)
+            if not config.resume_changed and not self._world_digest.items() <= self._before.items():
+                raise UsageError(
+                    f"The world in {str(file)!r} has changed since the run in "
+                    f"{str(self.folder)!r} was started: choose another --out, or add "
+                    "--resume-changed to continue with the new world."
+                )
+            self.updates = self._before["update"]
+            # The log may be ahead of the checkpoint. The other rows are written again.
+            log = self.folder / "metrics.csv"
+            with reading(log):
+                rows = read_csv(log, "seed", "update", "eval_return_mean")
+                rows = [row for row in rows if int(row["update"]) <= self.updates]
+                self.rows = [{name: float(x) for name, x in row.items() if x} for row in rows]
+            self._text = csv_bytes(rows)
+
+    def _open_loggers(self) -> None:
+        """Writes the settings, cuts the log after the checkpoint, and opens the loggers."""
+        text = self._text if self._before else b""
+        with writing_into(self.folder):
+            write_atomic(self.folder / SETTINGS_FILE, self._settings.encode())
+            if text:
+                write_atomic(self.folder / "metrics.csv", text)
+        names, settings = self.config.log, to_table(self.config)
+        with as_usage_error(of=ImportError):
+            self._loggers = open_loggers(self.folder, names, text, self.env_steps, settings)
+        for logger in self._loggers:
+            self._stack.callback(logger.close)
+
+    def _check(self, block: Block[S], init: Callable[..., S]) -> None:
+        """Checks the policy, the learner and the partners.
+
+        **Raises:** `UsageError` when they do not fit together.
+        """
+        config, envs = self.config, block.env
+        if isinstance(algorithm := block.algorithm, AbstractCheckedAlgorithm):
+            algorithm.check(envs, eqx.filter_eval_shape(init, envs, self.train_keys[0]).policy)
+        config.check_partners(envs)
+        paths = config.partners.files(config.env.title)
+        self._partners = [check_trained_here(path, config) for path in paths]
+        if (obstacle := config.env.obstacle()) is not None:
+            warn(f"{obstacle} Training will end at a return of 0.")
+
+    def _write_checkpoint(self, state: AbstractTrainState) -> None:
+        # Files of the best policies, for `eqgrid evaluate` during training.
+        for i in np.flatnonzero(self._improved).tolist():
+            path = self.path_of("checkpoints/best", i)
+            with self.failures.writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                numbers = {
+                    "env_steps": int(self.best_env_steps[i]),
+                    "eval_return_mean": float(self._best_returns[i]),
+                }
+                save_policy(path, pick(self._best, i), numbers | self.describe(i, "best"))
+                self._improved[i] = False
+        metadata: Table = {
+            "update": self.updates,
+            "env_steps": self.env_steps,
+            "wall_seconds": self.seconds(),
+            "train_seconds": self.train_seconds(),
+            "best_returns": self._best_returns.tolist(),
+            "best_env_steps": self.best_env_steps.tolist(),
+            "run": to_table(self.config),
+            "num_updates": self.num_updates,
+            **self._world_digest,
+        }
+        with self.failures.writing(self._checkpoint):
+            self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            save(self._checkpoint, {"state": state, "best": self._best}, metadata)
+
+    def _in_thread(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:
+        """Calls a function in a thread that does not keep the process alive, since XLA cannot be
+        interrupted.
+        """
+        future = concurrent.futures.Future[T]()
+
+        def call() -> None:
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=call, daemon=True).start()
+        self._threads.append(future)
+        return future
+
+    def _wait(self, future: concurrent.futures.Future[T]) -> T:
+        """The result of a thread; until then, signals are noticed.
+
+        **Raises:** `Stopped` when a signal has arrived.
+        """
+        while not future.done():
+            self.signals.check()
+            concurrent.futures.wait([future], timeout=0.1)
+        return future.result()
 
 
 @jax.jit
-def _three_keys(key: PRNGKeyArray) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
+@jax.vmap
+def _three_keys(
+    key: PRNGKeyArray,
+) -> tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray]:
     train_key, eval_key, video_key = jax.random.split(key, 3)
     return train_key, eval_key, video_key
+
+
+def choose_mesh(size: int | str | None, num_runs: int) -> Mesh | None:
+    """The devices that share the runs, or the environments of a single run; `None` for one device.
+
+    By default, each core of a CPU is a device that trains runs of its own, which is faster than
+    one program on all cores. GPUs are not used by default, because other commands may need them.
+
+    **Arguments:**
+
+    - `size`: the setting `devices`.
+    - `num_runs`: the number of runs that are trained together.
+
+    **Raises:** `UsageError` when there are too few devices.
+    """
+    if size is None:
+        on_cpu = jax.default_backend() == "cpu"
+        possible = range(1, len(jax.devices()) + 1) if on_cpu else [1]
+        size = max(number for number in possible if num_runs % number == 0)
+    with as_usage_error("--devices: "):
+        mesh = device_mesh(None if isinstance(size, str) else size)
+    return mesh if mesh.size > 1 else None
+
+
+@eqx.filter_jit
+def _choose(
+    improved: Bool[Array, " runs"], new: TrainedPolicy, old: TrainedPolicy
+) -> TrainedPolicy:
+    """The new policy of each run that has improved, and the old policies of all others."""
+
+    def choose(x: Any, y: Any) -> Any:
+        return jax.vmap(jnp.where)(improved, x, y) if eqx.is_array(x) else x
+
+    return jax.tree.map(choose, new, old)
+
+
+def _zeros(x: Any) -> Any:
+    """An array of zeros, if `x` is a shape and a dtype. It is made without a compiled program."""
+    if not isinstance(x, jax.ShapeDtypeStruct):
+        return x
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(_zeros(jax.eval_shape(jax.random.key_data, x)))
+    return jax.device_put(np.zeros(x.shape, x.dtype))

@@ -5,6 +5,7 @@ from ._config import (
     changed_by_world as changed_by_world,
     check as check,
     parse as parse,
+    read_settings as read_settings,
 )
 from ._experiment import Experiment as Experiment, check_shaping as check_shaping
 from ._flags import (
@@ -15,8 +16,8 @@ from ._flags import (
     check_limits as check_limits,
     cli as cli,
     flags as flags,
+    given as given,
     read_flags as read_flags,
-    value_after as value_after,
 )
 from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
 from ._script import (

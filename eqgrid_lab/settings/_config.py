@@ -2,14 +2,15 @@
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agents.files import shipped
 from eqgrid.envs.overcooked import REFERENCE_NAMES
 
-from ..base import SETTINGS_FILE, UsageError, as_usage_error
+from ..base import SETTINGS_FILE, UsageError, as_usage_error, print_error
 from ..worlds import Kitchen, world_settings
 from ._experiment import Experiment
 from ._flags import (
@@ -19,13 +20,13 @@ from ._flags import (
     check_limits,
     cli,
     flags,
-    has_flag,
-    value_after,
+    given,
 )
-from ._policy_settings import default_settings
+from ._policy_settings import PolicySettings, default_settings
 from ._script import command_of
 from ._stored import TUNED, load
 
+S = TypeVar("S", bound=PolicySettings)
 E = TypeVar("E", bound=Experiment)
 
 CONFIGS = shipped("configs")
@@ -33,32 +34,49 @@ CONFIGS = shipped("configs")
 PEOPLE = "people"
 """The value of `--config` for the settings of agents that cook with people."""
 _LARGEST_COUNT = 2**31 - 1
-OF_THE_PROCESS = ("--resume", "--total-steps", "--log", "--devices")
+OF_THE_PROCESS = ("--resume", "--resume-changed", "--out", "--total-steps", "--log", "--devices")
 """The flags that may change when a run is resumed: they set when it ends, what it writes, and on
 which devices it runs.
 """
 
 
-def parse(experiment: type[E], args: Sequence[str]) -> E:
-    """Parses a command line, on top of the settings file that it names, if any.
+def parse(experiment: type[S], args: Sequence[str] | None = None) -> S:
+    """Parses the command line of a script. If a flag, a value or a file is wrong, it prints one
+    sentence and exits with code 2.
 
     **Arguments:**
 
-    - `experiment`: the class that a script defines.
-    - `args`: the command line.
+    - `experiment`: the class that the script defines.
+    - `args`: the command line; by default, that of the process.
+
+    **Returns:** the checked settings.
+    """
+    try:
+        return read_settings(experiment, sys.argv[1:] if args is None else args)
+    except UsageError as error:
+        sys.exit(print_error(str(error), 2))
+
+
+def read_settings(experiment: type[S], args: Sequence[str]) -> S:
+    """Parses a command line. The defaults are those of the script, then of its world, then of the
+    run that `--resume` continues or of the file `--config`.
+
+    **Arguments:** as in `parse`.
 
     **Returns:** the checked settings.
 
     **Raises:** `SystemExit` as in `cli`, and `UsageError` when a file or a setting is wrong.
     """
     args = at_home(args)
-    file, run = value_after("--config", args), _resumed(args)
-    world = value_after("--env.name", args)
+    words = given(args)
+    file, world = words.get("--config"), words.get("--env.name")
+    run = _resumed(words)
     before = None if run is None else load(run / SETTINGS_FILE, experiment, world)
     if run and before and world not in (None, before.env.name):
         raise _differs(run, [("--env.name", before.env.name, world)])
     if file is not None:
-        default = load(_settings_file(experiment, args, file), experiment, world, world)
+        path = _settings_file(experiment, file, world, words.get("--env.layout"))
+        default = load(path, experiment, world, world)
     elif before is not None:
         default = before
     else:
@@ -66,25 +84,28 @@ def parse(experiment: type[E], args: Sequence[str]) -> E:
         env = env if world in (None, env.name) else world_settings(world)
         default = default_settings(experiment, env)
     config = cli(default, args, command_of(experiment), inspect.cleandoc(experiment.__doc__ or ""))
-    if run and before:
+    if run and isinstance(config, Experiment) and isinstance(before, Experiment):
         config = _check_resumed(run, before, config)
     check(config)
     return config
 
 
-def _resumed(args: Sequence[str]) -> Path | None:
+def _resumed(words: Mapping[str, str]) -> Path | None:
     """The folder of the run that a command line resumes; `None` for a new run.
 
     **Raises:** `UsageError` when --resume is given without --out.
     """
-    if not has_flag("--resume", args):
+    if "--resume" not in words:
         return None
-    if (out := value_after("--out", args)) is None:
+    if "--out" not in words:
         raise UsageError("--resume continues the run in --out: add --out.")
-    return Path(out) if Path(out, SETTINGS_FILE).exists() else None
+    out = Path(words["--out"])
+    return out if (out / SETTINGS_FILE).exists() else None
 
 
-def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str) -> Path:
+def _settings_file(
+    experiment: type[PolicySettings], name: str, world: str | None, layout: str | None
+) -> Path:
     """The file that `--config` names: a path, or the name of a bundled file.
 
     **Raises:** `UsageError` when there are no tuned settings for the kitchen of a command line.
@@ -93,10 +114,10 @@ def _settings_file(experiment: type[Experiment], args: Sequence[str], name: str)
         return CONFIGS / f"{PEOPLE}.toml"
     if name != TUNED:
         return Path(name)
-    layout = value_after("--env.layout", args) or Kitchen.layout
+    layout = layout or Kitchen.layout
     stem = f"{experiment.algorithm}-{REFERENCE_NAMES.get(layout, layout)}"
     files = {path.stem: path for path in sorted(CONFIGS.glob(f"{experiment.algorithm}-*.toml"))}
-    if stem not in files or value_after("--env.name", args) not in (None, Kitchen.name):
+    if stem not in files or world not in (None, Kitchen.name):
         known = ", ".join(stem.partition("-")[2] for stem in files) or "no kitchen"
         raise UsageError(
             f"--config {TUNED} is for kitchens with tuned settings. For {experiment.algorithm}, "
@@ -121,7 +142,7 @@ def changed_by_world(config: Experiment) -> str:
     return ", ".join(words)
 
 
-def _check_resumed(run: Path, before: E, config: E) -> E:
+def _check_resumed(run: Path, before: Experiment, config: E) -> E:
     """Checks that a resumed run keeps its settings. All flags of the command that started the run
     may be given again.
 
@@ -137,14 +158,13 @@ def _check_resumed(run: Path, before: E, config: E) -> E:
     """
     changes: dict[str, Any] = {"config": before.config}
     config = dataclasses.replace(config, **changes, partners=config.partners.found())
-    may_change = {*OF_THE_PROCESS, "--out", *(["--curriculum"] if before.stage else [])}
     values_before = dict(flags(before))
     differ = [
         (flag, values_before.get(flag), value)
         for flag, value in flags(config)
-        if flag not in may_change and value != values_before.get(flag)
+        if flag not in OF_THE_PROCESS and value != values_before.get(flag)
     ]
-    if differ:
+    if differ and not config.resume_changed:
         raise _differs(run, differ)
     return config
 
@@ -154,11 +174,11 @@ def _differs(run: Path, differ: Sequence[tuple[str, object, object]]) -> UsageEr
     names = (f"{flag} (was {old!r:.60}, is {new!r:.60})" for flag, old, new in differ)
     return UsageError(
         f"The run in {str(run)!r} has other settings: {', '.join(names)}. Leave out these flags, "
-        "or choose another --out."
+        "choose another --out, or add --resume-changed to continue with the new settings."
     )
 
 
-def check(config: Experiment) -> None:
+def check(config: PolicySettings) -> None:
     """Checks the ranges of settings, and their combinations.
 
     **Arguments:**
@@ -168,10 +188,19 @@ def check(config: Experiment) -> None:
     **Raises:** `UsageError` with a message that names the flag.
     """
     check_limits(config)
-    config.partners.check()
-    with as_usage_error(script=type(config).__module__):
+    if isinstance(config, Experiment):
+        config.partners.check()
+    with as_usage_error(scripts={x.__module__ for x in type(config).__mro__}):
         config.env.check()
         config.check()
+    if isinstance(config, Experiment):
+        _check_steps(config)
+    if config.seed + config.num_seeds - 1 > LARGEST_SEED:
+        raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")
+
+
+def _check_steps(config: Experiment) -> None:
+    """**Raises:** `UsageError` when there are too many steps for 32-bit integers."""
     steps = config.num_envs * config.ppo.rollout_length
     if steps > _LARGEST_COUNT:
         raise UsageError(
@@ -183,5 +212,3 @@ def check(config: Experiment) -> None:
             f"{updates:,} updates exceed the limit of gradient steps: lower --total-steps, "
             "--ppo.num-epochs or --ppo.num-minibatches, or raise --num-envs."
         )
-    if config.seed + config.num_seeds - 1 > LARGEST_SEED:
-        raise UsageError(f"--seed {config.seed} is too large for --num-seeds {config.num_seeds}.")

@@ -5,9 +5,8 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-import jax
 import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
@@ -18,12 +17,22 @@ from agents import (
     AbstractAlgorithm,
     AbstractCriticInput,
     AbstractNetwork,
-    AbstractTrainState,
     ActorCritic,
 )
-from eqgrid import AbstractEnv, AbstractVectorEnv, LinearSchedule, Scheduled
+from eqgrid import (
+    AbstractEnv,
+    AbstractVectorEnv,
+    AbstractWrapper,
+    LinearSchedule,
+    Scheduled,
+    VectorEnvironment,
+    Vectorize,
+    WithPartner,
+    contains_wrapper,
+    unwrap,
+)
 
-from ..base import DIFFERENT, Table
+from ..base import DIFFERENT, UsageError
 from ..show import LoggerName
 from ..worlds import columns_of
 from ._policy_settings import PolicySettings
@@ -59,11 +68,8 @@ class Experiment(PolicySettings):
     """The settings of a run, and the methods that build its environments, networks and learner.
 
     Every field is a flag. A script such as `experiments/ippo.py` defines a subclass with further
-    fields and with these methods, and passes it to `run_experiment`.
+    fields and with these methods.
     """
-
-    stage_settings: ClassVar[tuple[str, ...]] = ()
-    """The names of settings that the stages of a curriculum may set."""
 
     config: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml|tuned|people")] = None
     """Settings file, `tuned` for the tuned settings of the kitchen, or `people` for the settings
@@ -82,20 +88,16 @@ class Experiment(PolicySettings):
     """Environment steps between two evaluations; by default 100,000 steps, or 10 updates if that is
     longer, but at most a twentieth of the run."""
     eval_episodes: _Episodes = 64
-    """Episodes of each evaluation during training."""
-    final_episodes: _Episodes = 256
-    """Episodes of the final evaluation."""
+    """Episodes of each evaluation during training; the final evaluation has four times as many."""
     log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()
     """Loggers in addition to metrics.csv."""
     log_info: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Entries of info to sum over the episodes of training and of evaluations, and to plot."""
-    curriculum: Annotated[Path | None, tyro.conf.arg(metavar="FILE.toml")] = None
-    """File with the stages of a curriculum."""
-    stage: Annotated[tuple[Table, ...], tyro.conf.Fixed, tyro.conf.Suppress] = ()
-    """Tables of the stages of a curriculum, in settings files."""
     resume: bool = False
     """Continue the run in --out with its settings if it has a checkpoint, and start it otherwise. A
     complete run stays as it is, so a job can repeat the same command."""
+    resume_changed: bool = False
+    """Resume even if settings or the file of your own world have changed."""
 
     @abc.abstractmethod
     def train_env(self) -> AbstractVectorEnv:
@@ -162,23 +164,34 @@ class Experiment(PolicySettings):
             return env
         # Each environment counts only its own steps.
         steps = max(1, partners.share_steps // self.num_envs)
-        share = LinearSchedule(partners.share_from, partners.share, steps)
+        share = LinearSchedule(0.0, partners.share, steps)
         return Scheduled(env, share_of_partners, share)
+
+    def check_partners(self, train_env: VectorEnvironment) -> None:
+        """Checks that `train_env` has the wrappers that the settings of partners need.
+
+        **Raises:** `UsageError` when it has not.
+        """
+        batch = unwrap(train_env)
+
+        def has(wrapper: type[AbstractWrapper]) -> bool:
+            return isinstance(batch, Vectorize) and contains_wrapper(batch.env, wrapper)
+
+        if self.partners.share_steps > 0 and not has(Scheduled):
+            raise UsageError(
+                "--partners.share-steps has no effect in this script: call self.anneal_partners on "
+                "AutoReset in train_env, or leave it out."
+            )
+        if self.partners != PartnerSettings() and not has(WithPartner):
+            raise UsageError(
+                "--partners.share has no effect in this script, which trains without partners: "
+                "call self.with_partners on the world in train_env, or leave out --partners and "
+                "settings files with partners."
+            )
 
     def learner(self) -> AbstractAlgorithm[Any]:
         """The learner of the policy: by default, PPO with the settings of the run."""
         return self.ppo
-
-    def init_state(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> AbstractTrainState:
-        """An initial training state, with the policy and the learner of the settings.
-
-        **Arguments:**
-
-        - `env`: the training environments.
-        - `key`: the source of randomness.
-        """
-        policy_key, run_key = jax.random.split(key)
-        return self.learner().with_arrays().init(self.policy(env, policy_key), env, run_key)
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
         """The entries of `info` that are summed over evaluation episodes: entries of the world and

@@ -52,37 +52,20 @@ def at_home(args: Sequence[str]) -> list[str]:
     return found
 
 
-def has_flag(flag: str, args: Sequence[str]) -> bool:
-    """Whether a flag is given on a command line."""
-    return any(name == flag for name, _, _ in _groups(args))
-
-
-def value_after(flag: str, args: Sequence[str]) -> str | None:
-    """The value of a flag on a command line, or `None` if the flag is not given."""
-    values = [values[0] for name, values, _ in _groups(args) if name == flag and values]
-    return values[-1] if values else None  # the last occurrence counts, as with all flags
-
-
-def values_after(flag: str, args: Sequence[str]) -> tuple[str, ...]:
-    """The values of all occurrences of a flag that takes several values; empty if not given."""
-    return tuple(x for name, values, _ in _groups(args) if name == flag for x in values)
-
-
-def _groups(args: Sequence[str]) -> list[tuple[str, list[str], list[str]]]:
-    """The flags of a command line: for each, its name, its values, and all its original words.
-
-    The first group has an empty name, and contains the words before the first flag. As in tyro,
-    flags may be written with underscores.
+def given(args: Sequence[str]) -> dict[str, str]:
+    """The first value of each flag on a command line, by the name of the flag; empty for a switch.
+    The last occurrence of a flag counts. Flags may be written with underscores, as in tyro.
     """
-    groups: list[tuple[str, list[str], list[str]]] = [("", [], [])]
+    found: dict[str, str] = {}
+    name = ""
     for arg in args:
-        if _FLAG.match(arg) and groups[-1][0] != "--":
-            name, equals, value = arg.partition("=")
-            groups.append((name.replace("_", "-"), [value] if equals else [], [arg]))
-        else:
-            groups[-1][1].append(arg)
-            groups[-1][2].append(arg)
-    return groups
+        if _FLAG.match(arg):
+            name, _, value = arg.partition("=")
+            name = name.replace("_", "-")
+            found[name] = value
+        elif name and not found[name]:
+            found[name] = arg
+    return found
 
 
 _FLAG_TYPES = tyro.constructors.ConstructorRegistry()
@@ -110,8 +93,8 @@ _COMPLETIONS = ("--tyro-print-completion", "--tyro-write-completion")
 def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     """Parses a command line with `tyro.cli`.
 
-    The last occurrence of a flag counts, but a flag with several values takes the values of all its
-    occurrences. Every switch has two flags, such as `--env.shared` and `--env.no-shared`.
+    The last occurrence of a flag counts. Every switch has two flags, such as `--env.shared` and
+    `--env.no-shared`.
 
     **Arguments:**
 
@@ -125,25 +108,13 @@ def cli(default: T, args: Sequence[str], prog: str, description: str) -> T:
     **Raises:** `SystemExit` with the exit code 2 when the command line is invalid, after tyro has
     printed the reason.
     """
-    # The flags whose occurrences are joined below. With `UseAppendAction`, tyro joins them.
-    lists = {
-        flag
-        for flag, _, hint in _settings(default)
-        if _is_list(hint) and tyro.conf.UseAppendAction not in typing.get_args(hint)
-    }
-    joined: list[str] = []
-    for name, _, words in _groups(args):
-        if name not in lists:
-            joined += words
-        elif name not in joined:
-            joined += [name, *values_after(name, args)]
     if args and args[0].startswith(_COMPLETIONS):
         prog = prog.removeprefix("python ")  # otherwise, the shell would complete every `python`
     return tyro.cli(
         type(default),
         prog=prog,
         description=description,
-        args=joined,
+        args=args,
         default=default,
         config=(tyro.conf.SuppressFixed,),
         registry=_FLAG_TYPES,
@@ -231,13 +202,6 @@ def as_given(flag: str, value: object) -> str:
         return flag if value else f"--{before}{dot}no-{name}"
     words = map(str, value) if isinstance(value, tuple) else [str(value)]
     return " ".join([flag, *words])
-
-
-def _is_list(hint: Hint) -> bool:
-    """Whether an annotation is, or contains, the type of tuples of any length."""
-    if typing.get_origin(hint) is tuple:
-        return Ellipsis in typing.get_args(hint)
-    return any(map(_is_list, typing.get_args(hint)))
 
 
 def _ranges(hint: Hint) -> Iterator[Meta]:

@@ -108,7 +108,7 @@ class PolicySettings(abc.ABC):
     @property
     def appended(self) -> dict[str, bool]:
         """The settings that append features to the observations of the world."""
-        return {name: getattr(self, name, False) for name in ("agent_id", "time_left")}
+        return {name: getattr(self, name, False) for name in ("agent_id",)}
 
     def check(self) -> None:  # noqa: B027 (most scripts need none)
         """Checks the settings that a script adds; does nothing by default.

@@ -113,7 +113,7 @@ def script_errors(experiment: type[PolicySettings]) -> AbstractContextManager[No
     """
     name = experiment.__module__
     if is_shipped(experiment):
-        return as_usage_error(script=name)
+        return as_usage_error(scripts=(name,))
     return as_usage_error(own_script=name)
 
 
@@ -121,7 +121,7 @@ def command_of(experiment: type[PolicySettings]) -> str:
     """The command that runs the script of an experiment, such as `eqgrid ippo`."""
     path = file_of(experiment)
     if path is None:
-        return f"run_experiment({experiment.__name__})"
+        return experiment.__name__
     if path.parent.name == "shipped" and is_shipped(experiment):
         return f"eqgrid {experiment.algorithm}"
     return program(min(os.path.relpath(path), str(path), key=len))

@@ -38,10 +38,10 @@ from ._script import SHIPPED, command_of, is_shipped, name_of, shipped_script
 T = TypeVar("T")
 P = TypeVar("P", bound=PolicySettings)
 
-NOT_IN_FILE = ("config", "curriculum", "out", "resume")
+NOT_IN_FILE = ("config", "out", "resume", "resume_changed")
 """Settings that are not stored, because they concern one call of the command."""
 _MAX_SETTINGS_BYTES = 10 * MAX_TEXT_BYTES
-"""The maximum size of a `config.toml`, which has all settings and all stages of a curriculum."""
+"""The maximum size of a `config.toml`, which may contain layouts."""
 TUNED = "tuned"
 """The value of `--config` for the tuned settings of a kitchen."""
 SCRIPT = "script"
@@ -128,11 +128,12 @@ def config_from(table: Table, experiment: type[P], own_world: str | None = None)
 
 def config_of_policy(table: Table, experiment: type[P], own_world: str | None = None) -> P:
     """Reads the settings in a policy file. Its partners of training are left out, since the policy
-    acts without them.
+    acts without them, and so are settings that the script no longer has.
 
     **Arguments** and **Raises:** as in `config_from`.
     """
-    acting = {key: x for key, x in table.items() if key != "partners"}
+    names = {"algorithm", SCRIPT, *(field.name for field in dataclasses.fields(experiment))}
+    acting = {key: x for key, x in table.items() if key in names - {"partners"}}
     return config_from(acting, experiment, own_world)
 
 
@@ -257,8 +258,6 @@ def to_table(config: PolicySettings) -> Table:
     table: Table = _in_toml(config)
     for name in NOT_IN_FILE:
         table.pop(name, None)
-    if not table.get("stage", True):
-        del table["stage"]
     experiment = type(config)
     about = {"algorithm": experiment.algorithm}
     if not is_shipped(experiment):

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 from jaxtyping import Array, Float
 from msgspec import Meta
 
-from agents import find_policy, load_policy
+from agents import find_policies, load_policy
 from agents.files import BUNDLED, shipped
 from eqgrid import (
     AbstractEnv,
@@ -25,7 +25,6 @@ from ..base import (
     UsageError,
     as_usage_error,
     read_metadata,
-    seed_folders,
 )
 from ..worlds import Share
 from ._policy_settings import PolicySettings
@@ -45,39 +44,27 @@ class PartnerSettings:
 
     share: Share = 0.0
     """Share of training episodes in which a partner replaces one agent."""
-    share_from: Share = 0.0
-    """Initial share of these episodes, with --partners.share-steps."""
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
-    """Environment steps over which the share changes from --partners.share-from; 0 for none."""
+    """Environment steps over which the share rises from 0; 0 for a constant share."""
     policies: Annotated[tuple[str, ...], DIFFERENT] = ()
     """Policy files, runs with all their checkpoints, shipped:NAME, clones or proxies; if none, the
     agents' own policy."""
-    least_noise: Share = 0.0
-    """Smallest probability that an action of a partner is random."""
-    most_noise: Share = 0.0
-    """Largest probability of a random action; every episode samples a probability in this range."""
+    noise: tuple[Share, Share] = (0.0, 0.0)
+    """Range of the probability that an action of a partner is random; each episode samples one."""
 
     def check(self) -> None:
         """**Raises:** `UsageError` for settings that contradict one another or have no effect."""
-        if self.least_noise > self.most_noise:
-            raise UsageError(
-                f"--partners.least-noise {self.least_noise:g} is more than --partners.most-noise "
-                f"{self.most_noise:g}."
-            )
+        low, high = self.noise
+        if low > high:
+            raise UsageError(f"--partners.noise {low:g} {high:g} is no range: swap the numbers.")
         if self._is_unused and self != PartnerSettings():
             raise UsageError(
                 "Partners are set, but their share of episodes is 0: add --partners.share, such "
                 "as 0.5."
             )
-        if self.share_from > 0 and self.share_steps == 0:
+        if not (self._is_unused or self.policies or high):
             raise UsageError(
-                "--partners.share-from is the initial share: add --partners.share-steps, or "
-                "leave it out."
-            )
-        if not (self._is_unused or self.policies or self.most_noise):
-            raise UsageError(
-                "--partners.share has no effect alone: add --partners.policies or "
-                "--partners.most-noise."
+                "--partners.share has no effect alone: add --partners.policies or --partners.noise."
             )
 
     def around(self, world: AbstractEnv, run: PolicySettings, parts: Parts) -> AbstractEnv:
@@ -98,15 +85,14 @@ class PartnerSettings:
             raise UsageError(
                 "--partners.share needs a world with at least two agents: leave it out."
             )
-        noise = (self.least_noise, self.most_noise)
         partners = [_read(path, world, run, parts) for path in self.files(run.env.title)]
         among = OneOf(partners) if partners else None
-        return WithPartner(world, among, share=self.share, noise=noise)
+        return WithPartner(world, among, share=self.share, noise=self.noise)
 
     @property
     def _is_unused(self) -> bool:
         """Whether no episode has a partner."""
-        return max(self.share, self.share_from) == 0
+        return self.share == 0
 
     def found(self) -> "PartnerSettings":
         """The same settings with files and folders replaced by the absolute paths of their
@@ -120,7 +106,7 @@ class PartnerSettings:
         found: list[str] = []
         for name in self.policies:
             bundled = _is_model_of_people(name) or name.startswith(BUNDLED)
-            found += [name] if bundled else [str(x.resolve()) for x in _files_of(name)]
+            found += [name] if bundled else [str(x.resolve()) for x in find_policies(name)]
         return dataclasses.replace(self, policies=tuple(found))
 
     def files(self, layout: str) -> list[Path]:
@@ -136,7 +122,7 @@ class PartnerSettings:
         found: list[Path] = []
         for name in self.policies:
             is_model = _is_model_of_people(name)
-            found += models_of_people(name, layout) if is_model else _files_of(name)
+            found += models_of_people(name, layout) if is_model else find_policies(name)
         return found
 
 
@@ -206,18 +192,3 @@ def default_model_of_people(name: str, layout: str) -> Path:
     files = models_of_people(name, layout)
     models = json.loads(shipped("people/models.json").read_text(encoding="utf-8"))
     return files[0].parent / models[layout][_PEOPLE[name]]["default"]
-
-
-def _files_of(name: str) -> list[Path]:
-    """The policy files at a path: the file, or all checkpoints of a run or its seeds.
-
-    Of several checkpoints with the same number of steps, such as the best and the last, only one is
-    used.
-    """
-    if not (path := Path(name)).is_dir():
-        return [find_policy(path)]
-    found: list[Path] = []
-    for run in seed_folders(path) or [path]:
-        files = sorted(run.glob("checkpoints/*.safetensors"))
-        found += {read_metadata(file).get("env_steps", file): file for file in files}.values()
-    return found or [find_policy(path)]

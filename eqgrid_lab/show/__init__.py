@@ -14,7 +14,6 @@ from ._figure import (
 )
 from ._loggers import (
     Csv as Csv,
-    Labelled as Labelled,
     Logger as Logger,
     LoggerName as LoggerName,
     open_loggers as open_loggers,
@@ -24,8 +23,8 @@ from ._report import (
     constant_sum_text as constant_sum_text,
     draw_curve as draw_curve,
     finish_curve as finish_curve,
+    how_to_continue as how_to_continue,
     median_seed as median_seed,
-    print_how_to_go_on as print_how_to_go_on,
     print_result as print_result,
     reached as reached,
     share_of_optimum as share_of_optimum,

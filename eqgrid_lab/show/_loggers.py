@@ -1,4 +1,6 @@
-"""Loggers, which write one row of metrics per block of updates. All loggers use the same names."""
+"""Loggers, which write a row of metrics for each seed after each block of updates. All loggers use
+the same names.
+"""
 
 import csv
 import io
@@ -7,7 +9,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 from agents import write_atomic
 from eqgrid.errors import import_optional
@@ -23,8 +25,8 @@ class Logger(Protocol):
 
     path: Path
 
-    def write(self, row: Row) -> None:
-        """Writes one row. After an `OSError`, later rows may still be written."""
+    def write(self, rows: Sequence[Row]) -> None:
+        """Writes the rows of all seeds. After an `OSError`, later rows may still be written."""
         ...
 
     def close(self) -> None:
@@ -41,14 +43,14 @@ class Csv(Logger):
         self.path, self._text, self._size = path, written, len(written)
         self._columns = next(csv.reader(written.decode().splitlines()[:1]), [])
 
-    def write(self, row: Row) -> None:
-        if new := [name for name in row if name not in self._columns]:
-            rows = list(csv.DictReader(io.StringIO(self._text.decode(), newline="")))
-            self._columns += new
-            self._text = csv_text([*rows, row], header=True, columns=self._columns).encode()
-            self._size = 0
+    def write(self, rows: Sequence[Row]) -> None:
+        if {name for row in rows for name in row} <= {*self._columns}:
+            self._text += csv_text(rows, header=False, columns=self._columns).encode()
         else:
-            self._text += csv_text([row], header=False, columns=self._columns).encode()
+            before = list(csv.DictReader(io.StringIO(self._text.decode(), newline="")))
+            self._columns = list(dict.fromkeys(x for row in (*before, *rows) for x in row))
+            self._text = csv_text([*before, *rows], header=True).encode()
+            self._size = 0
         # The file has another size if it was removed, or if a full disk has cut a row.
         if self.path.exists() and 0 < self._size == self.path.stat().st_size:
             with self.path.open("ab") as file:
@@ -69,9 +71,9 @@ class TensorBoard(Logger):
         library = import_optional("tensorboardX", needs, "tensorboard")
         self.path, self._writer = path, library.SummaryWriter(str(path), purge_step=first_step)
 
-    def write(self, row: Row) -> None:
-        for name, value in _plotted(row).items():
-            self._writer.add_scalar(name, value, row["env_steps"])
+    def write(self, rows: Sequence[Row]) -> None:
+        for name, value in _plotted(rows).items():
+            self._writer.add_scalar(name, value, rows[0]["env_steps"])
         self._writer.flush()
 
     def close(self) -> None:
@@ -95,28 +97,17 @@ class WeightsAndBiases(Logger):
             allow_val_change=True,  # a resumed run may be longer
             project=os.environ.get("WANDB_PROJECT", "eqgrid"),
             name=str(folder),
-            reinit="create_new",  # one process logs the runs of all seeds
+            reinit="create_new",  # in a notebook, one process logs several runs
             dir=str(folder.resolve()),  # absolute, for the separate process of wandb
             config=dict(settings),
             settings=wandb.Settings(silent=True, console="off"),
         )
 
-    def write(self, row: Row) -> None:
-        self._run.log(_plotted(row), step=int(row["env_steps"]))
+    def write(self, rows: Sequence[Row]) -> None:
+        self._run.log(_plotted(rows), step=int(rows[0]["env_steps"]))
 
     def close(self) -> None:
         self._run.finish()
-
-
-@final
-class Labelled(Logger):
-    """Writes rows with a label to a logger that several runs share, and leaves it open."""
-
-    def __init__(self, logger: Logger, label: Row):
-        self.path, self._logger, self._label = logger.path, logger, label
-
-    def write(self, row: Row) -> None:
-        self._logger.write({**self._label, **row})
 
 
 def open_loggers(
@@ -140,6 +131,13 @@ def open_loggers(
     return loggers
 
 
-def _plotted(row: Row) -> Row:
-    """The entries of a row that can be plotted: no infinite number and no NaN."""
-    return {k: v for k, v in row.items() if not isinstance(v, float) or math.isfinite(v)}
+def _plotted(rows: Sequence[Row]) -> dict[str, Any]:
+    """The entries of rows that can be plotted: no infinite number and no NaN. With several seeds,
+    their names begin with the seed, as in `seed-3/eval_return_mean`.
+    """
+    return {
+        name if len(rows) == 1 else f"seed-{row['seed']}/{name}": value
+        for row in rows
+        for name, value in row.items()
+        if not isinstance(value, float) or math.isfinite(value)
+    }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 
 from ..base import Table
 from ._figure import (
@@ -18,7 +17,6 @@ from ._figure import (
     label_thousands,
     new_figure,
     plain_axes,
-    shortened,
     write_figure,
     write_title,
 )
@@ -117,7 +115,7 @@ def draw_curve(
         if row.get("stage") != before.get("stage"):
             axes.axvline(before["env_steps"], color="#888888", linewidth=0.8)
             axes.annotate(
-                shortened(f"stage {row['stage']}"),
+                f"stage {row['stage']:g}",
                 (before["env_steps"], 1),
                 xycoords=("data", "axes fraction"),
                 textcoords="offset points",
@@ -170,17 +168,15 @@ def finish_curve(
     write_figure(path, figure)
 
 
-def print_how_to_go_on(console: Console, command: str, folder: Path) -> None:
-    """Prints the command that resumes a stopped run.
+def how_to_continue(command: str, folder: Path) -> str:
+    """The line with the command that resumes a stopped run.
 
     **Arguments:**
 
-    - `console`: the console.
     - `command`: the command of the run's script.
     - `folder`: the folder of the run.
     """
-    command = f"{command} --out {shlex.quote(str(folder))} --resume"
-    console.print(f"to continue: {escape(command)}", highlight=False, soft_wrap=True)
+    return f"to continue: {command} --out {shlex.quote(str(folder))} --resume"
 
 
 def what_is_kept(folder: Path) -> str:

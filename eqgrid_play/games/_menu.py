@@ -198,7 +198,7 @@ class Menu:
                 "an optimal plan": shipped(f"policies/plan-{env.title}.safetensors"),
             }
             found += [
-                _offer(read_policy(file, None), name, place)
+                _offer(read_policy(file), name, place)
                 for name, file in files.items()
                 if file.exists()
             ]

@@ -28,7 +28,7 @@ class Config:
     """Exports a world and a policy as a web page in which people play without a server."""
 
     policy: tyro.conf.Positional[Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")]] = None
-    """Policy of the partner: the folder of a run, a policy file or a checkpoint."""
+    """Policy of the partner: the folder of a run with one seed, or a policy file."""
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """Your own script that trained it, if any; its code is run."""
@@ -67,7 +67,7 @@ def run(args: Sequence[str]) -> None:
         raise UsageError(f"There is no folder for {str(config.out)!r}: make it first.")
     export = _export()
     script = None if config.script is None else load_script(config.script)
-    saved = read_policy(config.policy, None, own_script=script, own_world=config.env.name)
+    saved = read_policy(config.policy, own_script=script, own_world=config.env.name)
     with as_usage_error():
         config.env.check()
     menu = Menu(settings_to_play(config.env), [saved], delay=config.delay, noise=config.noise)

@@ -291,7 +291,7 @@ def plan_policies(plan: Plan, folder: Path) -> list[SavedPolicy]:
     """
     partners = (x for game in plan.games() for x in (game.partner, game.fallback))
     files = dict.fromkeys(x for x in partners if x.endswith(".safetensors"))
-    found = [read_policy(folder / name, None) for name in files]
+    found = [read_policy(folder / name) for name in files]
     return [dataclasses.replace(x, name=name) for x, name in zip(found, files, strict=True)]
 
 

@@ -7,12 +7,11 @@ import functools
 import importlib
 import re
 import socket
-import sys
 import threading
 import webbrowser
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import jax
 import tyro
@@ -21,17 +20,17 @@ from rich.console import Console
 
 from agents import CheckpointError, checksum
 from eqgrid_lab.base import (
-    Process,
     RunError,
+    StopSignals,
     UsageError,
     as_usage_error,
     keep_compiled_programs,
     reason,
-    run_process,
+    run_command,
 )
 from eqgrid_lab.commands import first_world, settings_to_play
 from eqgrid_lab.folders import locked, open_results, short_name
-from eqgrid_lab.runs import SavedPolicy, digest, read_policy
+from eqgrid_lab.runs import SavedPolicy, digest, policies_of, read_policy
 from eqgrid_lab.settings import load_script, read_flags, to_table
 from eqgrid_lab.show import print_paths
 from eqgrid_lab.worlds import Kitchen, WorldSettings
@@ -73,11 +72,9 @@ class Config:
     policies: tyro.conf.Positional[
         Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
     ] = ()
-    """Folders of runs, policy files, checkpoints or shipped:NAME to offer as partners. A folder
-    with several policies offers all policies that can act in the world of --env.name."""
+    """Folders of runs, policy files or shipped:NAME to offer as partners. A folder of runs and
+    policy files offers all policies that can act in the world of --env.name."""
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
-    which: Literal["policy", "best", "last"] = "policy"
-    """File to read from a folder: policy.safetensors, or a checkpoint."""
     script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
     """Your own script that trained them, if any; its code is run."""
     watch: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE|DIR|people ...")] = ()
@@ -121,18 +118,17 @@ class Config:
 
 def play_command() -> None:
     """Runs the command line, and ends the process."""
-    run_process(lambda process: run(sys.argv[1:], process), "--most-games")
+    run_command(run, "nothing was started", "--most-games")
 
 
-def run(args: Sequence[str], process: Process) -> None:
+def run(args: Sequence[str]) -> None:
     """Runs the command with these arguments, until a Ctrl-C ends the server.
 
     **Arguments:**
 
     - `args`: the command line.
-    - `process`: the process, with its signals.
 
-    **Raises:** the errors that `exit_code_of` prints as one sentence.
+    **Raises:** the errors that `run_command` prints as one sentence.
     """
     # Before anything uses the CPU: a step takes 0.1 ms, and handing it to another thread would cost
     # as much again.
@@ -143,11 +139,8 @@ def run(args: Sequence[str], process: Process) -> None:
     _check_hosts(config.hosts)
     serve = _server()
     plan = None if config.study is None else read_plan(config.study)
-    checkpoint = None if config.which == "policy" else config.which
     script = None if config.script is None else load_script(config.script)
-    read = functools.partial(
-        read_policy, which=checkpoint, own_script=script, own_world=config.env.name
-    )
+    read = functools.partial(read_policy, own_script=script, own_world=config.env.name)
     with as_usage_error():
         config.env.check()
     settings = settings_to_play(config.env)
@@ -190,8 +183,8 @@ def run(args: Sequence[str], process: Process) -> None:
         if config.browser:
             opened = address if runner is None else overview
             threading.Timer(0.5, webbrowser.open, [opened]).start()
-        process.begin()  # from now on, a Ctrl-C ends the games, and then the server
-        serve(server, listening, sorted(names), runner, admin)
+        with StopSignals():  # the server ends its games after a signal, and then repeats it
+            serve(server, listening, sorted(names), runner, admin)
         console.print(f"games: {len(list(folder.glob(f'*{SUFFIX}')))} in {folder}", markup=False)
 
 
@@ -206,18 +199,18 @@ def _address(host: str, port: int) -> str:
 def _read_policies(
     path: Path, menu: Menu, read: Callable[[Path], SavedPolicy]
 ) -> list[SavedPolicy]:
-    """Reads the policy of a run or file. For a folder of runs and files, reads all policies that
+    """Reads the policies of a run or file. For a folder of runs and files, reads all policies that
     can act in the world of a menu.
 
     **Raises:** as `read_policy`, and `UsageError` if no policy of a folder can act in the world.
     """
     try:
-        return [read(path)]
+        return [read(file) for file in policies_of(path)]
     except CheckpointError:
         inside: list[SavedPolicy] = []
         for file in sorted(path.iterdir()) if path.is_dir() else ():
             with contextlib.suppress(CheckpointError, UsageError):
-                inside.append(read(file))
+                inside += [read(policy) for policy in policies_of(file)]
         if not inside:
             raise
     place, found = menu.place(menu.layouts[0]), []

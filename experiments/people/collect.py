@@ -61,28 +61,28 @@ def collect(runs: Path) -> Table:
         found[kitchen] = {}
         for kind, split in KINDS.items():
             run = runs / f"{kitchen}-{split}"
-            results = json.loads((run / "result.json").read_text())["runs"]
-            models = []
+            about = json.loads((run / "result.json").read_text())
+            results, models = about["runs"], []
             for result in results:
-                source = run / f"seed-{result['seed']}" / "policy.safetensors"
+                source = run / f"policy-{result['seed']}.safetensors"
                 target = HERE / kitchen / f"{kind}-{result['seed']}.safetensors"
                 shutil.copyfile(source, target)
-                kept = result[result["kept"]]
+                kept = result[about["kept"]]
                 models.append(
                     {
                         "seed": result["seed"],
                         "return": round(kept["return_mean"], 1),
                         "accuracy": round(kept["accuracy"], 4),
                         "cross_entropy": round(kept["cross_entropy"], 4),
-                        "episodes": result["eval_episodes"],
+                        "episodes": about["eval_episodes"],
                         "file": target.name,
                         "sha256": checksum(target),
                     }
                 )
             found[kitchen][kind] = {
                 "default": models[median_seed(results)]["file"],
-                "people_return": round(results[0]["people_return_mean"], 1),
-                "most_frequent_action": results[0]["most_frequent_action"],
+                "people_return": round(about["people_return_mean"], 1),
+                "most_frequent_action": about["most_frequent_action"],
                 "models": models,
             }
     return found

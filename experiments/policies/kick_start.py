@@ -10,10 +10,11 @@ that has the same observations, such as the policies plan-KITCHEN.safetensors.
 
 import dataclasses
 import functools
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, final
 
-from eqgrid_lab import Experiment, Kitchen, WorldSettings, run_experiment
+from eqgrid_lab import Experiment, Kitchen, Run, WorldSettings, parse
 import equinox as eqx
 import jax
 import tyro
@@ -27,6 +28,7 @@ from agents import (
     CheckpointError,
     Minibatch,
     TrainedPolicy,
+    TrainState,
     actor_critic,
     load_policy,
     loss_of_choices,
@@ -41,7 +43,6 @@ class KickStart(Experiment):
     """Trains agents with PPO and a teacher, and writes results into a folder."""
 
     algorithm = "kick-start"
-    stage_settings = ("teacher_weight",)  # may differ between stages of a curriculum
 
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="timed_features")
@@ -135,5 +136,25 @@ class KickStartLoss(eqx.Module):
         return loss + weight * teacher_loss, {**parts, "teacher_loss": teacher_loss}
 
 
+def main(config: KickStart) -> int:
+    with Run(config) as run:  # the folder with its log and checkpoints, progress and signals
+        ppo, envs = config.learner(), config.train_env()
+        block = run.block(ppo, envs)  # makes updates of all seeds in one compiled program
+        evaluation = run.evaluation(envs)  # plays episodes in `eval_env`
+
+        def init(envs: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:  # of one seed
+            policy_key, run_key = jax.random.split(key)
+            return ppo.init(config.policy(envs, policy_key), envs, run_key)
+
+        state = run.start(init, block, evaluation)  # a new state, or that of the last checkpoint
+        for count in run.blocks():  # the updates until the next evaluation
+            state, metrics = block(state, count)  # metrics: NumPy, of each update and seed
+            result = evaluation(state)
+            run.log(metrics, result)  # an entry that you add to `result` becomes a column
+            run.save(state, result)  # writes every few seconds; `break` after it ends the run
+        run.finish(state)  # the final evaluation, policies, plots and a GIF
+    return run.exit_code
+
+
 if __name__ == "__main__":
-    run_experiment(KickStart)
+    sys.exit(main(parse(KickStart)))

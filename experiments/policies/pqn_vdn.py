@@ -10,10 +10,11 @@ any part of the experiment here.
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Sequence
 from typing import Annotated, final
 
-from eqgrid_lab import Experiment, check_shaping, run_experiment
+from eqgrid_lab import Experiment, Run, check_shaping, parse
 from eqgrid_lab.base import UsageError
 import distrax
 import equinox as eqx
@@ -244,7 +245,6 @@ class PQNVDN(Experiment):
     """
 
     algorithm = "pqn-vdn"
-    stage_settings = ("shaping", "shaping_steps")  # may differ between stages of a curriculum
 
     # Every field is a flag. `Experiment` has the flags of the world, PPO and the run.
     ppo: PPO = dataclasses.field(
@@ -295,8 +295,7 @@ class PQNVDN(Experiment):
     def eval_env(
         self, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
     ) -> AbstractVectorEnv:
-        envs = Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
-        return NormalizeObservation(envs) if self.env.normalize_observation else envs
+        return Vectorize(AutoReset(LogEpisodes(self.observe(world), totals)), num_envs)
 
     def policy(self, env: AbstractVectorEnv, key: PRNGKeyArray) -> ActorCritic:
         assert isinstance(env.action_space, Discrete)
@@ -310,5 +309,25 @@ class PQNVDN(Experiment):
         check_shaping(self)
 
 
+def main(config: PQNVDN) -> int:
+    with Run(config) as run:  # the folder with its log and checkpoints, progress and signals
+        pqn, envs = config.learner(), config.train_env()
+        block = run.block(pqn, envs)  # makes updates of all seeds in one compiled program
+        evaluation = run.evaluation(envs)  # plays episodes in `eval_env`
+
+        def init(envs: AbstractVectorEnv, key: PRNGKeyArray) -> TrainState:  # of one seed
+            policy_key, run_key = jax.random.split(key)
+            return pqn.init(config.policy(envs, policy_key), envs, run_key)
+
+        state = run.start(init, block, evaluation)  # a new state, or that of the last checkpoint
+        for count in run.blocks():  # the updates until the next evaluation
+            state, metrics = block(state, count)  # metrics: NumPy, of each update and seed
+            result = evaluation(state)
+            run.log(metrics, result)  # an entry that you add to `result` becomes a column
+            run.save(state, result)  # writes every few seconds; `break` after it ends the run
+        run.finish(state)  # the final evaluation, policies, plots and a GIF
+    return run.exit_code
+
+
 if __name__ == "__main__":
-    run_experiment(PQNVDN)
+    sys.exit(main(parse(PQNVDN)))

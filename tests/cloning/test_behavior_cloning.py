@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from kitchen_checks import unchecked
 
 from agents import GRU, MLP, BehaviorCloning, demonstrations
-from agents.cloning import clone, cross_entropy, logits, score
+from agents.cloning import BestClones, clone_epoch, cross_entropy, logits, score
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +38,17 @@ def network(kind=MLP):
 def stacked(kind, runs):
     keys = jax.random.split(jax.random.key(0), runs)
     return eqx.filter_vmap(lambda key: kind((2,), ACTIONS, width=8, key=key))(keys), keys
+
+
+def clone(learner, networks, keys, shown, held_out):
+    """The last and the best networks, and the cross-entropies after each epoch."""
+    states, entropies = eqx.filter_vmap(learner.init)(networks, keys), []
+    best = BestClones.before(states)
+    for epoch in range(1, learner.num_epochs + 1):
+        states, _, found = clone_epoch(learner, states, shown, held_out)
+        best = best.updated(epoch, states, found)
+        entropies.append(np.asarray(found.cross_entropy))
+    return states.network, best, entropies
 
 
 def pick(networks, run):
@@ -113,23 +124,20 @@ def test_learns_what_is_shown(kind):
     learner = BehaviorCloning(num_epochs=30, batch_size=16, learning_rate=1e-2)
     shown = demonstrations(games([200, 200]), 1 if kind is MLP else 20)
     held_out = demonstrations(games([100], seed=1))
-    found = clone(learner, networks, keys, shown, held_out)
+    last, _, _ = clone(learner, networks, keys, shown, held_out)
     for run in range(2):
-        assert score(pick(found.last, run), held_out).accuracy > 0.85  # the most frequent: 0.38
+        assert score(pick(last, run), held_out).accuracy > 0.85  # the most frequent: 0.38
 
 
 def test_the_best_network_is_that_of_the_best_epoch():
     networks, keys = stacked(MLP, 2)
     shown, held_out = demonstrations(games([20]), 1), demonstrations(games([20], seed=1))
-    learner, entropies = BehaviorCloning(num_epochs=40, learning_rate=0.05), []
-
-    def keep(epoch):
-        entropies.append(np.asarray(epoch.held_out.cross_entropy))
-
-    found = clone(learner, networks, keys, shown, held_out, keep)
-    np.testing.assert_array_equal(found.best_epoch, np.argmin(entropies, axis=0) + 1)
+    learner = BehaviorCloning(num_epochs=40, learning_rate=0.05)
+    _, best, entropies = clone(learner, networks, keys, shown, held_out)
+    np.testing.assert_array_equal(best.epoch, np.argmin(entropies, axis=0) + 1)
+    np.testing.assert_array_equal(best.cross_entropy, np.min(entropies, axis=0))
     for run in range(2):
-        again = score(pick(found.best, run), held_out).cross_entropy
+        again = score(pick(best.networks, run), held_out).cross_entropy
         np.testing.assert_allclose(again, np.min(entropies, axis=0)[run], rtol=1e-5)
 
 
@@ -137,9 +145,9 @@ def test_a_run_does_not_depend_on_the_runs_beside_it():
     networks, keys = stacked(MLP, 2)
     shown, held_out = demonstrations(games([20]), 1), demonstrations(games([20], seed=1))
     learner = BehaviorCloning(num_epochs=3)
-    both = clone(learner, networks, keys, shown, held_out).last
+    both, _, _ = clone(learner, networks, keys, shown, held_out)
     second = jax.tree.map(lambda x: x[1:] if eqx.is_array(x) else x, networks)
-    alone = clone(learner, second, keys[1:], shown, held_out).last
+    alone, _, _ = clone(learner, second, keys[1:], shown, held_out)
     assert_close(pick(both, 1), pick(alone, 0))
 
 

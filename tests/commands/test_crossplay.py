@@ -26,12 +26,12 @@ call = calling(crossplay_command)
 @pytest.mark.slow
 def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
     for seed in (10, 9):
-        write_policy(tmp_path / f"runs/seed-{seed}/policy.safetensors", *GOALS, seed=seed)
+        write_policy(tmp_path / f"runs/policy-{seed}.safetensors", *GOALS, seed=seed)
     write_policy(tmp_path / "other", *GOALS, seed=3)
     code, said = call("runs", "other", "--episodes", 6, "--greedy", "--out", "out")
     assert code == 0, said
-    names = ["runs/seed-9", "runs/seed-10", "other"]
-    files = [f"{name}/policy.safetensors" for name in names[:2]] + ["other"]
+    names = ["runs/policy-9", "runs/policy-10", "other"]
+    files = [f"{name}.safetensors" for name in names[:2]] + ["other"]
     result = json.loads((tmp_path / "out/crossplay.json").read_text())
     assert result["policies"] == files
     rows = table(tmp_path / "out/crossplay.csv")
@@ -54,21 +54,20 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
 
 
 def test_a_policy_that_is_named_twice_is_a_mistake(tmp_path, call):
-    write_policy(tmp_path / "runs/seed-0/policy.safetensors", *GOALS)
-    for names in (("runs", "runs/seed-0"), ("runs/seed-0", "runs/seed-0/policy.safetensors")):
-        check_refusal(call(*names), f"The policy {names[1]!r} is named twice: name each one once.")
+    write_policy(tmp_path / "run/policy.safetensors", *GOALS)
+    says = "The policy 'run' is named twice: name each one once."
+    check_refusal(call("run", "run/policy.safetensors"), says)
 
 
 @pytest.mark.parametrize(
     ("names", "labels"),
     [
-        (["/a/runs/x", "/b/policies/cramped.safetensors"], ["x", "cramped"]),
+        (["/a/runs/x", "/b/policies/cramped"], ["x", "cramped"]),
         (["shipped:ring", "shipped:plan-ring"], ["shipped:ring", "shipped:plan-ring"]),
-        (["a/x/policy.safetensors", "b/x", "a/y"], ["a/x", "b/x", "y"]),
+        (["a/x", "b/x", "a/y"], ["a/x", "b/x", "y"]),
         (["x", "a/x"], ["x", "a/x"]),
         (["/p/a/seed-0", "/p/b/seed-0", "/q/b/seed-0"], ["a/seed-0", "p/b/seed-0", "q/b/seed-0"]),
         (["a/x", "a/x"], ["x (1)", "x (2)"]),
-        (["policy.safetensors"], ["policy"]),
     ],
 )
 def test_labels_are_the_shortest_endings_that_differ(names, labels):
@@ -82,7 +81,7 @@ def test_bundled_policies_are_named_and_have_short_labels(call, tmp_path, monkey
     policies = [shipped_policies()["cramped"], "shipped:plan-cramped"]
     code, said = call(*policies, "--episodes", 2, "--out", "out", "--layout", "cramped")
     assert code == 0, said
-    assert drawn == [str(policies[0]), policies[1]]
+    assert drawn == [str(policies[0]).removesuffix(".safetensors"), policies[1]]
     header = said.splitlines()
     assert any(line.split()[-2:] == ["cramped", "shipped:plan-cramped"] for line in header)
     assert said.count("0.964") == 6, "two digits would be 1.0"

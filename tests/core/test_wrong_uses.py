@@ -114,7 +114,7 @@ USES = {
     ),
     "one in train": (
         lambda made: train(PPO_OF_4, ONE, made["state"], num_updates=1),
-        "train needs a batch .* AutoReset",
+        "Block needs a batch .* AutoReset",
     ),
     "one in evaluate": (
         lambda made: evaluate(made["policy"], ONE, KEY),
@@ -233,18 +233,18 @@ USES = {
     "env first": (lambda _: init_train_state(ENVS, PPO, KEY), "AbstractAlgorithm, .* Vectorize"),
     "policy in train": (
         lambda made: train(PPO_OF_4, ENVS, made["policy"], num_updates=1),
-        "train needs a state .* got ActorCritic",
+        "A block needs a state .* got ActorCritic",
     ),
     "train with other number": (
-        lambda made: train(PPO_OF_4, batch(KITCHEN, 4), made["state"], num_updates=1),
+        lambda made: PPO_OF_4.update(batch(KITCHEN, 4), made["state"], num_updates=1),
         "runner has 3 environments, but the environment has 4",
     ),
     "train in another world": (
-        lambda made: train(PPO_OF_4, batch(GOALS), made["state"], num_updates=1),
+        lambda made: PPO_OF_4.update(batch(GOALS), made["state"], num_updates=1),
         "policy has 6 outputs .* need 5",
     ),
     "train with other observations": (
-        lambda made: train(PPO_OF_4, IMAGES, made["state"], num_updates=1),
+        lambda made: PPO_OF_4.update(IMAGES, made["state"], num_updates=1),
         r"runner has .* float32\[3, 2, 97\], but .* uint8\[3, 2, 4, 5, 26\]",
     ),
     "state as runner": (

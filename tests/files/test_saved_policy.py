@@ -32,12 +32,13 @@ from agents import (
     AbstractCriticInput,
     AbstractNetwork,
     Activation,
+    Block,
     CheckpointError,
     Dense,
     GlobalState,
     JointObservation,
-    describe_policy,
     evaluate,
+    find_policies,
     find_policy,
     init_train_state,
     load_policy,
@@ -302,22 +303,20 @@ def test_it_acts_as_the_trained_one_to_the_bit(key, tmp_path):
     run = train(SMALL, env, state, num_updates=3)
     env_state = run.state.runner.env_state
     save_policy(tmp_path / "a", trained_policy(run.state.policy, env, env_state))
-    save(tmp_path / "b", run.state, {**describe_policy(run.state, env), "number": 1})
     trained = evaluate(run.state.policy, env.freeze(env_state), key)
-    for name in ("a", "b"):
-        loaded = load_policy(tmp_path / name)
-        assert eqx.tree_equal(loaded.actor_critic, run.state.policy)
-        assert eqx.tree_equal(evaluate(loaded.actor_critic, loaded.wrap(foraging()), key), trained)
+    loaded = load_policy(tmp_path / "a")
+    assert eqx.tree_equal(loaded.actor_critic, run.state.policy)
+    assert eqx.tree_equal(evaluate(loaded.actor_critic, loaded.wrap(foraging()), key), trained)
 
 
 @pytest.mark.slow
-def test_a_policy_outlives_the_state_that_train_consumes(key):
+def test_a_policy_outlives_the_state_that_a_block_overwrites(key):
     env = NormalizeObservation(clocks(ENVS))
     state = init_train_state(SMALL, env, key)
     policy = trained_policy(state.policy, env, state.runner.env_state)
     frozen = env.freeze(state.runner.env_state)
     before = jax.tree.map(np.array, eqx.filter((policy, frozen), eqx.is_array))
-    train(SMALL, env, state, num_updates=2, donate=True)
+    Block(SMALL, env, num_updates=2, length=2)(state)
     with pytest.raises(RuntimeError, match="deleted"):
         np.array(state.runner.env_state.moments.mean)
     after = eqx.filter((policy, frozen), eqx.is_array)
@@ -688,23 +687,28 @@ load_policy({str(tmp_path / "a")!r})
     assert done.returncode == 0, done.stderr
 
 
-def test_a_folder_has_a_policy_a_best_and_a_last_one(key, tmp_path):
+def test_a_folder_has_a_final_policy_or_the_best_one_of_each_seed(key, tmp_path):
     with pytest.raises(CheckpointError, match="There is no policy in the folder"):
         find_policy(tmp_path)
     policy = plain()
-    for name, found in (("last", "last"), ("best", "best"), ("../policy", "policy")):
-        save_policy(tmp_path / "checkpoints" / f"{name}.safetensors", policy)
-        assert find_policy(tmp_path).stem == found
-    for which in ("best", "last"):
-        assert find_policy(tmp_path, which) == tmp_path / "checkpoints" / f"{which}.safetensors"
+    for name in ("checkpoints/best", "policy"):
+        save_policy(tmp_path / f"{name}.safetensors", policy)
+        assert find_policies(tmp_path) == [find_policy(tmp_path)]
+        assert find_policy(tmp_path) == tmp_path / f"{name}.safetensors"
     assert eqx.tree_equal(load_policy(tmp_path), policy)
+    files = [tmp_path / f"seeds/policy-{seed}.safetensors" for seed in (9, 10)]
+    for file in reversed(files):
+        save_policy(file, policy)
+    assert find_policies(tmp_path / "seeds") == files
+    with pytest.raises(CheckpointError, match="several seeds: name one"):
+        find_policy(tmp_path / "seeds")
 
 
 def test_a_missing_file_and_a_plain_checkpoint_are_named(key, tmp_path):
     with pytest.raises(CheckpointError, match="There is no checkpoint"):
         load_policy(tmp_path / "nowhere.safetensors")
     save(tmp_path / "a", {"x": jnp.zeros(2)})
-    with pytest.raises(CheckpointError, match="does not describe the policy in it"):
+    with pytest.raises(CheckpointError, match="is a training state and not a policy"):
         load_policy(tmp_path / "a")
 
 

@@ -285,10 +285,10 @@ def parse_help(text: str) -> Iterator[tuple[str, str]]:
 
 # Runs
 
-SHORT = ("--eval-every", "50000", "--eval-episodes", "16", "--final-episodes", "16")
+SHORT = ("--eval-every", "50000", "--eval-episodes", "16")
 GRU = ("--network", "gru")
 TWO = ("--num-seeds", "2")
-CRAMPED = ("--partners.share", "0.5", "--partners.most-noise", "0.2")
+CRAMPED = ("--partners.share", "0.5", "--partners.noise", "0", "0.2")
 CRAMPED += ("--partners.policies", "shipped:cramped", "shipped:plan-cramped")
 TRAININGS: dict[str, tuple[str, ...]] = {
     "ippo-mlp": ("ippo",),
@@ -302,7 +302,7 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "mappo-gru-2": ("mappo", "--env.layout", "ring", *GRU, *TWO),
 }
 SMALL = ("--total-steps", "20000", "--num-envs", "8", "--eval-every", "5000", "--width", "16")
-SMALL += ("--ppo.rollout-length", "64", "--eval-episodes", "4", "--final-episodes", "4")
+SMALL += ("--ppo.rollout-length", "64", "--eval-episodes", "4")
 SMALL += ("--env.horizon", "100")
 TIMES = re.compile("seconds|per_second|memory|reached")
 """Columns of metrics.csv and entries of result.json that differ from run to run."""
@@ -356,35 +356,26 @@ def start_and_stop(script: str, *args: str) -> None:
 
 
 def results(run: Path) -> Section:
-    """The files of a run and of its seeds."""
-    exact: dict[str, Any] = {}
-    rounded: dict[str, Any] = {}
+    """The files of a run."""
+    exact: dict[str, Any] = {
+        "files": sorted(x.relative_to(run).as_posix() for x in run.rglob("*") if x.is_file())
+    }
+    exact["config.toml"] = settings = dict(flat(tomllib.loads(read(run, "config.toml"))))
+    for key, value in settings.items():  # where the files of eqgrid are
+        settings[key] = json.loads(json.dumps(value).replace(f"{EXPERIMENTS}/", ""))
+    result = json.loads(read(run, "result.json"))
+    exact["result.json"] = sorted(result)
+    rows = list(csv.DictReader(io.StringIO(read(run, "metrics.csv"))))
+    exact["metrics.csv"] = list(rows[0])
+    exact["rows"] = " ".join(row["env_steps"] for row in rows)
+    rounded = {
+        "result.json": {k: v for k, v in flat(result) if not TIMES.search(k)},
+        "metrics.csv": {x: " ".join(y[x] for y in rows) for x in rows[0] if not TIMES.search(x)},
+    }
     arrays: dict[str, str] = {}
-    for folder in (run, *sorted(run.glob("seed-*"))):
-        name = folder.relative_to(run).as_posix().replace(".", "run")
-        exact[f"{name} files"] = sorted(
-            path.relative_to(folder).as_posix()
-            for path in folder.rglob("*")
-            if path.is_file() and "seed-" not in path.relative_to(folder).as_posix()
-        )
-        exact[f"{name} config.toml"] = settings = dict(
-            flat(tomllib.loads(read(folder, "config.toml")))
-        )
-        for key, value in settings.items():  # where the files of eqgrid are
-            settings[key] = json.loads(json.dumps(value).replace(f"{EXPERIMENTS}/", ""))
-        result = json.loads(read(folder, "result.json"))
-        exact[f"{name} result.json"] = sorted(result)
-        rounded[f"{name} result.json"] = {k: v for k, v in flat(result) if not TIMES.search(k)}
-        rows = list(csv.DictReader(io.StringIO(read(folder, "metrics.csv"))))
-        exact[f"{name} metrics.csv"] = list(rows[0])
-        exact[f"{name} rows"] = " ".join(row["env_steps"] for row in rows)
-        rounded[f"{name} metrics.csv"] = {
-            x: " ".join(row[x] for row in rows) for x in rows[0] if not TIMES.search(x)
-        }
-        for file in ("policy", "checkpoints/last"):
-            if (path := folder / f"{file}.safetensors").exists():
-                found = sorted(load_file(path).items())
-                arrays |= {f"{name} {file}: {leaf}": summary(x) for leaf, x in found}
+    for path in (*sorted(run.glob("policy*.safetensors")), run / "checkpoints/last.safetensors"):
+        found = sorted(load_file(path).items())
+        arrays |= {f"{path.stem}: {leaf}": summary(x) for leaf, x in found}
     return {"exact": exact, "rounded": rounded, "arrays": arrays}
 
 
@@ -572,7 +563,7 @@ def similar(name: str, old: str, new: str) -> bool:
     parameters, the scale is compared, and of everything else, the type and the shape.
     """
     (kind, *before), (other, *after) = old.split()[1:], new.split()[1:]
-    if kind != other or re.search(r"policy: |: \.policy\.", name) is None:
+    if kind != other or re.search(r"^policy|'best'|\.policy\.", name) is None:
         return kind == other
     (mean, std), (other_mean, other_std) = map(float, before), map(float, after)
     scale = max(std, other_std, abs(mean), abs(other_mean))

@@ -1,15 +1,15 @@
 """Slips in a world of one's own: each works, or is one sentence."""
 
 import dataclasses
-import time
 from typing import final
 
+import equinox as eqx
 import jax.numpy as jnp
 import pytest
-from learners import build
 from small_worlds import BARE, small_world
 
-from agents import evaluate
+from eqgrid_lab import Evaluation
+from agents import PPO, init_train_state
 from eqgrid import AutoReset, LogEpisodes, Vectorize
 from eqgrid.envs.goals import Goals
 from eqgrid.grid import (
@@ -26,7 +26,6 @@ from eqgrid.grid import (
     WeightedEventReward,
 )
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs import Evaluator, mean_totals
 from eqgrid_lab.settings import check_limits
 from eqgrid_lab.worlds import WorldSettings, world_settings
 
@@ -105,20 +104,13 @@ def test_an_event_of_a_parent_of_the_rule_happens(key):
 
 
 def test_a_world_without_events_is_evaluated(key):
-    world = room()
-    env = Vectorize(AutoReset(LogEpisodes(world, totals=("events",))), 2)
+    world, env = room(), Vectorize(AutoReset(LogEpisodes(room(), totals=("events",))), 2)
     totals = world_settings("goals").totals(world)
-    evaluator = Evaluator(env, key, time.perf_counter, [], totals)
-    policy = build(env, key)
-    episodes = evaluate(policy, env, key)
-    assert mean_totals(episodes, totals) == {}
-    assert evaluator.add(Progress(), episodes)["eval_length_mean"] == 3
-
-
-class Progress:
-    """As far as an evaluator looks."""
-
-    env_steps = 0
+    evaluation = Evaluation(env, env, key[None], totals=totals)
+    state = eqx.filter_vmap(lambda key: init_train_state(PPO(rollout_length=8), env, key))(
+        key[None]
+    )
+    assert evaluation(state)["eval_length_mean"].tolist() == [3]
 
 
 def dive(depth: int = -7, horizon: int = 5):

@@ -85,6 +85,5 @@ def test_critics_learn_from_the_state():
     env, key = build()
     ppo = PPO(rollout_length=16)
     state = init_train_state(ppo, env, key, network=MLP, critic_input=GlobalState())
-    progress = train(ppo, env, state, num_updates=4, updates_per_block=4)
-    assert progress.metrics is not None
-    assert np.isfinite(np.asarray(progress.metrics.scalars["value_loss"])).all()
+    done = train(ppo, env, state, num_updates=4, updates_per_block=4)
+    assert np.isfinite(np.asarray(done.metrics.scalars["value_loss"])).all()

@@ -21,7 +21,7 @@ TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
 LOGS = sorted((ROOT / "docs/log").glob("*.md"))
 """Experiments and old decisions, with the commands and names of their dates."""
 SMALL = "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 --eval-episodes 4"
-SMALL += " --final-episodes 8 --eval-every 128"
+SMALL += " --eval-every 128"
 """As in other tests, which find what was compiled for these."""
 SMALLER = {
     "throughput.py": "--num-envs 1 4 --repeats 1 --steps-per-run 64",
@@ -38,7 +38,8 @@ SMALLER = {
     "kick_start.py": "--help",
     "bc.py": "--help",
     "my_ippo.py": f"{SMALL} --ppo.num-minibatches 4",
-    "sweep.py": f"{SMALL} --points 2 --num-seeds 1",
+    "sweep.py": "--total-steps 512 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 "
+    "--final-episodes 8 --points 2 --num-seeds 1",
 }
 """Small settings of scripts; `--help` where these are not enough, or games of people are needed."""
 NOT_RUN = ("play_load.py",)

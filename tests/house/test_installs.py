@@ -20,7 +20,7 @@ from installing import ROOT, build, new_environment, pip_install, run
 from eqgrid_lab._eqgrid import COMMANDS, COPIED
 
 pytestmark = pytest.mark.slow
-FOLDERS = ("configs", "curricula", "policies")
+FOLDERS = ("configs", "policies")
 KITCHENS = "heldout/kitchens.toml"
 CLONES_ONLY = {"heldout/budgets.csv", "heldout/strangers.csv", "skypilot.yaml"}
 """Data under `experiments/` that only a clone has: results in docs/partners.md, and a task."""
@@ -198,7 +198,7 @@ def test_a_wheel_copies_its_pages(wheel, tmp_path):
 
 
 QUICK = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--ppo.num-epochs"]
-QUICK += ["1", "--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2"]
+QUICK += ["1", "--eval-every", "64", "--eval-episodes", "2"]
 QUICK += ["--ppo.num-minibatches", "2", "--env.horizon", "8"]
 
 

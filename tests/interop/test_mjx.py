@@ -324,7 +324,7 @@ def test_without_opengl_it_is_drawn_from_the_side(cart_pole, monkeypatch):
 def test_the_command_lines_train_and_evaluate_a_body(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     small = "--total-steps 256 --num-envs 4 --ppo.rollout-length 32 --env.horizon 40 "
-    small += "--eval-every 128 --eval-episodes 4 --final-episodes 4 --out run"
+    small += "--eval-every 128 --eval-episodes 4 --out run"
     assert call(*small.split(), algorithm="body") == 0
     capsys.readouterr()
     code, said = hear(

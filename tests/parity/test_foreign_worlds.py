@@ -16,7 +16,7 @@ WORLDS = {
 }
 SMALL = ("--num-envs", "4", "--width", "8", "--total-steps", "128", "--eval-every", "128")
 SMALL += ("--ppo.rollout-length", "16", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2")
-SMALL += ("--eval-episodes", "2", "--final-episodes", "2", "--env.horizon", "20")
+SMALL += ("--eval-episodes", "2", "--env.horizon", "20")
 
 pytestmark = [
     pytest.mark.parity,

@@ -11,7 +11,6 @@ import pytest
 from playing import NOBODY, until
 from websockets.sync.client import connect
 
-from eqgrid_lab.base import Process
 from eqgrid_play.study import open_people
 from eqgrid_play.web import _play_command
 
@@ -90,7 +89,7 @@ def test_steps_and_keys_of_a_killed_server_are_exported(tmp_path, own_caches):
             play(address, begin_game(address), keys, process.kill)
         finally:
             process.kill()
-    _play_command.run(["--export", str(out)], Process())
+    _play_command.run(["--export", str(out)])
     with open_people(out) as people:
         assert [x["outcome"] for x in people.rows("games")] == [None]
     rows = exported(out, "keys")

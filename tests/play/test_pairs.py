@@ -321,6 +321,7 @@ def test_the_waiting_room():
 
 def test_a_world_for_one_agent_has_no_pairs(menu, tmp_path, monkeypatch):
     place = menu.place("ring")
+    menu.offers("ring")  # policies for two agents
     monkeypatch.setattr(type(place.env), "num_agents", property(lambda _: 1))
     with pytest.raises(UsageError, match="2 people in 'ring', which is for 1"):
         runner_of(menu, tmp_path, PAIRS)

@@ -17,7 +17,7 @@ from playing import until
 from agents import load_trajectories, save_policy, trained_policy
 from agents.files import shipped
 from eqgrid import make
-from eqgrid_lab.base import Process, RunError, UsageError
+from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.settings import load_script, to_table
 from eqgrid_play.games import Header, Journal, SeatRecord, StepLine
 from eqgrid_play.web import _play_command as _play
@@ -27,8 +27,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 
-def run(args):
-    _play.run(args, Process())
+run = _play.run
 
 
 @pytest.fixture
@@ -79,8 +78,8 @@ def test_partners_are_named_without_folders_of_the_server(tmp_path, served):
 def test_policies_of_a_changed_script_are_partners(tmp_path, served):
     script, file = tmp_path / "mine.py", tmp_path / "mine.safetensors"
     text = shipped("ippo.py").read_text(encoding="utf-8")
-    assert text.count("width=self.width, precision") == 1
-    script.write_text(text.replace("width=self.width, precision", "width=24, precision"))
+    assert text.count("(kind, width=self.width)") == 1
+    script.write_text(text.replace("(kind, width=self.width)", "(kind, width=24)"))
     config = load_script(script)()
     env = config.eval_env(config.env.build(train=False), 1)
     policy = trained_policy(config.policy(env, jax.random.key(0)), env)

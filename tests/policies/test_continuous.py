@@ -108,6 +108,22 @@ def test_a_policy_travels_with_its_box(key, tmp_path):
     np.testing.assert_allclose(greedy, HEAD.action(mean, policy.action_space), rtol=1e-6)
 
 
+def test_policies_of_several_runs_are_evaluated_together(key):
+    """Also if their boxes, which are the same, have an axis of runs."""
+    env = reaches(2)
+
+    @eqx.filter_vmap
+    def policies(key):
+        state = init_train_state(PPO(rollout_length=4), env, key)
+        return trained_policy(state.policy, env, state.runner.env_state)
+
+    played = eqx.filter_vmap(lambda policy: evaluate(policy, env, key))(
+        policies(jax.random.split(key))
+    )
+    assert played.episode_return.shape == (2, 2, 2)
+    assert played.finished.all()
+
+
 def test_a_box_passes_the_test_kit():
     check_env(TimeLimit(Pendulum(), 20), steps=30)
     check_env(Reach(), steps=10)

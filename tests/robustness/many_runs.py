@@ -12,20 +12,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-from eqgrid_lab.base import Process
-from eqgrid_lab.runs import run_command_line
+from eqgrid_lab import parse
 from eqgrid_lab.settings import shipped_script
+
+IPPO = shipped_script("ippo")
+main = vars(sys.modules[IPPO.__module__])["main"]
 
 
 def run(folder: str, args: list[str]) -> dict[str, int | str]:
     """Runs `ippo.py` in a folder, with streams that also catch what libraries say."""
     os.chdir(folder)
-    sys.argv = ["ippo.py", *args]
     kept = [os.dup(number) for number in (1, 2)]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         for number, file in ((1, out), (2, error)):
             os.dup2(file.fileno(), number)
-        code = run_command_line(shipped_script("ippo"), Process())
+        try:
+            code = main(parse(IPPO, args))
+        except SystemExit as stop:
+            code = int(stop.code or 0)
         sys.stdout.flush()
         sys.stderr.flush()
         for number, stream in zip((1, 2), kept, strict=True):
@@ -41,6 +45,5 @@ def _read(file) -> str:
 
 
 if __name__ == "__main__":
-    Process.listen()  # output that is safe
     lines = json.loads(Path(sys.argv[1]).read_text())
     print(json.dumps([run(**line) for line in lines]))

@@ -7,13 +7,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from command_lines import parse
 
 from eqgrid_lab import Kitchen
 from agents import IndependentParameters, SharedParameters
 from eqgrid import ShapedReward, iter_wrappers
-from eqgrid_lab.base import UsageError
 from eqgrid_lab.settings import default_settings, shipped_script
 
 
@@ -26,18 +24,13 @@ def test_shaping_decreases_over_the_steps_of_all_environments():
         np.testing.assert_allclose(shaped.schedule(jnp.asarray(10)), expected, rtol=1e-6)
 
 
-def test_agents_are_told_who_they_are_and_what_time_is_left():
+def test_agents_are_told_who_they_are():
     config = dataclasses.replace(default_settings(shipped_script("ippo"), Kitchen()), num_envs=2)
-    told = dataclasses.replace(config, agent_id=True, time_left=True)
+    told = dataclasses.replace(config, agent_id=True)
     resets = (eqx.filter_jit(x.train_env().reset) for x in (config, told))
     (plain, _), (observation, _) = (reset(jax.random.key(0)) for reset in resets)
-    np.testing.assert_array_equal(observation[..., :-3], plain)
-    np.testing.assert_array_equal(observation[0, :, -3:], [[1, 1, 0], [1, 0, 1]])
-
-
-def test_the_time_is_not_told_in_pictures():
-    with pytest.raises(UsageError, match="--time-left is for features"):
-        parse("--time-left", "--env.observation", "planes")
+    np.testing.assert_array_equal(observation[..., :-2], plain)
+    np.testing.assert_array_equal(observation[0, :, -2:], [[1, 0], [0, 1]])
 
 
 def test_parameters_are_shared_or_not():

@@ -3,21 +3,21 @@
 import dataclasses
 import json
 import shutil
-import sys
 import tomllib
 
 import jax
 import numpy as np
 import pytest
-from command_lines import check_refusal, listening, parse
+from command_lines import call_and_hear, check_refusal, parse
 from hypothesis import given, strategies as st
+from run_files import table
 
 from eqgrid_lab import Kitchen
 from agents import PolicyPartner, StuckRule, load_policy, read_metadata, save_trajectories
 from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook
-from eqgrid_lab.base import UsageError, exit_code_of
-from eqgrid_lab.cloning import _program, choose_held_out, read_recorded
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.cloning import choose_held_out, read_recorded
 from eqgrid_lab.runs import read_policy
 from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import median_seed
@@ -43,15 +43,7 @@ def call(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives its exit code and what it said."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*args) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["prog", *map(str, args)])
-        with listening() as process:
-            work = lambda: _program.run(shipped_script("bc"), sys.argv[1:], process)  # noqa: E731
-            code = exit_code_of(work, process, "--width")
-        said = capsys.readouterr()
-        return code, said.err or said.out
-
-    return call
+    return lambda *args: call_and_hear(capsys, *args, algorithm="bc")
 
 
 def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
@@ -74,7 +66,7 @@ def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 1 + 20
 
-    saved = read_policy(tmp_path / "run", None)
+    saved = read_policy(tmp_path / "run")
     assert (saved.config.algorithm, saved.config.env.observation) == ("bc", "features96")
     world = saved.config.observe(saved.config.env.build(train=False))
     partner = saved.config.partner(saved.policy, saved.config, world)
@@ -94,22 +86,31 @@ def test_settings_that_a_run_stores_repeat_it(call, games, tmp_path):
     after = load_policy(tmp_path / "again")
     for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(x, y)
-    config, partner = read_policy(tmp_path / "run", None).config, PolicyPartner(after)
+    config, partner = read_policy(tmp_path / "run").config, PolicyPartner(after)
     assert isinstance(config.as_played(partner), PolicyPartner)
     assert isinstance(dataclasses.replace(config, stuck_steps=2).as_played(partner), StuckRule)
 
 
-def test_each_seed_of_several_is_a_run(call, games, tmp_path):
+def test_seeds_that_are_trained_together_share_a_folder(call, games, tmp_path):
     args = ("--games", games, *QUICK, "--keep", "best")
     assert call(*args, "--num-seeds", 2, "--seed", 3, "--out", "both")[0] == 0
     assert call(*args, "--seed", 4, "--out", "one")[0] == 0
     both = json.loads((tmp_path / "both" / "result.json").read_text())
     one = json.loads((tmp_path / "one" / "result.json").read_text())
-    assert [run["seed"] for run in both["runs"]] == [3, 4]
+    assert both["seeds"] == [run["seed"] for run in both["runs"]] == [3, 4]
     assert both["median_seed"] in (3, 4)
-    same = json.loads((tmp_path / "both" / "seed-4" / "result.json").read_text())
+    names = {path.name for path in (tmp_path / "both").glob("*.safetensors")}
+    assert names == {"policy-3.safetensors", "policy-4.safetensors"}
+    saved = read_policy(tmp_path / "both" / "policy-4.safetensors")
+    assert (saved.config.seed, saved.config.num_seeds) == (4, 1)
+    # Each seed is as if it were trained alone, but for rounding.
     for name in ("cross_entropy", "accuracy"):
-        assert same["best"][name] == pytest.approx(one["best"][name], rel=1e-4)
+        assert both["runs"][1]["best"][name] == pytest.approx(one["best"][name], rel=1e-4)
+    logs = [table(tmp_path / name / "metrics.csv") for name in ("both", "one")]
+    assert [row["epoch"] for row in logs[0]] == ["1", "1", "2", "2"]
+    for row, alone in zip(logs[0][1::2], logs[1], strict=True):
+        assert row["seed"] == alone["seed"] == "4"
+        assert float(row["cross_entropy"]) == pytest.approx(float(alone["cross_entropy"]), rel=1e-4)
 
 
 def test_a_model_may_remember(call, games, tmp_path):

@@ -18,7 +18,6 @@ from eqgrid import ConstantPartner, OneOf, WithPartner
 SMALL = ["--num-envs", "8", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "12"]
 SMALL += ["--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]
 RUN = [*SMALL, "--total-steps", "192", "--eval-every", "96", "--eval-episodes", "2"]
-RUN += ["--final-episodes", "2"]
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def test_a_run_leaves_a_policy_that_others_can_play_with(tmp_path):
     ("flags", "says"),
     [
         (["--partners.share", "0.5"], "needs a partner in every episode"),
-        (["--partners.share-steps", "100", "--partners.share-from", "0.5"], "in every episode"),
+        (["--partners.share-steps", "100"], "in every episode"),
         (["--env.name", "foraging", "--env.num-agents", "3"], "two agents with Discrete actions"),
     ],
 )

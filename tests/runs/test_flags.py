@@ -34,34 +34,13 @@ def write(path, text: str) -> str:
 @pytest.mark.parametrize(
     "given",
     [
-        ["--log", "tensorboard", "--log", "wandb"],
         ["--log", "tensorboard", "wandb"],
-        ["--log=tensorboard", "--seed", "1", "--log=wandb"],
-        ["--log", "tensorboard", "--log", "--log", "wandb"],
+        ["--log", "wandb", "--log", "tensorboard", "wandb"],
+        ["--log=wandb", "--seed", "1", "--log", "tensorboard", "wandb"],
     ],
 )
-def test_all_values_of_a_repeated_flag_count(given):
+def test_the_last_occurrence_of_a_flag_counts(given):
     assert parse(*given).log == ("tensorboard", "wandb")
-
-
-@pytest.mark.parametrize("flag", ["--log-info", "--env.practice", "--partners.policies"])
-def test_each_flag_with_several_values_can_be_repeated(flag):
-    given = [flag, "ring", "--width", "8", flag.replace("-", "_").replace("__", "--"), "forced"]
-    given += ["--partners.share", "0.5"] if flag.startswith("--partners") else []
-    assert dict(flags(parse(*given)))[flag] == ("ring", "forced")
-
-
-def test_repeated_flags_keep_the_values_around_them():
-    @dataclasses.dataclass(frozen=True)
-    class Config:
-        """A command."""
-
-        levels: tuple[float, ...] = ()
-        name: str = ""
-        video: bool = True
-
-    args = ["--levels", "-1", "2", "--no-video", "--name=-x", "--levels", "2"]
-    assert read_flags(Config(), args, "script.py") == Config((-1.0, 2.0, 2.0), "-x", video=False)
 
 
 def test_the_last_of_two_single_values_counts():
@@ -158,6 +137,11 @@ def test_all_settings_that_differ_are_named(resume):
     says = r"--seed \(was 0, is 3\), --width \(was 64, is 32\)\. Leave out these flags"
     with pytest.raises(UsageError, match=says):
         resume([], "--seed", "3", "--width", "32", "--total-steps", "9")
+
+
+def test_settings_may_differ_if_that_is_asked_for(resume):
+    config = resume(["--shaping", "2"], "--width", "32", "--resume-changed")
+    assert (config.shaping, config.width, config.resume_changed) == (2, 32, True)
 
 
 def test_resume_needs_the_folder_of_the_run(tmp_path):

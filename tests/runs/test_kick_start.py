@@ -52,7 +52,7 @@ def test_the_loss_is_that_of_ppo_and_the_cross_entropy_with_the_teacher(key):
 
 def test_agents_learn_from_the_plan(tmp_path):
     """Without a teacher, they learn nothing in so few steps."""
-    flags = ["--env.layout", "ring", "--total-steps", "100000", "--final-episodes", "16"]
+    flags = ["--env.layout", "ring", "--total-steps", "100000"]
     flags += ["--teacher", PLAN, "--teacher-weight", "1", "--out", tmp_path / "run"]
     assert call(*flags, algorithm=kick_start.KickStart) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())

@@ -1,69 +1,31 @@
 """The log of a run: equal names and numbers in all forms."""
 
-import contextlib
-import dataclasses
-import itertools
 import math
 import signal
 import struct
 import sys
 import time
-from types import SimpleNamespace
+from pathlib import Path
 from unittest.mock import Mock
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from command_lines import calling
-from run_files import table
+from run_files import SMALL, files, table
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from agents import Metrics, read_metadata
-from eqgrid_lab.base import WANDB_ID, Failures
-from eqgrid_lab.folders import History, read_history
-from eqgrid_lab.runs import Evaluator, _hooks
-from eqgrid_lab.settings import command_of, shipped_script
+from eqgrid_lab import Evaluation
+from agents import Metrics
+from eqgrid_lab.base import WANDB_ID
+from eqgrid_lab.runs import _run
+from eqgrid_lab.runs._metrics import block_means, episode_totals
 from eqgrid_lab.show import Csv, _loggers, open_loggers
 
-RUN = [
-    *("--total-steps", "1024", "--num-envs", "4", "--ppo.rollout-length", "32"),
-    *("--eval-every", "256", "--eval-episodes", "2", "--final-episodes", "2"),
-    *("--env.horizon", "20", "--width", "8"),
-]
+call = calling()
 
 
-def progress(update: int, mean: float = 0.5, kl: float = 0.01) -> SimpleNamespace:
-    """What hooks are given after a block of two updates."""
-    number, none = jnp.array([0.25, 0.75]), jnp.array([0, 0])
-    names = ("clip_fraction", "entropy", "explained_variance", "grad_norm", "learning_rate")
-    scalars = dict.fromkeys(names, number) | {"approx_kl": jnp.array([kl, kl])}
-    return SimpleNamespace(
-        updates=update,
-        env_steps=100 * update,
-        env_steps_before=0,
-        train_seconds=float(update),
-        measured={"env_steps": 100 * update, "eval_return_mean": mean},
-        metrics=Metrics(scalars, none - 1, number, number, none),
-        state={"x": np.arange(3)},
-    )
-
-
-def open_all(folder, names, history=None):
-    """The logs of a run that goes on after this history."""
-    history = history or History()
-    return open_loggers(folder, names, history.rows, history.env_steps, {"seed": 0})
-
-
-def log_all(loggers, *progresses, wall_seconds=0.0):
-    """Logs blocks as one process does, which then ends."""
-    log = _hooks.Log(loggers, Failures(), wall_seconds)
-    for each in progresses:
-        log(each)
-    for logger in loggers:
-        logger.close()
-
-
-def scalars(folder) -> dict[tuple[int, str], float]:
+def scalars(folder: Path) -> dict[tuple[int, str], float]:
     """What TensorBoard would show: a file of records, each with its length and two checksums.
 
     An event that marks the start of a session hides all earlier events from its step on.
@@ -81,46 +43,45 @@ def scalars(folder) -> dict[tuple[int, str], float]:
     return found
 
 
-def test_all_forms_have_equal_names_and_numbers(tmp_path):
-    blocks = [progress(update, mean=update / 3) for update in (1, 2)]
-    log_all(open_all(tmp_path, ("tensorboard",)), *blocks, wall_seconds=7.0)
-    rows = table(tmp_path / "metrics.csv")
-    board = scalars(tmp_path / "tensorboard")
+@pytest.mark.slow
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_all_forms_have_equal_names_and_numbers_also_after_a_resume(call, monkeypatch, seeds):
+    evaluate = Evaluation.__call__
+
+    def press_and_evaluate(self, state):
+        signal.raise_signal(signal.SIGINT)
+        return evaluate(self, state)
+
+    args = (*SMALL, "--num-seeds", str(seeds), "--log", "tensorboard", "--out", "mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(Evaluation, "__call__", press_and_evaluate)
+        assert call(*args)[0] == 130
+    # The run was killed before it could save its last row, which is written again.
+    log = Path("mine", "metrics.csv")
+    log.write_text(log.read_text() + log.read_text().splitlines()[-1].replace(",2,", ",4,") + "\n")
+    assert call(*args, "--resume")[0] == 0
+    rows = table(log)
+    assert [row["update"] for row in rows[::seeds]] == ["2", "4", "5"]
     plotted = {
-        (int(row["env_steps"]), name): np.float32(text)
+        (int(row["env_steps"]), name if seeds == 1 else f"seed-{row['seed']}/{name}"): np.float32(x)
         for row in rows
-        for name, text in row.items()
-        if math.isfinite(float(text))  # otherwise no episode ended
+        for name, x in row.items()
+        if x and math.isfinite(float(x))  # otherwise no episode ended
     }
-    assert len(rows) == 2
-    assert board == plotted
-    assert len(plotted) < sum(map(len, rows))
-    assert {"approx_kl", "clip_fraction", "explained_variance", "grad_norm"} < set(rows[0])
-    assert {"learning_rate", "steps_per_second", "memory_bytes", "entropy"} < set(rows[0])
-    assert [float(row["train_seconds"]) for row in rows] == [8.0, 9.0]
+    assert scalars(Path("mine", "tensorboard")) == plotted
+    names = {"approx_kl", "clip_fraction", "explained_variance", "grad_norm", "learning_rate"}
+    assert names | {"steps_per_second", "memory_bytes", "entropy", "train_seconds"} < {*rows[0]}
     assert float(rows[0]["memory_bytes"]) > 1e6
-
-
-def test_a_resumed_run_shows_the_row_of_its_checkpoint_everywhere(tmp_path, monkeypatch):
-    for done, updates in ((0, (1, 2, 3)), (2, (3, 4))):  # killed after 3, resumed after 2
-        history = read_history(tmp_path, {"update": done})
-        history.write_into(tmp_path)
-        monkeypatch.setattr("time.time", lambda done=done: 1000.0 + done)  # names the event file
-        blocks = [with_wall_seconds(progress(update)) for update in updates]
-        log_all(open_all(tmp_path, ("tensorboard",), history), *blocks)
-    rows = [int(row["env_steps"]) for row in table(tmp_path / "metrics.csv")]
-    board = scalars(tmp_path / "tensorboard")
-    shown = sorted(step for step, name in board if name == "eval_return_mean")
-    assert rows == shown == [100, 200, 300, 400]
 
 
 def test_a_row_with_other_columns_stands_under_its_own_header(tmp_path):
     path = tmp_path / "metrics.csv"
     blocks = [{"a": 1, "b": 2}, {"b": 3, "c": "x,y"}, {"a": 5}, {"d": 6, "a": 7}]
-    (log := Csv(path)).write(blocks[0])
+    (log := Csv(path)).write(blocks[:1])
     log = Csv(path, path.read_bytes())  # a resumed run
     for number, row in enumerate(blocks[1:], start=2):
-        log.write(row)
+        log.write([row])
         assert len(table(path)) == number
     assert path.read_text().splitlines()[0] == "a,b,c,d"
     found = [{name: value for name, value in row.items() if value} for row in table(path)]
@@ -130,26 +91,20 @@ def test_a_row_with_other_columns_stands_under_its_own_header(tmp_path):
 
 def test_a_new_column_that_finds_no_room_is_written_later(tmp_path, monkeypatch):
     path = tmp_path / "metrics.csv"
-    (log := Csv(path)).write({"a": 1})
+    (log := Csv(path)).write([{"a": 1}])
     with monkeypatch.context() as patch:
         patch.setattr(_loggers, "write_atomic", Mock(side_effect=OSError(28, "No space")))
         with pytest.raises(OSError, match="No space"):
-            log.write({"a": 2, "b": 3})
+            log.write([{"a": 2, "b": 3}])
     assert path.read_text() == "a\n1\n", "the old rows stay as they were"
-    log.write({"b": 4})
+    log.write([{"b": 4}])
     assert table(path) == [{"a": "1", "b": ""}, {"a": "2", "b": "3"}, {"a": "", "b": "4"}]
-
-
-def with_wall_seconds(seen: SimpleNamespace) -> SimpleNamespace:
-    seen.measured |= {"wall_seconds": 1.0, "eval_return_std": 0.0}
-    return seen
 
 
 def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeypatch):
     ids = []
 
     class Wandb:
-        errors = SimpleNamespace(Error=ValueError)
         Settings = dict
 
         @staticmethod
@@ -159,7 +114,7 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
     monkeypatch.setattr(_loggers, "import_optional", lambda *_: Wandb)
     for folder in ("mine", "mine", "other"):
         (tmp_path / folder).mkdir(exist_ok=True)
-        open_all(tmp_path / folder, ("wandb",))
+        open_loggers(tmp_path / folder, ("wandb",), b"", 0, {})
     assert ids[0] == ids[1] != ids[2]
     assert {resume for _, resume in ids} == {"allow"}
 
@@ -168,111 +123,64 @@ def test_a_resumed_run_continues_its_run_of_weights_and_biases(tmp_path, monkeyp
 def test_weights_and_biases_work_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     for update in (1, 2):  # the run is resumed after its first row
-        log_all(open_all(tmp_path, ("wandb",)), progress(update))
+        loggers = open_loggers(tmp_path, ("wandb",), b"", 0, {"seed": 0})
+        rows = [{"seed": i, "env_steps": update, "eval_return_mean": 0.5} for i in (3, 4)]
+        loggers[1].write(rows)
+        loggers[1].close()
     files = sorted((tmp_path / "wandb").rglob("*.wandb"))
     written = files[-1]
     assert {path.stem for path in files} == {f"run-{(tmp_path / WANDB_ID).read_text()}"}
-    names = (b"eval_return_mean", b"approx_kl", b"env_steps")
     for _ in range(500):  # its own process may still be writing
-        if all(name in written.read_bytes() for name in names):
+        if all(f"seed-{i}/eval_return_mean".encode() in written.read_bytes() for i in (3, 4)):
             return
         time.sleep(0.2)
     raise AssertionError("not all names were written")
 
 
-def test_a_missing_library_is_named(tmp_path, monkeypatch):
+def test_a_missing_library_is_named(call, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match=r"^--log wandb needs .*\[wandb\]"):
-        open_all(tmp_path, ("wandb",))
+    code, said = call(*SMALL, "--log", "wandb", "--out", "run")
+    assert code == 2
+    assert said.startswith("error: --log wandb needs ")
+    assert said.count("\n") == 1
+    assert not Path("run").exists()
 
 
-def test_a_form_that_fails_robs_the_others_of_nothing(tmp_path, capsys):
+def test_a_form_that_fails_robs_the_others_of_nothing(call, monkeypatch):
     class Broken:
-        path = tmp_path / "broken"
+        path = Path("broken")
 
-        def write(self, row):
+        def write(self, rows):
             raise OSError(28, "No space left on device")
 
-    failures = Failures()
-    log = _hooks.Log([Broken(), Csv(tmp_path / "metrics.csv")], failures, 0.0)
-    log(progress(1))
-    assert len((tmp_path / "metrics.csv").read_text().splitlines()) == 2
-    assert "broken' cannot be written: No space" in capsys.readouterr().err
+        def close(self):
+            pass
+
+    monkeypatch.setattr(_run, "open_loggers", lambda *args: [Broken(), *open_loggers(*args)])
+    code, said = call(*SMALL, "--out", "run")
+    assert code == 1
+    sentence = "The file 'broken' cannot be written: No space left on device."
+    words = f"warning: {sentence} The run continues and will retry.\nerror: {sentence}\n"
+    assert said == words
+    assert len(table(Path("run", "metrics.csv"))) == 3
+    assert {"result.json", "policy.safetensors"} < files(Path("run"))
 
 
-class Killed(BaseException):
-    """Ends a run as a kill does: nothing that comes after it is done."""
-
-
-def write_until_killed(folder, monkeypatch, writes: float) -> None:
-    """Keeps what three blocks bring, from the newest state on, and is killed after some writes."""
-    left, save = itertools.count(1), _hooks.save
-
-    def count(*args):
-        save(*args)
-        if next(left) == writes:
-            raise Killed
-
-    last = folder / "checkpoints" / "last.safetensors"
-    updates = read_metadata(last)["update"] if last.exists() else 0
-    history = read_history(folder, {"update": updates}) if updates else History()
-    with monkeypatch.context() as patch, contextlib.suppress(Killed):
-        patch.setattr(_hooks, "save", count)
-        keep = _hooks.Checkpoints(last.parent, Failures(), history, lambda _: {}, seconds=0.0)
-        for update in range(updates + 1, 4):
-            keep(progress(update, mean=(0.5, 0.7, 0.2)[update - 1]))
-
-
-@pytest.mark.parametrize("writes", range(1, 6))
-def test_a_kill_between_two_writes_loses_no_checkpoint(tmp_path, monkeypatch, writes):
-    for path, kill_after in ((tmp_path / "whole", np.inf), (tmp_path / "killed", writes)):
-        (path / "checkpoints").mkdir(parents=True)
-        write_until_killed(path, monkeypatch, kill_after)
-    write_until_killed(tmp_path / "killed", monkeypatch, np.inf)
-    whole, killed = (
-        {x.name: read_metadata(x)["update"] for x in (tmp_path / name / "checkpoints").iterdir()}
-        for name in ("whole", "killed")
-    )
-    assert whole == {"best.safetensors": 2, "last.safetensors": 3}
-    assert killed == whole
-
-
-call = calling()
-
-
-@pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on_in_all_forms(call, tmp_path, monkeypatch):
-    evaluate = Evaluator.__call__
-
-    def press_and_evaluate(self, progress):
-        signal.raise_signal(signal.SIGINT)
-        return evaluate(self, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Evaluator, "__call__", press_and_evaluate)
-        code, said = call(*RUN, "--log", "tensorboard", "--out", "mine")
-    assert code == 130
-    assert "interrupted after 256 steps" in said
-    assert f"to continue: {command_of(shipped_script('ippo'))} --out mine --resume" in said
-    code, said = call("--out", "mine", "--resume")
-    assert code == 0
-    assert "annealed settings reach their end at step 1,024" in said
-    steps = [int(row["env_steps"]) for row in table(tmp_path / "mine" / "metrics.csv")]
-    assert steps == [256, 512, 768, 1024]
-    board = scalars(tmp_path / "mine" / "tensorboard")
-    assert [step for step, name in sorted(board) if name == "entropy"] == steps
-
-
-def test_totals_of_training_episodes_are_columns(tmp_path):
+def test_metrics_of_a_block_are_means_over_updates_and_over_episodes():
+    number, none = jnp.array([0.25, 0.75]), jnp.array([0, 0])
     totals = {"events": jnp.asarray([[[1.0, 2.0], [3.0, 4.0]], [[10.0, 20.0], [30.0, 40.0]]])}
-    seen = progress(1)
-    metrics = dataclasses.replace(seen.metrics, episodes=jnp.array([1, 3]), totals=totals)
-    seen.metrics = metrics
-    columns = {"events": ("event_a", "event_b")}
-    log = _hooks.Log([Csv(tmp_path / "metrics.csv")], Failures(), 0.0, columns)
-    log(seen)
-    (row,) = table(tmp_path / "metrics.csv")
+    metrics = Metrics(
+        {"entropy": number, "learning_rate": number},
+        none - 1,
+        number,
+        number,
+        jnp.array([1, 3]),
+        totals,
+    )
+    means = block_means(metrics)
     # The first update has one episode and the second three; agents are summed.
-    expected = [(4 + 3 * 40) / 4, (6 + 3 * 60) / 4]
-    found = [float(row[f"episode_{name}"]) for name in ("event_a", "event_b")]
-    np.testing.assert_allclose(found, expected)
+    assert (means["entropy"], means["learning_rate"]) == (0.5, 0.75)
+    assert (means["episode_return"], means["episodes"]) == (0.625, 4)
+    found = episode_totals(metrics, {"events": ("event_a", "event_b")})
+    expected = {"episode_event_a": (4 + 3 * 40) / 4, "episode_event_b": (6 + 3 * 60) / 4}
+    assert found == pytest.approx(expected)

@@ -15,13 +15,13 @@ from policies import pqn_vdn
 
 from agents import PPO, collect_rollout, load_policy
 from eqgrid import Box, Discrete
+from eqgrid_lab.base import UsageError
 
 pytestmark = pytest.mark.slow
 
 SMALL = ["--num-envs", "4", "--width", "8", "--env.horizon", "6", "--ppo.rollout-length", "16"]
 SMALL += ["--ppo.num-minibatches", "2"]
 RUN = [*SMALL, "--total-steps", "256", "--eval-every", "128", "--eval-episodes", "2"]
-RUN += ["--final-episodes", "2"]
 
 
 @functools.cache
@@ -176,7 +176,7 @@ def test_runs_are_resumed_and_judged_by_the_script(tmp_path):
 
 @pytest.mark.learning
 def test_two_agents_learn_to_reach_flags(tmp_path):
-    flags = ["--env.name", "goals", "--total-steps", "200000", "--final-episodes", "64"]
+    flags = ["--env.name", "goals", "--total-steps", "200000"]
     assert call(*flags, "--out", tmp_path / "run", algorithm=pqn_vdn.PQNVDN) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["eval_return_mean"] > 0.9
@@ -189,14 +189,14 @@ class Slider(Clock):
 
 
 def test_agents_that_choose_numbers_are_refused():
-    with pytest.raises(ValueError, match="needs Discrete actions without action masks"):
+    with pytest.raises(UsageError, match="needs Discrete actions without action masks"):
         parse(*SMALL, algorithm=pqn_vdn.PQNVDN).observe(Slider())
 
 
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--partners.share", "0.5", "--partners.most-noise", "0.3"], "without partners"),
+        (["--partners.share", "0.5", "--partners.noise", "0", "0.3"], "without partners"),
         (["--config", "people"], "without partners"),
     ],
 )

@@ -14,34 +14,48 @@ from eqgrid_lab.show import bootstrap_interval
 SCORES = {"ippo": [200.0, 240.0, 180.0, 260.0], "mappo": [100.0, 120.0, 90.0, 0.0]}
 
 
-def write_run(folder, algorithm, seed, score, *, policy="last", changes=""):
+def write_run(folder, algorithm, scores, *, changes=""):
+    """Writes a run with these scores of its seeds, of which odd ones have better best policies."""
     folder.mkdir(parents=True)
+    seeds = [
+        {
+            "seed": seed,
+            "eval_return_mean": score - 50 if seed % 2 else score,
+            "best_return_mean": score if seed % 2 else None,
+            "policy": "best" if seed % 2 else "last",
+        }
+        for seed, score in scores.items()
+    ]
     result = {
         "algorithm": algorithm,
         "layout": "cramped",
-        "seeds": [seed],
+        "seeds": [*scores],
         "env_steps": 2_000_000,
-        "wall_seconds": 60.0 * (seed + 1),
-        "eval_return_mean": score if policy == "last" else score - 50,
-        "best_return_mean": score if policy == "best" else None,
-        "policy": policy,
+        "total_steps": 2_000_000,
+        "wall_seconds": 150.0,
         "optimum": 280.0,
+        "stopped": None,
+        **({"runs": seeds} if len(seeds) > 1 else seeds[0]),
     }
     (folder / "result.json").write_text(json.dumps(result))
-    lines = f'algorithm = "{algorithm}"\nnetwork = "mlp"\nseed = {seed}\nnum_seeds = 1\n'
+    lines = f'algorithm = "{algorithm}"\nnetwork = "mlp"\ntotal_steps = 2000000\n'
+    lines += f"seed = {min(scores)}\nnum_seeds = {len(scores)}\n"
     (folder / "config.toml").write_text(f"{lines}{changes}[ppo]\ngamma = 0.99\n")
-    rows = "".join(f"{step},{score * step / 4}\n" for step in range(1, 5))
-    (folder / "metrics.csv").write_text(f"env_steps,eval_return_mean\n{rows}")
+    rows = "".join(
+        f"{seed},{step},{score * step / 4}\n"
+        for step in range(1, 5)
+        for seed, score in scores.items()
+    )
+    (folder / "metrics.csv").write_text(f"seed,env_steps,eval_return_mean\n{rows}")
 
 
 @pytest.fixture
 def runs(tmp_path):
+    """A run of four seeds, and four runs of one seed."""
     folder = tmp_path / "runs"
-    for algorithm, scores in SCORES.items():
-        for seed, score in enumerate(scores):
-            policy = "best" if seed % 2 else "last"
-            write_run(folder / algorithm / f"seed-{seed}", algorithm, seed, score, policy=policy)
-        (folder / algorithm / "result.json").write_text("{}")  # that of the seeds together
+    write_run(folder / "ippo", "ippo", dict(enumerate(SCORES["ippo"])))
+    for seed, score in enumerate(SCORES["mappo"]):
+        write_run(folder / "mappo" / str(seed), "mappo", {seed: score})
     return folder
 
 
@@ -72,8 +86,7 @@ def test_the_table_has_a_row_for_each_algorithm(runs, tmp_path, capsys):
 def test_a_row_has_the_video_of_its_seeds_or_of_its_best_run(runs, tmp_path):
     (runs / "ippo" / "episode.gif").write_bytes(b"of the seed in the middle")
     for seed in range(4):
-        (runs / "ippo" / f"seed-{seed}" / "episode.gif").write_bytes(b"of a seed")
-        (runs / "mappo" / f"seed-{seed}" / "episode.gif").write_bytes(f"of {seed}".encode())
+        (runs / "mappo" / str(seed) / "episode.gif").write_bytes(f"of {seed}".encode())
     _report.run([str(runs), "--out", str(tmp_path / "out")])
     videos = {path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.gif")}
     of_the_best = f"of {np.argmax(SCORES['mappo'])}".encode()
@@ -84,7 +97,7 @@ def test_a_row_has_the_video_of_its_seeds_or_of_its_best_run(runs, tmp_path):
 
 
 def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp_path):
-    policies = [str(x / "policy.safetensors") for x in sorted((runs / "ippo").glob("seed-*"))]
+    policies = [str(runs / "ippo" / f"policy-{seed}.safetensors") for seed in range(4)]
     games = {
         "crossplay": {"policies": policies, "cross_play": 150.25},
         "partners": {"policies": policies[1:], "return_iqm": 1.0, "proximity_iqm": None},
@@ -121,17 +134,14 @@ def test_games_with_others_are_in_the_row_of_the_runs_that_played_them(runs, tmp
             _report.run([str(runs)])
 
 
-def test_what_does_not_belong_together_is_refused(runs, tmp_path):
-    other = runs / "ippo" / "seed-9"
-    write_run(other, "ippo", 9, 100.0)
-    (other / "config.toml").write_text((runs / "ippo" / "seed-0" / "config.toml").read_text())
-    (other / "result.json").write_text((runs / "ippo" / "seed-0" / "result.json").read_text())
+def test_what_does_not_belong_together_is_refused(runs):
+    write_run(runs / "again", "ippo", {0: 100.0})
     with pytest.raises(UsageError, match="the same seed"):
         _report.run([str(runs)])
 
 
 def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):
-    write_run(tmp_path / "run", "body", 0, 100.0)
+    write_run(tmp_path / "run", "body", {0: 100.0})
     settings = tmp_path / "run" / "config.toml"
     settings.write_text(settings.read_text().replace('network = "mlp"\n', ""))
     _report.run([str(tmp_path / "run"), "--out", str(tmp_path / "out")])

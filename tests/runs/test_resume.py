@@ -1,27 +1,24 @@
 """A run that is stopped and resumed is the run that was never stopped."""
 
 import itertools
-import json
 import shutil
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
-from command_lines import call as train, calling, check_refusal
-from run_files import check_equal, result, rows, table
+from command_lines import call as train, call_and_hear, calling, check_refusal
+from run_files import check_equal, files, result, rows, table
 
-from agents import CheckpointError, read_metadata, save
-from agents.training import _train
+from eqgrid_lab import Evaluation
+from agents import read_metadata
+from agents.files import shipped
 from eqgrid_lab.base import RunError
-from eqgrid_lab.folders import read_history
-from eqgrid_lab.runs import Evaluator
-from eqgrid_lab.runs._conclusion import Conclusion
-from eqgrid_lab.settings import command_of, shipped_script
+from eqgrid_lab.folders import read_csv
+from eqgrid_lab.settings import command_of, load_script, shipped_script
 
 FLAGS = (
     *("--num-envs", "4", "--ppo.rollout-length", "32", "--env.horizon", "40"),
-    *("--eval-every", "256", "--eval-episodes", "4", "--final-episodes", "8"),
+    *("--eval-every", "256", "--eval-episodes", "4"),
 )
 
 
@@ -30,17 +27,18 @@ call = calling()
 
 @pytest.fixture
 def stop_after(monkeypatch):
-    """Presses Ctrl-C in the evaluation after a number of blocks."""
+    """Presses Ctrl-C three times in the evaluation after a number of blocks."""
 
     def stop_after(blocks: int) -> None:
-        count, real = itertools.count(1), Evaluator.__call__
+        count, real = itertools.count(1), Evaluation.__call__
 
-        def press(self, progress):
+        def press(self, state):
             if next(count) == blocks:
-                signal.raise_signal(signal.SIGINT)
-            return real(self, progress)
+                for _ in range(3):
+                    signal.raise_signal(signal.SIGINT)
+            return real(self, state)
 
-        monkeypatch.setattr(Evaluator, "__call__", press)
+        monkeypatch.setattr(Evaluation, "__call__", press)
 
     return stop_after
 
@@ -53,58 +51,33 @@ def finished(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kept", range(5))
-def test_the_row_of_the_checkpoint_is_kept_and_no_later_one(tmp_path, kept):
-    """Logs of four evaluations, one every 2 updates; the row of a fifth one is torn."""
-    names = "update,env_steps,wall_seconds,eval_return_mean,eval_return_std,train_seconds"
-    numbers = range(2, 12, 2)
-    lines = [names, *(f"{i},{100 * i},{i}.5,{i}.0,0.5,{i}.25" for i in numbers)]
-    (tmp_path / "metrics.csv").write_text("\n".join(lines)[:-5])
-    best = {"update": 4, "env_steps": 400, "eval_return_mean": 4.0}
-    save(tmp_path / "checkpoints" / "best.safetensors", {}, best)
-    history = read_history(tmp_path, {"update": 2 * kept})
-    assert history.rows.decode().splitlines() == (lines[: kept + 1] if kept else [])
-    assert [row["env_steps"] for row in history.evaluations] == [100 * i for i in numbers[:kept]]
-    assert history.env_steps == 200 * kept
-    times = (2 * kept + 0.5, 2 * kept + 0.25) if kept else (0.0, 0.0)
-    assert (history.wall_seconds, history.train_seconds) == times
-    assert history.best_return == (4.0 if kept >= 2 else -np.inf)
-
-
-LOG = (
-    "update,env_steps,wall_seconds,eval_return_mean,eval_return_std,train_seconds,eval_x\r\n"
-    "2,200,2.5,1.5,0.5,2.25,\r\n4,400,4.5,3.5,0.5,4.25,0.125\r\n"
-)
+LOG = "seed,update,eval_x\r\n0,2,\r\n0,4,0.125\r\n"
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        LOG,
+        LOG + "0,6",
         "\ufeff" + LOG,
         LOG.replace("\r\n", "\n").rstrip(),
         '"' + LOG.replace(",", '","').replace("\r\n", '"\r\n"').removesuffix('"'),
     ],
-    ids=["as written", "with a mark of the byte order", "without its last newline", "quoted"],
+    ids=["with a torn row", "with a mark of the byte order", "without its last newline", "quoted"],
 )
 def test_a_log_that_another_program_saved_keeps_all_its_rows(tmp_path, text):
     (tmp_path / "metrics.csv").write_text(text, newline="")
-    history = read_history(tmp_path, {"update": 4})
-    assert history.rows.decode() == LOG
-    assert [row["eval_return_mean"] for row in history.evaluations] == [1.5, 3.5]
+    expected = [{"seed": "0", "update": x, "eval_x": y} for x, y in (("2", ""), ("4", "0.125"))]
+    assert read_csv(tmp_path / "metrics.csv", "seed", "update") == expected
 
 
 @pytest.mark.parametrize(
     "text",
     [
         LOG.replace(",", ";"),
-        LOG.replace(",", ";").replace(".", ","),
-        LOG.replace(",", "\t"),
-        LOG.replace("2.25,", "2.25"),
+        LOG.replace("2,", "2"),
         LOG.replace("0.125", "0.125,1"),
-        LOG.replace("1.5", "one"),
         LOG.partition("\r\n")[2],
-        "update,env_steps\r\n",
+        "seed\r\n",
         "upd",
         LOG.encode("utf-16"),
     ],
@@ -113,16 +86,10 @@ def test_a_log_that_cannot_be_read_is_an_error_and_never_empty(tmp_path, text):
     path = tmp_path / "metrics.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(RunError, match=r"metrics.csv' is damaged, or was changed .*: restore it"):
-        read_history(tmp_path, {"update": 4})
+        read_csv(path, "seed", "update")
 
 
-def test_a_best_checkpoint_that_cannot_be_read_is_not_replaced(tmp_path):
-    best = tmp_path / "checkpoints" / "best.safetensors"
-    save(best, {}, {"update": 2, "env_steps": 2, "eval_return_mean": 9.0})
-    assert read_history(tmp_path, {"update": 4}).best_return == 9.0
-    best.write_bytes(best.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"best.safetensors' is damaged"):
-        read_history(tmp_path, {"update": 4})
+ROBUST = pytest.mark.robustness
 
 
 @pytest.mark.slow
@@ -131,16 +98,11 @@ def test_a_best_checkpoint_that_cannot_be_read_is_not_replaced(tmp_path):
     "more",
     [
         [],
-        ["--partners.share", "1", "--partners.share-steps", "1200", "--partners.most-noise", "0.5"],
-        pytest.param(
-            ["--env.normalize-observation", "--env.random-starts", "0.5"],
-            marks=pytest.mark.robustness,
-        ),
-        pytest.param(["--env.observation", "planes"], marks=pytest.mark.robustness),
-        pytest.param(
-            ["--network=gru", "--ppo.chunk-length", "16", "--env.normalize-observation"],
-            marks=pytest.mark.robustness,
-        ),
+        ["--num-seeds", "2", "--env.normalize-observation"],
+        ["--partners.share", "1", "--partners.share-steps", "1200", "--partners.noise", "0", "0.5"],
+        pytest.param(["--env.random-starts", "0.5"], marks=ROBUST),
+        pytest.param(["--env.observation", "planes"], marks=ROBUST),
+        pytest.param(["--network=gru", "--ppo.chunk-length", "16", "--num-seeds=2"], marks=ROBUST),
     ],
     ids=lambda more: "-".join(more[:1]) or "defaults",
 )
@@ -151,12 +113,15 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     stop_after(2)
     code, said = call(*flags, "--out", "mine")
     assert code == 130
-    assert f"to continue: {command_of(shipped_script('ippo'))} --out mine --resume" in said
-    assert len(rows(Path("mine"))) == 2
-    assert {"curve.png", "episode.gif"} <= {path.name for path in Path("mine").iterdir()}
+    assert said.count("interrupted after 512 steps") == 1
+    words = f"to continue: {command_of(shipped_script('ippo'))} --out mine --resume\n"
+    assert (said.count("to continue: "), said.endswith(words)) == (1, True)
+    assert {row["env_steps"] for row in rows(Path("mine"))} == {"256", "512"}
+    assert files(Path("mine")) == files(Path("whole"))
+    assert result(Path("mine"))["stopped"] == "interrupted"
     if more:  # rows after the checkpoint, the last one of them torn, are written again
         lines = Path("whole", "metrics.csv").read_bytes().splitlines(keepends=True)
-        Path("mine", "metrics.csv").write_bytes(b"".join(lines[:4]) + lines[4][:37])
+        Path("mine", "metrics.csv").write_bytes(b"".join(lines[:6]) + lines[6][:37])
     code, said = call("--out", "mine", "--resume")
     assert code == 0
     assert "continuing after 512 steps" in said
@@ -165,104 +130,54 @@ def test_it_is_bitwise_the_same(call, stop_after, more):
     assert times == sorted(times), "times go on, too"
 
 
-CURRICULUM = """
-[[stage]]
-name = "short"
-env = {horizon = 20, random_starts = 1.0}
-steps = 500
-
-[[stage]]
-name = "long"
-ppo = {learning_rate = 0.003}
-env = {random_starts = 0.5}
-shaping = 2.0
-gate = {metric = "eval_length_mean", at_least = 40.0, evaluations = 2}
-reset = ["optimizer"]
-"""
+def content(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in files(folder)}
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("hears_ctrl_c")
-def test_a_curriculum_goes_on_in_its_stage(call, stop_after, monkeypatch, tmp_path):
-    (tmp_path / "stages.toml").write_text(CURRICULUM)
-    flags = [*FLAGS, "--total-steps", "1536", "--env.normalize-observation"]
-    flags += ["--curriculum", "stages.toml"]
-    assert call(*flags, "--out", "whole")[0] == 0
-    assert [row["stage"] for row in rows(Path("whole"))] == ["1", "1", "2", "2"]
-    assert [row["gate_passes"] for row in rows(Path("whole"))] == ["0", "0", "1", "2"]
-    stop_after(3)  # in the middle of a stage
-    assert call(*flags, "--out", "stopped")[0] == 130
-    assert len(rows(Path("stopped"))) == 3
-    assert call("--out", "stopped", "--resume")[0] == 0
-    check_equal(Path("stopped"), Path("whole"))
-    compile_block, count = _train._compile, itertools.count(1)
-
-    def press_and_compile(*args):
-        if next(count) == 2:
-            signal.raise_signal(signal.SIGINT)
-        return compile_block(*args)
-
-    monkeypatch.setattr(_train, "_compile", press_and_compile)
-    assert call(*flags, "--out", "between")[0] == 130
-    assert call("--out", "between", "--resume")[0] == 0
-    check_equal(Path("between"), Path("whole"))
-    code, said = call("--out", "between", "--resume", "--total-steps", "9999")
-    assert (code, "is complete, with 1,024 steps" in said) == (0, True)
-    stages = json.loads(Path("whole", "result.json").read_text())["stages"]
-    assert [(x["name"], x["stage_steps"], x["ended"]) for x in stages] == [
-        ("short", 512, "its 500 steps have been used"),
-        ("long", 512, "its gate is passed"),
-    ]
-
-
-@pytest.mark.slow
-def test_a_run_that_is_complete_can_be_made_longer(call, finished, tmp_path):
+def test_a_run_that_is_complete_can_be_made_longer(call, finished):
     shutil.copytree(finished, "mine")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = content(Path("mine"))
     for more in ((), (*FLAGS, "--total-steps", "512"), ("--total-steps", "100")):
         code, said = call("--out", "mine", "--resume", *more)
-        assert (code, said) == (0, "the run in mine is complete, with 512 steps\n")
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    best = tmp_path / "mine" / "checkpoints" / "best.safetensors"
-    assert read_metadata(best)["chosen_by"] == 0.0
-    update = read_metadata(best)["update"]
+        assert (code, said) == (0, "the run mine is complete\n")
+        assert content(Path("mine")) == before
+    check_refusal(
+        call(*FLAGS, "--out", "mine"), "'mine' exists and is not empty: choose", codes=(2,)
+    )
+    assert content(Path("mine")) == before
     assert call("--out", "mine", "--resume", "--total-steps", "1024")[0] == 0
     assert result(Path("mine"))["env_steps"] == 1024
     assert [row["env_steps"] for row in rows(Path("mine"))] == ["256", "512", "768", "1024"]
-    assert "total_steps = 1024" in (tmp_path / "mine" / "config.toml").read_text()
-    assert read_metadata(best)["update"] == update, "an equal return is no better one"
+    assert "total_steps = 1024" in Path("mine", "config.toml").read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [("result.json", "curve.png", "episode.gif"), ("curve.png",)])
+def test_a_run_that_its_script_ends_early_is_complete(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = shipped("ippo.py").read_text(encoding="utf-8")
+    loop, end = text.split("        run.finish(state)")
+    Path("mine.py").write_text(f"{loop}            break\n        run.finish(state){end}")
+    own = load_script(Path("mine.py"))
+    assert (
+        call_and_hear(capsys, *FLAGS, "--total-steps", "512", "--out", "run", algorithm=own)[0] == 0
+    )
+    before = content(Path("run"))
+    assert [row["env_steps"] for row in rows(Path("run"))] == ["256"]
+    heard = call_and_hear(capsys, "--out", "run", "--resume", algorithm=own)
+    assert heard == (0, "the run run is complete\n")
+    assert content(Path("run")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "missing", [("result.json", "curve.png"), ("policy.safetensors",), ("episode.gif",)]
+)
 def test_a_run_that_was_killed_in_its_last_moments_is_concluded(call, finished, missing):
+    """Or whose disk was full at the end."""
     shutil.copytree(finished, "mine")
     for name in missing:
         Path("mine", name).unlink()
-    assert call("--out", "mine", "--resume")[0] == 0
-    for name in ("curve.png", "episode.gif"):
-        assert Path("mine", name).exists()
-    check_equal(Path("mine"), finished)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("hears_ctrl_c")
-def test_a_signal_in_the_final_evaluation_leaves_the_rest_to_a_resume(
-    call, stop_after, finished, monkeypatch
-):
-    stop_after(1)
-    assert call(*FLAGS, "--total-steps", "512", "--out", "mine")[0] == 130
-    assert Path("mine", "curve.png").exists()
-    real = Conclusion._best
-
-    def press(self):
-        signal.raise_signal(signal.SIGINT)
-        return real(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Conclusion, "_best", press)
-        assert call("--out", "mine", "--resume")[0] == 130
-    assert result(Path("mine"))["best_return_mean"] is None
     assert call("--out", "mine", "--resume")[0] == 0
     check_equal(Path("mine"), finished)
 
@@ -276,7 +191,7 @@ def damage(folder: Path, how: str) -> None:
     elif how == "missing":
         last.unlink()
     elif how == "log":
-        (folder / "metrics.csv").write_text("update,b\nc,d\n")
+        (folder / "metrics.csv").write_text("seed,update,eval_return_mean\n0,2,none\n")
 
 
 @pytest.mark.slow
@@ -287,18 +202,28 @@ def damage(folder: Path, how: str) -> None:
         ("missing", [], "The folder 'mine' has results without a checkpoint to resume"),
         ("log", [], "metrics.csv' is damaged, or was changed"),
         ("nothing", ["--seed", "3"], "The run in 'mine' has other settings: --seed (was 0, is 3)."),
+        ("nothing", ["--width=8", "--resume-changed"], "last.safetensors' "),
     ],
 )
-def test_what_cannot_be_resumed_is_one_sentence(call, finished, tmp_path, how, more, words):
+def test_what_cannot_be_resumed_is_one_sentence(call, finished, how, more, words):
     shutil.copytree(finished, "mine")
-    damage(tmp_path / "mine", how)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    heard = call("--out", "mine", "--resume", *(more or ["--total-steps", "1024"]))
+    damage(Path("mine"), how)
+    before = content(Path("mine"))
+    heard = call("--out", "mine", "--resume", "--total-steps", "1024", *more)
     check_refusal(heard, words)
-    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert after == before, "the folder is untouched"
-    if how == "flipped":
-        assert "The same folder contains best.safetensors." in heard[1]
+    assert heard[1].count("\n") == 1
+    assert content(Path("mine")) == before, "the folder is untouched"
+
+
+@pytest.mark.slow
+def test_a_run_continues_with_other_settings_if_that_is_asked_for(call, finished):
+    shutil.copytree(finished, "mine")
+    more = ("--total-steps", "768", "--ppo.num-epochs", "1", "--resume-changed")
+    assert call("--out", "mine", "--resume", *more)[0] == 0
+    assert [row["env_steps"] for row in rows(Path("mine"))] == ["256", "512", "768"]
+    assert "num_epochs = 1" in Path("mine", "config.toml").read_text()
+    assert read_metadata("mine/policy.safetensors")["run"]["ppo"]["num_epochs"] == 1
+    assert call("--out", "mine", "--resume") == (0, "the run mine is complete\n")
 
 
 KITCHEN = "XXPXX\nO 12O\nX   X\nXDXSX\n"
@@ -307,14 +232,14 @@ EDITED = KITCHEN.replace("X   X", "O   X")
 
 @pytest.mark.slow
 def test_a_kitchen_that_is_edited_during_training_is_stored_as_it_was(call, monkeypatch, tmp_path):
-    kitchen, evaluate = tmp_path / "mine.layout", Evaluator.__call__
+    kitchen, evaluate = tmp_path / "mine.layout", Evaluation.__call__
     kitchen.write_text(KITCHEN)
 
-    def edit_and_evaluate(self, progress):
+    def edit_and_evaluate(self, state):
         kitchen.write_text(EDITED)
-        return evaluate(self, progress)
+        return evaluate(self, state)
 
-    monkeypatch.setattr(Evaluator, "__call__", edit_and_evaluate)
+    monkeypatch.setattr(Evaluation, "__call__", edit_and_evaluate)
     flags = [*FLAGS, "--env.layout", "mine.layout", "--total-steps", "256", "--out", "mine"]
     assert call(*flags)[0] == 0
     metadata = read_metadata(tmp_path / "mine" / "policy.safetensors")
@@ -322,14 +247,15 @@ def test_a_kitchen_that_is_edited_during_training_is_stored_as_it_was(call, monk
 
 
 @pytest.mark.slow
-def test_a_run_without_a_checkpoint_is_started(call, finished, tmp_path):
+def test_a_run_without_a_checkpoint_is_started(call, finished):
     """As after a kill before the first checkpoint, which may leave the first row of the log."""
     for name in ("config.toml", "metrics.csv", "checkpoints/best.safetensors"):
-        (tmp_path / "mine" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(finished / name, tmp_path / "mine" / name)
+        Path("mine", name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(finished / name, Path("mine", name))
     check_refusal(call("--out", "mine"), "The folder 'mine' exists and is not empty")
     assert call("--out", "mine", "--resume")[0] == 0
     check_equal(Path("mine"), finished)
     Path("mine", "config.toml").unlink()
     heard = call(*FLAGS, "--out", "mine", "--resume")
     check_refusal(heard, "The folder 'mine' exists and is not empty: choose another --out.")
+    assert call(*FLAGS, "--total-steps", "128", "--out", "nothing", "--resume")[0] == 0

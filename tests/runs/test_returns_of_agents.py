@@ -14,12 +14,10 @@ from rich.console import Console
 from run_files import table
 from safetensors.numpy import load_file
 
-from agents import read_metadata
-from eqgrid_lab.base import Failures
 from eqgrid_lab.commands import evaluate_command, report_command
-from eqgrid_lab.folders import History
-from eqgrid_lab.runs import LogDisplay, _hooks, _report
-from eqgrid_lab.runs._conclusion import result_of_all
+from eqgrid_lab.runs import _report
+from eqgrid_lab.runs._display import Display
+from eqgrid_lab.runs._finish import joint_result
 from eqgrid_lab.show import (
     _report as show_report,
     draw_curve,
@@ -59,7 +57,7 @@ class Chase(AbstractEnv):
 FLAGS = (
     *("--env.name", "chase:Chase", "--num-envs", "4", "--width", "8"),
     *("--ppo.rollout-length", "16", "--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"),
-    *("--eval-every", "64", "--eval-episodes", "4", "--final-episodes", "8"),
+    *("--eval-every", "64", "--eval-episodes", "4"),
 )
 
 
@@ -106,35 +104,13 @@ def test_a_sum_that_is_always_the_same_is_found(returns, expected):
     assert is_constant_sum(evaluations(*returns)) == expected
 
 
-def test_other_stages_do_not_count():
-    rows = [row | {"stage": 1} for row in evaluations([[1, 0]])]
-    rows += [row | {"stage": 2} for row in evaluations(*ZERO_SUM)]
-    assert is_constant_sum(rows)
-    assert not is_constant_sum([row | {"stage": 2} for row in rows])
-
-
-@pytest.mark.parametrize(("returns", "best"), [(ZERO_SUM, 3), ([[[1, 0]], [[2, 1]], [[1, 1]]], 2)])
-def test_the_best_state_of_a_zero_sum_game_is_the_last_one(tmp_path, returns, best):
-    rows: list[dict[str, float]] = []
-    (tmp_path / "checkpoints").mkdir()
-    keep = _hooks.Checkpoints(
-        tmp_path / "checkpoints", Failures(), History(), lambda _: {}, evaluations=rows
-    )
-    for update, row in enumerate(evaluations(*returns), start=1):
-        rows.append(row)
-        progress: Any = SimpleNamespace(
-            updates=update, env_steps=64 * update, measured=row, state={"x": np.arange(update)}
-        )
-        keep(progress)
-    assert read_metadata(tmp_path / "checkpoints" / "best.safetensors")["update"] == best
-
-
 def test_progress_and_curves_show_each_agent(tmp_path, monkeypatch):
     rows = evaluations(SHARED[0], *ZERO_SUM)
-    steps = {"env_steps": 256, "num_env_steps": 512, "env_steps_before": 0, "train_seconds": 1.0}
-    progress: Any = SimpleNamespace(**steps, updates=1, num_updates=2, measured=rows[1])
+    steps = {"env_steps": 256, "steps_per_update": 256, "speed": lambda: 100.0, "seeds": [0]}
+    run: Any = SimpleNamespace(**steps, updates=1, num_updates=2)
     console = Console(file=io.StringIO(), width=200)
-    LogDisplay(console)(progress)
+    (display := Display(console)).start(512)
+    display.show(run, {name: np.asarray([x]) for name, x in rows[1].items()})
     assert "return  0.000 (agents: 0.375, -0.375) " in console.file.getvalue()
     figures = []
     for module in (show_report, _report):
@@ -154,15 +130,12 @@ def test_progress_and_curves_show_each_agent(tmp_path, monkeypatch):
 
 
 def test_the_results_of_seeds_have_the_returns_of_each_agent():
-    own = {"eval_return_mean": 0.0, "eval_return_std": 0.0, "optimum": None, "constant_sum": True}
-    shared = dict.fromkeys(("algorithm", "world", "layout", "dynamics", "env_steps"))
-    shared |= dict.fromkeys(("compile_seconds", "train_seconds", "eval_episodes"))
-    runs: Any = [
-        SimpleNamespace(config=SimpleNamespace(seed=seed), folder=Path(f"seed-{seed}"))
-        for seed in (0, 1)
-    ]
-    different = own | {"eval_return_agent_0": 2.0, "eval_return_agent_1": -2.0}
-    result = result_of_all(runs, [shared | own, shared | different])
+    own = {"eval_return_mean": 0.0, "eval_return_std": 0.0, "constant_sum": True}
+    names = ("algorithm", "world", "layout", "dynamics", "env_steps", "wall_seconds", "optimum")
+    own |= dict.fromkeys((*names, "compile_seconds", "train_seconds", "steps_per_second"))
+    own |= {"eval_episodes": 8, "seeds": [0], "total_steps": 8}
+    different = own | {"seeds": [1], "eval_return_agent_0": 2.0, "eval_return_agent_1": -2.0}
+    result = joint_result([own, different])
     assert returns_of_agents(result) == [1.0, -1.0]
     assert result["constant_sum"]
     assert [returns_of_agents(run) for run in result["runs"]] == [[], [2.0, -2.0]]
@@ -205,7 +178,8 @@ def check_run(folder: Path, said: str) -> None:
     assert own[0] == -own[1] != 0
     expected = {"constant_sum": True, "policy": "last", "best_return_mean": None, "reached": {}}
     assert expected.items() <= result.items()
-    best, last = (load_file(folder / f"checkpoints/{x}.safetensors") for x in ("best", "last"))
+    best, last = (load_file(folder / f"{x}.safetensors") for x in ("checkpoints/best", "policy"))
+    assert best.keys() == last.keys()
     for name, leaf in best.items():
         np.testing.assert_array_equal(leaf, last[name])
     for words in (

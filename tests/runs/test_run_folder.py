@@ -8,14 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from eqgrid_lab.base import RunError, UsageError
+from eqgrid_lab.base import Failures, RunError, UsageError
 from eqgrid_lab.folders import _folder, locked, open_folder, open_results, short_name
-from eqgrid_lab.runs import _hooks
 from eqgrid_lab.settings import dump, shipped_script
 from eqgrid_lab.show import Csv, _report, draw_curve
 
@@ -148,7 +146,7 @@ def test_only_the_folder_of_a_run_is_written_into_and_only_to_resume_it(run):
     assert contents(run("mine", resume=True, seed=2))["mine/config.toml"] == settings(2)
 
 
-@pytest.mark.parametrize("name", ["result.json", "seed-3/policy.safetensors"])
+@pytest.mark.parametrize("name", ["result.json", "policy.safetensors", "policy-3.safetensors"])
 def test_results_without_a_checkpoint_stay(run, name):
     write(Path("mine"), "config.toml", name)
     before = contents(Path("mine"))
@@ -202,12 +200,9 @@ def test_only_a_run_that_learned_nothing_is_discarded(run):
     with open_folder("a", Path("full"), "") as full:
         write(full, "checkpoints/last.safetensors")
     assert (full / "config.toml").exists()
-    with open_folder("a", Path("seeds"), "") as seeds:
-        write(seeds, "seed-0/config.toml")
-    assert not Path("seeds").exists()
     with open_folder("a", Path("logged"), "") as logged:
-        write(logged, "tensorboard/events", "seed-0/config.toml")
-    assert len(contents(logged)) == 3
+        write(logged, "tensorboard/events")
+    assert len(contents(logged)) == 2
     write(Path("killed"), "config.toml", text=settings(1))
     with open_folder("a", Path("killed"), settings(1), resume=True):
         pass
@@ -245,29 +240,18 @@ def full_disk(size: int):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def after(updates: int, measured: dict) -> SimpleNamespace:
-    """The progress after a block."""
-    return SimpleNamespace(
-        updates=updates,
-        measured=measured,
-        train_seconds=updates / 3,
-        env_steps=updates,
-        env_steps_before=0,
-        metrics=None,
-    )
-
-
 def test_rows_that_find_no_room_are_written_later(tmp_path, capsys):
-    failures = _hooks.Failures()
-    log = _hooks.Log([Csv(tmp_path / "metrics.csv")], failures, 0.0)
-    wholes = []
+    failures, path = Failures(), tmp_path / "metrics.csv"
+    log, wholes = Csv(path), []
     for update in range(1, 9):
-        with full_disk(60) if 3 <= update < 6 else contextlib.nullcontext():
-            log(after(update, {"env_steps": 10 * update, "eval_return_mean": 0.5}))
-        with open(tmp_path / "metrics.csv") as file:
+        disk = full_disk(60) if 3 <= update < 6 else contextlib.nullcontext()
+        with disk, failures.writing(path):
+            log.write([{"seed": 0, "update": update, "eval_return_mean": 0.5}])
+        with open(path) as file:
             header, *rows = csv.reader(file)
         wholes.append(sum(len(row) == len(header) for row in rows))
     assert wholes[:2] == [1, 2]
+    assert wholes[2:5] != [3, 4, 5]
     assert wholes[5:] == [6, 7, 8], "no row is lost or cut"
     error = capsys.readouterr().err
     assert error.count("warning: ") == 1
@@ -277,19 +261,19 @@ def test_rows_that_find_no_room_are_written_later(tmp_path, capsys):
 
 def test_a_log_that_was_removed_is_written_anew(tmp_path):
     path = tmp_path / "metrics.csv"
-    log = _hooks.Log([Csv(path)], _hooks.Failures(), 0.0)
+    log = Csv(path)
     for update in range(1, 6):
         if update == 3:
             path.unlink()
         if update == 4:
             path.write_text("upd")
-        log(after(update, {"env_steps": update}))
+        log.write([{"update": update}])
         assert path.read_text().count("\n") == update + 1
         assert "\0" not in path.read_text()
 
 
 def test_what_fails_in_the_end_is_said_again(tmp_path, capsys):
-    failures = _hooks.Failures()
+    failures = Failures()
     for name in ("a", "b", "a"):
         with failures.writing(tmp_path / name):
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -2,15 +2,17 @@
 
 import json
 import re
-import shutil
-from pathlib import Path
+import subprocess
+import sys
 from pkgutil import resolve_name
 
+import numpy as np
 import pytest
 from command_lines import call, call_and_hear, check_refusal, hear, parse
 from run_files import rows
 
 from eqgrid_lab import _eqgrid
+from agents import read_metadata
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import crossplay_command, evaluate_command
@@ -21,7 +23,7 @@ from eqgrid_lab.settings import (
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
 SMALL = "--num-envs 4 --ppo.rollout-length 16 --ppo.num-minibatches 2 --eval-episodes 4"
-SMALL += " --final-episodes 4 --eval-every 64 --env.horizon 12"
+SMALL += " --eval-every 64 --env.horizon 12"
 
 IMPORTS = """
 from typing import Annotated, Any, Literal, final
@@ -40,37 +42,6 @@ def corridor(horizon: int = 12) -> AbstractEnv:
 def corridors():
     return world_settings(corridor)
 """
-WRAPPER = """
-@final
-class Doubled(AbstractWrapper):
-    env: AbstractEnv
-
-    def reset(self, key):
-        observation, state = self.env.reset(key)
-        return 2 * observation, state
-
-    def step(self, key, state, action):
-        timestep, state = self.env.step(key, state, action)
-        seen, final = 2 * timestep.observation, 2 * timestep.final_observation
-        return dataclasses.replace(timestep, observation=seen, final_observation=final), state
-
-    def observe(self, state):
-        return 2 * self.env.observe(state)
-"""
-NETWORK = """
-@final
-class Linear(AbstractNetwork):
-    weight: Any
-
-    def __init__(self, in_shape, out_size, *, final_scale, key):
-        self.weight = 0.1 * final_scale * jax.random.normal(key, (out_size, in_shape[0]))
-
-    def __call__(self, x, carry):
-        return self.weight @ x, carry
-
-    def initial_carry(self):
-        return None
-"""
 CRITIC_INPUT = """
 @final
 class Others(AbstractCriticInput):
@@ -80,42 +51,48 @@ class Others(AbstractCriticInput):
     def __call__(self, observation):
         return observation[::-1]
 """
-LEARNER = '''
-def monte_carlo(reward, value, next_value, terminated, done, *, gamma, gae_lambda):
-    """What was earned until the end of the rollout, less the value."""
-    def add(later, step):
-        total = step[0] + gamma * jnp.where(step[1][:, None], 0.0, later)
-        return total, total
-    earned = jax.lax.scan(add, next_value[-1], (reward, done), reverse=True)[1]
-    return earned - value
-'''
-CHANGES = {
-    "another world": (
-        WORLD,
+CHANGES = (
+    (
         "    # Every field is a flag.",
         "    env: WorldSettings = dataclasses.field(default_factory=corridors)\n    #",
     ),
-    "a wrapper more": (
-        WRAPPER,
-        "return AppendAgentId(world) if self.agent_id else world",
-        "return Doubled(AppendAgentId(world))",
-    ),
-    "another network": (NETWORK, "network=network,", "network=Linear,"),
-    "another critic input": (CRITIC_INPUT, "= LocalObservation()", "= Others()"),
-    "another advantage": (LEARNER, "advantage=gae", "advantage=monte_carlo"),
-}
-"""What is defined in a copy, and a line of the script with what takes its place."""
+    ("= LocalObservation()", "= Others()"),
+)
+"""Lines of the script, and what takes their place."""
+PAGE = (shipped("ippo.py").parents[1] / "docs" / "your-own-experiment.md").read_text("utf-8")
 
 
 def write_copy(path, *changes):
-    text, definitions = TEXT, ""
-    for change in changes:
-        definition, line, instead = CHANGES[change]
-        assert text.count(line) == 1
-        text, definitions = text.replace(line, instead), definitions + definition
-    head, class_ = text.split("\n\n\n@dataclasses.dataclass", 1)
-    path.write_text(f"{head}\n{IMPORTS}\n{definitions}\n\n@dataclasses.dataclass{class_}")
+    """Writes a script with other lines."""
+    text = TEXT
+    for line, instead in changes:
+        assert text.count(line) == 1, line
+        text = text.replace(line, instead)
+    path.write_text(text)
     return path
+
+
+def write_own_world(path):
+    """Writes a script with a world and a critic's input of its own."""
+    write_copy(path, *CHANGES)
+    head, class_ = path.read_text().split("\n\n\n@dataclasses.dataclass", 1)
+    definitions = f"{IMPORTS}\n{WORLD}{CRITIC_INPUT}"
+    path.write_text(f"{head}\n{definitions}\n\n@dataclasses.dataclass{class_}")
+
+
+def write_page(path):
+    """Writes the script with all the changes that the page shows."""
+    differences = re.findall(r"^```diff\n(.*?)^```", PAGE, re.M | re.S)
+    assert len(differences) == 5
+    hunks = [hunk for block in differences for hunk in block.split("@@\n")]
+    changes = [
+        tuple(
+            "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] != other)
+            for other in "+-"
+        )
+        for hunk in hunks
+    ]
+    write_copy(path, *changes, (".min() >= 200", ".min() >= -1"))
 
 
 @pytest.fixture(autouse=True)
@@ -123,80 +100,73 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("line", ["return NormalizeObservation(envs) if", "envs = NormalizeObser"])
-def test_a_script_normalises_observations_in_training_and_in_evaluations(tmp_path, capsys, line):
-    assert TEXT.count(line) == 1
-    mine = tmp_path / "mine.py"
-    mine.write_text(TEXT.replace(line, line.replace("NormalizeObser", "NoNormalizeObser")))
-    head, class_ = mine.read_text().split("\n\n\n@dataclasses.dataclass", 1)
-    no = "def NoNormalizeObservation(envs):\n    return envs"
-    mine.write_text(f"{head}\n\n\n{no}\n\n\n@dataclasses.dataclass{class_}")
-    args = [*SMALL.split(), "--env.normalize-observation", "--total-steps", "128", "--out", "run"]
-    heard = call_and_hear(capsys, *args, algorithm=load_script(mine))
-    check_refusal(heard, "error: Evaluations use the observation statistics of training")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "fault", "kind"),
-    [
-        ("return dataclasses.replace(self.ppo,", "return dataclasses.replace(self.poo,", "poo"),
-        ("envs = Vectorize(env, self.num_envs)", "envs = Vectorize(env, 0)", "at least 1 env"),
-        ("check_shaping(self)", "int('x')", "invalid literal"),
-    ],
-)
-def test_a_fault_in_a_copy_has_its_traceback(tmp_path, line, fault, kind):
-    mine = tmp_path / "mine.py"
-    assert TEXT.count(line) == 1
-    mine.write_text(TEXT.replace(line, fault))
-    with pytest.raises((AttributeError, ValueError), match=kind) as error:
-        call(*SMALL.split(), algorithm=load_script(mine))
-    assert any(Path(x.path) == mine for x in error.traceback)
+def test_a_fault_in_a_copy_has_its_traceback(tmp_path):
+    """Python's own, with the file and the line."""
+    line = "            result = evaluation(state)\n"
+    for fault in ("            rezult.clear()\n", "            Vectorize(envs, 0)\n"):
+        mine = write_copy(tmp_path / "mine.py", (line, line + fault))
+        command = [sys.executable, mine, *SMALL.split(), "--out", "run"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        number = mine.read_text().splitlines().index(fault.rstrip()) + 1
+        frames = done.stderr.partition("Traceback (most recent call last):\n")[2].splitlines()
+        assert f'File "{mine}", line {number}, in main' in done.stderr, done.stderr
+        assert "_run.py" not in done.stderr, "the end of the run is not shown"
+        assert frames[-1].startswith(("NameError", "ValueError", "TypeError"))
+        assert not (tmp_path / "run" / "result.json").exists()
 
 
 def test_a_wrong_flag_of_a_copy_is_one_sentence(tmp_path, capsys):
-    own = write_copy(tmp_path / "mine.py", "another network")
-    for flags, says in (("--shaping 2 --env.name goals", "weights a shaped reward"),):
-        check_refusal(call_and_hear(capsys, *flags.split(), algorithm=load_script(own)), says)
-    text = TEXT.replace("check_shaping(self)", "raise ValueError('Own sentence.')")
-    (tmp_path / "own.py").write_text(text)
-    heard = call_and_hear(capsys, algorithm=load_script(tmp_path / "own.py"))
+    own = ("check_shaping(self)", "raise ValueError('Own sentence.')")
+    heard = call_and_hear(capsys, algorithm=load_script(write_copy(tmp_path / "own.py", own)))
     assert heard == (2, "error: Own sentence.\n")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ("a wrapper more", "another network", "another advantage"),
-        ("another world", "another critic input"),
-    ],
-)
-def test_a_copy_trains_resumes_and_is_evaluated(tmp_path, capsys, changes):
-    own = write_copy(tmp_path / "mine.py", *changes)
-    args = [*SMALL.split(), "--total-steps", "128", "--out", "run"]
-    assert call(*args, algorithm=load_script(own)) == 0
-    more = ["--out", "run", "--resume", "--total-steps", "192"]
-    assert call(*more, algorithm=load_script(own)) == 0
+def test_the_changes_of_the_page_train(tmp_path, capsys):
+    write_page(tmp_path / "mine.py")
+    own = load_script(tmp_path / "mine.py")
+    args = [*SMALL.split(), "--total-steps", "192", "--num-seeds", "2", "--out", "run"]
+    assert call(*args, algorithm=own) == 0
+    for _ in range(2):  # a resumed run makes a block more, until it has made all
+        assert call(*args, "--resume", algorithm=own) == 0
+    log = rows(tmp_path / "run")
+    assert [row["env_steps"] for row in log] == ["64", "64", "128", "128", "192", "192"]
+    columns = ("squared_norm", "ring_return", "last_entropy")
+    assert all(np.isfinite(float(row[name])) for row in log for name in columns)
+    assert any((tmp_path / "run" / "profile").rglob("*.xplane.pb"))
+    metadata = read_metadata(tmp_path / "run" / "policy-0.safetensors")
+    assert "Linear" in json.dumps(metadata["policy"])
+    judging = ["run/policy-0.safetensors", "--episodes", "2", "--no-video"]
+    check_refusal(
+        hear(capsys, evaluate_command, *judging),
+        "by your own script 'mine.py': add --script with this file",
+    )
+    args = [*judging, "--script", "mine.py", "--out", "e"]
+    assert hear(capsys, evaluate_command, *args)[0] == 0
+
+
+@pytest.mark.slow
+def test_a_copy_with_its_own_world_trains_resumes_and_is_evaluated(tmp_path, capsys):
+    write_own_world(tmp_path / "mine.py")
+    own = load_script(tmp_path / "mine.py")
+    args = [*SMALL.split(), "--total-steps", "128"]
+    assert call(*args, "--out", "run", algorithm=own) == 0
+    assert call("--out", "run", "--resume", "--total-steps", "192", algorithm=own) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
     partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
-    assert call(*args[:-2], *partners, algorithm=load_script(own)) == 0
-    judging = ["run", "--episodes", "2", "--no-video"]
-    code, said = hear(capsys, evaluate_command, *judging, "--script", "mine.py", "--out", "e")
+    assert call(*args, *partners, algorithm=own) == 0
+    judging = ["run", "with", "--episodes", "2", "--script", "mine.py"]
+    code, said = hear(capsys, evaluate_command, *judging, "--no-video", "--out", "e")
     assert code == 0, said
-    assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 2
-    if "another network" in changes:
-        heard = hear(capsys, evaluate_command, *judging)
-        check_refusal(heard, "by your own script 'mine.py': add --script with this file")
-        shutil.copytree("run", "other")
-        args = ["run", "other", "--episodes", "2", "--script", "mine.py"]
-        assert hear(capsys, crossplay_command, *args)[0] == 0
+    assert len(json.loads((tmp_path / "e" / "evaluation.json").read_text())["results"]) == 4
+    assert hear(capsys, crossplay_command, *judging)[0] == 0
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["--partners.share", "0.5", "--partners.most-noise", "0.2"], "at least two agents"),
+        (["--partners.share", "0.5", "--partners.noise", "0", "0.2"], "at least two agents"),
         (["--env.name", "overcooked"], "has a shaped reward: use ippo.py"),
     ],
 )
@@ -209,7 +179,8 @@ def test_the_script_of_bodies_refuses_what_it_does_not_build(args, says):
 def test_an_exact_copy_is_the_script_itself(tmp_path):
     (tmp_path / "mine.py").write_text(TEXT)
     assert is_shipped(load_script(tmp_path / "mine.py"))
-    assert not is_shipped(load_script(write_copy(tmp_path / "other.py", "a wrapper more")))
+    other = write_copy(tmp_path / "other.py", ("gae)", "gae)  # mine"))
+    assert not is_shipped(load_script(other))
 
 
 def test_what_is_no_script_is_one_sentence(tmp_path):

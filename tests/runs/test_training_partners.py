@@ -16,14 +16,14 @@ from agents import PolicyPartner, StuckRule, checksum, find_policy, load_policy,
 from agents.files import shipped
 from eqgrid import PartnerInput, Scheduled, WithPartner, iter_wrappers
 from eqgrid.grid import poses
-from eqgrid_lab.base import Process, UsageError
-from eqgrid_lab.runs import Stage, _policies, _run, read_policy
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.runs import _policies, read_policy
 from eqgrid_lab.settings import default_settings, load, load_script, shipped_script
 
 pytestmark = pytest.mark.slow
 
 SMALL = ["--total-steps", "128", "--num-envs", "4", "--ppo.rollout-length", "8", "--env.horizon", 8]
-SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--final-episodes", "2", "--width", "4"]
+SMALL += ["--eval-every", "64", "--eval-episodes", "2", "--width", "4"]
 SMALL += ["--ppo.num-epochs", "1", "--ppo.num-minibatches", "2"]
 SMALL += ["--env.random-starts", "0"]
 
@@ -49,7 +49,7 @@ def partners_in(config):
 
 
 def test_all_checkpoints_of_a_run_take_part(run_folder):
-    flags = ["--partners.share", "0.5", "--partners.most-noise", "0.2", "--partners.policies"]
+    flags = ["--partners.share", "0.5", "--partners.noise", "0", "0.2", "--partners.policies"]
     config = parse(*map(str, SMALL), *flags, str(run_folder))
     files = sorted(x.name for x in (run_folder / "checkpoints").glob("*.safetensors"))
     assert len(files) > 2
@@ -71,28 +71,27 @@ def test_nobody_takes_part_by_default():
 
 
 def test_the_share_changes_over_the_steps_of_all_environments():
-    flags = ["--partners.share", "1", "--partners.most-noise", "0.5", "--num-envs", "8"]
-    flags += ["--partners.share-from", "0.25", "--partners.share-steps", "800"]
+    flags = ["--partners.share", "1", "--partners.noise", "0", "0.5", "--num-envs", "8"]
+    flags += ["--partners.share-steps", "800"]
     for algorithm in ("ippo", "mappo", "body"):
         config = parse(*flags, algorithm=algorithm)
         env = dataclasses.replace(config, env=Kitchen()).train_env()
         (wrapper,) = (x for x in iter_wrappers(env.env) if isinstance(x, Scheduled))
         assert wrapper.where(wrapper.env) == 1
         shares = [float(wrapper.schedule(jnp.asarray(step))) for step in (0, 50, 100, 200)]
-        np.testing.assert_allclose(shares, [0.25, 0.625, 1, 1])
+        np.testing.assert_allclose(shares, [0, 0.5, 1, 1])
 
 
-def test_a_script_that_forgets_to_anneal_is_told(tmp_path):
+def test_a_script_that_forgets_to_anneal_is_told(tmp_path, capsys):
     text = shipped("ippo.py").read_text(encoding="utf-8")
     line = "        env = self.anneal_partners(env)\n"
     assert line in text
     (tmp_path / "mine.py").write_text(text.replace(line, ""))
-    flags = ["--partners.share", "1", "--partners.most-noise", "0.5"]
-    config = parse(*flags, algorithm=load_script(tmp_path / "mine.py"))
-    _run.plan_stages([Stage("", config)])
-    partners = dataclasses.replace(config.partners, share_steps=9)
-    with pytest.raises(UsageError, match="share-steps has no effect in this script"):
-        _run.plan_stages([Stage("", dataclasses.replace(config, partners=partners))])
+    flags = ["--partners.share", "1", "--partners.noise", "0", "0.5", "--out", tmp_path / "run"]
+    own = load_script(tmp_path / "mine.py")
+    heard = call_and_hear(capsys, *SMALL, *flags, "--partners.share-steps", "9", algorithm=own)
+    check_refusal(heard, "share-steps has no effect in this script", codes=(2,))
+    assert call(*SMALL, *flags, algorithm=own) == 0
 
 
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
@@ -108,28 +107,13 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
     assert {x["name"].split("/")[0] for x in known} == {"checkpoints"}
 
 
-def test_a_policy_names_the_partners_of_all_stages_so_far(monkeypatch):
-    monkeypatch.setattr(_run, "describe_policy", lambda *_: {})
-    config = parse()
-    stages = [Stage(name, config) for name in ("one", "two", "three")]
-    a, b = ({"name": name, "sha256": name} for name in "ab")
-    plan = _run.plan_stages(stages[:1])[0]
-    plans = [dataclasses.replace(plan, partners=x) for x in ((), (a, b), (b,))]
-    run = _run.Run(config, tuple(stages), tuple(plans), Process(), Path())
-    found = [
-        dataclasses.replace(run, number=number).describe(None).get("partners")
-        for number in range(3)
-    ]
-    assert found == [None, [a, b], [a, b]]
-
-
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
         (["--partners.share", "0.5"], "--partners.share has no effect alone"),
         (
-            ["--partners.least-noise", "0.5", "--partners.most-noise", "0.2"],
-            "--partners.least-noise 0.5 is more than --partners.most-noise 0.2",
+            ["--partners.noise", "0.5", "0.2"],
+            "--partners.noise 0.5 0.2 is no range",
         ),
         (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
     ],
@@ -166,7 +150,6 @@ def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
     ("flags", "layout", "sentence"),
     [
         (["--env.observation", "planes"], "ring", "does not fit: The policy reads observations"),
-        (["--time-left"], "cramped", "does not fit: PolicyPartner.* adds a state of its own"),
     ],
 )
 def test_partners_that_cannot_observe_this_world_are_refused(tmp_path, flags, layout, sentence):

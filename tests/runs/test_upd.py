@@ -134,7 +134,7 @@ def test_a_run_trains_with_designs(tmp_path):
     flags = ["--num-envs", "8", "--designs", "4", "--width", "8", "--env.horizon", "6"]
     flags += ["--ppo.rollout-length", "12", "--ppo.chunk-length", "6", "--ppo.num-minibatches", "2"]
     flags += ["--total-steps", "192", "--eval-every", "96", "--eval-episodes", "2"]
-    flags += ["--final-episodes", "2", "--env.name", "goals", "--env.layout", "room"]
+    flags += ["--env.name", "goals", "--env.layout", "room"]
     assert call(*flags, "--out", tmp_path / "run", algorithm=UPD) == 0
     assert "prediction_loss" in (tmp_path / "run/metrics.csv").read_text().splitlines()[0]
     policy = load_policy(tmp_path / "run" / "policy.safetensors")

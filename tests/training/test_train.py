@@ -1,7 +1,4 @@
 import dataclasses
-import os
-import signal
-import time
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -10,18 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from compilations import counted
+from jaxtyping import Array, Float
 from learners import GRU, Clock, assert_close, clocks, loud_mlp
 
-import agents.training._train
+import agents
 from agents import (
     PPO,
+    Block,
     JointObservation,
-    Metrics,
     NonFiniteLoss,
     OutOfMemory,
-    StopTraining,
     init_train_state,
     pick_run,
+    ppo_loss,
     restore,
     save,
     train,
@@ -51,27 +49,8 @@ def run(env, state, *, num_updates=6, updates_per_block=2, **options):
     return train(PPO_SMALL, env, state, **length, **options)
 
 
-class Recorder:
-    """A hook that keeps what it is told, but for the state."""
-
-    def __init__(self):
-        self.seen = []
-
-    def __call__(self, progress):
-        assert not any(leaf.is_deleted() for leaf in arrays(progress.state))
-        self.seen.append((progress.updates, progress.env_steps, progress.metrics))
-
-
 def arrays(state):
     return jax.tree.leaves(eqx.filter(state, eqx.is_array))
-
-
-def stop_at(updates):
-    def hook(progress):
-        if progress.updates == updates:
-            raise StopTraining("far enough")
-
-    return hook
 
 
 def start_many(keys, env, ppo=PPO_SMALL):
@@ -79,51 +58,50 @@ def start_many(keys, env, ppo=PPO_SMALL):
     return eqx.filter_jit(eqx.filter_vmap(make))(keys)
 
 
-def test_train_takes_many_runs_and_is_for_each_what_it_is_alone(key):
+class Weighted(eqx.Module):
+    """The loss of PPO with weights that are the same for all runs, although there are as many."""
+
+    weights: Float[Array, "2"]
+
+    def __call__(self, policy, batch, ppo, entropy, /):
+        loss, parts = ppo_loss(policy, batch, ppo, entropy)
+        return loss * self.weights.sum(), parts
+
+
+def test_runs_that_train_together_are_what_they_are_alone(key):
     keys, rates, env = jax.random.split(key, 2), (1e-3, 1e-2), clocks(NUM_ENVS)
-    ppo = dataclasses.replace(PPO_SMALL, learning_rate=jnp.asarray(rates))
-    recorder = Recorder()
+    plain = dataclasses.replace(PPO_SMALL, loss=Weighted(jnp.array([0.5, 0.25])))
+    ppo = dataclasses.replace(plain, learning_rate=jnp.asarray(rates))
     states = start_many(keys, env)
-    together = train(ppo, env, states, num_updates=3, updates_per_block=2, hooks=[recorder])
-    assert (together.updates, together.env_steps, together.stopped) == (3, 96, None)
-    assert [metrics.scalars["entropy"].shape for _, _, metrics in recorder.seen] == [(2, 2), (1, 2)]
+    together = train(ppo, env, states, num_updates=3, updates_per_block=2)
+    assert together.metrics.scalars["entropy"].shape == (3, 2)
     for i, rate in enumerate(rates):
-        alone_ppo = dataclasses.replace(PPO_SMALL, learning_rate=rate)
+        alone_ppo = dataclasses.replace(plain, learning_rate=rate)
         alone = train(alone_ppo, env, start(keys[i])[1], num_updates=3, updates_per_block=2)
         assert_close(pick_run(together.state, i), alone.state, tolerance=1e-3)
         own = jax.tree.map(lambda x, i=i: x[:, i], together.metrics)
         assert_close(own, alone.metrics, tolerance=1e-3)
+    with pytest.raises(ValueError, match="There is no run -1 in a state of 2 runs"):
+        pick_run(states, -1)
 
 
-def test_the_first_run_whose_loss_is_no_number_is_named(key):
-    states = eqx.filter_eval_shape(start_many, jax.random.split(key, 2), clocks(NUM_ENVS))
-    bad = np.array([[1, 1], [1, np.nan], [np.nan, np.nan]], np.float32)
-    ones, none = jnp.ones((3, 2)), jnp.full((3, 2), -1)
-    metrics = Metrics(dict.fromkeys(("grad_norm", "value_loss"), ones), none, ones, ones, none)
-    agents.training._train._check_finite(metrics, 4, states)
-    metrics = metrics.with_scalars(value_loss=jnp.asarray(bad))
-    with pytest.raises(
-        NonFiniteLoss, match=r"of update 6 of run 1 is not .* \(first the value loss\)"
-    ) as error:
-        agents.training._train._check_finite(metrics, 4, states)
-    assert (error.value.update, error.value.run) == (6, 1)
-
-
-def test_hooks_see_every_block(key):
+def test_a_block_overwrites_its_input_and_train_does_not(key):
     env, state = start(key)
-    recorder = Recorder()
-    done = run(env, state, hooks=[recorder, recorder])
-    assert [updates for updates, _, _ in recorder.seen] == [2, 2, 4, 4, 6, 6]
-    assert [steps for _, steps, _ in recorder.seen[::2]] == [64, 128, 192]
-    for _, _, metrics in recorder.seen:
-        assert all(isinstance(x, np.ndarray) and x.shape == (2,) for x in jax.tree.leaves(metrics))
-    assert (done.updates, done.num_updates, done.env_steps, done.num_env_steps) == (6, 6, 192, 192)
-    assert int(done.state.updates) == 6
-    assert done.stopped is None
-    assert 0 < done.compile_seconds < done.wall_seconds
-    assert 0 < done.train_seconds < done.wall_seconds
-    rates = [metrics.scalars["learning_rate"] for _, _, metrics in recorder.seen]
-    assert rates[-1][-1] == 0 < rates[0][0]
+    done = run(env, state, updates_per_block=4)
+    assert not any(x.is_deleted() for x in arrays((state, done.state)))
+    assert done.metrics.scalars["learning_rate"].shape == (6,)
+    assert done.metrics.scalars["learning_rate"][-1] == 0 < done.metrics.scalars["learning_rate"][0]
+    block = Block(PPO_SMALL, env, num_updates=6, length=4)
+    first, metrics = block(state)
+    with pytest.raises(ValueError, match="A block of at most 4 updates cannot make 5"):
+        block(first, 5)
+    last, rest = block(first, 2)
+    assert all(x.is_deleted() for x in arrays((state.policy, first)))
+    assert all(isinstance(x, np.ndarray) for x in jax.tree.leaves(metrics))
+    assert block.train_seconds > 0
+    assert eqx.tree_equal(last, done.state)
+    together = jax.tree.map(lambda *x: np.concatenate(x), metrics, rest)
+    jax.tree.map(np.testing.assert_array_equal, together, done.metrics)
 
 
 @pytest.mark.slow
@@ -134,18 +112,14 @@ def test_a_run_compiles_once_and_other_numbers_or_a_longer_run_not_at_all(key):
         ppo, learning_rate=0.1, gamma=0.5, clip_epsilon=0.1, entropy_coefficient=0.2
     )
     env, state = start(key, ppo=ppo)
-    again, longer = start(key, ppo=others)[1], start(key, ppo=ppo)[1]
-    blocks = []
+    again = start(key, ppo=others)[1]
     with counted() as compilations:
-        hook = lambda progress: blocks.append(len(compilations))  # noqa: E731
-        train(ppo, env, state, num_updates=6, updates_per_block=2, hooks=[hook])
-        assert blocks == [1, 1, 1]
+        train(ppo, env, state, num_updates=6, updates_per_block=2)
         other = train(others, env, again, num_updates=6, updates_per_block=2)
-        train(ppo, env, longer, num_updates=9, updates_per_block=2)
+        train(ppo, env, state, num_updates=9, updates_per_block=2)
     assert len(compilations) == 1
-    np.testing.assert_allclose(
-        other.metrics.scalars["learning_rate"], [0.1 * 2 / 11, 0.0], rtol=1e-5
-    )
+    rates = other.metrics.scalars["learning_rate"]
+    np.testing.assert_allclose(rates, 0.1 * np.arange(10, -1, -2) / 11, rtol=1e-5)
 
 
 def test_a_sweep_with_a_number_without_meaning_is_refused(key):
@@ -160,18 +134,6 @@ def test_a_sweep_with_a_number_without_meaning_is_refused(key):
     )
     with pytest.raises(Exception, match=r"gamma must be between 0 and 1"):
         jax.block_until_ready(start(jnp.asarray(1.5)).key)
-
-
-@pytest.mark.parametrize("donate", [False, True])
-def test_states_stay_unless_they_are_donated(key, donate):
-    states = []
-    env, state = start(key)
-    hook = lambda progress: states.append(progress.state)  # noqa: E731
-    done = run(env, state, num_updates=4, hooks=[hook], donate=donate)
-    assert done.state is states[-1]
-    older = arrays((state.policy, states[0].policy))
-    assert [leaf.is_deleted() for leaf in older] == [donate] * len(older)
-    assert not any(leaf.is_deleted() for leaf in arrays(done.state))
 
 
 def test_other_numbers_compile_no_other_start(key):
@@ -219,63 +181,21 @@ def test_no_key_is_used_twice_and_no_number_is_undefined(key):
 )
 def test_a_resumed_run_is_bitwise_the_same(key, tmp_path, normalize, choices):
     env, state = start(key, env=clocks(NUM_ENVS, normalize=normalize), **choices)
-    like = eqx.filter_eval_shape(lambda: state)
-    first = run(env, state, hooks=[stop_at(4)])
-    assert (first.updates, first.stopped) == (4, "far enough")
-    save(tmp_path / "checkpoint", first.state)
-    resumed = run(env, restore(tmp_path / "checkpoint", like))
-    _, state = start(key, env=env, **choices)
     whole = run(env, state)
+    half, _ = Block(PPO_SMALL, env, num_updates=6, length=4)(state)
+    save(tmp_path / "checkpoint", half)
+    resumed = run(env, restore(tmp_path / "checkpoint", eqx.filter_eval_shape(lambda: half)))
     assert jnp.issubdtype(resumed.state.key.dtype, jax.dtypes.prng_key)
     assert eqx.tree_equal(resumed.state, whole.state)
-    assert resumed.env_steps == whole.env_steps
+    own = jax.tree.map(lambda x: x[4:], whole.metrics)
+    jax.tree.map(np.testing.assert_array_equal, resumed.metrics, own)
 
 
 def test_a_finished_run_has_nothing_left_to_do(key):
     env, state = start(key)
     done = train(PPO_SMALL, env, state, num_updates=0)
-    assert done.state is state
-    assert done.updates == done.num_updates == 0
-
-
-@pytest.mark.usefixtures("hears_ctrl_c")
-def test_ctrl_c_ends_a_loop_over_runs(key):
-    def press_ctrl_c(_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.05)
-
-    env, state = start(key)
-    handler, begun = signal.getsignal(signal.SIGINT), []
-
-    def loop():
-        for seed in range(3):
-            begun.append(seed)
-            run(env, state, num_updates=2, hooks=[press_ctrl_c])
-
-    with pytest.raises(KeyboardInterrupt):
-        loop()
-    assert begun == [0]
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_it_stops_when_asked_after_all_hooks_have_seen_the_block(key):
-    env, state = start(key)
-    recorder = Recorder()
-    reason = lambda: "interrupted" if len(recorder.seen) == 2 else None  # noqa: E731
-    done = run(env, state, hooks=[stop_at(4), recorder], should_stop=reason)
-    assert done.stopped == "interrupted", "it counts more than what a hook says"
-    assert done.updates == int(done.state.updates) == 4
-    assert [updates for updates, _, _ in recorder.seen] == [2, 4]
-
-
-def test_a_reason_that_is_given_once_while_a_block_compiles_is_enough(key):
-    env, state = start(key)
-    recorder, reasons = Recorder(), ["interrupted"]
-    once = lambda: reasons.pop() if reasons else None  # noqa: E731
-    length = 5  # no other test has compiled this block
-    done = run(env, state, updates_per_block=length, hooks=[recorder], should_stop=once)
-    assert (done.stopped, done.updates, recorder.seen) == ("interrupted", 0, [])
-    assert done.state is state
+    assert eqx.tree_equal(done.state, state)
+    assert {len(x) for x in jax.tree.leaves(done.metrics)} == {0}
 
 
 def test_what_does_not_fit_into_memory_is_not_begun(key, monkeypatch):
@@ -307,40 +227,29 @@ class Breaks(AbstractWrapper):
 
 
 @pytest.mark.slow
-def test_a_loss_that_is_no_number_stops_before_the_hooks(key):
+def test_the_first_loss_that_is_no_number_is_named(key):
     # With 8 steps to an update, the 21st is in the third one.
     env = Vectorize(Breaks(AutoReset(LogEpisodes(Clock()))), NUM_ENVS)
     _, state = start(key, env=env)
-    recorder = Recorder()
     with pytest.raises(NonFiniteLoss, match="update 3 is not a finite number") as error:
-        run(env, state, hooks=[recorder])
+        run(env, state)
     assert error.value.update == 3
     # The reward spoils the advantages, and these the actor, whose leaves come first.
     assert error.value.where == "the gradient of actor.network.layers[0].weight"
-    assert [updates for updates, _, _ in recorder.seen] == [2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("updates_per_block", "blocks"), [(4, [4, 6]), (1, [1, 2, 3, 4, 5, 6]), (9, [6])]
-)
-def test_the_last_block_is_as_long_as_is_left(key, updates_per_block, blocks):
+def test_the_length_of_blocks_changes_nothing(key):
     env, state = start(key)
-    recorder = Recorder()
-    hooks = [recorder]
-    done = run(env, state, updates_per_block=updates_per_block, hooks=hooks)
-    assert [updates for updates, _, _ in recorder.seen] == blocks
-    lengths = [len(metrics.scalars["policy_loss"]) for _, _, metrics in recorder.seen]
-    assert lengths == np.diff([0, *blocks]).tolist()
-    assert recorder.seen[-1][2].scalars["learning_rate"][-1] == 0
-    _, state = start(key)
-    whole = run(env, state)
-    assert eqx.tree_equal(done.state, whole.state), "blocks change nothing"
+    ends = [run(env, state, updates_per_block=length) for length in (1, 2, 9)]
+    for end in ends[1:]:
+        assert eqx.tree_equal(end.state, ends[0].state)
+        jax.tree.map(np.testing.assert_array_equal, end.metrics, ends[0].metrics)
 
 
 def test_numbers_that_do_not_fit_are_refused(key):
     env, state = start(key)
-    with pytest.raises(ValueError, match="`updates_per_block` must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="A block needs at least 1 update, not 0"):
         run(env, state, updates_per_block=0)
     ahead = eqx.tree_at(lambda s: s.updates, state, jnp.asarray(8))
     with pytest.raises(ValueError, match="`num_updates` is 6, but the state has 8 updates"):
