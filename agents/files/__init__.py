@@ -14,6 +14,7 @@ from ._files import expand_home as expand_home, write_atomic as write_atomic
 from ._policy_file import (
     BUNDLED as BUNDLED,
     POLICY_FILE as POLICY_FILE,
+    file_of_seed as file_of_seed,
     find_policies as find_policies,
     find_policy as find_policy,
     load_policy as load_policy,

@@ -153,6 +153,17 @@ def load_policy(
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: {reason}.") from error
 
 
+def file_of_seed(path: Path, seed: int | None) -> Path:
+    """The file of one of several seeds, such as `policy-3.safetensors` for `policy.safetensors`.
+
+    **Arguments:**
+
+    - `path`: the file of a run with one seed.
+    - `seed`: the seed; `None` if there is only one.
+    """
+    return path if seed is None else path.with_stem(f"{path.stem}-{seed}")
+
+
 def find_policies(path: str | Path) -> list[Path]:
     """Finds the policy files of a run.
 

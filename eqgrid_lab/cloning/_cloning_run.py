@@ -29,6 +29,7 @@ from agents import (
     write_atomic,
 )
 from agents.cloning import CloningScore, score
+from agents.files import POLICY_FILE, file_of_seed
 from eqgrid import AbstractEnv, AutoReset, OneOf, Vectorize, play
 
 from ..base import VIDEO_FILE, Failures, Table, UsageError, expected_errors, keep_compiled_programs
@@ -218,7 +219,7 @@ class CloningRun:
         stored = dataclasses.replace(config, env=portable(config.env), games=games, num_seeds=1)
         several = len(self.seeds) > 1
         for seed, policy, result in zip(self.seeds, kept.policies, results, strict=True):
-            path = folder / f"policy{f'-{seed}' if several else ''}.safetensors"
+            path = file_of_seed(folder / POLICY_FILE, seed if several else None)
             with failures.writing(path):
                 about = {
                     "run": to_table(dataclasses.replace(stored, seed=seed)),

@@ -22,7 +22,7 @@ import tyro
 from jaxtyping import Float
 
 from agents import write_atomic
-from agents.files import POLICY_FILE
+from agents.files import POLICY_FILE, file_of_seed
 from eqgrid import read_regular_file, read_regular_text
 
 from ..base import SETTINGS_FILE, VIDEO_FILE, RunError, Table, UsageError, run_command
@@ -214,7 +214,7 @@ def _read_if_complete(folder: Path) -> list[FinishedRun]:
             }
             found = {
                 "folder": folder,
-                "file": folder / (f"policy-{own['seed']}.safetensors" if several else POLICY_FILE),
+                "file": file_of_seed(folder / POLICY_FILE, own["seed"] if several else None),
                 "settings": settings,
                 "network": settings.get("network", ""),
                 "curve": curve,

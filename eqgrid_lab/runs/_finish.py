@@ -43,7 +43,7 @@ def final_results(run: "Run", last: TrainedPolicy, best: TrainedPolicy) -> list[
     """The results of each seed: its last and its best policy are evaluated again, in more episodes.
 
     The return of the best policy during training, the maximum of many noisy evaluations, is biased
-    upwards. After another signal, the remaining evaluations are skipped.
+    upwards.
 
     **Arguments:**
 

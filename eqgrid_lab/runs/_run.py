@@ -33,6 +33,7 @@ from agents import (
     save_policy,
     write_atomic,
 )
+from agents.files import file_of_seed
 from agents.ppo import AbstractAlgorithm, S
 from agents.training import check_memory
 from eqgrid import AbstractVectorEnv
@@ -417,7 +418,8 @@ class Run:
         improved = (mean > self._best_returns) | self.constant_sum()
         self._best_returns = np.where(improved, mean, self._best_returns)
         self.best_env_steps = np.where(improved, self.env_steps, self.best_env_steps)
-        self._best = _choose(jnp.asarray(improved), self.evaluate.policies(state), self._best)
+        if improved.any():
+            self._best = _choose(jnp.asarray(improved), self.evaluate.policies(state), self._best)
         self._improved |= improved
         if time.perf_counter() >= self._due:
             self._write_checkpoint(state)
@@ -470,8 +472,8 @@ class Run:
         - `name`: the path in the folder without the suffix.
         - `i`: the index of the seed.
         """
-        of_seed = f"-{self.seeds[i]}" if len(self.seeds) > 1 else ""
-        return self.folder / f"{name}{of_seed}.safetensors"
+        seed = self.seeds[i] if len(self.seeds) > 1 else None
+        return file_of_seed(self.folder / f"{name}.safetensors", seed)
 
     def describe(self, i: int, which: str) -> Table:
         """The metadata of a policy file of one seed: the settings of its run, and its partners in
@@ -580,7 +582,6 @@ class Run:
         for i in np.flatnonzero(self._improved).tolist():
             path = self.path_of("checkpoints/best", i)
             with self.failures.writing(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
                 numbers = {
                     "env_steps": int(self.best_env_steps[i]),
                     "eval_return_mean": float(self._best_returns[i]),
@@ -599,7 +600,6 @@ class Run:
             **self._world_digest,
         }
         with self.failures.writing(self._checkpoint):
-            self._checkpoint.parent.mkdir(parents=True, exist_ok=True)
             save(self._checkpoint, {"state": state, "best": self._best}, metadata)
 
     def _in_thread(self, function: Callable[[], T]) -> concurrent.futures.Future[T]:

@@ -86,7 +86,7 @@ class Experiment(PolicySettings):
     CPU, each core is a device for --num-seeds."""
     eval_every: _Steps | None = None
     """Environment steps between two evaluations; by default 100,000 steps, or 10 updates if that is
-    longer, but at most a twentieth of the run."""
+    longer. In a short run, the 10 updates are a twentieth of it."""
     eval_episodes: _Episodes = 64
     """Episodes of each evaluation during training; the final evaluation has four times as many."""
     log: Annotated[tuple[LoggerName, ...], DIFFERENT] = ()

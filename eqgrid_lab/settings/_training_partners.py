@@ -47,7 +47,7 @@ class PartnerSettings:
     share_steps: Annotated[int, Meta(ge=0, le=10**15)] = 0
     """Environment steps over which the share rises from 0; 0 for a constant share."""
     policies: Annotated[tuple[str, ...], DIFFERENT] = ()
-    """Policy files, runs with all their checkpoints, shipped:NAME, clones or proxies; if none, the
+    """Policy files, runs with all their seeds, shipped:NAME, clones or proxies; if none, the
     agents' own policy."""
     noise: tuple[Share, Share] = (0.0, 0.0)
     """Range of the probability that an action of a partner is random; each episode samples one."""
