@@ -5,6 +5,7 @@ from ._sharding import (
     OutOfMemory as OutOfMemory,
     check_memory as check_memory,
     device_mesh as device_mesh,
+    map_runs as map_runs,
     on_each_device as on_each_device,
     pick_run as pick_run,
     stack_runs as stack_runs,

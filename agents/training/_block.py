@@ -15,7 +15,7 @@ from eqgrid import VectorEnvironment, check_vector_env
 from eqgrid.typing import PyTree
 
 from ..ppo import AbstractAlgorithm, AbstractTrainState, Metrics, S, check_algorithm
-from ._sharding import check_even, check_memory, on_each_device, replicate, shard
+from ._sharding import check_even, check_memory, map_runs, on_each_device, replicate, shard
 
 
 @final
@@ -245,22 +245,21 @@ def _axes_of_state(state: S, num_envs: int) -> PyTree[int | None]:
 
 def _axes_of_settings(settings: _Settings) -> _Settings:
     """The axis of the runs in each array of the settings: 0, or `None`."""
+    vectors = _vectors_of(settings.algorithm)
     axes = jax.tree.map(lambda _: None, settings)
-    return axes._replace(algorithm=_axes_of_algorithm(settings.algorithm))
+    return axes._replace(algorithm=jax.tree.map(lambda x: 0 if x else None, vectors))
 
 
-def _axes_of_algorithm(algorithm: AbstractAlgorithm[Any]) -> PyTree[int | None]:
-    """The `vmap` axis of each array: 0 for a hyperparameter that is a vector with an entry for each
-    run, else `None`. Arrays inside a field, such as those of a loss, are the same for all runs.
+def _vectors_of(algorithm: AbstractAlgorithm[Any]) -> PyTree[bool]:
+    """Whether each leaf is a hyperparameter that is a vector, with an entry for each run. Arrays
+    inside a field, such as those of a loss, are the same for all runs.
     """
-    axes = jax.tree.map(lambda _: None, algorithm)
     values = {x.name: getattr(algorithm, x.name) for x in dataclasses.fields(algorithm)}
     vectors = [name for name, x in values.items() if eqx.is_array(x) and x.ndim]
     return eqx.tree_at(
         lambda x: [getattr(x, name) for name in vectors],
-        axes,
-        [0] * len(vectors),
-        is_leaf=lambda x: x is None,
+        jax.tree.map(lambda _: False, algorithm),
+        [True] * len(vectors),
     )
 
 
@@ -293,19 +292,19 @@ def _make_updates(settings: _Settings, state: S, count: Int[Array, ""]) -> tuple
     first `count` are zeros.
     """
 
-    def update_run(algorithm: AbstractAlgorithm[S], state: S) -> tuple[S, Metrics]:
+    own, common = eqx.partition(settings.algorithm, _vectors_of(settings.algorithm))
+
+    def update_run(own: PyTree, state: S) -> tuple[S, Metrics]:
+        algorithm = eqx.combine(own, common)
         return algorithm.update(settings.env, state, num_updates=settings.num_updates)
 
-    update_runs = update_run
-    if state.updates.ndim:
-        axes = _axes_of_algorithm(settings.algorithm), eqx.if_array(0)
-        update_runs = eqx.filter_vmap(update_run, in_axes=axes)
+    update_runs = map_runs(update_run, state.updates.size) if state.updates.ndim else update_run
     arrays, rest = eqx.partition(state, eqx.is_array)
 
     # With `jit`, one trace serves both `eval_shape` and the loop.
     @jax.jit
     def update(arrays: PyTree) -> tuple[PyTree, Metrics]:
-        state, metrics = update_runs(settings.algorithm, eqx.combine(arrays, rest))
+        state, metrics = update_runs(own, eqx.combine(arrays, rest))
         return eqx.filter(state, eqx.is_array), metrics
 
     def step(i: Array, loop: tuple[PyTree, Metrics]) -> tuple[PyTree, Metrics]:

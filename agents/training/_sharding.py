@@ -34,6 +34,27 @@ def stack_runs(trees: Sequence[T]) -> T:
     return jax.tree.map(lambda *x: jnp.stack(x) if eqx.is_array(x[0]) else x[0], *trees)
 
 
+def map_runs(function: Callable[..., PyTree], num_runs: int) -> Callable[..., PyTree]:
+    """Maps a function over the axis of runs of all arrays.
+
+    A single run needs no `vmap`, with which tracing takes longer by half.
+
+    **Arguments:**
+
+    - `function`: a function of one run.
+    - `num_runs`: the number of runs.
+    """
+    if num_runs > 1:
+        return eqx.filter_vmap(function)
+
+    def of_one(*arguments: PyTree) -> PyTree:
+        own = jax.tree.map(lambda x: x[0] if eqx.is_array(x) else x, arguments)
+        result = function(*own)
+        return jax.tree.map(lambda x: x[None] if eqx.is_array(x) else x, result)
+
+    return of_one
+
+
 def pick_run(state: S, run: int) -> S:
     """Extracts one run from the state of several runs.
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, PRNGKeyArray, Shaped
 
 import agents
 from agents import AbstractTrainState, TrainedPolicy, evaluate, trained_policy
-from agents.training import on_each_device
+from agents.training import map_runs, on_each_device
 from eqgrid import AbstractVectorEnv
 from eqgrid.typing import PyTree
 
@@ -162,7 +162,7 @@ def _play(
 def _play_runs(
     env: AbstractVectorEnv, policies: TrainedPolicy, keys: Shaped[PRNGKeyArray, " runs"]
 ) -> agents.Evaluation:
-    return eqx.filter_vmap(lambda policy, key: evaluate(policy, env, key))(policies, keys)
+    return map_runs(lambda policy, key: evaluate(policy, env, key), len(keys))(policies, keys)
 
 
 def mean_totals(

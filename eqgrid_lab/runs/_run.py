@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import math
 import threading
 import time
@@ -18,7 +19,7 @@ import msgspec
 import numpy as np
 import psutil
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from agents import (
     AbstractCheckedAlgorithm,
@@ -35,7 +36,7 @@ from agents import (
 )
 from agents.files import file_of_seed
 from agents.ppo import AbstractAlgorithm, S
-from agents.training import check_memory
+from agents.training import check_memory, map_runs
 from eqgrid import AbstractVectorEnv
 
 from ..base import (
@@ -287,10 +288,13 @@ class Run:
         the checkpoint is damaged, `OutOfMemory`, and `Stopped` when a signal has arrived.
         """
         self.use(block, evaluation)
-        self._check(block, init)
         self._is_complete = self._has_all_results()
-        envs, many = block.env, eqx.filter_vmap(init, in_axes=(None, 0))
-        shapes = eqx.filter_eval_shape(many, envs, self.train_keys)
+
+        def init_runs(envs: AbstractVectorEnv, keys: Shaped[PRNGKeyArray, " runs"]) -> S:
+            return map_runs(functools.partial(init, envs), len(self.seeds))(keys)
+
+        shapes = eqx.filter_eval_shape(init_runs, block.env, self.train_keys)
+        self._check(block, shapes)
         like = {"state": shapes, "best": eqx.filter_eval_shape(evaluation.policies, shapes)}
         # A checkpoint that does not fit is found before anything is written.
         restored = restore(self._checkpoint, like) if self._before else None
@@ -303,7 +307,7 @@ class Run:
             self._best_returns = np.asarray(self._before["best_returns"])
             self.best_env_steps = np.asarray(self._before["best_env_steps"])
         else:
-            state = self._new_state(many, block, shapes)
+            state = self._new_state(init_runs, block, shapes)
             self._best = jax.tree.map(_zeros, like["best"])
         if self._is_complete:
             self.updates = self.num_updates  # so `blocks` is empty
@@ -563,14 +567,19 @@ class Run:
         for logger in self._loggers:
             self._stack.callback(logger.close)
 
-    def _check(self, block: Block[S], init: Callable[..., S]) -> None:
+    def _check(self, block: Block[S], shapes: S) -> None:
         """Checks the policy, the learner and the partners.
+
+        **Arguments:**
+
+        - `block`: the block.
+        - `shapes`: the shapes of the state of all seeds.
 
         **Raises:** `UsageError` when they do not fit together.
         """
         config, envs = self.config, block.env
         if isinstance(algorithm := block.algorithm, AbstractCheckedAlgorithm):
-            algorithm.check(envs, eqx.filter_eval_shape(init, envs, self.train_keys[0]).policy)
+            algorithm.check(envs, jax.tree.map(_of_one, shapes.policy))
         config.check_partners(envs)
         paths = config.partners.files(config.env.title)
         self._partners = [check_trained_here(path, config) for path in paths]
@@ -670,6 +679,11 @@ def _choose(
         return jax.vmap(jnp.where)(improved, x, y) if eqx.is_array(x) else x
 
     return jax.tree.map(choose, new, old)
+
+
+def _of_one(x: Any) -> Any:
+    """The shape of an array of one run, from the shape of the arrays of all runs."""
+    return jax.ShapeDtypeStruct(x.shape[1:], x.dtype) if hasattr(x, "shape") else x
 
 
 def _zeros(x: Any) -> Any:
