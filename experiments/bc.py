@@ -9,18 +9,16 @@ or the loop over the epochs in `main`. The loss and the optimiser are in `Behavi
 
 import dataclasses
 import functools
-import sys
 from typing import Annotated, Literal
 
 from eqgrid_lab import Kitchen, WorldSettings, parse
-from eqgrid_lab.cloning import Cloning, CloningRun, as_clones, networks_of
+from eqgrid_lab.cloning import Cloning, as_clones, networks_of, open_cloning_run
 import equinox as eqx
-import numpy as np
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
 from agents import CNN, GRU, MLP, ActorCritic, BehaviorCloning, actor_critic
-from agents.cloning import BestClones, clone_epoch
+from agents.cloning import clone_epoch
 from agents.training import stack_runs
 from eqgrid import AbstractEnv, AbstractVectorEnv, Vectorize
 
@@ -31,7 +29,7 @@ class BC(Cloning):
 
     algorithm = "bc"
 
-    # Every field is a flag. `Cloning` has --split, --games, --held-out, --keep and --stuck-steps.
+    # Every field is a flag. `Cloning` has --split, --games, --held-out and --stuck-steps.
     # The models of 2019 observed the 96 features of the reference implementation.
     env: WorldSettings = dataclasses.field(
         default_factory=lambda: Kitchen(observation="features96")
@@ -65,34 +63,26 @@ class BC(Cloning):
             )
 
 
-def main(config: BC) -> int:
-    with CloningRun(config) as run:
+def main(config: BC) -> None:
+    with open_cloning_run(config) as run:
         world = config.observe(config.env.build(train=False))
         envs, learner = Vectorize(world, 1), config.learner()
-        network_keys, epoch_keys = run.keys()  # one of each seed
-        policies = [config.policy(envs, key) for key in network_keys]
+        policies = [config.policy(envs, key) for key in run.network_keys]  # one for each seed
         networks = networks_of(policies)
         games = run.read_games(world)
         shown = games.shown(held_out=False, length=learner.length_for(networks[0]))
         held_out = games.shown(held_out=True)
 
         # All seeds are trained together: the arrays of their states have a leading axis of them.
-        states = eqx.filter_vmap(learner.init)(stack_runs(networks), epoch_keys)
-        best = BestClones.before(states)
-        for epoch in range(1, learner.num_epochs + 1):
+        states = eqx.filter_vmap(learner.init)(stack_runs(networks), run.epoch_keys)
+        for epoch in run.epochs():
             states, loss, score = clone_epoch(learner, states, shown, held_out)
-            best = best.updated(epoch, states, score)
             run.log(epoch, loss, score)
 
-        last_epochs = np.full(len(policies), learner.num_epochs)
-        models = {
-            "last": as_clones(policies, states.network, last_epochs, held_out, envs),
-            "best": as_clones(policies, best.networks, best.epoch, held_out, envs),
-        }
-        results = run.results(world, games, models)  # plays each model with itself
-        run.write(world, models[config.keep], results)
-    return run.exit_code
+        # Plays the models of the last epoch with themselves, and writes all files. For an earlier
+        # epoch, such as the best one in metrics.csv, set --cloning.num-epochs.
+        run.finish(world, as_clones(policies, states.network, envs))
 
 
 if __name__ == "__main__":
-    sys.exit(main(parse(BC)))
+    main(parse(BC))

@@ -2,7 +2,6 @@
 
 from ._cloning import (
     BehaviorCloning as BehaviorCloning,
-    BestClones as BestClones,
     CloningScore as CloningScore,
     CloningState as CloningState,
     Demonstrations as Demonstrations,

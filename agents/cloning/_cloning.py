@@ -113,12 +113,10 @@ class CloningScore(eqx.Module):
 
     - `cross_entropy`: the mean of the negative log-probability of the recorded action, in nats.
     - `accuracy`: the fraction of steps in which the recorded action is the most probable action.
-    - `confusion`: the number of steps for each recorded action and each most probable action.
     """
 
     cross_entropy: Float[Array, "*runs"]
     accuracy: Float[Array, "*runs"]
-    confusion: Int[Array, "*runs actions actions"]
 
 
 @final
@@ -222,54 +220,11 @@ def score(network: AbstractNetwork, shown: Demonstrations) -> CloningScore:
     """
     outputs = logits(network, shown)
     each = optax.softmax_cross_entropy_with_integer_labels(outputs, shown.action)
-    predicted = outputs.argmax(axis=-1)
-    confusion = jnp.zeros((outputs.shape[-1],) * 2, jnp.int32)
-    confusion = confusion.at[shown.action, predicted].add(shown.recorded.astype(jnp.int32))
-    correct = predicted == shown.action
+    correct = outputs.argmax(axis=-1) == shown.action
     return CloningScore(
         cross_entropy=each.mean(where=shown.recorded),
         accuracy=correct.mean(where=shown.recorded),
-        confusion=confusion,
     )
-
-
-@final
-class BestClones(eqx.Module):
-    """The networks of all runs after the epoch with the lowest cross-entropy on held-out games.
-
-    **Arguments:**
-
-    - `networks`: the networks, with a leading axis of the runs.
-    - `cross_entropy`: their cross-entropies, in nats.
-    - `epoch`: the epoch of each, counted from 1; 0 before the first epoch.
-    """
-
-    networks: AbstractNetwork
-    cross_entropy: Float[np.ndarray, " runs"]
-    epoch: Int[np.ndarray, " runs"]
-
-    @staticmethod
-    def before(states: CloningState) -> "BestClones":
-        """The networks before the first epoch."""
-        runs = len(states.key)
-        return BestClones(states.network, np.full(runs, np.inf), np.zeros(runs, int))
-
-    def updated(self, epoch: int, states: CloningState, score: CloningScore) -> "BestClones":
-        """Takes the network of each run whose score is better.
-
-        **Arguments:**
-
-        - `epoch`: the number of epochs so far.
-        - `states`: the states after this epoch.
-        - `score`: the score of each run on the held-out games.
-        """
-        entropy = np.asarray(score.cross_entropy)
-        better = entropy < self.cross_entropy
-        return BestClones(
-            _where(jnp.asarray(better), states.network, self.networks),
-            np.minimum(self.cross_entropy, entropy),
-            np.where(better, epoch, self.epoch),
-        )
 
 
 @eqx.filter_jit
@@ -280,10 +235,8 @@ def clone_epoch(
 
     ```python
     states = eqx.filter_vmap(learner.init)(networks, keys)  # with a leading axis of the runs
-    best = BestClones.before(states)
-    for number in range(1, learner.num_epochs + 1):
+    for _ in range(learner.num_epochs):
         states, loss, score = clone_epoch(learner, states, shown, held_out)
-        best = best.updated(number, states, score)
     ```
 
     **Arguments:**
@@ -301,13 +254,3 @@ def clone_epoch(
         return state, loss, score(state.network, held_out)
 
     return eqx.filter_vmap(one)(states)
-
-
-@eqx.filter_jit
-def _where(
-    better: Bool[Array, " runs"], network: AbstractNetwork, other: AbstractNetwork
-) -> AbstractNetwork:
-    """Takes the runs of `network` where it is better, and all other runs from `other`."""
-    return jax.tree.map(
-        lambda x, y: jax.vmap(jnp.where)(better, x, y) if eqx.is_array(x) else x, network, other
-    )

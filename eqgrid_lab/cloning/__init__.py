@@ -1,10 +1,10 @@
 """Behaviour cloning of people: recorded games, the folder of a run, and its results."""
 
 from ._cloning_run import (
-    Clones as Clones,
     CloningRun as CloningRun,
     as_clones as as_clones,
     networks_of as networks_of,
+    open_cloning_run as open_cloning_run,
 )
 from ._settings import (
     Cloning as Cloning,

@@ -50,8 +50,6 @@ class Cloning(PolicySettings):
     """Own games instead of Overcooked-AI's games: a .npz file, or a folder of them."""
     held_out: Annotated[float, Meta(gt=0, lt=1)] = 0.15
     """Share of the games that are held out, with all games of the same people."""
-    keep: Literal["last", "best"] = "last"
-    """Keep the network of the last epoch, or of the best one on the held-out games."""
     stuck_steps: Annotated[int, Meta(ge=0, le=100)] = 3
     """When played, take another action after this many steps in one place (0: never)."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 128

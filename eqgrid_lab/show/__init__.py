@@ -52,6 +52,7 @@ from ._returns import (
 from ._table import (
     csv_text as csv_text,
     files_in as files_in,
+    open_console as open_console,
     path_text as path_text,
     print_facts as print_facts,
     print_paths as print_paths,

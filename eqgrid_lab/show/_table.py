@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 Row: TypeAlias = Mapping[str, Any]
+
+
+def open_console() -> Console:
+    """A console, with a width of 200 characters if standard output is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
 @contextmanager
@@ -38,7 +44,7 @@ def progress(console: Console, what: str, steps: int) -> Iterator[Callable[[int]
             bar.update(task, completed=done)
             if not live and done % max(1, steps // 10) == 0:
                 seconds = time.perf_counter() - begin
-                console.print(f"{what}: {done} of {steps} steps, {seconds:.0f} s", highlight=False)
+                console.print(f"{what}: {done} of {steps}, {seconds:.0f} s", highlight=False)
 
         yield report
 

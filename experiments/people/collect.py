@@ -67,13 +67,12 @@ def collect(runs: Path) -> Table:
                 source = run / f"policy-{result['seed']}.safetensors"
                 target = HERE / kitchen / f"{kind}-{result['seed']}.safetensors"
                 shutil.copyfile(source, target)
-                kept = result[about["kept"]]
                 models.append(
                     {
                         "seed": result["seed"],
-                        "return": round(kept["return_mean"], 1),
-                        "accuracy": round(kept["accuracy"], 4),
-                        "cross_entropy": round(kept["cross_entropy"], 4),
+                        "return": round(result["eval_return_mean"], 1),
+                        "accuracy": round(result["accuracy"], 4),
+                        "cross_entropy": round(result["cross_entropy"], 4),
                         "episodes": about["eval_episodes"],
                         "file": target.name,
                         "sha256": checksum(target),

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from eqgrid_lab.base import Failures
-from eqgrid_lab.cloning._report import draw_confusion
 from eqgrid_lab.commands._crossplay import draw_matrix
 from eqgrid_lab.runs._report import draw_curves
 from eqgrid_lab.show import (
@@ -138,7 +137,6 @@ def test_curves_explain_their_lines_and_fit(figures, tmp_path, capsys):
         draw_curve(tmp_path / "a.png", ROWS, title, 280.0)
         draw_curve(tmp_path / "a.png", ROWS, title, None, list(ROWS[0])[3:])
         draw_curves(tmp_path / "a.png", [ROWS] * 10, title, 280.0)
-        draw_confusion(tmp_path / "a.png", np.ones((6, 6), int), title)
     assert capsys.readouterr().err == ""
     assert texts_of(figures[0]) == ["mean return", "± one standard deviation", "best known: 280"]
     assert texts_of(figures[2])[:3] == ["each seed", "interquartile mean", "95 % interval"]
