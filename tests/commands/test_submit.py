@@ -129,4 +129,4 @@ def test_a_report_has_a_row_for_each_setting_that_differs(capsys):
     code, shown = hear(capsys, report_command, "study", "--out", "all")
     assert (code, shown.splitlines()[0]) == (0, "3 complete")
     rows = [line.split(" | ")[1:3] for line in shown.splitlines() if line.startswith("| `")]
-    assert rows == [["IPPO, ppo.learning_rate=0.001", "2"], ["IPPO, ppo.learning_rate=0.003", "1"]]
+    assert rows == [["ippo ppo.learning_rate=0.001", "2"], ["ippo ppo.learning_rate=0.003", "1"]]

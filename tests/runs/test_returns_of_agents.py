@@ -164,8 +164,8 @@ def test_a_run_of_a_zero_sum_game(tmp_path, monkeypatch, capsys):
         code, said = hear(capsys, report_command, "two", "--out", "report")
         assert code == 0, said
         assert "| 0.000 (agents: " in said
-        (row,) = table(tmp_path / "report" / "report.csv")
-        assert float(row["mean_agent_0"]) == -float(row["mean_agent_1"]) != 0
+        for row in table(tmp_path / "report" / "seeds.csv"):
+            assert float(row["agent_0"]) == -float(row["agent_1"]) != 0
 
 
 def check_run(folder: Path, said: str) -> None:
