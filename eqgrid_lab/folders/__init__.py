@@ -15,7 +15,6 @@ from ._results import (
     open_results as open_results,
     read_csv as read_csv,
     reading as reading,
-    results_console as results_console,
     shown_path as shown_path,
     write_csv as write_csv,
     write_json as write_json,

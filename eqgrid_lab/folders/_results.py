@@ -4,7 +4,6 @@ import contextlib
 import csv
 import io
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from agents import write_atomic
 from eqgrid import read_regular_text
 
 from ..base import RunError, Table, UsageError
-from ..show import csv_text
+from ..show import csv_text, open_console
 from ._folder import locked, made_folder, names_in
 
 MAX_RESULT_BYTES = 2**28
@@ -46,12 +45,7 @@ def open_results(name: str, out: Path | None) -> Iterator[tuple[Path, Console]]:
             raise UsageError(
                 f"The folder {str(folder)!r} exists and is not empty: choose another --out."
             )
-        yield folder, results_console()
-
-
-def results_console() -> Console:
-    """A console, with a width of 160 characters if standard output is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 160, emoji=False)
+        yield folder, open_console()
 
 
 def write_json(path: Path, result: Table) -> None:

@@ -1,10 +1,5 @@
 """What a training script calls: the folder of a run, evaluations, and trained policies."""
 
-from ._display import (
-    is_live as is_live,
-    open_console as open_console,
-    progress_bar as progress_bar,
-)
 from ._evaluation import Evaluation as Evaluation, mean_totals as mean_totals
 from ._policies import (
     SavedPolicy as SavedPolicy,

@@ -1,10 +1,5 @@
 """What a run prints while it trains: a header, and progress as a bar in a terminal or as lines."""
 
-import contextlib
-import sys
-import threading
-import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self, final
 
 import jax
@@ -20,11 +15,6 @@ from ._evaluation import Columns
 
 if TYPE_CHECKING:
     from ._run import Run
-
-
-def open_console() -> Console:
-    """The console for standard output, 200 characters wide if it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 200, emoji=False)
 
 
 def print_header(run: "Run", programs: str) -> None:
@@ -80,79 +70,37 @@ an update should take 32 ms with 2,048 environments, and 20 ms with 64 (`gpu_pro
 """
 
 
-def progress_bar(console: Console, *, disable: bool = False) -> Bar:
-    """A progress bar with a description, the percentage, the field `numbers`, and the time left.
-
-    **Arguments:**
-
-    - `console`: the console.
-    - `disable`: whether to show nothing.
-    """
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[numbers]}"),
-        TextColumn("left"),
-        TimeRemainingColumn(compact=True),
-        console=console,
-        redirect_stderr=False,  # standard error may be another file than the console
-        disable=disable,
-    )
-
-
-def is_live(console: Console) -> bool:
-    """Whether a console can show a bar, which needs a terminal."""
-    return console.is_terminal and not console.is_dumb_terminal
-
-
-@contextlib.contextmanager
-def still(console: Console, doing: str, seconds: float = 10) -> Iterator[None]:
-    """Context manager that prints a line every few seconds, if the console can show no bar.
-
-    **Arguments:**
-
-    - `console`: the console.
-    - `doing`: the activity of the code inside, such as `compiling`, with which each line begins.
-    - `seconds`: the time between two lines.
-    """
-    done, begin = threading.Event(), time.perf_counter()
-
-    def print_lines() -> None:
-        while not done.wait(seconds):
-            passed = time.perf_counter() - begin
-            console.print(f"{doing}, {passed:.0f} s so far", highlight=False)
-
-    if not is_live(console):  # in a thread, because the main thread waits for XLA
-        threading.Thread(target=print_lines, daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()
-
-
 @final
 class Display:
-    """Context manager that shows the progress of a run: a bar in a terminal. Elsewhere, it prints
-    lines at intervals of time while the training loop compiles, and then at every twentieth of
-    training.
+    """Context manager that shows the progress of a run: a bar in a terminal, and a line at every
+    twentieth of training elsewhere.
     """
 
     def __init__(self, console: Console):
-        self.console, self.next, self.stack = console, 0.0, contextlib.ExitStack()
-        self.bar = progress_bar(console, disable=not is_live(console))
+        self.console, self.next = console, 0.0
+        self.live = console.is_terminal and not console.is_dumb_terminal
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            redirect_stderr=False,  # standard error may be another file than the console
+            disable=not self.live,
+        )
 
     def start(self, steps: int) -> None:
         """Shows that the training loop compiles. `steps` is the number of steps of all seeds."""
         self.task = self.bar.add_task("compiling", total=steps, numbers="the training loop")
-        self.stack.enter_context(self.bar)
-        if not is_live(self.console):
+        self.bar.start()
+        if not self.live:
             self.console.print("compiling the training loop")
-            self.stack.enter_context(still(self.console, "compiling"))
 
     def stop(self) -> None:
         """Ends the progress."""
-        self.stack.close()
+        self.bar.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -168,9 +116,8 @@ class Display:
         shown = f"{return_text(means['eval_return_mean']):>6}[/]{agents_text(means)}"
         numbers = f"{speed:>8,.0f} steps/s  return [bold]{shown}"
         self.bar.update(self.task, completed=steps, description="training ", numbers=numbers)
-        if is_live(self.console):
+        if self.live:
             return
-        self.stop()
         done = run.updates / run.num_updates
         if done >= self.next or run.updates == run.num_updates:
             self.next = done + 0.05

@@ -15,8 +15,7 @@ from ..base import VIDEO_FILE, Table
 from ..folders import short_name
 from ..show import (
     bootstrap_interval,
-    compile_video,
-    draw_curve,
+    draw_curves,
     drawing,
     interquartile_mean,
     mean_returns,
@@ -24,7 +23,6 @@ from ..show import (
     reached,
     video_episode,
 )
-from ._report import draw_curves
 
 if TYPE_CHECKING:
     from ._run import Run
@@ -182,15 +180,12 @@ def draw_pictures(run: "Run", results: Sequence[Table], last: TrainedPolicy) -> 
     **Arguments:** as in `write_policies`.
     """
     config, curve = run.config, run.folder / "curve.png"
-    title = f"{config.algorithm.upper()} in {short_name(config.env.title)}"
+    seeds = f"seed {config.seed}" if len(results) == 1 else f"{len(results)} seeds"
+    title = f"{config.algorithm.upper()} in {short_name(config.env.title)}, {seeds}"
+    rows = [run.evaluations(i) for i in range(len(results))]
+    columns = [column for name in config.log_info for column in run.evaluate.totals[name]]
     with run.failures.writing(curve):
-        if len(results) > 1:
-            rows = [run.evaluations(i) for i in range(len(results))]
-            draw_curves(curve, rows, title, config.env.optimum)
-        else:
-            columns = [column for name in config.log_info for column in run.evaluate.totals[name]]
-            title = f"{title}, seed {config.seed}"
-            draw_curve(curve, run.rows, title, config.env.optimum, columns)
+        draw_curves(curve, rows, title, config.env.optimum, columns)
     if config.env.has_video:
         median, path = median_seed(results), run.folder / VIDEO_FILE
         draw = functools.partial(config.env.draw, run.world)
@@ -198,17 +193,3 @@ def draw_pictures(run: "Run", results: Sequence[Table], last: TrainedPolicy) -> 
         with run.failures.writing(path), drawing(path):
             gif = video_episode(*played, draw, run.video_keys[median], config.env.horizon)
             write_atomic(path, gif)
-
-
-def compile_the_video(run: "Run", policies: TrainedPolicy) -> None:
-    """Compiles the program of the GIF.
-
-    **Arguments:**
-
-    - `run`: the run.
-    - `policies`: policies of all seeds, for their shapes.
-    """
-    config = run.config
-    compile_video(
-        pick(policies, 0), config.eval_env(run.world, 1), run.video_keys[0], config.env.horizon
-    )

@@ -83,14 +83,14 @@ from ..settings import (
 from ..show import (
     how_to_continue,
     is_constant_sum,
+    open_console,
     open_loggers,
     print_result,
     what_is_kept,
 )
-from ._display import Display, open_console, print_header, still
+from ._display import Display, print_header
 from ._evaluation import Columns, Evaluation
 from ._finish import (
-    compile_the_video,
     draw_pictures,
     final_results,
     joint_result,
@@ -99,7 +99,6 @@ from ._finish import (
 )
 from ._metrics import block_means, episode_totals
 from ._policies import check_trained_here, digest, portable
-from ._report import print_seeds
 
 T = TypeVar("T")
 _EVAL_STEPS, _EVAL_UPDATES = 100_000, 10
@@ -317,8 +316,6 @@ class Run:
         policies = self._best  # for its shapes
         self._in_thread(lambda: evaluation.compile(state, policies))
         self._wait(compiling)
-        if self.config.env.has_video:
-            self._in_thread(lambda: compile_the_video(self, policies))
         return state
 
     def _has_all_results(self) -> bool:
@@ -454,16 +451,15 @@ class Run:
         command = f"{command_of(type(self.config))}{own_flags(self.config)}"
         self.signals.last_words = line = how_to_continue(command, self.folder)
         self.console.print("playing the final evaluation, drawing the pictures")
-        with still(self.console, "evaluating"):
-            last = self.evaluate.policies(state)
-            results = final_results(self, last, self._best)
-            write_policies(self, results, last, self._best)
-            draw_pictures(self, results, last)
+        last = self.evaluate.policies(state)
+        results = final_results(self, last, self._best)
+        write_policies(self, results, last, self._best)
+        draw_pictures(self, results, last)
         result = joint_result(results) | {"stopped": stopped}
         with self.failures.writing(self.folder / "result.json"):
             write_json(self.folder / "result.json", result)  # last, since it marks a complete run
         self.signals.last_words = None
-        (print_result if len(results) == 1 else print_seeds)(self.console, result, self.folder)
+        print_result(self.console, result, self.folder)
         if stopped:
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 

@@ -19,16 +19,11 @@ from ._loggers import (
     open_loggers as open_loggers,
 )
 from ._report import (
-    CURVE as CURVE,
-    constant_sum_text as constant_sum_text,
-    draw_curve as draw_curve,
-    finish_curve as finish_curve,
+    draw_curves as draw_curves,
     how_to_continue as how_to_continue,
     median_seed as median_seed,
     print_result as print_result,
     reached as reached,
-    share_of_optimum as share_of_optimum,
-    wall_clock as wall_clock,
     what_is_kept as what_is_kept,
 )
 from ._returns import (
@@ -51,16 +46,13 @@ from ._returns import (
 )
 from ._table import (
     csv_text as csv_text,
-    files_in as files_in,
     open_console as open_console,
     path_text as path_text,
-    print_facts as print_facts,
     print_paths as print_paths,
     print_table as print_table,
     progress as progress,
 )
 from ._video import (
-    compile_video as compile_video,
     record as record,
     running_return as running_return,
     video_episode as video_episode,

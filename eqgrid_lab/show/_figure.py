@@ -1,7 +1,6 @@
 """Figures: drawn with eqgrid's own settings of matplotlib, and reported if they cannot be drawn.
 
-Matplotlib is imported only when the first figure is drawn, since the import is slow and may fail.
-The numerical results of a run are written before.
+Matplotlib is imported only when the first figure is drawn, since the import is slow.
 """
 
 import contextlib
@@ -10,10 +9,8 @@ import importlib
 import io
 import math
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
 from agents import write_atomic
@@ -68,21 +65,12 @@ def draws_figure(
 
     @functools.wraps(draw)
     def draw_in_context(path: Path, *args: P.args, **kwargs: P.kwargs) -> None:
-        with drawing(path), _own_settings():
-            draw(path, *args, **kwargs)
+        with drawing(path):
+            style = importlib.import_module("matplotlib.style")
+            with style.context(["default", _SETTINGS]):
+                draw(path, *args, **kwargs)
 
     return draw_in_context
-
-
-@contextlib.contextmanager
-def _own_settings() -> Iterator[None]:
-    """Context manager for matplotlib's defaults and eqgrid's settings."""
-    matplotlib: Any = _matplotlib("matplotlib")
-    # The user's backend stays: restoring a backend would close the figures of a notebook.
-    defaults = {x: value for x, value in matplotlib.rcParamsDefault.items() if x != "backend"}
-    with matplotlib.rc_context({**defaults, **_SETTINGS}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # the font may lack characters of a name
-        yield
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -92,7 +80,8 @@ def new_figure(width: float, height: float) -> "Figure":
 
     - `width`, `height`: the size in inches.
     """
-    return _matplotlib("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+    module = importlib.import_module("matplotlib.figure")
+    return module.Figure(figsize=(width, height), layout="constrained")
 
 
 def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
@@ -155,7 +144,7 @@ def add_legend(figure: "Figure", title: str | None = None) -> None:
 
 def label_thousands(axis: "Axis") -> None:
     """Labels an axis, such as `axes.xaxis`, with `k` for thousands and `M` for millions."""
-    axis.set_major_formatter(_matplotlib("matplotlib.ticker").EngFormatter(sep=""))
+    axis.set_major_formatter(importlib.import_module("matplotlib.ticker").EngFormatter(sep=""))
     axis.set_minor_formatter("")
 
 
@@ -163,20 +152,3 @@ def plain_axes(axes: "Axes") -> None:
     """Adds a faint grid, and removes the top and right spines."""
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _matplotlib(name: str) -> ModuleType:
-    """Imports a module of matplotlib.
-
-    The import also reads the user's settings of matplotlib, so it may raise any exception.
-
-    **Raises:** `ImportError` when the import raises an exception.
-    """
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        line = next(iter(str(error).splitlines()), "")
-        raise ImportError(
-            f"matplotlib cannot be imported ({type(error).__name__}: {line:.300}): repair its "
-            "installation or its settings"
-        ) from error

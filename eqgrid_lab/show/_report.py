@@ -3,12 +3,13 @@
 import itertools
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 from rich.console import Console
+from rich.markup import escape
 
 from ..base import Table
 from ._figure import (
@@ -20,13 +21,19 @@ from ._figure import (
     write_figure,
     write_title,
 )
-from ._returns import agent_columns, agents_text, return_text, with_deviation
-from ._table import files_in, print_facts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+from ._returns import (
+    agent_columns,
+    agents_text,
+    align_curves,
+    bootstrap_interval,
+    interquartile_mean,
+    return_text,
+    return_texts,
+    returns_of_agents,
+    with_deviation,
+    with_interval,
+)
+from ._table import print_facts
 
 _MOST_THRESHOLDS = 1000
 CURVE = "#4477aa"
@@ -74,98 +81,75 @@ def reached(evaluations: Sequence[dict[str, float]], step: float) -> dict[str, d
 
 
 @draws_figure
-def draw_curve(
+def draw_curves(
     path: Path,
-    evaluations: Sequence[dict[str, float]],
+    evaluations: Sequence[Sequence[Mapping[str, float]]],
     title: str,
     optimum: float | None,
     columns: Sequence[str] = (),
 ) -> None:
-    """Plots the evaluation return (mean and one standard deviation) against environment steps, and
-    the return of each agent if the agents' returns differ.
+    """Plots the evaluation returns of one or several seeds against environment steps.
 
-    Vertical lines mark the beginnings of the later stages of a curriculum.
+    The band of one seed is the standard deviation over episodes. Several seeds are thin lines; the
+    thick line is their interquartile mean, and the band is its bootstrap interval. If the agents'
+    returns differ, each agent has a line. Vertical lines are the beginnings of the later stages of
+    a curriculum.
 
     **Arguments:**
 
     - `path`: the PNG file.
-    - `evaluations`: the rows of all evaluations.
+    - `evaluations`: the rows of all evaluations of every seed.
     - `title`: the title of the plot.
     - `optimum`: the best known return, if any.
     - `columns`: further columns of the rows, which are plotted below the return.
 
     **Raises:** `OSError` when the file cannot be written.
     """
-    evaluations = [row for row in evaluations if math.isfinite(row["eval_return_mean"])]
-    steps = np.asarray([row["env_steps"] for row in evaluations])
-    mean = np.asarray([row["eval_return_mean"] for row in evaluations])
-    spread = np.asarray([row["eval_return_std"] for row in evaluations])
-    figure = new_figure(7, 4.2 if not columns else 6.4)
+    evaluations = [[x for x in y if math.isfinite(x["eval_return_mean"])] for y in evaluations]
+    figure = new_figure(7, 6.4 if columns else 4.2)
     panels = figure.subplots(1 + bool(columns), sharex=True, squeeze=False)[:, 0]
-    axes, low, high = panels[0], mean - spread, mean + spread
-    axes.plot(steps, mean, color=CURVE, linewidth=2, marker="o", markersize=3, label="mean return")
-    band = "± one standard deviation"
-    axes.fill_between(steps, low, high, color=CURVE, alpha=0.2, linewidth=0, label=band)
-    for column in columns:
-        panels[1].plot(steps, [row[column] for row in evaluations], label=column)
-    if columns:
-        panels[1].set_ylabel("sum over an episode")
-        plain_axes(panels[1])
-    for before, row in itertools.pairwise(evaluations):
+    axes, (steps, scores) = panels[0], _aligned(evaluations, "eval_return_mean")
+    mean = interquartile_mean(scores)  # of one seed, this is its own return
+    if len(evaluations) > 1:
+        axes.plot(steps, scores, color=CURVE, linewidth=0.7, alpha=0.5)[0].set_label("each seed")
+        names, (low, high) = ("interquartile mean", "95 % interval"), bootstrap_interval(scores)
+    else:
+        spread = _aligned(evaluations, "eval_return_std")[1][:, 0]
+        names, low, high = ("mean return", "± one standard deviation"), mean - spread, mean + spread
+    axes.plot(steps, mean, color=CURVE, linewidth=2, marker="o", markersize=3, label=names[0])
+    axes.fill_between(steps, low, high, color=CURVE, alpha=0.2, linewidth=0, label=names[1])
+    for number, name in enumerate(agent_columns(itertools.chain(*evaluations))):
+        own = interquartile_mean(_aligned(evaluations, name)[1])
+        axes.plot(steps, own, color=f"C{number + 1}", linewidth=1.2, label=f"agent {number}")
+    for before, row in itertools.pairwise(evaluations[0]):
         if row.get("stage") != before.get("stage"):
-            axes.axvline(before["env_steps"], color="#888888", linewidth=0.8)
-            axes.annotate(
-                f"stage {row['stage']:g}",
-                (before["env_steps"], 1),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                xytext=(4, -4),
-                rotation=90,
-                va="top",
-                color="#888888",
-            )
-    shown = [low, high]
-    for number, name in enumerate(agent_columns(evaluations)):
-        shown.append(np.asarray([row.get(name, row["eval_return_mean"]) for row in evaluations]))
-        axes.plot(steps, shown[-1], color=f"C{number + 1}", linewidth=1.2, label=f"agent {number}")
-    lowest, highest = np.min(shown, initial=0), np.max(shown, initial=0)
-    finish_curve(path, figure, axes, title, optimum, lowest, highest)
-
-
-def finish_curve(
-    path: Path,
-    figure: "Figure",
-    axes: "Axes",
-    title: str,
-    optimum: float | None,
-    lowest: float,
-    highest: float,
-) -> None:
-    """Adds the title, labels, legend and limits that all learning curves share, and writes the
-    plot.
-
-    **Arguments:**
-
-    - `path`, `title`, `optimum`: as in `draw_curve`.
-    - `figure`, `axes`: the plot.
-    - `lowest`, `highest`: the range of returns to show.
-
-    **Raises:** `OSError` when the file cannot be written.
-    """
+            axes.axvline(before["env_steps"], color="#888888", linewidth=0.8, label="next stage")
+    for column in columns:
+        panels[1].plot(steps, interquartile_mean(_aligned(evaluations, column)[1]), label=column)
+        panels[1].set_ylabel("sum over an episode")
     if optimum is not None:
-        label = f"best known: {optimum:g}"
-        axes.axhline(optimum, color="#aa3377", linestyle="--", zorder=1, label=label)
-        lowest, highest = min(lowest, optimum), max(highest, optimum)
-    margin = 0.06 * (highest - lowest) or 1.0
-    axes.set_ylim(lowest - margin, highest + margin)
+        style = {"color": "#aa3377", "linestyle": "--", "zorder": 1}
+        axes.axhline(optimum, label=f"best known: {optimum:g}", **style)
+    axes.update_datalim([(0, 0)])  # a return of 0 is always shown
+    axes.autoscale_view()
     axes.set_xlim(left=0)
     axes.set_ylabel("return of an episode")
-    plain_axes(axes)
-    figure.axes[-1].set_xlabel("environment steps")
+    for panel in panels:
+        plain_axes(panel)
+    panels[-1].set_xlabel("environment steps")
     label_thousands(axes.xaxis)
     write_title(figure, title)
     add_legend(figure)
     write_figure(path, figure)
+
+
+def _aligned(
+    evaluations: Sequence[Sequence[Mapping[str, float]]], name: str
+) -> tuple[list[float], Float[np.ndarray, "steps seeds"]]:
+    """The steps that all seeds have in common, and a column of each seed's rows at these steps."""
+    return align_curves(
+        [{x["env_steps"]: x.get(name, x["eval_return_mean"]) for x in rows} for rows in evaluations]
+    )
 
 
 def how_to_continue(command: str, folder: Path) -> str:
@@ -187,7 +171,7 @@ def what_is_kept(folder: Path) -> str:
 
 
 def print_result(console: Console, result: Table, folder: Path) -> None:
-    """Prints the results of a run and the paths of its files.
+    """Prints the results of a run of one or several seeds.
 
     **Arguments:**
 
@@ -195,53 +179,51 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
     - `result`: the content of the run's `result.json`.
     - `folder`: the folder of the run.
     """
-    of_optimum = share_of_optimum(result)
-    best, mean = result["best_return_mean"], result["eval_return_mean"]
-    facts: dict[str, str | None] = {
-        "evaluation return": f"{with_deviation(mean, result['eval_return_std'], bold=True)}"
-        f"{agents_text(result)}{of_optimum}, {result['eval_episodes']} episodes",
-        "best state": constant_sum_text(result),
-        "best state, evaluated again": None
-        if best is None
-        else f"{with_deviation(best, result['best_return_std'])}"
-        f"{agents_text(result, 'best_return')}, after {result['best_env_steps']:,} steps",
-        **{f"in {name}": return_text(mean) for name, mean in result["layouts"].items()},
-        "never trained in": ", ".join(
-            f"{x} {return_text(mean)}" for x, mean in result["zero_shot"].items()
-        ),
-        "training": f"{result['env_steps']:,} steps in {result['train_seconds']:.1f} s "
-        f"({result['steps_per_second']:,.0f} steps/s)",
-        "wall clock": wall_clock(result),
+    facts = _of_seeds(result) if "runs" in result else _of_one_seed(result)
+    if result.get("constant_sum"):
+        facts["best state"] = "the last one, since the returns of the agents have the same sum in "
+        facts["best state"] += "every evaluated episode"
+    steps, seconds = result["env_steps"], result["train_seconds"]
+    facts["training"] = f"{steps:,} steps{' per seed' * ('runs' in result)} in {seconds:.1f} s "
+    facts["training"] += f"({result['steps_per_second']:,.0f} steps/s)"
+    facts["wall clock"] = f"{result['wall_seconds']:.1f} s, "
+    facts["wall clock"] += f"{result['compile_seconds']:.1f} s of this compiling"
+    facts["folder"] = escape(str(folder))
+    print_facts(console, facts)
+
+
+def _of_one_seed(result: Table) -> dict[str, str]:
+    """The returns of a run of one seed, by their descriptions."""
+    mean = with_deviation(result["eval_return_mean"], result["eval_return_std"], bold=True)
+    facts = {
+        "evaluation return": f"{mean}{agents_text(result)}{_share_of_optimum(result)}, "
+        f"{result['eval_episodes']} episodes"
     }
-    files = {
-        "curve.png": "learning curve",
-        "episode.gif": "GIF of an episode",
-        "result.json": "numbers",
-        "metrics.csv": "training log",
-        "config.toml": "settings",
-        "policy.safetensors": "policy",
-        "checkpoints/best.safetensors": "best state",
-        "checkpoints/last.safetensors": "last state",
-    }
-    print_facts(console, facts, files_in(folder, files))
+    if (best := result["best_return_mean"]) is not None:
+        text = f"{with_deviation(best, result['best_return_std'])}"
+        text += f"{agents_text(result, 'best_return')}, after {result['best_env_steps']:,} steps"
+        facts["best state, evaluated again"] = text
+    facts |= {f"in {name}": return_text(mean) for name, mean in result["layouts"].items()}
+    others = [f"{name} {return_text(mean)}" for name, mean in result["zero_shot"].items()]
+    return facts | {"never trained in": ", ".join(others)}
 
 
-def constant_sum_text(result: Table) -> str | None:
-    """A description of the best state in a constant-sum game; `None` in other worlds."""
-    if not result.get("constant_sum"):
-        return None
-    return (
-        "the last one, since the returns of the agents have the same sum in every evaluated episode"
-    )
+def _of_seeds(result: Table) -> dict[str, str]:
+    """The returns of a run of several seeds, by their descriptions."""
+    iqm, interval = with_interval(result["eval_return_iqm"], *result["eval_return_interval"])
+    text = f"[bold]{iqm}[/] (95 % interval {interval}){_share_of_optimum(result)}"
+    facts = {f"interquartile mean of {len(result['seeds'])} seeds": text}
+    facts["mean of each agent"] = ", ".join(return_texts(returns_of_agents(result)))
+    for run in result["runs"]:
+        mean, best = run["eval_return_mean"], run["best_return_mean"]
+        best_text = "" if best is None else f", best {return_text(best, (mean,))}"
+        text = f"{with_deviation(mean, run['eval_return_std'])}{agents_text(run)}{best_text}"
+        facts[f"seed {run['seed']}"] = f"{text}{agents_text(run, 'best_return')}"
+    return facts
 
 
-def share_of_optimum(result: Table) -> str:
+def _share_of_optimum(result: Table) -> str:
     """The return as a share of the best known return, in parentheses; empty if it is unknown."""
     if result["eval_fraction_of_optimum"] is None:
         return ""
     return f" ({result['eval_fraction_of_optimum']:.0%} of the best known {result['optimum']:g})"
-
-
-def wall_clock(result: Table) -> str:
-    """The total time of a run and the time of its compilation, in words."""
-    return f"{result['wall_seconds']:.1f} s, {result['compile_seconds']:.1f} s of this compiling"

@@ -76,37 +76,21 @@ def print_table(
     console.print(table)
 
 
-def print_facts(
-    console: Console, facts: Mapping[str, str | None], files: Iterable[tuple[str, Text]]
-) -> None:
-    """Prints the values of a result and the paths of its files, one per line.
+def print_facts(console: Console, facts: Mapping[str, str]) -> None:
+    """Prints the values of a result, one per line.
 
     **Arguments:**
 
     - `console`: the console.
-    - `facts`: the values by name; empty values and `None` are left out.
-    - `files`: the description and the path of each file.
+    - `facts`: the values by name; empty values are left out.
     """
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
-    table.add_column()
-    for name, value in (*facts.items(), *files):
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
         if value:
             table.add_row(name, value)
     console.print(table)
-
-
-def files_in(folder: Path, names: dict[str, str]) -> list[tuple[str, Text]]:
-    """The existing files of a folder, for `print_facts`.
-
-    **Arguments:**
-
-    - `folder`: the folder.
-    - `names`: the description of each file, by its name in the folder.
-
-    **Returns:** the description and the path of each file that exists.
-    """
-    return [(what, path_text(folder / x)) for x, what in names.items() if (folder / x).exists()]
 
 
 def print_paths(console: Console, paths: Iterable[Path]) -> None:

@@ -17,7 +17,8 @@ from rich.console import Console
 
 from agents import write_atomic
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.folders import locked, open_results, results_console, write_json
+from eqgrid_lab.folders import locked, open_results, write_json
+from eqgrid_lab.show import open_console
 
 Cell: TypeAlias = str | int | float | None
 """A value in a table of SQLite."""
@@ -577,7 +578,7 @@ def open_study(
             raise UsageError(
                 f"{study} was started with different settings of {names}: see its {SETTINGS}."
             )
-        yield out, results_console()
+        yield out, open_console()
 
 
 @contextlib.contextmanager

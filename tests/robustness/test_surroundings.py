@@ -61,8 +61,8 @@ def test_a_name_that_is_no_text_will_do(begin, tmp_path):
 
 
 def test_a_kitchen_may_have_any_name(begin, tmp_path):
-    (tmp_path / "台所[b].layout").write_text("XXPXX\nO  1O\nX2  X\nXDXSX\n")
-    args = ["--env.layout", "台所[b].layout", "--total-steps", "512", "--out", "run"]
+    (tmp_path / "Küche[b].layout").write_text("XXPXX\nO  1O\nX2  X\nXDXSX\n")
+    args = ["--env.layout", "Küche[b].layout", "--total-steps", "512", "--out", "run"]
     _, error = finish(begin(*args, env={"HOME": "/nonexistent", "MPLCONFIGDIR": ""}))
     assert error == "", "no library speaks"
     check_complete(tmp_path / "run")

@@ -1,6 +1,5 @@
 """Pictures, and the import of matplotlib, which waits for them."""
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from eqgrid_lab.base import Failures
 from eqgrid_lab.commands._crossplay import draw_matrix
-from eqgrid_lab.runs._report import draw_curves
 from eqgrid_lab.show import (
-    draw_curve,
+    draw_curves,
     drawing,
     draws_figure,
     label_thousands,
@@ -64,31 +61,6 @@ def test_a_picture_has_its_size_whatever_the_settings_of_the_user_are(tmp_path):
         assert np.abs(np.subtract(picture.size, (300, 200))).max() < 20
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ModuleNotFoundError("No module named 'matplotlib'"),
-        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
-        OSError("Too many open files"),
-        AttributeError("partially initialized module\nand a second line"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_a_matplotlib_that_cannot_be_imported_is_one_sentence(monkeypatch, tmp_path, capsys, error):
-    def fail(name: str):
-        raise error
-
-    monkeypatch.setattr(importlib, "import_module", fail)
-    failures = Failures()
-    with failures.writing(tmp_path / "a.png"):
-        draw_line(tmp_path / "a.png")
-    assert not failures.report()
-    said = capsys.readouterr().err
-    why = f"ImportError: matplotlib cannot be imported ({type(error).__name__}"
-    assert f"a.png' cannot be drawn: {why}" in said
-    assert said.count("\n") == 1
-
-
 def test_only_a_picture_that_cannot_be_written_is_an_error(tmp_path, capsys):
     for error in (FileNotFoundError(2, "no", "a.ttf"), RuntimeError("no latex"), SystemExit(3)):
         with drawing(tmp_path / "a.png"):
@@ -134,8 +106,8 @@ def texts_of(figure: Figure) -> list[str]:
 
 def test_curves_explain_their_lines_and_fit(figures, tmp_path, capsys):
     for title in ("IPPO in cramped, seed 0", f"IPPO in {LONG}, seed 0"):
-        draw_curve(tmp_path / "a.png", ROWS, title, 280.0)
-        draw_curve(tmp_path / "a.png", ROWS, title, None, list(ROWS[0])[3:])
+        draw_curves(tmp_path / "a.png", [ROWS], title, 280.0)
+        draw_curves(tmp_path / "a.png", [ROWS], title, None, list(ROWS[0])[3:])
         draw_curves(tmp_path / "a.png", [ROWS] * 10, title, 280.0)
     assert capsys.readouterr().err == ""
     assert texts_of(figures[0]) == ["mean return", "± one standard deviation", "best known: 280"]
@@ -150,8 +122,10 @@ def test_curves_explain_their_lines_and_fit(figures, tmp_path, capsys):
 
 def test_returns_of_zero_and_less_do_not_lie_on_the_frame(figures, tmp_path):
     for returns in ((0.0, 0.0), (-1000.0, 0.0)):
-        rows = [{**ROWS[0], "eval_return_mean": x, "eval_return_std": 0.0} for x in returns]
-        draw_curve(tmp_path / "a.png", rows, "title", 0.0)
+        rows = [{**x, "eval_return_std": 0.0} for x in ROWS[:2]]
+        for row, x in zip(rows, returns, strict=True):
+            row["eval_return_mean"] = x
+        draw_curves(tmp_path / "a.png", [rows], "title", None)
         bottom, top = figures[-1].axes[0].get_ylim()
         margin = 0.04 * (top - bottom)
         assert bottom + margin < min(returns) <= max(returns) < top - margin

@@ -1,15 +1,8 @@
 """Returns are printed with as many digits as their scale needs."""
 
-import functools
-import io
-import threading
-import time
-
 import numpy as np
 import pytest
-from rich.console import Console
 
-from eqgrid_lab.runs import _display
 from eqgrid_lab.show import (
     caption,
     return_text,
@@ -44,22 +37,6 @@ def test_returns_next_to_each_other_have_equally_many_decimal_places():
     assert with_deviation(0.9637, 0.0123) == "0.964 ± 0.012"
     assert with_deviation(212.0, 3.25, bold=True) == "[bold]212.0[/] ± 3.2"
     assert with_interval(0.9637, 0.95, 0.98) == ("0.964", "0.950 to 0.980")
-
-
-def test_a_run_that_compiles_for_long_prints_lines_until_training_starts(monkeypatch):
-    monkeypatch.setattr(_display, "still", functools.partial(_display.still, seconds=0.05))
-    console, before = Console(file=io.StringIO(), width=200), {*threading.enumerate()}
-    display = _display.Display(console)
-    display.start(512)
-    deadline = time.monotonic() + 60
-    while "compiling, 0 s so far" not in console.file.getvalue():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    printing = {*threading.enumerate()} - before
-    display.stop()
-    for thread in printing:
-        thread.join(60)
-    assert [thread.is_alive() for thread in printing] == [False]
 
 
 @pytest.mark.parametrize(

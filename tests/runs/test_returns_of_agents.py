@@ -15,12 +15,11 @@ from run_files import table
 from safetensors.numpy import load_file
 
 from eqgrid_lab.commands import evaluate_command, report_command
-from eqgrid_lab.runs import _report
 from eqgrid_lab.runs._display import Display
 from eqgrid_lab.runs._finish import joint_result
 from eqgrid_lab.show import (
-    _report as show_report,
-    draw_curve,
+    _report,
+    draw_curves,
     is_constant_sum,
     mean_returns,
     returns_of_agents,
@@ -113,20 +112,20 @@ def test_progress_and_curves_show_each_agent(tmp_path, monkeypatch):
     display.show(run, {name: np.asarray([x]) for name, x in rows[1].items()})
     assert "return  0.000 (agents: 0.375, -0.375) " in console.file.getvalue()
     figures = []
-    for module in (show_report, _report):
-        monkeypatch.setattr(module, "finish_curve", lambda *x: figures.append(x[1:3] + x[5:]))
-    draw_curve(tmp_path / "curve.png", rows, "title", None)
-    _report.draw_curves(tmp_path / "curve.png", [rows, rows], "title", None)
-    for _, axes, lowest, highest in figures:
+    monkeypatch.setattr(_report, "write_figure", lambda _, figure: figures.append(figure))
+    for seeds in ([rows], [rows, rows]):
+        draw_curves(tmp_path / "curve.png", seeds, "title", None)
+        axes = figures[-1].axes[0]
         lines = {line.get_label(): line.get_ydata() for line in axes.lines}
         np.testing.assert_allclose(lines["agent 0"], [1.5, 0.375, 1.5, 0])
         np.testing.assert_allclose(lines["agent 1"], [1.5, -0.375, -1.5, 0])
         (mean,) = (lines[name] for name in ("mean return", "interquartile mean") if name in lines)
         np.testing.assert_allclose(mean, [1.5, 0, 0, 0])
+        lowest, highest = axes.get_ylim()
         assert lowest <= -1.5
         assert highest >= 1.5
-    draw_curve(tmp_path / "curve.png", evaluations(*SHARED), "title", None)
-    assert "agent 0" not in [line.get_label() for line in figures[-1][1].lines]
+    draw_curves(tmp_path / "curve.png", [evaluations(*SHARED)], "title", None)
+    assert "agent 0" not in [line.get_label() for line in figures[-1].axes[0].lines]
 
 
 def test_the_results_of_seeds_have_the_returns_of_each_agent():

@@ -15,7 +15,7 @@ import pytest
 from eqgrid_lab.base import Failures, RunError, UsageError
 from eqgrid_lab.folders import _folder, locked, open_folder, open_results, short_name
 from eqgrid_lab.settings import dump, shipped_script
-from eqgrid_lab.show import Csv, _report, draw_curve
+from eqgrid_lab.show import Csv, _report, draw_curves
 
 ROOT = Path(__file__).parents[2]
 
@@ -296,7 +296,7 @@ def test_reports_of_odd_returns_come_to_an_end(tmp_path, returns):
     reached = _report.reached(rows, 20)
     assert len(reached) <= 1000
     assert bool(reached) == any(np.isfinite(x) and x >= 20 for x in returns)
-    draw_curve(tmp_path / "curve.png", rows, "odd [/b] 台所 $x_", 260.0)
+    draw_curves(tmp_path / "curve.png", [rows], "odd [/b] $x_", 260.0)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
