@@ -10,7 +10,6 @@ def in_folder_of(folder, monkeypatch, **modules):
     """In a folder with modules, by name, which nothing has imported."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr("eqgrid_lab.base._named._folders", {})
     for name, text in modules.items():
         sys.modules.pop(name, None)
         Path(f"{name}.py").write_text(text)

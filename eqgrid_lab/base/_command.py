@@ -8,9 +8,7 @@ import logging
 import os
 import signal
 import sys
-import tempfile
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -22,7 +20,7 @@ from platformdirs import user_cache_path
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
-from ._errors import RunError, Stopped, UsageError, print_error, reason, system_error
+from ._errors import RunError, Stopped, UsageError, print_error, system_error
 
 _MAX_CACHE_BYTES = 2**30
 
@@ -43,22 +41,12 @@ def keep_compiled_programs() -> str:
     if settings.jax_compilation_cache_dir is None:
         try:
             folder = user_cache_path("eqgrid") / "compiled"
-        except RuntimeError:  # the user has no home folder, as in some containers
-            return (
-                "compiled programs are not cached: there is no home folder, so set XDG_CACHE_HOME"
-            )
-        try:
             folder.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder).close()
-        except OSError as error:
-            return f"compiled programs are not cached: {folder} cannot be used ({reason(error)})"
+        except (OSError, RuntimeError) as error:  # the last one if the user has no home folder
+            return f"compiled programs are not cached: {error}"
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        _remove_unfinished(folder)
-        # JAX compiles again what it cannot read, so nobody needs these long warnings.
-        text = "Error (reading|writing) persistent compilation cache entry"
-        warnings.filterwarnings("ignore", text, UserWarning)
     return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
@@ -79,18 +67,6 @@ def use_cores_as_devices() -> None:
         cores = max(1, min(cores, quota // period))
     with contextlib.suppress(RuntimeError):  # JAX is in use
         jax.config.update("jax_num_cpu_devices", cores)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Removes compiled programs that were being written when a process was killed, since JAX can
-    neither read nor replace them. JAX writes `KEY-cache` before `KEY-atime`, under this lock.
-    """
-    no_lock = (OSError, Timeout, NotImplementedError)  # the last one on disks without locks
-    with contextlib.suppress(*no_lock), FileLock(folder / ".lockfile", timeout=1):
-        names = {*os.listdir(folder)}  # listed once, since there may be thousands of programs
-        for name in names:
-            if name.endswith("-cache") and f"{name.removesuffix('cache')}atime" not in names:
-                (folder / name).unlink()
 
 
 def is_shared() -> bool:

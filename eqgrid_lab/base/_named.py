@@ -1,5 +1,5 @@
-"""Imports worlds of the user that a command line names as MODULE:NAME or FILE.py:NAME, and makes
-settings from the signatures of functions.
+"""Imports worlds of the user that a command line names as MODULE:NAME, and makes settings from the
+signatures of functions.
 
 A module is imported only if the command line itself names it. A name in a settings file, a policy
 or a folder is not enough, since these may come from someone else.
@@ -28,9 +28,6 @@ Hint: TypeAlias = Any
 Table: TypeAlias = dict[str, Any]
 """A table of a TOML or JSON file, or the metadata of a checkpoint."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_IN_FILE = re.compile(r"(.+)\.py(:[A-Za-z_]\w*)")
-_folders: dict[str, Path] = {}
-"""The folders of the modules that a command line names by their files."""
 T = TypeVar("T")
 _SCALARS = (bool, int, float, str)
 DIFFERENT = "different"
@@ -46,32 +43,6 @@ def is_own(name: object) -> TypeGuard[str]:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
-def by_module(name: str) -> str:
-    """A name on a command line, with `FOLDER/park.py:Park` replaced by `park:Park`. Settings store
-    this name, which is valid in every folder, and `import_named` imports the file.
-
-    **Raises:** `UsageError` when there is no such file, or Python cannot import its name.
-    """
-    found = _IN_FILE.fullmatch(name)
-    if found is None:
-        return name
-    file = Path(found[1])
-    if not file.name.isidentifier():
-        raise UsageError(f"{name!r:.200}: rename the file to a name that Python can import.")
-    if not Path(f"{file}.py").is_file():
-        raise UsageError(f"{name!r:.200}: there is no file {f'{file}.py'!r:.200}.")
-    _folders[file.name] = file.parent.resolve()
-    return file.name + found[2]
-
-
-def on_command_line(name: str) -> str:
-    """The inverse of `by_module` in the current folder."""
-    module, _, attribute = name.partition(":")
-    if module not in _folders:
-        return name
-    return f"{os.path.relpath(_folders[module] / module)}.py:{attribute}"
-
-
 def file_named(name: str) -> Path | None:
     """The file of the module of a name that was imported; `None` if the module has none."""
     file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
@@ -79,8 +50,7 @@ def file_named(name: str) -> Path | None:
 
 
 def import_named(name: str) -> Callable[..., Any]:
-    """Imports a function or a class from an installed package, from the current folder, or from the
-    file that the command line names.
+    """Imports a function or a class from an installed package, or from the current folder.
 
     **Arguments:**
 
@@ -91,33 +61,20 @@ def import_named(name: str) -> Callable[..., Any]:
     """
     flag = f"--env.name {name}"
     module_name, _, attribute = name.partition(":")
-    folder = _folders.get(module_name, Path.cwd())
     try:
-        with (
-            folder_first(str(folder)),
-            with_note(f"{flag}: its module cannot be imported."),
-        ):
+        with folder_first(os.getcwd()), with_note(f"{flag}: its module cannot be imported."):
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if not error.name or not f"{module_name}.".startswith(f"{error.name}."):
             raise  # the module imports another one, which is missing
-        where = f"the folder {str(folder)!r}" if module_name in _folders else "the current folder"
         raise UsageError(
-            f"{flag}: there is no module {error.name!r} in {where}, and no installed "
-            f"package has this name. Name its file, as in --env.name FOLDER/park.py:{attribute}."
+            f"{flag}: there is no module {error.name!r} in the current folder, and no installed "
+            "package has this name. Go to the folder of its file, or set PYTHONPATH to this folder."
         ) from error
-    file = file_named(name)
-    if module_name in _folders and (file is None or file.parent != folder):
-        raise UsageError(f"{flag}: another module has the name {module_name!r}: rename the file.")
     found = getattr(module, attribute, None)
-    if found is None:
-        place = getattr(module, "__file__", None) or "which is built in"
-        raise UsageError(f"{flag}: its module ({place}) has no {attribute!r}.")
     if not callable(found):
-        raise UsageError(
-            f"{flag} is a {type(found).__name__}, which cannot be called: name a function "
-            "or a class."
-        )
+        place = getattr(module, "__file__", None) or "which is built in"
+        raise UsageError(f"{flag}: its module ({place}) has no function or class {attribute!r}.")
     return found
 
 
@@ -175,10 +132,6 @@ def settings_of(
     **Raises:** `UsageError` when a parameter has no default or a name that is taken, and the errors
     of type hints that cannot be evaluated.
     """
-    try:
-        inspect.signature(function)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{what} is not written in Python, so it has no flags.") from error
     with with_note(f"The type hints of {what} cannot be read."):
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     help_texts, found = _arguments_in_docstring(function), []
@@ -225,23 +178,20 @@ def dataclass_of(
 
 
 def _hint_of(hint: Hint, default: object) -> Hint:
-    """The type of the flag of a parameter; `None` if the parameter cannot become a flag."""
-    if _is_simple(hint):
-        return hint | None if default is None else without_none(hint)
-    if type(default) in (bool, int, float):  # there is no hint, or the hint of an array
+    """The type of the flag of a parameter; `None` if the parameter cannot become a flag. The flag
+    of a union, such as `str | Path`, has one of its simple types.
+    """
+    if typing.get_origin(hint) is Sequence:
+        hint = tuple[typing.get_args(hint)[0], ...]
+    is_union = typing.get_origin(hint) in (Union, UnionType)
+    simple = [x for x in (typing.get_args(hint) if is_union else (hint,)) if _is_simple(x)]
+    if default is None:
+        return simple[-1] | None if simple else None
+    if type(default) in (bool, int, float) and not simple:  # no hint, or the hint of an array
         return float if type(default) is int and _has_floats(hint) else type(default)
     if type(default) is str and hint is inspect.Parameter.empty:
         return str
-    if typing.get_origin(hint) is Sequence:
-        (entry,) = typing.get_args(hint)
-        return tuple[entry, ...] if isinstance(default, tuple) and _is_simple(entry) else None
-    if typing.get_origin(hint) not in (Union, UnionType):
-        return None
-    # The flag of a union, such as `str | Path`, has one of its simple types.
-    simple = [x for x in typing.get_args(hint) if x is not NoneType and _is_simple(x)]
-    if default is None:
-        return simple[-1] | None if simple else None
-    return next((x for x in simple if _has_type(default, x)), None)
+    return next((without_none(x) for x in simple if _has_type(default, x)), None)
 
 
 def without_none(hint: Hint) -> Hint:

@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 import operator
 import re
-import reprlib
 import sys
 import typing
 from collections.abc import Iterator, Sequence
@@ -18,38 +17,20 @@ from msgspec import Meta
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import (
-    DIFFERENT,
-    Hint,
-    UsageError,
-    by_module,
-)
+from ..base import DIFFERENT, Hint, UsageError
 
 T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
 """The largest seed of a JAX key."""
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST_SEED)]
 _FLAG = re.compile(r"-(?![\d.])")  # a negative number is a value
-_SMALLEST_FLOAT, _LARGEST_FLOAT = 1.2e-38, 3.4028234e38  # the range of normal 32-bit floats
-_DEFAULTS = {int: Meta(ge=-(2**31), le=2**31 - 1), float: Meta()}
-"""The ranges of fields that have no annotated range."""
 _WORDS = {"gt": "above", "ge": "at least", "le": "at most"}
 """The bounds of a range, by the names of functions in `operator`, in messages."""
 
 
 def at_home(args: Sequence[str]) -> list[str]:
-    """A command line with `expand_home` for every value, as in `--out=~/run`, and with `by_module`
-    for the own world of the user.
-    """
-    flag, found = "", list[str]()
-    for arg in args:
-        name, equals, value = arg.partition("=") if _FLAG.match(arg) else ("", "", arg)
-        flag = name or flag
-        if flag == "--env.name":
-            found.append(f"{name}{equals}{by_module(expand_home(value))}")
-        else:
-            found.append("=".join(map(expand_home, arg.split("=", 1))))
-    return found
+    """A command line with `expand_home` for every value, as in `--out=~/run`."""
+    return ["=".join(map(expand_home, arg.split("=", 1))) for arg in args]
 
 
 def given(args: Sequence[str]) -> dict[str, str]:
@@ -169,23 +150,18 @@ def check_limits(config: object, prefix: str = "--") -> None:
     """
     for flag, value, hint in _settings(config, prefix):
         ranges = list(_ranges(hint))
-        if value == () and any(x.min_length for x in ranges):
-            raise UsageError(f"{flag} must not be empty.")
         values = value if isinstance(value, tuple) else (value,)
-        for i, x in enumerate(values):
-            if DIFFERENT in typing.get_args(hint) and x in values[:i]:
-                raise UsageError(f"{flag} has {reprlib.repr(x)} twice: give each value once.")
-            if type(x) is float and not abs(x) <= _LARGEST_FLOAT:
-                raise UsageError(f"{flag} must be a finite number, but is {x:g}.")
-            if type(x) is float and 0 < abs(x) < _SMALLEST_FLOAT:
-                raise UsageError(f"{flag} is too small for a 32-bit number: {x:g}.")
-            if type(x) not in _DEFAULTS:
-                continue
-            limits = ranges[0] if ranges else _DEFAULTS[type(x)]
-            bounds = {k: getattr(limits, k) for k in _WORDS if getattr(limits, k) is not None}
-            if not all(getattr(operator, k)(x, bound) for k, bound in bounds.items()):
+        if not values and any(x.min_length for x in ranges):
+            raise UsageError(f"{flag} must not be empty.")
+        if DIFFERENT in typing.get_args(hint) and len({*values}) < len(values):
+            raise UsageError(f"{flag} has a value twice: give each value once.")
+        limits = ranges[0] if ranges else Meta()
+        bounds = {k: getattr(limits, k) for k in _WORDS if getattr(limits, k) is not None}
+        for x in values:
+            is_number = type(x) in (int, float)
+            if is_number and not all(getattr(operator, k)(x, bound) for k, bound in bounds.items()):
                 what = " and ".join(f"{_WORDS[k]} {bound}" for k, bound in bounds.items())
-                raise UsageError(f"{flag} must be {what}, but is {reprlib.repr(x)}.")
+                raise UsageError(f"{flag} must be {what}, but is {x}.")
 
 
 def flags(config: object) -> Iterator[tuple[str, object]]:

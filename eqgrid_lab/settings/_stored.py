@@ -26,7 +26,6 @@ from ..base import (
     UsageError,
     as_usage_error,
     is_own,
-    on_command_line,
     reason,
     warn,
 )
@@ -279,4 +278,4 @@ def own_flags(config: PolicySettings) -> str:
     is the user's own; otherwise empty.
     """
     world = own_world_in(to_table(config))
-    return "" if world is None else f" --env.name {shlex.quote(on_command_line(world))}"
+    return "" if world is None else f" --env.name {shlex.quote(world)}"

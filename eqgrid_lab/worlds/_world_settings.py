@@ -82,7 +82,7 @@ HELD_OUT = 256
 NAME_OF_WORLD = tyro.conf.arg(
     metavar="NAME",
     help=f"World: {', '.join(WORLDS)}, LIBRARY:NAME for a world of another library, or MODULE:NAME "
-    "or FILE.py:NAME for your own. Each world has its own settings: see --env.name NAME --help.",
+    "for your own. Each world has its own settings: see --env.name NAME --help.",
 )
 """The help of `--env.name`."""
 _TRAIN = "train"

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import jax
@@ -122,22 +121,10 @@ def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_pa
     assert folder.is_dir()
 
 
-def test_what_a_killed_process_left_in_the_cache_is_removed(cache, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = tmp_path / "eqgrid" / "compiled"
-    folder.mkdir(parents=True)
-    for name in ("jit_f-1-cache", "jit_g-2-cache", "jit_g-2-atime"):
-        (folder / name).write_bytes(b"x")
-    with warnings.catch_warnings(action="error"):
-        cache.keep_compiled_programs()
-        warnings.warn("Error reading persistent compilation cache entry for 'f'", stacklevel=1)
-    assert {x.name for x in folder.glob("*-*")} == {"jit_g-2-cache", "jit_g-2-atime"}
-
-
 def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert "cannot be used" in cache.keep_compiled_programs()
+    assert "are not cached" in cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None
 
 
@@ -145,7 +132,7 @@ def test_a_user_without_a_home_folder_has_no_cache(cache, monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 2**31 - 5)  # a user without a name
-    assert "there is no home folder" in cache.keep_compiled_programs()
+    assert "are not cached" in cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None
 
 

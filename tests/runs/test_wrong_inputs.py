@@ -11,7 +11,6 @@ FLAGS = {
     "above its range": ("--seed 4294967296", "--seed"),
     "above the largest default": ("--ppo.num-epochs 9999999999", "num-epochs"),
     "not finite": ("--ppo.gamma nan", "gamma"),
-    "too small for 32 bits": ("--ppo.learning-rate 1e-40", "--ppo.learning-rate"),
     "no value": ("--seed", "--seed"),
     "unknown flag": ("--env.layuot ring", "--env.layuot"),
     "unknown word": ("cramped", "cramped"),
