@@ -25,29 +25,21 @@ from ._errors import RunError, Stopped, UsageError, print_error, system_error
 _MAX_CACHE_BYTES = 2**30
 
 
-def keep_compiled_programs() -> str:
-    """Turns on JAX's persistent compilation cache, in a user cache folder of at most 1 GiB.
-
-    JAX's own settings take precedence: eqgrid uses the folder that they name, and leaves a cache
-    that they disable disabled. When the folder is full, the least recently used programs are
-    removed first.
-
-    **Returns:** a message with the folder of the cache, or the reason why there is no cache.
+def keep_compiled_programs() -> None:
+    """Turns on JAX's persistent compilation cache, in a user cache folder of at most 1 GiB, unless
+    JAX's own settings name a folder, or the user has no home folder. When the folder is full, the
+    least recently used programs are removed first.
     """
     # The attributes of `jax.config` have no type annotations.
     settings: Any = jax.config
-    if not settings.jax_enable_compilation_cache:
-        return "compiled programs are not cached: JAX's compilation cache is off"
-    if settings.jax_compilation_cache_dir is None:
-        try:
-            folder = user_cache_path("eqgrid") / "compiled"
-            folder.mkdir(parents=True, exist_ok=True)
-        except (OSError, RuntimeError) as error:  # the last one if the user has no home folder
-            return f"compiled programs are not cached: {error}"
+    if settings.jax_compilation_cache_dir is not None:
+        return
+    with contextlib.suppress(OSError, RuntimeError):  # the last one without a home folder
+        folder = user_cache_path("eqgrid") / "compiled"
+        folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_compilation_cache_max_size", _MAX_CACHE_BYTES)
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    return f"compiled programs are cached in {settings.jax_compilation_cache_dir}"
 
 
 def use_cores_as_devices() -> None:

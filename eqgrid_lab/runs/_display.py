@@ -1,6 +1,6 @@
 """What a run prints while it trains: a header, and progress as a bar in a terminal or as lines."""
 
-from typing import TYPE_CHECKING, Self, final
+from typing import TYPE_CHECKING, final
 
 import jax
 import numpy as np
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from ._run import Run
 
 
-def print_header(run: "Run", programs: str) -> None:
+def print_header(run: "Run") -> None:
     """Prints the name of a run, its settings file, the defaults of its world, and its number of
     steps if it is rounded.
 
     **Arguments:**
 
     - `run`: the run.
-    - `programs`: the message of `keep_compiled_programs`.
     """
     config, steps = run.config, run.num_updates * run.steps_per_update
     rules = f" ({config.env.rules})" if config.env.rules else ""
@@ -61,7 +60,6 @@ def print_header(run: "Run", programs: str) -> None:
         )
     for line in lines:
         run.console.print(line, highlight=False)
-    run.console.print(escape(programs), style="dim", highlight=False)
 
 
 _ENVS_OF_GPU = 2048
@@ -72,8 +70,8 @@ an update should take 32 ms with 2,048 environments, and 20 ms with 64 (`gpu_pro
 
 @final
 class Display:
-    """Context manager that shows the progress of a run: a bar in a terminal, and a line at every
-    twentieth of training elsewhere.
+    """Shows the progress of a run: a bar in a terminal, and a line at every twentieth of training
+    elsewhere.
     """
 
     def __init__(self, console: Console):
@@ -101,12 +99,6 @@ class Display:
     def stop(self) -> None:
         """Ends the progress."""
         self.bar.stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def show(self, run: "Run", result: Columns) -> None:
         """Shows the steps of all seeds, steps per second, the mean return and the time left."""

@@ -178,7 +178,8 @@ class Run:
         self.console, self.failures = open_console(), Failures()
         self._stack = contextlib.ExitStack()
         self.signals = StopSignals().__enter__()
-        self.display = self._stack.enter_context(Display(self.console))
+        self.display = Display(self.console)
+        self._stack.callback(self.display.stop)
         try:
             if self.config.devices != 1 and len(self.seeds) > 1:
                 use_cores_as_devices()
@@ -299,7 +300,8 @@ class Run:
         restored = restore(self._checkpoint, like) if self._before else None
         if not self._is_complete:
             self._open_loggers()
-            print_header(self, keep_compiled_programs())
+            keep_compiled_programs()
+            print_header(self)
             self.display.start(self.num_updates * self.steps_per_update * len(self.seeds))
         if restored is not None:
             state, self._best = restored["state"], restored["best"]

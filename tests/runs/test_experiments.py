@@ -116,7 +116,7 @@ def test_a_settings_file_reproduces_the_run(finished, tmp_path):
 def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "eqgrid" / "compiled"
-    assert str(folder) in cache.keep_compiled_programs()
+    cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir == str(folder)
     assert folder.is_dir()
 
@@ -124,7 +124,7 @@ def test_jax_is_told_where_compiled_programs_are_kept(cache, monkeypatch, tmp_pa
 def test_a_cache_that_cannot_be_made_stops_nothing(cache, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert "are not cached" in cache.keep_compiled_programs()
+    cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None
 
 
@@ -132,15 +132,14 @@ def test_a_user_without_a_home_folder_has_no_cache(cache, monkeypatch):
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 2**31 - 5)  # a user without a name
-    assert "are not cached" in cache.keep_compiled_programs()
+    cache.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None
 
 
 def test_what_jax_was_told_before_counts(cache, tmp_path):
     jax.config.update("jax_compilation_cache_dir", str(tmp_path))
-    assert cache.keep_compiled_programs().endswith(f"cached in {tmp_path}")
-    jax.config.update("jax_enable_compilation_cache", False)
-    assert "not cached" in cache.keep_compiled_programs()
+    cache.keep_compiled_programs()
+    assert jax.config.jax_compilation_cache_dir == str(tmp_path)
 
 
 @pytest.mark.slow
