@@ -20,7 +20,7 @@ from platformdirs import user_cache_path
 
 from agents import CheckpointError, NonFiniteLoss, OutOfMemory
 
-from ._errors import RunError, Stopped, UsageError, print_error, system_error
+from ._errors import RunError, Stopped, UsageError, print_error, reason
 
 _MAX_CACHE_BYTES = 2**30
 
@@ -177,7 +177,8 @@ def explain(error: Exception, memory: str) -> tuple[str, int] | None:
     if isinstance(error, RunError | NonFiniteLoss | CheckpointError):
         return str(error), 1
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return system_error(error), 1
+        where = f"{str(error.filename)!r}: " if error.filename else ""
+        return f"{where}{reason(error)}.", 1
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
     if exhausted or isinstance(error, MemoryError):
         return f"There is not enough memory: lower {memory}.", 1

@@ -95,12 +95,6 @@ def reason(error: OSError) -> str:
     return error.strerror or str(error).rstrip(".") or type(error).__name__
 
 
-def system_error(error: OSError) -> str:
-    """The message for an error of the operating system, with the name of the file if known."""
-    where = f"{str(error.filename)!r}: " if error.filename else ""
-    return f"{where}{reason(error)}."
-
-
 @final
 class Failures:
     """Collects the files that cannot be written, so that such failures do not stop the run.

@@ -329,4 +329,4 @@ def draw_all(path: Path, rows: Sequence[Row]) -> None:
         axes.set_ylim(min(low, 0), high + 0.05 * (high - low))
         axes.grid(alpha=0.25)
     add_legend(figure, "interquartile mean over seeds, and its 95 % interval")
-    write_figure(path, figure, dpi=120)
+    write_figure(path, figure)

@@ -3,8 +3,6 @@
 from ._folder import (
     folder_name as folder_name,
     locked as locked,
-    made_folder as made_folder,
-    names_in as names_in,
     open_folder as open_folder,
     short_name as short_name,
     writing_into as writing_into,

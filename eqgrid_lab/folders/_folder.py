@@ -113,7 +113,7 @@ def _make_new(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Context manager that locks a folder against other processes.
 
     Nothing is locked if the file system is read-only or has no locks.
@@ -121,11 +121,10 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[None]:
     **Arguments:**
 
     - `folder`: the folder.
-    - `seconds`: how long to wait for another process to unlock it.
 
-    **Raises:** `UsageError` when it is still locked.
+    **Raises:** `UsageError` when another process has locked it.
     """
-    lock = FileLock(folder / _LOCK, timeout=seconds)
+    lock = FileLock(folder / _LOCK, timeout=0)
     try:
         lock.acquire()
     except Timeout:

@@ -14,7 +14,6 @@ from ._figure import (
 )
 from ._loggers import (
     Csv as Csv,
-    Logger as Logger,
     LoggerName as LoggerName,
     open_loggers as open_loggers,
 )
@@ -27,7 +26,6 @@ from ._report import (
     what_is_kept as what_is_kept,
 )
 from ._returns import (
-    agent_columns as agent_columns,
     agents_text as agents_text,
     align_curves as align_curves,
     bootstrap_crossplay as bootstrap_crossplay,

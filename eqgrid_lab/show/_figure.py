@@ -84,19 +84,18 @@ def new_figure(width: float, height: float) -> "Figure":
     return module.Figure(figsize=(width, height), layout="constrained")
 
 
-def write_figure(path: Path, figure: "Figure", dpi: int = 150) -> None:
+def write_figure(path: Path, figure: "Figure") -> None:
     """Writes a figure as a PNG.
 
     **Arguments:**
 
     - `path`: the file.
     - `figure`: the figure.
-    - `dpi`: the resolution, in pixels per inch.
 
     **Raises:** `OSError` when the file cannot be written.
     """
     picture = io.BytesIO()
-    figure.savefig(picture, dpi=dpi, format="png")
+    figure.savefig(picture, dpi=150, format="png")
     write_atomic(path, picture.getvalue())
 
 

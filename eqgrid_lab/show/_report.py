@@ -194,7 +194,7 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
 
 def _of_one_seed(result: Table) -> dict[str, str]:
     """The returns of a run of one seed, by their descriptions."""
-    mean = with_deviation(result["eval_return_mean"], result["eval_return_std"], bold=True)
+    mean = with_deviation(result["eval_return_mean"], result["eval_return_std"])
     facts = {
         "evaluation return": f"{mean}{agents_text(result)}{_share_of_optimum(result)}, "
         f"{result['eval_episodes']} episodes"

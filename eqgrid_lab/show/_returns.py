@@ -229,16 +229,9 @@ def return_texts(values: Iterable[float]) -> list[str]:
     return [return_text(value, values) for value in values]
 
 
-def with_deviation(mean: float, deviation: float, *, bold: bool = False) -> str:
-    """A mean return with its standard deviation, such as `0.964 ± 0.012`.
-
-    **Arguments:**
-
-    - `mean`, `deviation`: the numbers.
-    - `bold`: whether to mark the mean as bold, for a console.
-    """
-    first, second = return_texts((mean, deviation))
-    return f"[bold]{first}[/] ± {second}" if bold else f"{first} ± {second}"
+def with_deviation(mean: float, deviation: float) -> str:
+    """A mean return with its standard deviation, such as `0.964 ± 0.012`."""
+    return " ± ".join(return_texts((mean, deviation)))
 
 
 def with_interval(mean: float, low: float, high: float) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def test_a_return_has_about_four_digits(value, text):
 def test_returns_next_to_each_other_have_equally_many_decimal_places():
     assert return_texts((213.44, -0.04, 0.5)) == ["213.4", "0.0", "0.5"]
     assert with_deviation(0.9637, 0.0123) == "0.964 ± 0.012"
-    assert with_deviation(212.0, 3.25, bold=True) == "[bold]212.0[/] ± 3.2"
+    assert with_deviation(212.0, 3.25) == "212.0 ± 3.2"
     assert with_interval(0.9637, 0.95, 0.98) == ("0.964", "0.950 to 0.980")
 
 
