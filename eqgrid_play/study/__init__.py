@@ -12,11 +12,11 @@ from ._people import (
 )
 from ._plan import (
     Plan as Plan,
-    Question as Question,
     check_plan as check_plan,
     plan_policies as plan_policies,
     read_plan as read_plan,
 )
 from ._recorded import RECORDED as RECORDED, recorded_tables as recorded_tables
+from ._stages import AbstractStage as AbstractStage, Question as Question
 from ._study_runner import StudyRunner as StudyRunner, WaitingRoom as WaitingRoom
 from ._trial import try_plan as try_plan

@@ -457,16 +457,10 @@ class People:
         row = (person, stage, json.dumps(numbers), json.dumps(names, ensure_ascii=False), utc_now())
         self._db.execute("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", row)
 
-    def num_played(self, person: int, stage: int, number: int) -> int:
-        """How often a person has played a game of the plan."""
-        where = f"person = ? AND stage = ? AND number = ? AND {_PLAYED}"
-        query = f"SELECT count(*) FROM games WHERE {where}"
-        return self._db.execute(query, (person, stage, number)).fetchone()[0]
-
-    def played(self, person: int, stage: int) -> set[int]:
+    def played(self, person: int, stage: int) -> list[int]:
         """The numbers of the games of a stage that a person has played."""
         query = f"SELECT number FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
-        return {row[0] for row in self._db.execute(query, (person, stage))}
+        return [row[0] for row in self._db.execute(query, (person, stage))]
 
     def note(self, person: int | None, event: str, detail: str = "") -> None:
         """Adds an event."""

@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, final
+from typing import Annotated, final
 
 import msgspec
 from msgspec import Meta
@@ -14,152 +14,16 @@ from eqgrid_lab.runs import SavedPolicy, read_policy
 from eqgrid_lab.settings import read_toml
 
 from ..games import PERSON, Menu
+from ._stages import Line, LongText, Name, Part, PlannedGame, Question, Stage
 
-_Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
-_Text = Annotated[str, Meta(min_length=1, max_length=20_000)]
-_Line = Annotated[str, Meta(min_length=1, max_length=500)]
 FIELD = r"\{(.*?)\}"
 """A placeholder in a link for the id, the code or a parameter."""
 _Outcome = Annotated[str, Meta(pattern="^(declined|failed|left|expired|stopped)$")]
 _LARGEST_PLAN = 2**20
-_LONGEST_ANSWER = 5000
-"""The maximum number of letters, which pages check too."""
-
-
-def is_blank(answer: str | int | None) -> bool:
-    """Whether an answer has no visible letter, as an answer of spaces only."""
-    if isinstance(answer, str):
-        return not any(letter.isprintable() and not letter.isspace() for letter in answer)
-    return answer is None
-
-
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the TOML file."""
 
 
 @final
-class Question(_Part, frozen=True):
-    """A question.
-
-    - `name`: its name in the data.
-    - `text`: the question.
-    - `kind`: `"scale"` of `points` from `low` to `high`, `"choice"` of `options`, or `"text"`.
-    - `right`: the right answer of an attention check; a number for a scale.
-    - `optional`: whether the answer may be left out.
-    """
-
-    name: _Name
-    text: _Line
-    kind: Literal["scale", "choice", "text"] = "scale"
-    points: Annotated[int, Meta(ge=2, le=11)] = 7
-    low: str = "strongly disagree"
-    high: str = "strongly agree"
-    options: tuple[_Line, ...] = ()
-    right: str | int | None = None
-    optional: bool = False
-
-    def problem(self, answer: str | int | None) -> str | None:
-        """A sentence that explains why an answer is not valid; `None` if it is valid."""
-        if is_blank(answer):
-            return None if self.optional else "Please answer all questions."
-        if self.kind == "scale":
-            fits = isinstance(answer, int) and 1 <= answer <= self.points
-        elif self.kind == "choice":
-            fits = answer in self.options
-        else:
-            fits = isinstance(answer, str)
-            if len(str(answer)) > _LONGEST_ANSWER:
-                return f"Please shorten your answer to {_LONGEST_ANSWER} letters."
-        return None if fits else f"The answer to {self.name!r} is not one of the options."
-
-
-@final
-class PlannedGame(_Part, frozen=True):
-    """A game of a person.
-
-    - `layout`: the layout.
-    - `partner`: a policy file next to the plan; the name of an offer of the menu, such as `"a model
-        of people"`; or `"person"` for another participant.
-    - `name`: the name of the game in the data; by default the name of the partner.
-    - `seat`: the seat of the person, or `"drawn"` for a random seat. Seats are always random in
-        games with the partner `"person"`.
-    - `people`: the number of people who play together, with the partner `"person"`.
-    - `fallback`: the partner in seats without a person, with the partner `"person"`: in the seats
-        that remain free, and if no other participant comes in time.
-    """
-
-    layout: _Line
-    partner: _Line
-    name: str = ""
-    seat: Annotated[int, Meta(ge=0, le=63)] | Literal["drawn"] = "drawn"
-    people: Annotated[int, Meta(ge=2, le=64)] = 2
-    fallback: str = ""
-
-
-@final
-class Consent(_Part, frozen=True, tag="consent", tag_field="kind"):
-    """A text to which a person agrees. A person who does not agree leaves the study.
-
-    - `keys`: whether key presses and releases in later games are recorded with the times of the
-        page.
-    """
-
-    text: _Text
-    title: str = "Consent"
-    agree: str = "I agree"
-    keys: bool = False
-
-
-@final
-class Reading(_Part, frozen=True, tag="text", tag_field="kind"):
-    """A text to read, with a line for each paragraph."""
-
-    text: _Text
-    title: str = ""
-
-
-@final
-class Questions(_Part, frozen=True, tag="questions", tag_field="kind"):
-    """Questions to answer."""
-
-    question: Annotated[tuple[Question, ...], Meta(min_length=1, max_length=200)]
-    title: str = ""
-
-
-@final
-class Tutorial(_Part, frozen=True, tag="tutorial", tag_field="kind"):
-    """A game that ends when the person reaches a score. A person who does not reach it plays again,
-    up to the number of attempts. With a score of 0, the person plays one whole game.
-    """
-
-    game: PlannedGame
-    score: float = 0.0
-    attempts: Annotated[int, Meta(ge=1, le=20)] = 3
-    text: str = ""
-
-
-@final
-class Games(_Part, frozen=True, tag="games", tag_field="kind"):
-    """Games, with an order for each person.
-
-    - `order`: `"counterbalanced"`: the first game of each person is the next game in the list after
-        the first game of the person before (a cyclic Latin square), or the least frequent first
-        game if people have left; `"drawn"`: random, by the seed of the study and the person;
-        `"fixed"`: as listed. If people play with each other, people who arrive together have the
-        same order.
-    - `after`: questions after each game.
-    """
-
-    game: Annotated[tuple[PlannedGame, ...], Meta(min_length=1)]
-    order: Literal["counterbalanced", "drawn", "fixed"] = "counterbalanced"
-    after: Annotated[tuple[Question, ...], Meta(max_length=200)] = ()
-
-
-Stage: TypeAlias = Consent | Reading | Questions | Tutorial | Games
-
-
-@final
-class Ending(_Part, frozen=True):
+class Ending(Part, frozen=True):
     """The last page of people who do not reach the end of a study.
 
     - `text`: the text of the page; by default, a sentence for the outcome.
@@ -173,7 +37,7 @@ class Ending(_Part, frozen=True):
 
 
 @final
-class Plan(_Part, frozen=True):
+class Plan(Part, frozen=True):
     """A study.
 
     - `title`: its title.
@@ -196,7 +60,7 @@ class Plan(_Part, frozen=True):
     - `most_minutes`: the number of minutes after which a person begins nothing new; 0 for no limit.
     """
 
-    title: _Line
+    title: Line
     stage: Annotated[tuple[Stage, ...], Meta(min_length=1)]
     seed: int = 0
     code: str = ""
@@ -204,27 +68,15 @@ class Plan(_Part, frozen=True):
     ending: dict[_Outcome, Ending] = {}
     id_parameter: str = "id"
     id_once: bool = False
-    parameters: Annotated[tuple[_Name, ...], Meta(max_length=20)] = ()
+    parameters: Annotated[tuple[Name, ...], Meta(max_length=20)] = ()
     patience: Annotated[float, Meta(ge=1, le=3600)] = 60.0
-    waiting: _Text = "Your partner is on the way. Please keep this page open."
+    waiting: LongText = "Your partner is on the way. Please keep this page open."
     most_people: Annotated[int, Meta(ge=1, le=10_000)] = 100
     most_minutes: Annotated[float, Meta(ge=0)] = 0.0
 
     def games(self) -> Iterator[PlannedGame]:
         """All games of the plan."""
-        for stage in self.stage:
-            if isinstance(stage, Tutorial):
-                yield stage.game
-            elif isinstance(stage, Games):
-                yield from stage.game
-
-    def questions(self) -> Iterator[tuple[Question, ...]]:
-        """All groups of questions that are asked together."""
-        for stage in self.stage:
-            if isinstance(stage, Questions):
-                yield stage.question
-            elif isinstance(stage, Games):
-                yield stage.after
+        return (game for stage in self.stage for game in stage.games)
 
 
 def read_plan(path: Path) -> Plan:
@@ -239,11 +91,9 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"{where} {error}") from error
     except msgspec.ValidationError as error:
         raise UsageError(f"{where} cannot be used: {error}.") from error
-    for questions in plan.questions():
-        _check_questions(where, questions)
     for stage in plan.stage:
-        games = stage.game if isinstance(stage, Games) else ()
-        names = [(game.name or game.partner, game.layout) for game in games]
+        _check_questions(where, stage.questions)
+        names = [(game.name or game.partner, game.layout) for game in stage.games]
         for name, layout in names:  # the data tell games apart by them
             if names.count((name, layout)) > 1:
                 raise UsageError(

@@ -18,20 +18,8 @@ from eqgrid_lab.base import UsageError
 
 from ..games import PERSON, GameServer, Rules, Session
 from ._people import Cell, People, Person, new_code, utc_now
-from ._plan import (
-    FIELD,
-    Consent,
-    Ending,
-    Games,
-    Plan,
-    PlannedGame,
-    Question,
-    Questions,
-    Reading,
-    Stage,
-    Tutorial,
-    is_blank,
-)
+from ._plan import FIELD, Ending, Plan
+from ._stages import AbstractStage, Move, PlannedGame, is_blank
 
 _SILENT = 10.0
 """A waiting person whose page is silent for this many seconds is not paired."""
@@ -252,9 +240,7 @@ class StudyRunner:
         **Raises:** `UsageError` and `OSError` when a game cannot be opened.
         """
         found = await self._page(person)
-        in_games = found["kind"] != "end" and isinstance(
-            self.plan.stage[person.stage], Games | Tutorial
-        )
+        in_games = found["kind"] != "end" and self.plan.stage[person.stage].games
         game = person.game if in_games else -1
         self.people.show(person.person, person.stage, game, str(found["kind"]))
         return found
@@ -267,21 +253,12 @@ class StudyRunner:
             return self._last_page(self.people.get(person.person) or person)
         self.people.record_request(person.person)
         stage = self.plan.stage[person.stage]
-        done = 0.0
-        if isinstance(stage, Games):
-            done = (person.game + person.asked / 2) / len(stage.game)
+        done = (person.game + person.asked / 2) / max(1, len(stage.games))
         progress = (person.stage + done) / len(self.plan.stage)
-        at = {"at": self.place(person), "progress": progress}
-        if isinstance(stage, Consent):
-            text = {"title": stage.title, "text": stage.text, "agree": stage.agree}
-            return {**at, "kind": "consent", **text}
-        if isinstance(stage, Reading):
-            return {**at, "kind": "text", "title": stage.title, "text": stage.text}
-        if isinstance(stage, Questions):
-            return {**at, **_questions_page(stage.title, stage.question)}
-        if isinstance(stage, Games) and person.asked:
-            return {**at, **_questions_page(_game_title(person, stage), stage.after)}
-        return {**at, **await self._current_game(person, stage)}
+        page = stage.page(person.game, person.asked)
+        if page["kind"] == "game":
+            page = await self._current_game(person, page)
+        return {"at": self.place(person), "progress": progress, **page}
 
     def answer(self, person: Person, answers: Mapping[str, str | int | None]) -> str | None:
         """Stores the answers of a person, and moves the person to the next page. A text has no
@@ -293,13 +270,10 @@ class StudyRunner:
         if person.outcome is not None or person.stage >= len(self.plan.stage):
             return None
         stage = self.plan.stage[person.stage]
-        asked: Sequence[Question] = ()
-        if isinstance(stage, Questions):
-            asked = stage.question
-        elif isinstance(stage, Games) and person.asked:
-            asked = stage.after
-        elif isinstance(stage, Games | Tutorial):
+        page = stage.page(person.game, person.asked)
+        if page["kind"] == "game":
             return "Please play the game first."
+        asked = stage.questions
         if set(answers) - {question.name for question in asked} - {"agree"}:
             return "There is no such question."
         for question in asked:
@@ -309,19 +283,14 @@ class StudyRunner:
             given = {question.name: answers.get(question.name) for question in asked}
             given = {name: None if is_blank(x) else x for name, x in given.items()}
             game = person.game if person.asked else -1
-            self.people.answer(person.person, person.stage, game, given, _page_kind(stage))
-            if isinstance(stage, Consent) and answers.get("agree") != "yes":
-                self._finish(person, "declined")
-                return None
-            if isinstance(stage, Consent):
+            self.people.answer(person.person, person.stage, game, given, str(page["kind"]))
+            move = stage.after_answers(answers)
+            if page["kind"] == "consent" and move == "next":
                 self.people.note(person.person, "agreed")
             for question in asked:
                 if question.right is not None and given[question.name] != question.right:
                     self.people.note(person.person, "missed a check", question.name)
-            if person.asked:
-                self._next_game(person)
-            else:
-                self._next_stage(person)
+            self._move(person, move)
         return None
 
     def leave(self, person: Person) -> None:
@@ -344,25 +313,24 @@ class StudyRunner:
         if another person waits for this game.
         """
         games = self.plan.stage[stage]
-        if isinstance(games, Tutorial):
-            return [0]
-        assert isinstance(games, Games)
+        if not games.ordering:
+            return list(range(len(games.games)))
         if (known := self.people.order(person, stage)) is not None:
             return known
         indices = self._new_order(person, stage, games)
-        names = [games.game[x].name or games.game[x].partner for x in indices]
+        names = [games.games[x].name or games.games[x].partner for x in indices]
         self.people.assign(person, stage, indices, names)
         return indices
 
-    def _new_order(self, person: int, stage: int, games: Games) -> list[int]:
-        indices = list(range(len(games.game)))
-        people = max((x.people for x in games.game if x.partner == PERSON), default=1)
+    def _new_order(self, person: int, stage: int, games: AbstractStage) -> list[int]:
+        indices = list(range(len(games.games)))
+        people = max((x.people for x in games.games if x.partner == PERSON), default=1)
         present = self.people.present(_ABSENT) | self._playing.keys()
-        if games.order == "counterbalanced":
+        if games.ordering == "counterbalanced":
             turn = self.people.turn(person, stage, present, len(indices), people)
             first = turn % len(indices)
             return indices[first:] + indices[:first]
-        if games.order == "drawn":
+        if games.ordering == "drawn":
             drawn = self.people.turn(person, stage, present, 1, people) if people > 1 else person
             random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(indices)
         return indices
@@ -381,9 +349,9 @@ class StudyRunner:
 
     # ---- Games ------------------------------------------------------------------------------
 
-    async def _current_game(self, person: Person, stage: Tutorial | Games) -> dict[str, object]:
-        """The page of a game: the running game of a person, a game that is opened now, or a wait
-        for another person.
+    async def _current_game(self, person: Person, page: dict[str, object]) -> dict[str, object]:
+        """Completes the page of a game: the running game of a person, a game that is opened now,
+        or a wait for another person.
         """
         me = person.person
         opening = me in self._opening  # by another window, or by a partner who arrived later
@@ -392,10 +360,8 @@ class StudyRunner:
         if me not in self._playing:
             return {"kind": "waiting", "text": self.plan.waiting}
         file, token = self._playing[me]
-        tutorial = isinstance(stage, Tutorial)
-        note = stage.text if tutorial else _game_title(person, stage)
-        again = tutorial and self.people.num_played(me, person.stage, 0) > 0
-        return {"kind": "game", "game": file, "token": token, "note": note, "again": again}
+        again = len(self.people.played(me, person.stage)) > person.game
+        return {**page, "game": file, "token": token, "again": again}
 
     async def _start_game(self, person: Person) -> None:
         """Opens the next game of a person, if possible.
@@ -424,20 +390,15 @@ class StudyRunner:
 
     def _planned(self, stage: int, index: int) -> PlannedGame:
         """A game of a stage, by its index in the plan."""
-        games = self.plan.stage[stage]
-        assert isinstance(games, Games | Tutorial)
-        return games.game[index] if isinstance(games, Games) else games.game
+        return self.plan.stage[stage].games[index]
 
     def _games_left(self, person: Person) -> list[int]:
-        """The games of a stage that a person has not yet played, in order. A tutorial stays in the
-        list, since a person can play it several times.
+        """The games of a stage that a person has not yet played, in order. The only game of a
+        stage is always left, since a person can play a tutorial several times.
         """
-        stage = self.plan.stage[person.stage]
         order = self.order(person.person, person.stage)
-        if isinstance(stage, Tutorial):
-            return order
         played = self.people.played(person.person, person.stage)
-        return [index for index in order if index not in played]
+        return [index for index in order if index not in played] or order
 
     def _groups(self, person: Person) -> Iterator[tuple[int, list[Person]]]:
         """Yields the games that a person could play now with people who wait: the index of each
@@ -450,9 +411,8 @@ class StudyRunner:
         busy = {person.person, *self._playing, *self._opening}
         found = (self.people.get(who) for who in self._room.others(person.stage, busy))
         candidates = [*(x for x in found if x is not None), person]
-        stage = self.plan.stage[person.stage]
         # In a fixed order, only the next game of each person is possible.
-        most = 1 if isinstance(stage, Games) and stage.order == "fixed" else None
+        most = 1 if self.plan.stage[person.stage].ordering == "fixed" else None
         left = {x.person: self._games_left(x)[:most] for x in candidates}
         for index in dict.fromkeys(games[0] for games in left.values()):
             planned = self._planned(person.stage, index)
@@ -472,10 +432,9 @@ class StudyRunner:
         own_seats, seats = self._seats(people, planned, index, partner)
         names = [f"person {who}" for _, who in sorted(zip(own_seats, ids, strict=True))]
         waited = [round(self._room.waited(who), 3) for who in ids]
-        keys = any(isinstance(x, Consent) and x.keys for x in self.plan.stage[:at])
-        goal = stage.score if isinstance(stage, Tutorial) and stage.score > 0 else None
+        keys = any(x.records_keys for x in self.plan.stage[:at])
         patience = _ALONE if len(people) == 1 else _TOGETHER
-        rules = Rules(free=False, patience=patience, goal=goal, keys=keys)
+        rules = Rules(free=False, patience=patience, goal=stage.goal, keys=keys)
         self._opening |= {*ids}
         try:
             file = await self.server.open(planned.layout, seats, names, rules)
@@ -494,7 +453,7 @@ class StudyRunner:
                         "stage": at,
                         "game": person.game,
                         "number": index,
-                        "attempt": self.people.num_played(person.person, at, index),
+                        "attempt": self.people.played(person.person, at).count(index),
                         "name": planned.name or planned.partner,
                         "layout": planned.layout,
                         "partner": partner,
@@ -588,43 +547,29 @@ class StudyRunner:
                     if person is None or person.outcome is not None:
                         continue
                     if outcome in ("finished", "left"):
-                        self._after_game(person, scores[seat], outcome)
+                        played = len(self.people.played(who, person.stage))
+                        stage, finished = self.plan.stage[person.stage], outcome == "finished"
+                        self._move(person, stage.after_game(scores[seat], finished, played))
         except sqlite3.Error as error:
             if not again:
                 print(f"error: the end of {file} cannot be recorded yet: {error}", file=sys.stderr)
             return False
         return True
 
-    def _after_game(self, person: Person, score: float, outcome: str) -> None:
-        """Moves a person to the questions after a game, to the next game or stage, or to the end.
-        A person who may repeat a tutorial stays at the same place.
-        """
-        stage = self.plan.stage[person.stage]
-        if isinstance(stage, Games):
-            if stage.after:
-                self.people.move(person.person, person.stage, person.game, asked=True)
-            else:
-                self._next_game(person)
-        elif isinstance(stage, Tutorial):
-            if outcome == "finished" and (stage.score <= 0 or score >= stage.score):
-                self._next_stage(person)
-            elif self.people.num_played(person.person, person.stage, 0) >= stage.attempts:
-                self._finish(person, "failed")
-
     # ---- Progress through the plan ----------------------------------------------------------
 
-    def _next_game(self, person: Person) -> None:
-        stage = self.plan.stage[person.stage]
-        assert isinstance(stage, Games)
-        if person.game + 1 < len(stage.game):
+    def _move(self, person: Person, move: Move) -> None:
+        """Moves a person to another place, or to the end."""
+        if move == "questions":
+            self.people.move(person.person, person.stage, person.game, asked=True)
+        elif move == "next" and person.game + 1 < len(self.plan.stage[person.stage].games):
             self.people.move(person.person, person.stage, person.game + 1)
-        else:
-            self._next_stage(person)
-
-    def _next_stage(self, person: Person) -> None:
-        self.people.move(person.person, person.stage + 1)
-        if person.stage + 1 >= len(self.plan.stage):
-            self._finish(person, "finished")
+        elif move == "next":
+            self.people.move(person.person, person.stage + 1)
+            if person.stage + 1 >= len(self.plan.stage):
+                self._finish(person, "finished")
+        elif move != "again":
+            self._finish(person, move)
 
     def _forced_outcome(self, person: Person) -> str | None:
         """The outcome of a person who cannot continue: `expired` if no time is left, `stopped` if
@@ -636,8 +581,8 @@ class StudyRunner:
         minutes = (now - datetime.datetime.fromisoformat(person.started)).total_seconds() / 60
         if 0 < self.plan.most_minutes < minutes:
             return "expired"
-        has_game = isinstance(self.plan.stage[person.stage], Games | Tutorial) and not person.asked
-        return "stopped" if has_game and self.stopped else None
+        page = self.plan.stage[person.stage].page(person.game, person.asked)
+        return "stopped" if page["kind"] == "game" and self.stopped else None
 
     def _finish(self, person: Person, outcome: str) -> None:
         self._room.leave(person.person)
@@ -668,12 +613,6 @@ class StudyRunner:
         }
 
 
-def _game_title(person: Person, stage: Games) -> str:
-    """The position of a game among several games, such as "Game 2 of 4"."""
-    games = len(stage.game)
-    return f"Game {person.game + 1} of {games}" if games > 1 else ""
-
-
 def _conduct_row(session: Session, seat: int) -> dict[str, Cell]:
     """The end of a game and the conduct of a person in it, as columns of the table `games`."""
     own = session.conduct(seat)
@@ -701,17 +640,3 @@ def _end_reason(session: Session) -> str:
     if not session.finished:
         return ""
     return "episode" if session.game.finished else "goal"
-
-
-def _page_kind(stage: Stage) -> str:
-    """The kind of the page on which a person answers or continues."""
-    if isinstance(stage, Consent):
-        return "consent"
-    return "text" if isinstance(stage, Reading) else "questions"
-
-
-def _questions_page(title: str, questions: Sequence[Question]) -> dict[str, object]:
-    """The page with questions, without the right answers of attention checks."""
-    fields = ("name", "text", "kind", "points", "low", "high", "options", "optional")
-    shown = [{name: getattr(x, name) for name in fields} for x in questions]
-    return {"kind": "questions", "title": title, "questions": shown}

@@ -14,7 +14,8 @@ from eqgrid_lab.show import print_table
 from ..games import PERSON, GameServer, Press
 from ._export import report
 from ._people import People, Row
-from ._plan import Games, Plan, Question, Questions, Tutorial
+from ._plan import Plan
+from ._stages import Question
 from ._study_runner import StudyRunner
 
 _WORDS_PER_MINUTE = 200
@@ -38,12 +39,13 @@ def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -
     - `server`: the games, whose clocks do not wait between steps.
     - `console`: prints the tables.
     """
-    rows = [[str(i), *_description(stage)] for i, stage in enumerate(plan.stage)]
+    rows = [
+        [str(i), str(x.__struct_config__.tag), Text(x.summary())] for i, x in enumerate(plan.stage)
+    ]
     print_table(console, ("stage", "kind", "content"), rows, words=3)
-    passed = (
-        msgspec.structs.replace(x, score=0.0) if isinstance(x, Tutorial) else x for x in plan.stage
-    )
-    easy = msgspec.structs.replace(plan, stage=tuple(passed))
+    replace = msgspec.structs.replace
+    stages = (x if x.goal is None else replace(x, score=0.0) for x in plan.stage)
+    easy = replace(plan, stage=tuple(stages))
     walks = asyncio.run(_walk_all(easy, people, server))
     games = people.rows("games")
     lines = []
@@ -62,20 +64,6 @@ def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -
         link = f"{end['outcome']}: code {end['code'] or '-'}, link {end['redirect'] or '-'}"
         console.print(link, markup=False, highlight=False, soft_wrap=True)
     report(people, console)
-
-
-def _description(stage: object) -> tuple[str, Text]:
-    """The kind of a stage, and a line about its content."""
-    if isinstance(stage, Games):
-        names = ", ".join(f"{x.name or x.partner} ({x.layout})" for x in stage.game)
-        return "games", Text(f"{names}; {stage.order}; {len(stage.after)} questions after each")
-    if isinstance(stage, Tutorial):
-        return "tutorial", Text(f"{stage.game.layout} until {stage.score:g}; bots need one game")
-    if isinstance(stage, Questions):
-        return "questions", Text(", ".join(x.name for x in stage.question))
-    text = str(getattr(stage, "text", ""))
-    kind = type(stage).__name__.lower().replace("reading", "text")
-    return kind, Text(f"{_word_count(text)} words")
 
 
 @final
@@ -120,8 +108,7 @@ async def _walk_all(plan: Plan, people: People, server: GameServer) -> list[_Wal
     clock = _BotClock()
     runner = StudyRunner(plan, people, server, lambda: clock.now)
     # One round for each order of the games, as far as possible.
-    num_games = [len(stage.game) for stage in plan.stage if isinstance(stage, Games)]
-    num_rounds = min(_MOST_WALKS, max([2, *num_games]))
+    num_rounds = min(_MOST_WALKS, max([2, *(len(stage.games) for stage in plan.stage)]))
     walks: list[_Walk] = []
     try:
         largest = max([2, *(x.people for x in plan.games() if x.partner == PERSON)])
