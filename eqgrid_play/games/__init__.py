@@ -5,13 +5,15 @@
   pages. `Program` is the compiled step of a game. `Hands` are the keys that a person
   presses, and `Conduct` is what else the person did. `Rules` are the rules for its people.
 - Pages and the server exchange messages, such as `Press` and the frames that `whole_frame` makes. A
-  `TileSheet` has the pictures of cells, and a `Screen` knows which of them a page has.
+  `TileSheet` has the pictures of cells, and a `Screen` knows which of them a page has. `display` is
+  the state in words, such as the score.
 - A `Journal` records each step of a game, each key, and each frame that was shown. `read_journal`
   returns a `Recording`, and `replay` plays it again. `Recorded` is a game to watch: `scenes` are
   its pictures, and `think` returns what a policy would do.
 """
 
-from ._game_server import GameServer as GameServer
+from ._display import can_hold as can_hold
+from ._game_server import GameServer as GameServer, header_of as header_of
 from ._journal import (
     EPISODE_SUFFIX as EPISODE_SUFFIX,
     SUFFIX as SUFFIX,
@@ -62,6 +64,7 @@ from ._session import (
     Page as Page,
     Rules as Rules,
     Session as Session,
+    opening_of as opening_of,
 )
 from ._watch import (
     Recorded as Recorded,

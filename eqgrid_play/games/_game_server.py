@@ -145,7 +145,11 @@ class GameServer:
         people_left = iter(people)
         names = [next(people_left, "person") if x is None else x.name for x in partners]
         program = await asyncio.to_thread(self._program, place, tuple(seats), partners)
-        header = self._header(place, partners, names, seed)
+        who = tuple(
+            SeatRecord(own, offer is None, None if offer is None else offer.sha256)
+            for own, offer in zip(names, partners, strict=True)
+        )
+        header = header_of(place, self.menu, who, seed, self.ticks_per_second)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
         clock = Clock(self.ticks_per_second, self._now, self._sleep)
@@ -193,32 +197,29 @@ class GameServer:
         recording = read_journal(self.folder / f"{name}{SUFFIX}")
         return write_recording(place, recording, name, self.folder)
 
-    def _header(
-        self, place: Place, offers: Sequence[Offer | None], names: Sequence[str], seed: int
-    ) -> Header:
-        seats = tuple(
-            SeatRecord(name, offer is None, None if offer is None else offer.sha256)
-            for name, offer in zip(names, offers, strict=True)
-        )
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        world = to_table(place.settings)["env"]
-        files = {path: digest(Path(path)) for path in place.settings.env.layout_files}
-        return Header(
-            world=world,
-            layout=place.title,
-            seed=seed,
-            seats=seats,
-            ticks_per_second=self.ticks_per_second,
-            started=now,
-            eqgrid=version("eqgrid"),
-            delay=self.menu.delay,
-            noise=self.menu.noise,
-            files=files,
-        )
-
     def _forget_old_games(self) -> None:
         """Removes all but the last `_KEPT` finished games."""
         over = [name for name, session in self.sessions.items() if session.over.is_set()]
         for name in over[: max(0, len(over) - _KEPT)]:
             del self.sessions[name], self._requests[name], self._clients[name]
             self._next_games.pop(name, None)
+
+
+def header_of(
+    place: Place, menu: Menu, seats: tuple[SeatRecord, ...], seed: int, ticks_per_second: float
+) -> Header:
+    """The first line of the journal of a game that is opened now; the arguments are as in `Header`,
+    with the menu of the partners.
+    """
+    return Header(
+        world=to_table(place.settings)["env"],
+        layout=place.title,
+        seed=seed,
+        seats=seats,
+        ticks_per_second=ticks_per_second,
+        started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        eqgrid=version("eqgrid"),
+        delay=menu.delay,
+        noise=menu.noise,
+        files={path: digest(Path(path)) for path in place.settings.env.layout_files},
+    )

@@ -225,10 +225,9 @@ class Opening(ToPage, frozen=True, tag="opening"):
     - `seats`: the name of the player in each seat.
     - `colours`: the colour of each seat.
     - `controls`: the actions of a person.
-    - `horizon`: the maximum number of steps; `None` if only the world ends an episode.
     - `ticks_per_second`: the rate of the clock.
     - `notes`: the rules for people, in sentences.
-    - `holds`: whether agents can hold an object.
+    - `quiet`: the labels of `Frame.display` whose changes are not read aloud.
     - `keys`: whether the page sends all key presses and releases to the server, with their times.
     """
 
@@ -239,10 +238,9 @@ class Opening(ToPage, frozen=True, tag="opening"):
     seats: list[str]
     colours: list[str]
     controls: tuple[Control, ...]
-    horizon: int | None
     ticks_per_second: float
     notes: list[str]
-    holds: bool
+    quiet: tuple[str, ...]
     keys: bool = False
 
 
@@ -264,6 +262,7 @@ class Frame(ToPage, frozen=True, tag="frame"):
         pictures to show a turn before the server confirms it. A whole frame has the pictures of
         all people's agents, the frame of a page only the pictures of its own agent.
     - `floors`: the new pictures that show free floor.
+    - `display`: the state in words, as label and text; empty if the page has the same display.
     - `taken`: the number of the last `Press` of the page that a step has used.
     - `number`: a random number, which the page returns in `Shown`; 0 for a page that only watches.
     """
@@ -277,6 +276,7 @@ class Frame(ToPage, frozen=True, tag="frame"):
     acted: list[bool] = []
     turned: dict[int, list[int]] = {}
     floors: list[int] = []
+    display: dict[str, str] = {}
     taken: int = 0
     number: int = 0
 
@@ -423,9 +423,10 @@ class TileSheet:
 
 @final
 class Screen:
-    """The cells and pictures that one page already has."""
+    """The cells, pictures and display that one page already has."""
 
     def __init__(self) -> None:
+        self._display: dict[str, str] = {}
         self._cells: list[int] = []
         self._pictures: set[int] = set()
 
@@ -433,6 +434,7 @@ class Screen:
         self,
         frame: Frame,
         tiles: TileSheet,
+        display: dict[str, str],
         seat: int | None = None,
         taken: int = 0,
         number: int = 0,
@@ -443,6 +445,7 @@ class Screen:
 
         - `frame`: the whole frame.
         - `tiles`: the pictures.
+        - `display`: the whole display; it is sent if any text has changed.
         - `seat`: the seat of the page, if a person plays in it.
         - `taken`, `number`: as in `Frame`.
         """
@@ -455,8 +458,9 @@ class Screen:
         self._cells = [number for _, number in frame.cells]
         pictures = {number: tiles.picture(number) for number in sorted(unknown)}
         floors = sorted(unknown & tiles.floors)
+        changed, self._display = {} if display == self._display else display, display
         own = {"cells": cells, "pictures": pictures, "turned": turned, "floors": floors}
-        return msgspec.structs.replace(frame, **own, taken=taken, number=number)
+        return msgspec.structs.replace(frame, **own, display=changed, taken=taken, number=number)
 
 
 def whole_frame(

@@ -12,6 +12,7 @@ from typing import NamedTuple, final
 from eqgrid_lab.base import reason
 from eqgrid_lab.worlds import kitchen_layout
 
+from ._display import QUIET, display, score_texts
 from ._journal import EventLine, FrameLine, KeyLine
 from ._live_game import Conduct, LiveGame
 from ._menu import Place
@@ -204,7 +205,7 @@ class Session:
         self.watch_token = secrets.token_urlsafe(16)
         self._latencies: dict[int, list[float]] = {}
         self.over = asyncio.Event()
-        self.period = clock.period
+        self.period, self._rate = clock.period, round(1 / clock.period, 3)
         self._tiles, self._clock, self._rules, self._now = tiles, clock, rules, now
         self._pages: list[Page] = []
         self._compiled, self._changed = False, asyncio.Event()
@@ -559,7 +560,8 @@ class Session:
             return Status("over", f"The game has stopped, since {why}.")
         if self.over.is_set():
             ended = "The game is over" if self.finished else "The game has ended early"
-            score = score_in_words(self.game.scores, seat)
+            own, mean = score_texts(self.game.scores, seat)
+            score = own if mean is None else f"{own} (mean of all agents: {mean})"
             together = self._has_next and len(self._people()) > 1
             more = " The other person plays again." if together else ""
             return Status("over", f"{ended}, with a score of {score}.{more}")
@@ -598,23 +600,10 @@ class Session:
         return f"{'All people are' if len(self._people()) > 2 else one} here. "
 
     def _opening(self, seat: int) -> Opening:
-        height, width = self.place.grid.shape
-        env = self.place.settings.env
         shown = self._rules.free or seat == WATCHER
-        return Opening(
-            title=self.place.title,
-            height=height,
-            width=width,
-            seat=seat,
-            seats=self.names if shown else ["partner"] * len(self.names),
-            colours=self.place.colours,
-            controls=self.place.controls if seat != WATCHER else (),
-            horizon=env.horizon,
-            ticks_per_second=round(1 / self._clock.period, 3),
-            notes=list(env.how_to_play(self.place.world)),
-            holds=any(kind.carryable for kind in self.place.grid.layout.kinds.objects),
-            keys=self._rules.keys and seat != WATCHER,
-        )
+        names = self.names if shown else ["partner"] * len(self.names)
+        keys = self._rules.keys and seat != WATCHER
+        return opening_of(self.place, names, seat, self._rate, keys)
 
     def _frame(self) -> Frame:
         game = self.game
@@ -629,18 +618,26 @@ class Session:
         hands = None if page.seat == WATCHER else self.game.hands[page.seat]
         taken = 0 if hands is None else hands.taken
         number = 0 if hands is None else page.number_frame(frame.step, self._now())
-        return page.post(page.screen.update(frame, self._tiles, page.seat, taken, number))
+        shown = display(self.place, frame, page.seat, self._rate)
+        changes = page.screen.update(frame, self._tiles, shown, page.seat, taken, number)
+        return page.post(changes)
 
 
-def score_in_words(scores: Sequence[float], seat: int) -> str:
-    """The score of a person, and the mean score of all agents if their scores differ.
-
-    **Arguments:**
-
-    - `scores`: the return of each agent.
-    - `seat`: the seat of the person; `WATCHER` for the mean score only.
-    """
-    mean = f"{round(statistics.fmean(scores), 2):g}"
-    if seat == WATCHER or len(set(scores)) == 1:
-        return mean
-    return f"{round(scores[seat], 2):g} (mean of all agents: {mean})"
+def opening_of(
+    place: Place, seats: list[str], seat: int, ticks_per_second: float, keys: bool = False
+) -> Opening:
+    """The facts of a game in a world for a page; the arguments are as in `Opening`."""
+    height, width = place.grid.shape
+    return Opening(
+        title=place.title,
+        height=height,
+        width=width,
+        seat=seat,
+        seats=seats,
+        colours=place.colours,
+        controls=place.controls if seat != WATCHER else (),
+        ticks_per_second=ticks_per_second,
+        notes=list(place.settings.env.how_to_play(place.world)),
+        quiet=QUIET,
+        keys=keys,
+    )

@@ -24,6 +24,7 @@ from eqgrid_lab.settings import default_settings, shipped_script, world_from
 from eqgrid_lab.show import with_last
 from eqgrid_lab.worlds import Kitchen, recorded_games
 
+from ._display import score_texts
 from ._journal import SUFFIX, Recording, read_journal, replay
 from ._menu import Menu, Place, place_in
 from ._messages import Frame, Screen, TileSheet, whole_frame
@@ -177,16 +178,14 @@ def scenes(game: Recorded, tiles: TileSheet) -> dict[str, object]:
     for step in range(len(jax.tree.leaves(game.states)[0])):
         state = jax.tree.map(lambda x, step=step: x[step], game.states)
         whole = whole_frame(place.drawn_layout, state, step, scores[step], tiles)
-        frames.append(screen.update(whole, tiles))
+        # Every frame has its display, since the step differs.
+        shown = {"Score": score_texts(whole.scores)[0], "Step": f"{step} of {len(game.action)}"}
+        frames.append(screen.update(whole, tiles, shown))
     height, width = place.grid.shape
     return {
-        "name": game.name,
-        "title": place.title,
         "height": height,
         "width": width,
         "seats": game.seats,
-        "colours": place.colours,
-        "scores": game.scores,
         "actions": action_names(place),
         "action": game.action.tolist(),
         "frames": frames,

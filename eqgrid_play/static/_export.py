@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import re
-from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -14,10 +13,8 @@ import numpy as np
 from PIL import Image
 
 from eqgrid import unwrap_state
-from eqgrid_lab.runs import digest
-from eqgrid_lab.settings import to_table
 
-from ..games import Menu, Offer, Place
+from ..games import Menu, Offer, Place, can_hold, header_of, opening_of
 from ._models import start_model, step_model
 from ._sheet import Sheet, draw_sheet
 from ._world import PageWorld
@@ -78,38 +75,19 @@ def _facts(
 ) -> dict[str, object]:
     """The description of the world for the page, in addition to the models."""
     place = world.place
-    kinds, env = place.grid.layout.kinds, place.settings.env
-    height, width = place.grid.shape
+    kinds = place.grid.layout.kinds
     held = [kinds.read(code) for code in range(kinds.num_codes)]
     first = world.start(jax.random.key(0)).shown
     idle = np.atleast_1d(np.asarray(place.idle)).tolist()
-    opening = {
-        "title": place.title,
-        "height": height,
-        "width": width,
-        "colours": place.colours,
-        "controls": msgspec.to_builtins(place.controls),
-        "horizon": env.horizon,
-        "ticks_per_second": ticks_per_second,
-        "notes": list(env.how_to_play(place.world)),
-        "holds": any(kind.carryable for kind in kinds.objects),
-    }
-    header = {
-        "world": to_table(place.settings)["env"],
-        "layout": place.title,
-        "ticks_per_second": ticks_per_second,
-        "delay": menu.delay,
-        "noise": menu.noise,
-        "files": {path: digest(Path(path)) for path in env.layout_files},
-    }
     return {
-        "opening": opening,
-        "header": header,
+        "opening": msgspec.to_builtins(opening_of(place, [], 0, ticks_per_second)),
+        "header": msgspec.to_builtins(header_of(place, menu, (), 0, ticks_per_second)),
         "first": {name: np.asarray(x).tolist() for name, x in first._asdict().items()},
         "seats": place.env.num_agents,
         "partner": Path(offer.name).stem if offer.sha256 else offer.name,
         "sha256": offer.sha256,
-        "version": version("eqgrid"),
+        "horizon": place.settings.env.horizon,
+        "holds": can_hold(place),
         "idle": idle,
         "choices": len(idle) if place.idle.ndim else None,
         "names": ["" if x is None else x[0].name.replace("_", " ") for x in held],

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, final
 
@@ -14,7 +14,7 @@ from eqgrid_lab.runs import SavedPolicy, read_policy
 from eqgrid_lab.settings import read_toml
 
 from ..games import PERSON, Menu
-from ._stages import Line, LongText, Name, Part, PlannedGame, Question, Stage
+from ._stages import Line, LongText, Name, Part, PlannedGame, Stage
 
 FIELD = r"\{(.*?)\}"
 """A placeholder in a link for the id, the code or a parameter."""
@@ -65,7 +65,7 @@ class Plan(Part, frozen=True):
     seed: int = 0
     code: str = ""
     redirect: str = ""
-    ending: dict[_Outcome, Ending] = {}
+    ending: dict[_Outcome, Ending] = msgspec.field(default_factory=dict)
     id_parameter: str = "id"
     id_once: bool = False
     parameters: Annotated[tuple[Name, ...], Meta(max_length=20)] = ()
@@ -91,42 +91,58 @@ def read_plan(path: Path) -> Plan:
         raise UsageError(f"{where} {error}") from error
     except msgspec.ValidationError as error:
         raise UsageError(f"{where} cannot be used: {error}.") from error
+    for problem in _problems(plan):
+        raise UsageError(f"{where} {problem}.")
+    return plan
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    """What is wrong with a plan, apart from the types of its values."""
     for stage in plan.stage:
-        _check_questions(where, stage.questions)
-        names = [(game.name or game.partner, game.layout) for game in stage.games]
-        for name, layout in names:  # the data tell games apart by them
-            if names.count((name, layout)) > 1:
-                raise UsageError(
-                    f"{where} has two games {name!r} in {layout!r} at a stage: give each a `name` "
-                    "of its own."
+        names = [question.name for question in stage.questions]
+        for question in stage.questions:
+            name = question.name
+            if names.count(name) > 1:
+                yield f"asks {name!r} twice at the same stage"
+            if question.kind == "choice" and len(question.options) < 2:
+                yield f"needs at least two `options` for {name!r}"
+            if question.kind != "choice" and question.options:
+                yield f"has `options` for {name!r}, which is not a choice"
+            if question.right is not None and question.problem(question.right) is not None:
+                yield f"has a `right` for {name!r} that is not one of its possible answers"
+        games = [(game.name or game.partner, game.layout) for game in stage.games]
+        for name, layout in games:  # the data tell games apart by them
+            if games.count((name, layout)) > 1:
+                yield (
+                    f"has two games {name!r} in {layout!r} at a stage: give each a `name` of its "
+                    "own"
                 )
     for game in plan.games():
-        if game.partner == PERSON and game.fallback in ("", PERSON):
-            raise UsageError(
-                f"{where} pairs people in {game.layout!r}, and needs a `fallback`: the partner of "
-                "a person for whom no other person arrives."
+        if game.partner != PERSON:
+            continue
+        pairs = f"pairs people in {game.layout!r}"
+        if game.fallback in ("", PERSON):
+            yield (
+                f"{pairs}, and needs a `fallback`: the partner of a person for whom no other "
+                "person arrives"
             )
-        if game.partner == PERSON and plan.most_people < game.people:
-            raise UsageError(
-                f"{where} needs a `most_people` of at least {game.people}, who play together in "
-                f"{game.layout!r}."
+        if plan.most_people < game.people:
+            yield (
+                f"needs a `most_people` of at least {game.people}, who play together in "
+                f"{game.layout!r}"
             )
-        if game.partner == PERSON and game.seat != "drawn":
-            raise UsageError(
-                f"{where} pairs people in {game.layout!r}, where seats are random: leave out "
-                "`seat`."
-            )
+        if game.seat != "drawn":
+            yield f"{pairs}, where seats are random: leave out `seat`"
     known = ("id", "code", *plan.parameters)
     for address in (plan.redirect, *(ending.redirect for ending in plan.ending.values())):
         if address and not address.startswith(("https://", "http://")):
-            raise UsageError(f"{where} needs a `redirect` that begins with https://.")
+            yield "needs a `redirect` that begins with https://"
         for field in re.findall(FIELD, address):
             if field not in known:
-                raise UsageError(
-                    f"{where} has {{{field}}} in a `redirect`; known are {', '.join(known)}. Name "
-                    "further parameters of the address in `parameters`."
+                yield (
+                    f"has {{{field}}} in a `redirect`; known are {', '.join(known)}. Name further "
+                    "parameters of the address in `parameters`"
                 )
-    return plan
 
 
 def plan_policies(plan: Plan, folder: Path) -> list[SavedPolicy]:
@@ -185,19 +201,3 @@ def _check_game(game: PlannedGame, menu: Menu) -> None:
     if game.seat != "drawn" and game.seat >= agents:
         seats = f"{game.layout!r} has {agents} seats, from 0"
         raise UsageError(f"The plan has the seat {game.seat}, but {seats}.")
-
-
-def _check_questions(where: str, questions: Sequence[Question]) -> None:
-    names = [question.name for question in questions]
-    for question in questions:
-        if names.count(question.name) > 1:
-            raise UsageError(f"{where} asks {question.name!r} twice at the same stage.")
-        if question.kind == "choice" and len(question.options) < 2:
-            raise UsageError(f"{where} needs at least two `options` for {question.name!r}.")
-        if question.kind != "choice" and question.options:
-            raise UsageError(f"{where} has `options` for {question.name!r}, which is not a choice.")
-        if question.right is not None and question.problem(question.right) is not None:
-            raise UsageError(
-                f"{where} has a `right` for {question.name!r} that is not one of its possible "
-                "answers."
-            )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias, final
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z][\w-]{0,39}$")]
 LongText = Annotated[str, Meta(min_length=1, max_length=20_000)]
@@ -89,46 +89,28 @@ class PlannedGame(Part, frozen=True):
 
 
 class AbstractStage(Part, frozen=True, tag_field="kind"):
-    """A stage of a study. The methods that are not abstract suit a stage of one page without games.
+    """A stage of a study; by default, of one text without games.
 
     The place of a person at a stage is the number of the game, from 0 in the order of play, and
     whether the questions after this game are asked. Without games, it is 0 and `False`.
+
+    - `games`: the games, in the order of the plan.
+    - `questions`: the questions on pages of the kind `questions`.
+    - `order`: as in `Games`; empty for games that are played as listed, without a record of it.
+    - `score`: the score at which games end; 0 to play to the end of the episode.
+    - `keys`: whether key presses and releases in the games of later stages are recorded.
     """
+
+    games, questions, order, score, keys = (), (), "", 0.0, False
 
     @abstractmethod
     def page(self, game: int, asked: bool) -> dict[str, object]:
         """The page at a place, for JSON. Its `kind` is `consent`, `text`, `questions` or `game`."""
         raise NotImplementedError
 
-    @abstractmethod
     def summary(self) -> str:
         """The content in a line, for those who test a plan."""
-        raise NotImplementedError
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The questions on pages of the kind `questions`."""
-        return ()
-
-    @property
-    def games(self) -> tuple[PlannedGame, ...]:
-        """The games, in the order of the plan."""
-        return ()
-
-    @property
-    def ordering(self) -> str:
-        """As `Games.order`; empty for games that are played as listed, without a record of it."""
-        return ""
-
-    @property
-    def goal(self) -> float | None:
-        """The `score` at which a game ends; `None` if all games end with the episode."""
-        return None
-
-    @property
-    def records_keys(self) -> bool:
-        """Whether key presses and releases in the games of later stages are recorded."""
-        return False
+        return f"{len(str(self.page(0, False).get('text', '')).split())} words"
 
     def after_answers(self, answers: Mapping[str, str | int | None]) -> Move:
         """Where a person goes with valid answers."""
@@ -162,13 +144,6 @@ class Consent(AbstractStage, frozen=True, tag="consent"):
     def page(self, game: int, asked: bool) -> dict[str, object]:
         return {"kind": "consent", "title": self.title, "text": self.text, "agree": self.agree}
 
-    def summary(self) -> str:
-        return f"{len(self.text.split())} words"
-
-    @property
-    def records_keys(self) -> bool:
-        return self.keys
-
     def after_answers(self, answers: Mapping[str, str | int | None]) -> Move:
         return "next" if answers.get("agree") == "yes" else "declined"
 
@@ -183,26 +158,21 @@ class Reading(AbstractStage, frozen=True, tag="text"):
     def page(self, game: int, asked: bool) -> dict[str, object]:
         return {"kind": "text", "title": self.title, "text": self.text}
 
-    def summary(self) -> str:
-        return f"{len(self.text.split())} words"
-
 
 @final
 class Questions(AbstractStage, frozen=True, tag="questions"):
     """Questions to answer."""
 
-    question: Annotated[tuple[Question, ...], Meta(min_length=1, max_length=200)]
+    questions: Annotated[tuple[Question, ...], Meta(min_length=1, max_length=200)] = field(
+        name="question"
+    )
     title: str = ""
 
     def page(self, game: int, asked: bool) -> dict[str, object]:
-        return _questions_page(self.title, self.question)
+        return _questions_page(self.title, self.questions)
 
     def summary(self) -> str:
-        return ", ".join(x.name for x in self.question)
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        return self.question
+        return ", ".join(x.name for x in self.questions)
 
 
 @final
@@ -226,12 +196,8 @@ class Tutorial(AbstractStage, frozen=True, tag="tutorial"):
     def games(self) -> tuple[PlannedGame, ...]:
         return (self.game,)
 
-    @property
-    def goal(self) -> float | None:
-        return self.score if self.score > 0 else None
-
     def after_game(self, score: float, finished: bool, played: int) -> Move:
-        if finished and (self.goal is None or score >= self.goal):
+        if finished and (self.score <= 0 or score >= self.score):
             return "next"
         return "failed" if played >= self.attempts else "again"
 
@@ -245,35 +211,25 @@ class Games(AbstractStage, frozen=True, tag="games"):
         game if people have left; `"drawn"`: random, by the seed of the study and the person;
         `"fixed"`: as listed. If people play with each other, people who arrive together have the
         same order.
-    - `after`: questions after each game.
+    - `questions`: questions after each game, in tables `after`.
     """
 
-    game: Annotated[tuple[PlannedGame, ...], Meta(min_length=1)]
+    games: Annotated[tuple[PlannedGame, ...], Meta(min_length=1)] = field(name="game")
     order: Literal["counterbalanced", "drawn", "fixed"] = "counterbalanced"
-    after: Annotated[tuple[Question, ...], Meta(max_length=200)] = ()
+    questions: Annotated[tuple[Question, ...], Meta(max_length=200)] = field(
+        default=(), name="after"
+    )
 
     def page(self, game: int, asked: bool) -> dict[str, object]:
-        title = f"Game {game + 1} of {len(self.game)}" if len(self.game) > 1 else ""
-        return _questions_page(title, self.after) if asked else {"kind": "game", "note": title}
+        title = f"Game {game + 1} of {len(self.games)}" if len(self.games) > 1 else ""
+        return _questions_page(title, self.questions) if asked else {"kind": "game", "note": title}
 
     def summary(self) -> str:
-        names = ", ".join(f"{x.name or x.partner} ({x.layout})" for x in self.game)
-        return f"{names}; {self.order}; {len(self.after)} questions after each"
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        return self.after
-
-    @property
-    def games(self) -> tuple[PlannedGame, ...]:
-        return self.game
-
-    @property
-    def ordering(self) -> str:
-        return self.order
+        names = ", ".join(f"{x.name or x.partner} ({x.layout})" for x in self.games)
+        return f"{names}; {self.order}; {len(self.questions)} questions after each"
 
     def after_game(self, score: float, finished: bool, played: int) -> Move:
-        return "questions" if self.after else "next"
+        return "questions" if self.questions else "next"
 
 
 Stage: TypeAlias = Consent | Reading | Questions | Tutorial | Games

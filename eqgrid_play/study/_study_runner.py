@@ -19,7 +19,7 @@ from eqgrid_lab.base import UsageError
 from ..games import PERSON, GameServer, Rules, Session
 from ._people import Cell, People, Person, new_code, utc_now
 from ._plan import FIELD, Ending, Plan
-from ._stages import AbstractStage, Move, PlannedGame, is_blank
+from ._stages import Move, PlannedGame, is_blank
 
 _SILENT = 10.0
 """A waiting person whose page is silent for this many seconds is not paired."""
@@ -119,9 +119,9 @@ _ALONE = (60.0, 60.0, 600.0)
 """`Rules.patience` of a game with one person."""
 _TOGETHER = (30.0, 20.0, 60.0)
 """`Rules.patience` of a game of several people, who wait for each other."""
-_NOTE_AGAIN, _NOTE_AT_MOST = 1.0, 5.0
-"""The seconds between two attempts to record a result, and the total time for attempts while the
-server closes.
+_NOTE_AGAIN, _MOST_ATTEMPTS = 1.0, 5
+"""The seconds between two attempts to record a result, and the most attempts while the server
+closes, after the first one.
 """
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.3, 5.0
 """The minimum and maximum duration of the long-poll of a waiting page, in seconds."""
@@ -312,27 +312,23 @@ class StudyRunner:
         people who arrive together have the same order. A person may still play a later game first
         if another person waits for this game.
         """
-        games = self.plan.stage[stage]
-        if not games.ordering:
-            return list(range(len(games.games)))
+        own = self.plan.stage[stage]
+        indices = list(range(len(own.games)))
+        if not own.order:
+            return indices
         if (known := self.people.order(person, stage)) is not None:
             return known
-        indices = self._new_order(person, stage, games)
-        names = [games.games[x].name or games.games[x].partner for x in indices]
-        self.people.assign(person, stage, indices, names)
-        return indices
-
-    def _new_order(self, person: int, stage: int, games: AbstractStage) -> list[int]:
-        indices = list(range(len(games.games)))
-        people = max((x.people for x in games.games if x.partner == PERSON), default=1)
+        people = max((x.people for x in own.games if x.partner == PERSON), default=1)
         present = self.people.present(_ABSENT) | self._playing.keys()
-        if games.ordering == "counterbalanced":
+        if own.order == "counterbalanced":
             turn = self.people.turn(person, stage, present, len(indices), people)
             first = turn % len(indices)
-            return indices[first:] + indices[:first]
-        if games.ordering == "drawn":
+            indices = indices[first:] + indices[:first]
+        elif own.order == "drawn":
             drawn = self.people.turn(person, stage, present, 1, people) if people > 1 else person
             random.Random(f"{self.plan.seed}/{drawn}/{stage}").shuffle(indices)
+        names = [own.games[x].name or own.games[x].partner for x in indices]
+        self.people.assign(person, stage, indices, names)
         return indices
 
     def players(self, file: str) -> list[int]:
@@ -371,12 +367,13 @@ class StudyRunner:
         are present, or with the fallback partner.
         """
         me, index = person.person, self._games_left(person)[0]
-        planned = self._planned(person.stage, index)
+        games = self.plan.stage[person.stage].games
+        planned = games[index]
         with_people = planned.partner == PERSON
         if with_people and self._room.enter(me, person.stage):
             self.people.note(me, "waits")
         for shared, people in self._groups(person):
-            if len(people) == self._planned(person.stage, shared).people:
+            if len(people) == games[shared].people:
                 await self._open(people, shared, PERSON)
                 return
         if not with_people:
@@ -387,10 +384,6 @@ class StudyRunner:
         people = dict(self._groups(person))[index]
         await self._open(people, index, PERSON if len(people) > 1 else planned.fallback)
         self.people.note(me, "too few came" if len(people) > 1 else "nobody came")
-
-    def _planned(self, stage: int, index: int) -> PlannedGame:
-        """A game of a stage, by its index in the plan."""
-        return self.plan.stage[stage].games[index]
 
     def _games_left(self, person: Person) -> list[int]:
         """The games of a stage that a person has not yet played, in order. The only game of a
@@ -411,11 +404,12 @@ class StudyRunner:
         busy = {person.person, *self._playing, *self._opening}
         found = (self.people.get(who) for who in self._room.others(person.stage, busy))
         candidates = [*(x for x in found if x is not None), person]
+        stage = self.plan.stage[person.stage]
         # In a fixed order, only the next game of each person is possible.
-        most = 1 if self.plan.stage[person.stage].ordering == "fixed" else None
+        most = 1 if stage.order == "fixed" else None
         left = {x.person: self._games_left(x)[:most] for x in candidates}
         for index in dict.fromkeys(games[0] for games in left.values()):
-            planned = self._planned(person.stage, index)
+            planned = stage.games[index]
             if planned.partner != PERSON or index not in left[person.person]:
                 continue
             others: dict[str | int, Person] = {}
@@ -428,13 +422,15 @@ class StudyRunner:
     async def _open(self, people: Sequence[Person], index: int, partner: str) -> None:
         """Opens a game for one or several people, and records the seat of each person."""
         at, ids = people[0].stage, [x.person for x in people]
-        stage, planned = self.plan.stage[at], self._planned(at, index)
+        stage = self.plan.stage[at]
+        planned = stage.games[index]
         own_seats, seats = self._seats(people, planned, index, partner)
         names = [f"person {who}" for _, who in sorted(zip(own_seats, ids, strict=True))]
         waited = [round(self._room.waited(who), 3) for who in ids]
-        keys = any(x.records_keys for x in self.plan.stage[:at])
+        keys = any(x.keys for x in self.plan.stage[:at])
         patience = _ALONE if len(people) == 1 else _TOGETHER
-        rules = Rules(free=False, patience=patience, goal=stage.goal, keys=keys)
+        goal = stage.score if stage.score > 0 else None
+        rules = Rules(free=False, patience=patience, goal=goal, keys=keys)
         self._opening |= {*ids}
         try:
             file = await self.server.open(planned.layout, seats, names, rules)
@@ -507,12 +503,20 @@ class StudyRunner:
             outcome = "cut"
         else:
             outcome = "left" if session.game.steps else "not begun"
-        waited = 0.0
-        while not self._record_end(file, session, seats, outcome, ended, again=waited > 0):
-            if self._closing and waited >= _NOTE_AT_MOST:
+        rows = {seat: {"ended": ended, **_conduct_row(session, seat)} for seat in seats.values()}
+        attempts = 0
+        while True:
+            try:
+                self._record_end(file, session, seats, outcome, rows)
+                break
+            except sqlite3.Error as error:
+                attempts += 1
+                if attempts == 1:
+                    why = f"the end of {file} cannot be recorded yet: {error}"
+                    print(f"error: {why}", file=sys.stderr)
+            if self._closing and attempts > _MOST_ATTEMPTS:
                 break
             await asyncio.sleep(_NOTE_AGAIN)
-            waited += _NOTE_AGAIN
         for who in seats:
             self._playing.pop(who, None)
 
@@ -522,39 +526,19 @@ class StudyRunner:
         session: Session,
         seats: Mapping[int, int],
         outcome: str,
-        ended: str,
-        *,
-        again: bool,
-    ) -> bool:
-        """Writes the end of a game to the database, and moves its people on.
-
-        **Arguments:**
-
-        - `file`, `session`: the game.
-        - `seats`: the seat of each person.
-        - `outcome`, `ended`: as in the table `games`.
-        - `again`: whether an earlier attempt failed; only the first failure prints an error.
-
-        **Returns:** whether the database could be written.
-        """
-        scores, steps = session.game.scores, session.game.steps
-        rows = {seat: {"ended": ended, **_conduct_row(session, seat)} for seat in seats.values()}
-        try:
-            with self.people.transaction():
-                self.people.end_game(file, scores, steps, outcome, rows)
-                for who, seat in seats.items():
-                    person = self.people.get(who)
-                    if person is None or person.outcome is not None:
-                        continue
-                    if outcome in ("finished", "left"):
-                        played = len(self.people.played(who, person.stage))
-                        stage, finished = self.plan.stage[person.stage], outcome == "finished"
-                        self._move(person, stage.after_game(scores[seat], finished, played))
-        except sqlite3.Error as error:
-            if not again:
-                print(f"error: the end of {file} cannot be recorded yet: {error}", file=sys.stderr)
-            return False
-        return True
+        rows: Mapping[int, Mapping[str, Cell]],
+    ) -> None:
+        """Writes the end of a game to the database, and moves its people on."""
+        scores, finished = session.game.scores, outcome == "finished"
+        with self.people.transaction():
+            self.people.end_game(file, scores, session.game.steps, outcome, rows)
+            for who, seat in seats.items():
+                person = self.people.get(who)
+                if person is None or person.outcome or outcome not in ("finished", "left"):
+                    continue
+                played = len(self.people.played(who, person.stage))
+                stage = self.plan.stage[person.stage]
+                self._move(person, stage.after_game(scores[seat], finished, played))
 
     # ---- Progress through the plan ----------------------------------------------------------
 

@@ -44,7 +44,7 @@ def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -
     ]
     print_table(console, ("stage", "kind", "content"), rows, words=3)
     replace = msgspec.structs.replace
-    stages = (x if x.goal is None else replace(x, score=0.0) for x in plan.stage)
+    stages = (replace(x, score=0.0) if x.score else x for x in plan.stage)
     easy = replace(plan, stage=tuple(stages))
     walks = asyncio.run(_walk_all(easy, people, server))
     games = people.rows("games")

@@ -44,6 +44,7 @@ from ..games import (
     Refusal,
     Screen,
     Session,
+    opening_of,
     read_body,
     read_journal,
     read_json,
@@ -267,23 +268,16 @@ async def _layout(server: GameServer, request: Request) -> Response:
     layout = _layout_of(server, request.path_params["number"])
     place = await asyncio.to_thread(server.menu.place, layout)
     offers = await asyncio.to_thread(server.menu.offers, layout)
-    notes = list(place.settings.env.how_to_play(place.world))
+    opening = msgspec.to_builtins(opening_of(place, [], 0, server.ticks_per_second))
     if isinstance(unwrap(place.world), RandomLayouts):
-        notes.append("Each game has another layout; this picture is an example.")
+        opening["notes"].append("Each game has another layout; this picture is an example.")
     _, state = await asyncio.to_thread(place.env.reset, jax.random.key(0))
     shown, nothing = unwrap_state(state), [0.0] * place.env.num_agents
     whole = whole_frame(place.drawn_layout, shown, 0, nothing, server.tiles)
-    frame = Screen().update(whole, server.tiles)
-    height, width = place.grid.shape
-    facts = {
-        "title": place.title,
-        "height": height,
-        "width": width,
+    frame = Screen().update(whole, server.tiles, {})
+    facts = opening | {
         "seats": place.env.num_agents,
         "offers": [{"key": key, "name": offer.name} for key, offer in offers.items()],
-        "notes": notes,
-        "colours": place.colours,
-        "controls": msgspec.to_builtins(place.controls),
         "frame": msgspec.to_builtins(frame),
     }
     return JSONResponse(facts)
@@ -349,7 +343,6 @@ async def _recordings(server: GameServer, _: Request) -> Response:
     """The games to watch."""
     games = [
         {
-            "name": x.name,
             "title": x.place.title,
             "seats": x.seats,
             "scores": x.scores,

@@ -63,6 +63,11 @@ def chromium():
         browser.close()
 
 
+def entry(label: str, display: str = "display") -> str:
+    """The selector of the text next to a label in the display of a game."""
+    return f"#{display} div:has(dt:text-is('{label}')) dd"
+
+
 def screenshot(page, name: str) -> None:
     """Keeps a picture of a page, to be looked at: in `.pytest_cache/pages/`."""
     folder = Path(__file__).parents[2] / ".pytest_cache" / "pages"

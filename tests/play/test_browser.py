@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import chromium as chromium, delayed, running, screenshot
+from browser import chromium as chromium, delayed, entry, running, screenshot
 from playing import NOBODY, menu_of, server_of, write_journal
 from studies import recorded_rows
 
@@ -19,6 +19,8 @@ from eqgrid_play.games import _session, read_journal, read_recorded
 from eqgrid_play.study import People, StudyRunner, _study_runner, open_people, read_plan
 
 pytestmark = [pytest.mark.slow]
+HELD, SCORE, TIME = map(entry, ("You hold", "Score", "Time left"))
+STEP = entry("Step", "watch-display")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def invite(opened):
 
 
 def seconds_left(opened):
-    return float(opened.inner_text("#time").removesuffix(" s"))
+    return float(opened.inner_text(TIME).removesuffix(" s"))
 
 
 def until(opened, check, seconds=100.0):
@@ -128,15 +130,15 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     for number in range(3):
         walk(visit, opened, *onion[0 if number else 1 :])
     walk(visit, opened, "ArrowLeft", "ArrowDown", "ArrowDown", "Space")
-    until(opened, lambda: opened.inner_text("#held") == "dish")
+    until(opened, lambda: opened.inner_text(HELD) == "dish")
     screenshot(opened, "game")
     walk(visit, opened, "ArrowUp", "ArrowRight", "ArrowUp")
     opened.keyboard.down("ArrowUp")
     opened.wait_for_timeout(1800)
     opened.keyboard.up("ArrowUp")
-    until(opened, lambda: walk(visit, opened, "Space") or opened.inner_text("#held") == "soup")
+    until(opened, lambda: walk(visit, opened, "Space") or opened.inner_text(HELD) == "soup")
     walk(visit, opened, "ArrowDown", "ArrowRight", "ArrowDown", "Space")
-    until(opened, lambda: opened.inner_text("#score") == "20")
+    until(opened, lambda: opened.inner_text(SCORE) == "20")
     opened.wait_for_selector("#over:not([hidden])")
     screenshot(opened, "over")
     assert opened.inner_text("#result") == "The game is over, with a score of 20."
@@ -147,7 +149,7 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     assert read_journal(journal).reward.sum(axis=0).tolist() == [20, 20]
     opened.click("#again")
     opened.wait_for_selector("text=Press any of your keys")
-    assert opened.inner_text("#score") == "0"
+    assert opened.inner_text(SCORE) == "0"
 
 
 def test_two_people_play_in_two_browsers(visit):
@@ -332,7 +334,7 @@ def test_a_gamepad_walks_and_pauses(visit, long_kitchen):
         opened.evaluate("pad.axes[0] = -1")
     opened.evaluate("pad.axes[0] = 0")
     opened.evaluate("pad.buttons[0].pressed = true")
-    until(opened, lambda: opened.inner_text("#held") == "onion")
+    until(opened, lambda: opened.inner_text(HELD) == "onion")
 
 
 def test_on_a_phone_it_is_played_by_touch(visit, long_kitchen):
@@ -348,7 +350,7 @@ def test_on_a_phone_it_is_played_by_touch(visit, long_kitchen):
     start(opened)
     opened.tap("button[aria-label=left]")
     until(opened, lambda: not opened.inner_text("#status"))
-    before = opened.inner_text("#held")
+    before = opened.inner_text(HELD)
     opened.tap("button[aria-label=up]")
     opened.wait_for_timeout(300)
     screenshot(opened, "phone-game")
@@ -419,16 +421,16 @@ def test_a_game_is_looked_at_step_by_step(visit):
     opened.keyboard.press("ArrowLeft")
     opened.wait_for_selector("#over:not([hidden])")
     opened.click("#look")
-    until(opened, lambda: opened.inner_text("#watch-step") == "0 of 80")
+    until(opened, lambda: opened.inner_text(STEP) == "0 of 80")
     opened.select_option("#mind", label="a trained agent")
     until(opened, lambda: "value:" in opened.inner_text("#thoughts"))
     opened.focus("#slider")
     for _ in range(3):
         opened.keyboard.press("ArrowRight")
-    assert opened.inner_text("#watch-step") == "3 of 80"
+    assert opened.inner_text(STEP) == "3 of 80"
     screenshot(opened, "watch")
     opened.click("#run")
-    until(opened, lambda: opened.inner_text("#watch-step") == "80 of 80")
+    until(opened, lambda: opened.inner_text(STEP) == "80 of 80")
     opened.click("#close")
     opened.wait_for_selector("#start:not([disabled])")
 
@@ -450,7 +452,7 @@ def test_recorded_games_are_listed_with_the_newest_first(visit, kitchen, tmp_pat
     opened.click("#older")
     assert len(opened.query_selector_all("#shelf tr")) == 6
     opened.click("#shelf a >> nth=0")
-    until(opened, lambda: opened.inner_text("#watch-step") == "0 of 60")
+    until(opened, lambda: opened.inner_text(STEP) == "0 of 60")
     steps = np.flatnonzero(game.reward.any(axis=1)) + 1
     named = ", ".join(f"step {step}" for step in steps)
     assert opened.get_attribute("#strip", "aria-label") == f"Rewards: {named}"
@@ -851,7 +853,7 @@ def test_axe_reports_nothing_serious(visit, long_kitchen, axe, scheme, tmp_path)
     opened.wait_for_selector("#over:not([hidden])")
     check(opened, "over")
     opened.click("#look")
-    until(opened, lambda: " of " in opened.inner_text("#watch-step"))
+    until(opened, lambda: " of " in opened.inner_text(STEP))
     check(opened, "watch")
     person = visit(study=STUDY, **small)
     person.wait_for_selector("text=Your answers are kept.")

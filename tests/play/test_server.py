@@ -151,12 +151,19 @@ def test_a_game_is_played_written_and_videoed(serve, tmp_path):
         with Player(client, made) as player:
             opening, _ = player.until(type="opening")
             assert (opening["seat"], opening["seats"]) == (0, ["person", NOBODY])
-            assert (opening["horizon"], opening["ticks_per_second"]) == (12, 60)
-            player.until(status="waiting")
+            assert opening["ticks_per_second"] == 60
+            _, seen = player.until(status="waiting")
+            (first,) = (x["display"] for x in seen if x["type"] == "frame")
+            assert list(first.items()) == [
+                ("Score", "0"),
+                ("Time left", "1 s"),
+                ("You hold", "nothing"),
+            ]
             player.press(3)
             over, seen = player.until(status="over")
         frames = [x for x in seen if x["type"] == "frame"]
         assert [x["step"] for x in frames] == list(range(1, 13))
+        assert [x["display"] for x in frames] == [{}] * 11 + [first | {"Time left": "0 s"}]
         assert over["text"] == "The game is over, with a score of 0."
         journal = tmp_path / f"{made['game']}.jsonl"
         recording = read_journal(journal)
@@ -673,9 +680,12 @@ def test_a_persons_own_score_comes_first(serve, monkeypatch):
             player.begin()
             over, seen = player.until(status="over")
             assert [x["scores"] for x in seen if x["type"] == "frame"] == [[3.0, 37.0]] * 12
+            shown = seen[-2]["display"]
+            assert (shown["Your score"], shown["Mean of all"]) == ("3", "20")
             assert over["text"] == "The game is over, with a score of 3 (mean of all agents: 20)."
-            over, _ = watcher.until(status="over")
+            over, seen = watcher.until(status="over")
             assert over["text"] == "The game is over, with a score of 20."
+            assert seen[-2]["display"] == {"Score": "20", "Time left": "0 s"}
 
 
 def test_a_page_cannot_claim_a_latency(serve, long_menu, tmp_path):

@@ -6,7 +6,7 @@ import json
 import jax
 import numpy as np
 import pytest
-from browser import NEEDS, chromium as chromium, screenshot
+from browser import NEEDS, chromium as chromium, entry, screenshot
 from exporting import POLICIES, leaves_of, page_world, runtime as runtime
 
 from eqgrid_lab import Kitchen
@@ -20,6 +20,7 @@ pytest.importorskip("playwright.sync_api", reason=NEEDS)
 from page_speed import served  # noqa: E402
 
 pytestmark = [pytest.mark.slow]
+SCORE, TIME = entry("Score"), entry("Time left")
 CRAMPED = POLICIES / "cramped.safetensors"
 FLAGS = [str(CRAMPED), "--env.layout", "cramped", "--env.horizon", "120"]
 
@@ -83,9 +84,9 @@ def play_to_the_end(opened, tmp_path):
     screenshot(opened, "static-game")
     opened.keyboard.press("KeyP")
     opened.wait_for_selector("text=Paused.")
-    left = opened.inner_text("#time")
+    left = opened.inner_text(TIME)
     opened.wait_for_timeout(1200)
-    assert opened.inner_text("#time") == left
+    assert opened.inner_text(TIME) == left
     opened.keyboard.press("KeyP")
     walk(opened, "ArrowUp", "Space", "ArrowDown")
     opened.wait_for_selector("#over:not([hidden])", timeout=100_000)
@@ -112,11 +113,11 @@ def check_recording(opened, path, steps):
 
 def check_watching_again(opened, tmp_path):
     """The same game is shown once more, and as a video."""
-    score = opened.inner_text("#score")
+    score = opened.inner_text(SCORE)
     opened.click("#look")
     opened.wait_for_selector("text=You watch the game.")
-    opened.wait_for_function("document.getElementById('score').textContent === '0'")
-    opened.wait_for_function("document.getElementById('time').textContent === '15 s'")
+    opened.wait_for_selector(f"{SCORE}:text-is('0')")
+    opened.wait_for_selector(f"{TIME}:text-is('15 s')")
     opened.click("#make-video")
     opened.wait_for_selector("text=Making a video")
     with opened.expect_download(timeout=100_000) as download:
@@ -125,7 +126,7 @@ def check_watching_again(opened, tmp_path):
     download.value.save_as(path)
     assert path.suffix in (".webm", ".mp4")
     assert path.stat().st_size > 10_000
-    assert opened.inner_text("#score") == score
+    assert opened.inner_text(SCORE) == score
 
 
 def test_a_whole_game_by_keys_replays_in_python(visit, address, tmp_path):
@@ -136,7 +137,7 @@ def test_a_whole_game_by_keys_replays_in_python(visit, address, tmp_path):
     check_watching_again(opened, tmp_path)
     opened.click("#again")
     opened.wait_for_selector("text=Press any of your keys")
-    assert opened.inner_text("#score") == "0"
+    assert opened.inner_text(SCORE) == "0"
     opened.select_option("#seat", index=1)
     opened.wait_for_selector("text=2: you")
     opened.keyboard.press("ArrowLeft")

@@ -802,7 +802,7 @@ def test_data_that_are_damaged_get_a_sentence(tmp_path):
 def test_the_right_answer_of_a_scale_is_a_number(tmp_path):
     scale = SMALL.replace('kind = "choice"\noptions = ["a", "b"]\nright = "b"', "right = 3")
     (tmp_path / "plan.toml").write_text(scale)
-    assert list(read_plan(tmp_path / "plan.toml").questions())[1][0].right == 3
+    assert read_plan(tmp_path / "plan.toml").stage[2].questions[0].right == 3
     (tmp_path / "plan.toml").write_text(scale.replace("right = 3", 'right = "3"'))
     with pytest.raises(UsageError, match="not one of its possible answers"):
         read_plan(tmp_path / "plan.toml")
@@ -823,7 +823,7 @@ def test_a_result_is_noted_once_the_data_are_free(menu, tmp_path, monkeypatch, c
 
 def test_a_result_that_can_never_be_noted_does_not_hold_up_the_end(menu, tmp_path, monkeypatch):
     monkeypatch.setattr(_study_runner, "_NOTE_AGAIN", 0.05)
-    monkeypatch.setattr(_study_runner, "_NOTE_AT_MOST", 0.1)
+    monkeypatch.setattr(_study_runner, "_MOST_ATTEMPTS", 2)
     with taking_part(menu, tmp_path) as (person, runner):
         found = person.until("game")
         other = sqlite3.connect(tmp_path / DATA, isolation_level=None)

@@ -64,7 +64,8 @@ def test_every_agent_has_its_own_score(menu, tmp_path):
     assert len(set(game.scores)) > 1
     assert game.scores == game.reward.sum(axis=0).tolist()
     shown = scenes(game, TileSheet())
-    assert shown["scores"] == shown["frames"][-1].scores == game.scores
+    assert shown["frames"][-1].scores == game.scores
+    assert shown["frames"][9].display["Step"] == "9 of 60"
     assert [x.scores for x in shown["frames"][:-1]] == [
         game.reward[:step].sum(axis=0).tolist() for step in range(60)
     ]
@@ -147,7 +148,6 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
     with TestClient(build_app(server, ["testserver"])) as client:
         (listed,) = client.get("/api/recordings").json()["games"]
         assert listed == {
-            "name": "game",
             "title": "ring",
             "seats": ["one", "two"],
             "scores": [0, 0],

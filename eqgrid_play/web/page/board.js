@@ -50,18 +50,15 @@ export function table(id, names, rows) {
   $(id).replaceChildren(head, ...body);
 }
 
-const short = (score) => String(Number(score.toFixed(2)));
+export const short = (score) => String(Number(score.toFixed(2)));
 
-export function scoresOf(scores, seat = -1) {
-  // The score of the agent in a seat; and, if agents have different scores, the mean of all.
-  const mean = short(scores.reduce((sum, x) => sum + x, 0) / scores.length);
-  if (seat < 0 || scores.every((x) => x === scores[0])) return [mean, null];
-  return [short(scores[seat]), mean];
-}
-
-export function scoreInWords(scores, seat) {
-  const [own, mean] = scoresOf(scores, seat);
-  return mean === null ? own : `${own} (mean of all agents: ${mean})`;
+export function showDisplay(id, display) {
+  // Shows the state of a game in words, as the server sends it.
+  $(id).replaceChildren(...Object.entries(display).map(([label, text]) => {
+    const entry = element("div");
+    entry.append(element("dt", label), element("dd", text));
+    return entry;
+  }));
 }
 
 const GLIDE = 120; // how long an agent takes from a cell to the next one, in milliseconds

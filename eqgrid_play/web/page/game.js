@@ -1,7 +1,7 @@
 // A game: its connection, what is shown of it in place of the element `table`, and the keys. The server, or in a
 // page without one `local.js`, has the clock and the rules.
 
-import { $, Board, element, facedBy, rewardsIn, scoresOf, setting, STEPS } from "./board.js";
+import { $, Board, element, facedBy, rewardsIn, setting, showDisplay, STEPS } from "./board.js";
 import { listenToGamepads } from "./gamepad.js";
 
 const PAD = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
@@ -12,7 +12,7 @@ const OPENING = 5000; // how long a connection may take to open
 const LOOK = 250;
 const SLOW = 300; // the latency from which the page names it
 const NAMED = 3000; // how long one's own agent is named after the first step
-const ANNOUNCED = [10, 5, 4, 3, 2, 1]; // the seconds left that are read to people who do not see them
+const LAST = /^(10|[1-5]) s$/; // the seconds left that are read to people who do not see them
 const MOVES = ["up", "down", "right", "left"]; // in the order of directions
 const PATIENCE = 1000; // how long a press is shown before a frame contains it
 const PITCHES = { reward: 880, hands: 440, nothing: 150 };
@@ -20,10 +20,7 @@ const LASTING = ["over", "replaced", "refused"]; // a page in one of these state
 
 $("table").outerHTML = `
   <header>
-    <div><small id="score-name">Score</small><b id="score">0</b></div>
-    <div id="mean-score" hidden><small>Mean of all</small><b id="mean"></b></div>
-    <div><small id="time-name">Time left</small><b id="time"></b></div>
-    <div><small>You hold</small><b id="held"></b></div>
+    <dl id="display"></dl>
     <nav>
       <button id="pause" type="button" hidden>Pause</button>
       <button id="leave" type="button" hidden>End game</button>
@@ -51,7 +48,6 @@ let opening = null;
 let status = "";
 let attempts = 0;
 let joined = false; // whether this connection was let in
-let steps = 0;
 let heard = 0; // when the last message came
 let looked = 0; // when this page last looked whether one is missing
 let worried = false; // whether it has told that one is
@@ -59,6 +55,7 @@ let said = null; // the last status
 let latency = null; // of the last ping, in milliseconds
 let ends = null; // when a game ends that waits for somebody
 let frame = null; // the last one
+let shown = {}; // the last display
 let stuck = false; // whether one's last action had no effect
 let audio = null;
 let floors = new Set(); // the pictures of free floor
@@ -208,10 +205,8 @@ function open(message) {
   });
   $("seats").replaceChildren(...seats);
   $("rules").replaceChildren(...message.notes.map((note) => element("li", note)));
-  $("time-name").textContent = message.horizon === null ? "Step" : "Time left";
   const plays = message.seat >= 0;
   for (const id of ["pause", "leave"]) $(id).hidden = !plays;
-  $("held").parentElement.hidden = !plays || !message.holds;
   const words = message.controls.filter((x) => x.keys.length).map((x) => `${nameOf(x.keys[0])} ${x.name}`);
   $("hint").textContent = plays ? words.join(" · ") : "";
   makeButtons(message.controls);
@@ -234,19 +229,15 @@ function showFrame(next) {
   presses = Math.max(presses, next.taken ?? 0); // after a reload
   pending = pending.filter((x) => x.number > next.taken && performance.now() - x.time < PATIENCE);
   board.show({ ...next, agents: predicted() });
-  const says = before && next.step === before.step + 1 ? react(before, changed) : [];
-  steps = next.step;
-  const [own, mean] = scoresOf(next.scores, opening.seat);
-  $("score").textContent = own;
-  $("mean").textContent = mean;
-  $("mean-score").hidden = mean === null;
-  $("score-name").textContent = mean === null || opening.seat < 0 ? "Score" : "Your score";
-  const left = opening.horizon === null ? null : Math.max(0, Math.ceil((opening.horizon - frame.step) / opening.ticks_per_second));
-  const time = left === null ? String(frame.step) : `${left} s`;
-  if (time !== $("time").textContent && ANNOUNCED.includes(left) && status === "playing") says.push(`${left} second${left === 1 ? "" : "s"} left.`);
-  if (says.length) $("said").textContent = says.join(" "); // for people who do not see the board
-  $("time").textContent = time;
-  $("held").textContent = opening.seat >= 0 ? frame.held[opening.seat] || "nothing" : "";
+  const rewarded = before?.step === next.step - 1 ? react(before, changed) : null;
+  const lines = Object.entries(next.display);
+  if (!lines.length) return;
+  // For people who do not see the board. The first line is the score.
+  const says = lines.filter(([label, text], i) => shown[label] !== text
+    && (!opening.quiet.includes(label) || LAST.test(text) || (rewarded && !i)));
+  if (rewarded !== null && says.length) $("said").textContent = says.map((line) => `${line.join(": ")}.`).join(" ");
+  showDisplay("display", next.display);
+  shown = next.display;
 }
 
 function reportShown({ number }, arrived) {
@@ -275,21 +266,20 @@ function predicted() {
 }
 
 function react(before, changed) {
-  // Shows what the last step did: rewards, objects, and an action of one's own without an effect. Returns it in words.
+  // Shows what the last step did: rewards, objects, and an action of one's own without an effect.
+  // Returns whether it had rewards.
   const seat = opening.seat;
   const rewards = rewardsIn(before, frame, opening.width);
   board.celebrate(rewards);
-  const says = rewards.length ? [`Score: ${scoresOf(frame.scores, seat)[0]}.`] : [];
-  if (seat < 0) return says;
+  if (seat < 0) return rewards.length > 0;
   const own = frame.agents[seat];
   const worked = frame.held[seat] !== before.held[seat];
-  if (worked) says.push(`You hold ${frame.held[seat] || "nothing"}.`);
   const idle = String(own) === String(before.agents[seat]) && !changed.has(facedBy(own, opening.width)) && !rewards.length;
   const first = frame.acted[seat] && idle && !stuck;
   stuck = frame.acted[seat] && idle;
   if (first) board.shake();
   if (rewards.length || worked || first) beep(rewards.length ? "reward" : worked ? "hands" : "nothing");
-  return says;
+  return rewards.length > 0;
 }
 
 function beep(name) {
@@ -317,7 +307,7 @@ function showStatus(message) {
   const over = status === "over";
   $("world").style.opacity = status === "playing" || over || !frame?.step ? 1 : 0.6; // a game that has not begun is looked at
   if (LASTING.includes(status)) hideControls();
-  if (over) onOver(message.text, here, opening.seat, steps);
+  if (over) onOver(message.text, here, opening.seat, frame.step);
 }
 
 function begin() {

@@ -1,6 +1,6 @@
 // A game without a server: the world runs in ONNX Runtime, and speaks the messages of the server with `game.js`.
 
-import { scoreInWords } from "./board.js";
+import { short } from "./board.js";
 
 const WAITING = 2; // how many presses wait for their steps
 
@@ -86,7 +86,7 @@ export class LocalGame {
   open() {
     const { opening, first, seats, partner } = this.facts;
     const names = Array.from({ length: seats }, (_, i) => (i === this.seat ? "person" : partner));
-    this.opening = { ...opening, type: "opening", seat: this.seat, seats: names };
+    this.opening = { ...opening, seat: this.seat, seats: names };
     this.post(this.opening);
     this.show(first);
     this.tell();
@@ -179,13 +179,26 @@ export class LocalGame {
   }
 
   show(shown) {
-    const { sheet, names, idle } = this.facts;
+    const { sheet, names, idle, opening, horizon, holds } = this.facts;
     const held = shown.held.map((code) => names[code]);
+    const [score, mean] = this.scoreTexts();
+    const left = Math.max(0, Math.ceil((horizon - this.steps) / opening.ticks_per_second));
+    const display = { // as `display` of eqgrid_play/games
+      ...(mean ? { "Your score": score, "Mean of all": mean } : { Score: score }),
+      ...(horizon === null ? { Step: String(this.steps) } : { "Time left": `${left} s` }),
+      ...(holds ? { "You hold": held[this.seat] || "nothing" } : {}),
+    };
     const acted = this.steps ? this.lines.at(-1).action.map((own) => String(own) !== String(idle)) : [];
     const pictures = this.frames.length ? {} : Object.fromEntries(this.pictures.entries());
-    const frame = { type: "frame", step: this.steps, ...drawn(sheet, shown), pictures, scores: this.scores, held, acted };
+    const frame = { type: "frame", step: this.steps, ...drawn(sheet, shown), pictures, scores: this.scores, held, acted, display };
     this.frames.push(frame);
     this.post(frame);
+  }
+
+  scoreTexts() {
+    // The score of the person; and, if agents have different scores, the mean of all.
+    const mean = this.scores.reduce((sum, x) => sum + x, 0) / this.scores.length;
+    return [this.scores[this.seat], ...(this.scores.every((x) => x === this.scores[0]) ? [] : [mean])].map(short);
   }
 
   tell() {
@@ -194,7 +207,8 @@ export class LocalGame {
 
   standing() {
     const { begun, paused, over, finished } = this.status;
-    const score = scoreInWords(this.scores, this.seat);
+    const [own, mean] = this.scoreTexts();
+    const score = mean ? `${own} (mean of all agents: ${mean})` : own;
     const ended = finished ? "The game is over" : "The game has ended early";
     let [status, text] = ["playing", ""];
     if (over) [status, text] = ["over", `${ended}, with a score of ${score}.`];
@@ -206,12 +220,12 @@ export class LocalGame {
 
   journal() {
     // The recording, which replays in Python.
-    const { header, seats, partner, sha256, version } = this.facts;
+    const { header, seats, partner, sha256 } = this.facts;
     const who = Array.from({ length: seats }, (_, i) => (
       i === this.seat ? { name: "person", human: true } : { name: partner, human: false, sha256 }
     ));
     const started = new Date(performance.timeOrigin + (this.began ?? 0)).toISOString().replace(/\..*/, "+00:00");
-    const first = JSON.stringify({ ...header, seed: this.seed, seats: who, started, eqgrid: version });
+    const first = JSON.stringify({ ...header, seed: this.seed, seats: who, started });
     let check = checksum(first, 0);
     const lines = this.lines.map((line) => {
       const text = JSON.stringify(line);

@@ -1,6 +1,6 @@
 // The page of free play: a menu, games, and recorded games to look at.
 
-import { $, Board, ask, element, rewardsIn, scoresOf, table } from "./board.js";
+import { $, Board, ask, element, rewardsIn, short, showDisplay, table } from "./board.js";
 import { enter, leaveSocket, nameOf } from "./game.js";
 
 // ---- Menu -----------------------------------------------------------------------------------
@@ -154,11 +154,10 @@ function turn(step) {
   $("older").disabled = shelf === pages - 1;
   const first = shelf * PER_PAGE;
   table("shelf", ["game", "date", "steps", "score", "agents"], games.slice(first, first + PER_PAGE).map((game, i) => {
-    const own = game.scores.map((_, seat) => scoresOf(game.scores, seat));
-    const names = game.seats.map((name, seat) => (own[seat][1] === null ? name : `${name} (${own[seat][0]})`));
     const date = game.started && new Date(game.started).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
     const link = element("a", game.title, { href: `#/watch/${first + i}` });
-    return [link, date, game.steps, scoresOf(game.scores)[0], names.join(", ")];
+    const scores = new Set(game.scores).size > 1 ? game.scores : game.scores.slice(0, 1);
+    return [link, date, game.steps, scores.map(short).join(", "), game.seats.join(", ")];
   }));
 }
 
@@ -217,8 +216,7 @@ function go(step) {
   watched.show({ ...tape.frames[at], cells: [], pictures: {} });
   if (before === at - 1) watched.celebrate(rewardsIn(tape.frames[before], tape.frames[at], tape.width));
   $("slider").value = at;
-  $("watch-step").textContent = `${at} of ${tape.frames.length - 1}`;
-  $("watch-score").textContent = scoresOf(tape.frames[at].scores)[0];
+  showDisplay("watch-display", tape.frames[at].display);
   $("watch-status").textContent = "";
   showThoughts();
 }
@@ -229,9 +227,9 @@ function showThoughts() {
     section.append(element("h3", `${seat + 1}: ${name}`));
     const taken = at < tape.action.length ? [tape.action[at][seat]].flat() : [];
     const words = taken.map((action, choice) => tape.actions[choice][action] ?? "stay");
-    const held = tape.frames[at].held[seat];
-    const [own, mean] = scoresOf(tape.frames[at].scores, seat);
-    const says = [mean === null ? "" : `score: ${own}`, words.length ? `takes: ${words.join(", ")}` : "", held ? `holds: ${held}` : ""];
+    const { held: { [seat]: held }, scores } = tape.frames[at];
+    const score = new Set(scores).size > 1 ? `score: ${short(scores[seat])}` : "";
+    const says = [score, words.length ? `takes: ${words.join(", ")}` : "", held ? `holds: ${held}` : ""];
     section.append(element("p", says.filter((x) => x).join("; ")));
     const mind = tape.thoughts;
     if (!mind) return section;
