@@ -83,10 +83,14 @@ def make_runs(text: str, folder: Path) -> None:
 
 
 def write_blocks(page: Path, folder: Path) -> list[str]:
-    """Writes the Python of a page into files: one for each block, and one for a tutorial."""
+    """Writes the Python of a page into files: one for each block, and one for a tutorial. A block
+    may begin with the name of its file.
+    """
     code = blocks(page, "python")
     code = ["\n".join(code)] if page in TUTORIALS else code
-    names = [f"{page.stem.replace('-', '_')}_{number}.py" for number in range(1, len(code) + 1)]
+    named = [re.match(r"# (\w+\.py)\n", block) for block in code]
+    stem = page.stem.replace("-", "_")
+    names = [name[1] if name else f"{stem}_{i}.py" for i, name in enumerate(named, start=1)]
     for name, block in zip(names, code, strict=True):
         (folder / name).write_text(block, encoding="utf-8")
     return names
