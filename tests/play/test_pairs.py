@@ -263,7 +263,7 @@ def test_a_full_server_sends_nobody_out_of_the_waiting_room(menu, tmp_path):
 def test_seats_of_two_people_are_drawn(menu, tmp_path):
     runner = runner_of(menu, tmp_path, PAIRS)
     people = [join(runner) for _ in range(40)]
-    planned = runner.plan.stage[0].game[0]
+    planned = runner.plan.stage[0].games[0]
     drawn = [runner._seats(people[i : i + 2], planned, 0, "person")[0] for i in range(0, 40, 2)]
     assert {tuple(x) for x in drawn} == {(0, 1), (1, 0)}
 

@@ -102,7 +102,7 @@ def check_recording(opened, path, steps):
     """The recording replays in Python, and its score is the one in the page."""
     recording = read_journal(path)
     assert recording.action.shape == (steps, 2)
-    assert recording.end == "finished"
+    assert (recording.header.format, recording.end) == (4, "finished")  # with checked lines
     assert [seat.human for seat in recording.header.seats] == [True, False]
     assert (recording.action[:, 0] != 4).sum() >= 6
     assert (recording.action[:, 1] != 4).any()
