@@ -13,17 +13,19 @@ from .evaluation import (
 )
 from .files import (
     CheckpointError as CheckpointError,
-    checksum as checksum,
+    PolicyFile as PolicyFile,
+    PolicyWorld as PolicyWorld,
+    describe_wrappers as describe_wrappers,
     find_policies as find_policies,
     find_policy as find_policy,
     load_policy as load_policy,
     load_trajectories as load_trajectories,
     read_metadata as read_metadata,
+    read_policy as read_policy,
     restore as restore,
     save as save,
     save_policy as save_policy,
     save_trajectories as save_trajectories,
-    shipped_policies as shipped_policies,
     write_atomic as write_atomic,
 )
 from .policies import (

@@ -18,7 +18,8 @@ from accelerator import init  # noqa: E402
 
 from eqgrid_lab import Evaluation  # noqa: E402
 from agents import Block, pick_run  # noqa: E402
-from eqgrid_lab.settings import shipped_script  # noqa: E402
+from agents.files import shipped  # noqa: E402
+from eqgrid_lab.base import import_file  # noqa: E402
 
 FEW_OPTIMISATIONS = {"xla_backend_optimization_level": "0"}
 """As a run compiles the program of its initial state, which it calls once."""
@@ -31,7 +32,7 @@ def compile_program(function: Callable[..., Any], *args: Any, **options: Any) ->
 
 def list_parts() -> dict[str, Callable[[], None]]:
     """Functions that compile one program each, by name."""
-    config: Any = shipped_script("ippo")()
+    config: Any = import_file(shipped("ippo.py")).IPPO()
     env, key, world = config.train_env(), jax.random.key(0), config.env.build(train=False)
     keys = key[None]  # of one seed
     init_runs = eqx.filter_vmap(init, in_axes=(None, None, 0))

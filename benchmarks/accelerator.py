@@ -22,10 +22,11 @@ from throughput import Count
 
 from eqgrid_lab import Evaluation, Experiment
 from agents import Block, TrainState
+from agents.files import shipped
 from eqgrid import AbstractVectorEnv
-from eqgrid_lab.base import RunError, run_command
+from eqgrid_lab.base import RunError, import_file, run_command
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import default_settings, read_flags, shipped_script
+from eqgrid_lab.settings import default_settings, read_flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +130,7 @@ def measure_here(config: Config, console: Console, rows: Rows) -> Iterator[tuple
         written = best["steps_per_second"] * best["kept_bytes"]
         console.print(f"the best stored rollout writes {written / 1e9:,.0f} GB/s", highlight=False)
     console.print(f"training {config.seeds} seeds of {config.total_steps:,} steps at once, twice")
-    ippo: Any = shipped_script("ippo")
+    ippo: Any = import_file(shipped("ippo.py")).IPPO
     trained = dataclasses.replace(default_settings(ippo), total_steps=config.total_steps)
     yield "training", train_seeds(trained, config.seeds)
 

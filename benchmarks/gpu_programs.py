@@ -30,10 +30,11 @@ from rich.console import Console
 from throughput import Counts
 
 from agents import collect_rollout, evaluate, scan_updates
+from agents.files import shipped
 from eqgrid import read_regular_text
-from eqgrid_lab.base import RunError, UsageError, run_command
+from eqgrid_lab.base import RunError, UsageError, import_file, run_command
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import default_settings, read_flags, shipped_script
+from eqgrid_lab.settings import default_settings, read_flags
 from eqgrid_lab.show import print_table
 
 Rows: TypeAlias = list[dict[str, Any]]
@@ -92,7 +93,7 @@ def learner_parts(num_envs: int) -> dict[Part, tuple[Callable[..., Any], tuple[A
 
     - `num_envs`: the number of environments.
     """
-    ippo: Any = shipped_script("ippo")
+    ippo: Any = import_file(shipped("ippo.py")).IPPO
     config = dataclasses.replace(default_settings(ippo), num_envs=num_envs)
     env, key, learner = config.train_env(), jax.random.key(0), config.learner()
     state = eqx.filter_eval_shape(init, config, env, key)

@@ -61,8 +61,8 @@ _MARKS = """() => performance.getEntriesByType("mark").map((x) => [x.name, x.sta
 class Config:
     """Measures a page without a server in a headless Chromium."""
 
-    page: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DIR")]] = Path("page")
-    """Folder of the page."""
+    page: tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="FILE")]] = Path("page.html")
+    """The page."""
     steps: int = 300
     """Number of steps to time."""
     repeats: int = 3
@@ -99,7 +99,7 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, "benchmarks/page_speed.py")
     if not config.page.is_file():
         raise UsageError(
-            f"There is no page in {str(config.page)!r}: make one with eqgrid export-page."
+            f"There is no page {str(config.page)!r}: make one with eqgrid export-page."
         )
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:

@@ -65,7 +65,7 @@ METHODS = {
     "self-play": Method(),
     "pqn-vdn": Method("policies/pqn_vdn.py"),
     "clone": Method(script=None),
-    "proxies": Method(flags="--config people --partners.policies proxies"),
+    "proxies": Method(flags="--config people --partners.pool proxies"),
 }
 
 

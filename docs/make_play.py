@@ -22,9 +22,8 @@ from PIL import Image
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from eqgrid_lab import Kitchen
-from agents import load_policy, shipped_policies
+from agents import load_policy
 from eqgrid import make
-from eqgrid_lab.settings import default_settings, shipped_script
 from eqgrid_play.games import GameServer, Menu, Session
 from eqgrid_play.web._app import build_app
 
@@ -37,7 +36,7 @@ KEYS = ("ArrowUp", "ArrowDown", "ArrowRight", "ArrowLeft", None, "Space")
 @contextlib.contextmanager
 def served() -> Iterator[tuple[GameServer, str]]:
     """A server of games in the kitchen `cramped`, and its address."""
-    menu = Menu(default_settings(shipped_script("ippo"), Kitchen(layout="cramped")))
+    menu = Menu(Kitchen(layout="cramped"))
     with tempfile.TemporaryDirectory() as folder:
         games = GameServer(menu, Path(folder), ticks_per_second=RATE, most_games=1)
         app = build_app(games, ["127.0.0.1"], None, "secret")
@@ -56,7 +55,7 @@ def served() -> Iterator[tuple[GameServer, str]]:
 def person() -> Any:
     """A function that returns the key that the bundled policy presses in a state."""
     world: Any = make("overcooked", layout="cramped", observation="features")
-    policy = load_policy(shipped_policies()["cramped"])
+    policy = load_policy("shipped:cramped")
 
     @eqx.filter_jit
     def act(state: Any, key: jax.Array) -> jax.Array:

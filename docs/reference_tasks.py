@@ -59,7 +59,7 @@ TASKS = {
     },
     "Evaluation and files": {
         "load a policy": "agents.load_policy agents.TrainedPolicy",
-        "load a bundled policy": "agents.shipped_policies",
+        "load a bundled policy": "agents.load_policy",
         "save a policy": "agents.save_policy agents.trained_policy",
         "evaluate a policy": "agents.evaluate agents.Evaluation",
         "record episodes, and store them": "agents.record_episodes agents.save_trajectories "

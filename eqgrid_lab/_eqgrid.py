@@ -68,7 +68,12 @@ COMMANDS = {
         ),
     },
     "Play": {
-        "play": Command("Play in the browser, or run a study.", "eqgrid_play.web:play_command"),
+        "play": Command("Play in the browser.", "eqgrid_play.web:play_command"),
+        "watch": Command("Watch recorded games in the browser.", "eqgrid_play.web:watch_command"),
+        "study": Command(
+            "Run a study with people: run, try, report, export, forget.",
+            "eqgrid_play.web:study_command",
+        ),
         "export-page": Command(
             "Write a page in which people play without a server.",
             "eqgrid_play.static:export_page_command",

@@ -3,7 +3,7 @@
 python experiments/e3t.py --env.layout ring
 
 One agent learns in each episode. Its partner is a copy of its own policy whose actions are
-sometimes random, or one of --partners.policies (fictitious co-play). The agent has a memory, and
+sometimes random, or one of --partners.pool (fictitious co-play). The agent has a memory, and
 predicts the partner's next action. Edit any part of the experiment here.
 """
 

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts import shipped_script
 
 from eqgrid_lab.base import run_command
 from eqgrid_lab.runs import _run
-from eqgrid_lab.settings import (
-    PolicySettings,
-    parse as parse_or_exit,
-    read_settings,
-    shipped_script,
-)
+from eqgrid_lab.settings import PolicySettings, parse as parse_or_exit, read_settings
 
 _LISTEN = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "

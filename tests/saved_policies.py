@@ -2,11 +2,11 @@
 
 import functools
 import json
-import tomllib
 
 import equinox as eqx
 import jax
 from safetensors.numpy import save as save_arrays
+from scripts import shipped_script
 
 from agents import (
     MLP,
@@ -18,7 +18,8 @@ from agents import (
     trained_policy,
 )
 from agents.files import _checkpoint
-from eqgrid_lab.settings import dump, parse, shipped_script
+from eqgrid_lab.partners import run_mark
+from eqgrid_lab.settings import parse, to_table
 
 
 def loud(*args, final_scale, **options):
@@ -34,12 +35,13 @@ def build(env, key, view, shared):
 
 @functools.cache
 def untrained(flags, seed, algorithm, shared):
-    """A policy, and the settings of a run that would write it."""
+    """A policy, the world in which a run of these settings would save it, and the run's mark."""
     config = parse(shipped_script(algorithm), [*flags, "--seed", str(seed)])
     env = config.eval_env(config.env.build(train=False), 2)
     view = LocalObservation() if algorithm == "ippo" else JointObservation()
     view = GlobalState() if getattr(config, "critic", None) == "state" else view
-    return build(env, jax.random.key(seed), view, shared), tomllib.loads(dump(config))
+    policy = build(env, jax.random.key(seed), view, shared)
+    return policy, config.place().policy_world, run_mark(to_table(config))
 
 
 def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
@@ -47,9 +49,9 @@ def write_policy(path, *flags, seed=0, algorithm="ippo", shared=True):
 
     **Returns:** the path.
     """
-    policy, settings = untrained(flags, seed, algorithm, shared)
+    policy, world, run = untrained(flags, seed, algorithm, shared)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_policy(path, policy, {"run": settings, "env_steps": 7})
+    save_policy(path, policy, {"run": run, "env_steps": 7}, world=world)
     return path
 
 

@@ -8,8 +8,9 @@ import os
 import sys
 import time
 
+from scripts import shipped_script
+
 from eqgrid_lab import Run, parse
-from eqgrid_lab.settings import shipped_script
 
 save = Run.save
 

@@ -139,7 +139,11 @@ def checksum(path: str | Path) -> str:
 
     **Raises:** `CheckpointError` when the file is missing or damaged.
     """
-    about, data = read(Path(path))
+    return digest(*read(Path(path)))
+
+
+def digest(about: _Description, data: dict[str, np.ndarray]) -> str:
+    """The `checksum` of a description and its arrays."""
     return _digest(json.dumps(about, sort_keys=True), data)
 
 

@@ -24,7 +24,7 @@ from eqgrid.typing import PyTree
 from .. import policies
 from ._checkpoint import check_schema
 
-FORMAT = "eqgrid policy 2"
+FORMAT = "eqgrid policy 3"
 
 _Size: TypeAlias = Annotated[int, Meta(ge=1, le=2**20)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=200)]
@@ -46,7 +46,7 @@ class PolicyTable(Struct, forbid_unknown_fields=True):
     - `parameters`, `moments`: the prefixes of the names of their arrays in the file.
     """
 
-    format: Literal["eqgrid policy 2"]
+    format: Literal["eqgrid policy 3"]
     num_agents: Annotated[int, Meta(ge=1, le=1000)]
     observation: _Module | list[Any]
     action_space: _Module
@@ -93,7 +93,8 @@ _NETWORKS = _named(policies.MLP, policies.CNN, policies.GRU, policies.Predicting
 _TEAMS = _named(policies.SharedParameters, policies.IndependentParameters)
 _CRITIC_INPUTS = _named(policies.LocalObservation, policies.JointObservation, policies.GlobalState)
 _HEADS = _named(policies.CategoricalHead, policies.MultiCategoricalHead, policies.ClippedNormalHead)
-CLASSES = _SPACES | _OBSERVATIONS | _NETWORKS | _TEAMS | _CRITIC_INPUTS | _HEADS
+_WRAPPERS = _named(eqgrid.AppendAgentId, eqgrid.AppendTimeLeft)
+CLASSES = _SPACES | _OBSERVATIONS | _NETWORKS | _TEAMS | _CRITIC_INPUTS | _HEADS | _WRAPPERS
 """eqgrid's own classes, by their names in files."""
 
 NOT_STORED: dict[str, Any] = {"not stored": {}}
@@ -132,10 +133,31 @@ def describe(policy: policies.TrainedPolicy) -> dict[str, Any]:
         "versions": {name: _version(name) for name in ("eqgrid", "jax", "equinox")},
     }
     try:
-        build_like(check_schema(description, PolicyTable), {}, {}, {}, like=actor_critic)
+        table = check_schema(description, PolicyTable)
+        eqx.filter_eval_shape(_build_observation, table, _build_space(table.action_space))
     except ValueError as error:
         raise ValueError(f"A file cannot hold this policy: {error}.") from error
     return description
+
+
+def describe_wrappers(env: eqgrid.Environment, world: eqgrid.Environment) -> list[dict[str, Any]]:
+    """Describes the wrappers around a world for the file of a policy.
+
+    **Arguments:**
+
+    - `env`: the world in wrappers that change its observations.
+    - `world`: the world without them.
+
+    **Returns:** the name and the arguments of each wrapper, the innermost first.
+
+    **Raises:** `ValueError` when an argument of a wrapper cannot be described.
+    """
+    described: list[dict[str, Any]] = []
+    while env is not world:
+        assert isinstance(env, eqgrid.AbstractWrapper)
+        described.insert(0, _to_json(env))
+        env = env.env
+    return described
 
 
 def _to_json(x: Any) -> Any:
@@ -158,14 +180,16 @@ def _to_json(x: Any) -> Any:
         if not any(p.name == "key" or p.kind is p.VAR_KEYWORD for p in parameters):
             return {name: {}}  # a function of the user calls the constructor, with other arguments
         parameters = parameters[2:]  # the shape of the input and the length of the output
-    elif isinstance(x, policies.AbstractActionHead):
-        parameters = parameters[1:]  # the action space
+    elif isinstance(x, policies.AbstractActionHead | eqgrid.AbstractWrapper):
+        parameters = parameters[1:]  # the action space, or the environment
     arguments: dict[str, Any] = {}
     for parameter in parameters:
         key, kind = parameter.name, parameter.kind
         if key in ("final_scale", "key") or kind in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
             continue  # the first two change only initial values
         value = getattr(x, key, _MISSING)
+        if isinstance(x, eqgrid.AbstractWrapper) and eqx.is_array(value):
+            value = np.asarray(value).tolist()  # its arrays are not parameters of the policy
         described = _to_json(value)
         if described == NOT_STORED and name in CLASSES:
             raise ValueError(
@@ -212,11 +236,7 @@ def _version(name: str) -> str:
 
 
 def build_like(
-    table: PolicyTable,
-    networks: Mapping[str, Callable[..., Any]],
-    heads: Mapping[str, Callable[..., Any]],
-    critic_inputs: Mapping[str, Callable[..., Any]],
-    like: policies.ActorCritic | None = None,
+    table: PolicyTable, parts: Mapping[str, Callable[..., Any]]
 ) -> tuple[
     policies.ActorCritic, eqgrid.AbstractSpace, policies.Shapes, PyTree[eqgrid.RunningMoments]
 ]:
@@ -225,8 +245,7 @@ def build_like(
     **Arguments:**
 
     - `table`: the description, as `describe` returned it.
-    - `networks`, `heads`, `critic_inputs`: the user's classes, as in `load_policy`.
-    - `like`: an actor-critic that is used instead of building one from the description.
+    - `parts`: the user's classes, as in `load_policy`.
 
     **Returns:** the actor-critic, the action space of one agent, the observations of all agents,
     and the moments of such observations.
@@ -236,32 +255,51 @@ def build_like(
     space = _build_space(table.action_space)
 
     # Only traced by `eqx.filter_eval_shape`, for the shapes of its results.
-    def build() -> tuple[policies.ActorCritic | None, PyTree, PyTree]:
-        builder = _Builder(_OBSERVATIONS, batch=(table.num_agents,))
-        observation = builder.value(table.observation)
-        leaves = jax.tree.leaves(observation, is_leaf=lambda x: x is None)
-        if not leaves or not all(isinstance(x, jax.Array) for x in leaves):
-            raise ValueError("its observation has a part that is not an array")
-        policies.check_mask(space, observation)
+    def build() -> tuple[policies.ActorCritic, PyTree, PyTree]:
+        observation = _build_observation(table, space)
         unmasked, _ = eqgrid.split_mask(observation)
         moments = jax.tree.map(lambda x: eqgrid.RunningMoments.empty(x.shape[1:]), unmasked)
-        if like is not None:
-            return None, observation, moments
         (name,) = table.head
         if name in _HEADS and _HEADS[name] is not type(policies.head_for(space)):
             kind = type(space).__name__
             raise ValueError(f"its action head, {name}, is not for actions of a {kind}")
-        head = _Builder({**heads, **_HEADS}, "heads").constructor(table.head)(space)
-        inputs = _Builder({**critic_inputs, **_CRITIC_INPUTS}, "critic_inputs")
-        critic_input = inputs.constructor(table.critic_input)()
-        builder = _Builder({**networks, **_NETWORKS}, "networks")
-        build_team = functools.partial(_build_team, builder, table.num_agents)
+        head = _Builder({**parts, **_HEADS}).constructor(table.head)(space)
+        critic_input = _Builder({**parts, **_CRITIC_INPUTS}).constructor(table.critic_input)()
+        build_team = functools.partial(
+            _build_team, _Builder({**parts, **_NETWORKS}), table.num_agents
+        )
         actor = build_team(table.actor, critic_input.local(unmasked), head.out_size(space))
         critic = build_team(table.critic, critic_input(unmasked), 1)
         return policies.ActorCritic(actor, critic, critic_input, head), observation, moments
 
     built, observation, moments = eqx.filter_eval_shape(build)
-    return built if like is None else like, space, observation, moments
+    return built, space, observation, moments
+
+
+def _build_observation(table: PolicyTable, space: eqgrid.AbstractSpace) -> PyTree:
+    """The observations of all agents, with zeros in place of arrays."""
+    observation = _Builder(_OBSERVATIONS, batch=(table.num_agents,)).value(table.observation)
+    leaves = jax.tree.leaves(observation, is_leaf=lambda x: x is None)
+    if not leaves or not all(isinstance(x, jax.Array) for x in leaves):
+        raise ValueError("its observation has a part that is not an array")
+    policies.check_mask(space, observation)
+    return observation
+
+
+def build_wrapper(
+    described: dict[str, Any], env: eqgrid.AbstractEnv, parts: Mapping[str, Callable[..., Any]]
+) -> eqgrid.AbstractEnv:
+    """Wraps an environment as an entry of `describe_wrappers` says.
+
+    **Arguments:**
+
+    - `described`: the entry.
+    - `env`: the environment.
+    - `parts`: the user's classes, as in `load_policy`.
+
+    **Raises:** `ValueError` when the wrapper is unknown, or not for this environment.
+    """
+    return _Builder({**parts, **_WRAPPERS}).constructor(described)(env)
 
 
 def _build_space(module: dict[str, Any]) -> eqgrid.AbstractSpace:
@@ -299,12 +337,10 @@ class _Builder:
     **Arguments:**
 
     - `classes`: the classes, or functions that call them, by the names of the classes in files.
-    - `keyword`: the argument of `load_policy` for further classes; empty if there is none.
     - `batch`: the leading axes of all arrays.
     """
 
     classes: Mapping[str, Callable[..., Any]]
-    keyword: str = ""
     batch: tuple[int, ...] = ()
 
     def constructor(self, module: Any) -> Callable[..., Any]:
@@ -314,9 +350,9 @@ class _Builder:
         """
         ((name, arguments),) = check_schema(module, _Module).items()
         if name not in self.classes:
-            hint = f": pass {self.keyword}={{{name!r:.60}: ...}} to load_policy, with this class"
             raise ValueError(
-                f"it has a {name!r:.60}, which eqgrid does not know{hint if self.keyword else ''}"
+                f"it has a {name!r:.60}, which eqgrid does not know: if it is your own class, pass "
+                f"parts={{{name!r:.60}: ...}} to load_policy, or add --script FILE.py to a command"
             )
         make, pairs = self.classes[name], _checked(name, arguments).items()
         missing = [key for key, value in pairs if value == NOT_STORED]
@@ -324,7 +360,7 @@ class _Builder:
             keywords = ", ".join(f"{key:.60}=..." for key in missing[:5])
             raise ValueError(
                 f"its {name:.60} was built with arguments that are not in the file: pass "
-                f"{self.keyword}={{{name!r:.60}: functools.partial({name:.60}, {keywords})}} to "
+                f"parts={{{name!r:.60}: functools.partial({name:.60}, {keywords})}} to "
                 f"load_policy"
             )
         stored = {key: self.value(value) for key, value in pairs if key not in missing}

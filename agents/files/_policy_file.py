@@ -1,26 +1,32 @@
 """Policy files: safetensors files with a description of the policy. Loading runs no code of it."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, final
 
 import jax
 import jax.numpy as jnp
+import msgspec
+from msgspec import Meta, Struct
 
-from eqgrid import RunningMoments
+import eqgrid
+from eqgrid import AbstractEnv, RunningMoments
 from eqgrid.errors import is_for_users
 
-from ..policies import (
-    AbstractActionHead,
-    AbstractCriticInput,
-    AbstractNetwork,
-    ActorCritic,
-    Normalization,
-    TrainedPolicy,
+from ..policies import Normalization, TrainedPolicy
+from ._checkpoint import (
+    NEWER,
+    CheckpointError,
+    check_schema,
+    digest,
+    fill_part,
+    is_newer,
+    read,
+    save,
 )
-from ._checkpoint import NEWER, CheckpointError, check_schema, fill_part, is_newer, read, save
-from ._description import FORMAT, PolicyTable, build_like, describe
+from ._description import FORMAT, PolicyTable, build_like, build_wrapper, describe
 from ._files import expand_home
 
 POLICY_FILE = "policy.safetensors"
@@ -39,20 +45,100 @@ _LOAD_ERRORS = (
 """Exceptions that classes raise for arguments that are valid alone, but not together."""
 
 
+@final
+class PolicyWorld(Struct, frozen=True, forbid_unknown_fields=True):
+    """The world of a policy, as its file names it.
+
+    **Arguments:**
+
+    - `name`: the name of the world for `eqgrid.make`, or `MODULE:NAME` for a world of your own.
+    - `arguments`: the arguments of its constructor, by name.
+    - `wrappers`: the wrappers that change the observations, the innermost first, from
+        `describe_wrappers`.
+    """
+
+    name: Annotated[str, Meta(max_length=1000)]
+    arguments: dict[str, Any] = {}
+    wrappers: Annotated[list[dict[str, dict[str, Any]]], Meta(max_length=100)] = []
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class PolicyFile:
+    """The content of a policy file, from `read_policy`.
+
+    **Arguments:**
+
+    - `path`: the file.
+    - `policy`: the policy.
+    - `world`: its world; `None` if the file does not name one.
+    - `metadata`: all entries of the file, such as results and provenance.
+    - `sha256`: the checksum of the content, which identifies the policy.
+    - `parts`: your own classes, as in `read_policy`.
+    """
+
+    path: Path
+    policy: TrainedPolicy
+    world: PolicyWorld | None
+    metadata: Mapping[str, Any]
+    sha256: str
+    parts: Mapping[str, Callable[..., Any]]
+
+    def env(self, make: Callable[..., AbstractEnv] = eqgrid.make) -> AbstractEnv:
+        """Builds the environment in which the policy is evaluated, with its observations.
+
+        ```python
+        from agents import evaluate, read_policy
+        from eqgrid import AutoReset, LogEpisodes, Vectorize
+        import jax
+
+        file = read_policy("shipped:ring")
+        envs = Vectorize(AutoReset(LogEpisodes(file.env())), num_envs=8)
+        print(evaluate(file.policy, envs, jax.random.key(0)).episode_return.mean())
+        ```
+
+        **Arguments:**
+
+        - `make`: builds a world from its name and its arguments.
+
+        **Raises:** `CheckpointError` when the file names no world, or a wrapper that is unknown;
+        and the errors of `make`.
+        """
+        if self.world is None:
+            raise CheckpointError(f"The policy {str(self.path)!r} does not name its world.")
+        return self.observe(make(self.world.name, **self.world.arguments))
+
+    def observe(self, env: AbstractEnv) -> AbstractEnv:
+        """Wraps a world so that it returns the observations of the policy.
+
+        **Raises:** `CheckpointError` when a wrapper is unknown.
+        """
+        for described in () if self.world is None else self.world.wrappers:
+            try:
+                env = build_wrapper(described, env, self.parts)
+            except _LOAD_ERRORS as error:
+                raise _unusable(self.path, error, self.parts) from error
+        return env
+
+
 def save_policy(
-    path: str | Path, policy: TrainedPolicy, metadata: Mapping[str, Any] | None = None
+    path: str | Path,
+    policy: TrainedPolicy,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    world: PolicyWorld | None = None,
 ) -> None:
     """Writes a policy file: parameters and moments, with a description from which they are rebuilt.
 
     ```python
     import jax
 
-    from agents import actor_critic, save_policy, trained_policy
+    from agents import PolicyWorld, actor_critic, save_policy, trained_policy
     from eqgrid import AutoReset, Vectorize, make
 
     envs = Vectorize(AutoReset(make("goals")), 16)
-    policy = actor_critic(envs, jax.random.key(0))
-    save_policy("policy.safetensors", trained_policy(policy, envs), {"note": "untrained"})
+    policy = trained_policy(actor_critic(envs, jax.random.key(0)), envs)
+    save_policy("policy.safetensors", policy, {"note": "untrained"}, world=PolicyWorld("goals"))
     ```
 
     **Arguments:**
@@ -60,36 +146,34 @@ def save_policy(
     - `path`: the file, such as `policy.safetensors`; its folder is created if needed.
     - `policy`: the policy, from `trained_policy` or `load_policy`.
     - `metadata`: further entries, with values that JSON can represent; `read_metadata` returns
-        them, with the description of the policy as `"policy"`.
+        them, with the description of the policy as `"policy"`, and the world as `"world"`.
+    - `world`: the world of the policy.
 
     **Raises:** `CheckpointError` when the file cannot be written, and `ValueError` when a part of
     the policy cannot be described in it.
     """
-    save(path, policy, {**(metadata or {}), "policy": describe(policy)})
+    named = {} if world is None else {"world": msgspec.to_builtins(world)}
+    save(path, policy, {**(metadata or {}), **named, "policy": describe(policy)})
 
 
 def load_policy(
     path: str | Path,
     *,
-    networks: Mapping[str, Callable[..., AbstractNetwork]] | None = None,
-    heads: Mapping[str, Callable[..., AbstractActionHead]] | None = None,
-    critic_inputs: Mapping[str, Callable[..., AbstractCriticInput]] | None = None,
-    like: ActorCritic | None = None,
+    parts: Mapping[str, Callable[..., Any]] | None = None,
     convert: bool = False,
 ) -> TrainedPolicy:
     """Reads a policy from a file, or from the folder of a run.
 
-    Loading runs no code of the file, and imports nothing: the names of classes and functions in the
-    file are looked up among eqgrid's own, and in `networks`, `heads` and `critic_inputs`.
+    Loading runs no code of the file, and imports nothing: the names of classes in the file are
+    looked up among eqgrid's own, and in `parts`.
 
     ```python
     import jax
 
     from agents import load_policy
-    from agents import shipped_policies
     from eqgrid import make
 
-    policy = load_policy(shipped_policies()["ring"])
+    policy = load_policy("shipped:ring")
     observation, state = make("overcooked", layout="ring", observation="features").reset(
         jax.random.key(0)
     )
@@ -100,17 +184,12 @@ def load_policy(
 
     - `path`: a policy file, the folder of a run with one seed, or the name of a bundled policy,
         such as `shipped:cramped`.
-    - `networks`: your own networks, by the names of their classes; each is called as
-        `network(in_shape, out_size, final_scale=..., key=...)`, as in `actor_critic`, and with the
-        hyperparameters in the file. A hyperparameter is an argument of the constructor that the
-        network stores in an attribute of the same name: a number, a text, a tuple, a network or the
-        shape of an array.
-    - `heads`: your own action heads, by the names of their classes; each is called with the action
-        space of one agent and the hyperparameters in the file.
-    - `critic_inputs`: your own critic inputs, by the names of their classes; each is called with
-        the hyperparameters in the file.
-    - `like`: an actor-critic of the same structure, or its shapes; it is then used instead of
-        building one from the description in the file.
+    - `parts`: your own networks, action heads, critic inputs and wrappers, by the names of their
+        classes. Each is called with the hyperparameters in the file: a network as
+        `network(in_shape, out_size, final_scale=..., key=...)`, a head with the action space of one
+        agent, a wrapper with an environment. A hyperparameter is an argument of the constructor
+        that is stored in an attribute of the same name: a number, a text, a tuple, a network or
+        the shape of an array.
     - `convert`: whether to convert numbers of 32 bits to 64 bits in JAX's 64-bit mode
         (`jax_enable_x64`), and numbers of 64 bits to 32 bits without it. By default, a policy of
         the other mode raises an error.
@@ -120,37 +199,62 @@ def load_policy(
     **Raises:** `CheckpointError` when the file is missing, damaged, or has an unknown part, and the
     errors of your own classes.
     """
-    path = find_policy(path)
+    return read_policy(path, parts=parts, convert=convert).policy
+
+
+def read_policy(
+    path: str | Path,
+    *,
+    parts: Mapping[str, Callable[..., Any]] | None = None,
+    convert: bool = False,
+) -> PolicyFile:
+    """Reads a policy as `load_policy` does, with its world and its metadata.
+
+    **Arguments** and **Raises:** as in `load_policy`.
+    """
+    path, parts = find_policy(path), parts or {}
     about, data = read(path)
-    if "policy" not in about["metadata"]:
+    metadata = about["metadata"]
+    if "policy" not in metadata:
         raise CheckpointError(
             f"The file {str(path)!r} is a training state and not a policy: name the folder of its "
             "run, or a file such as policy.safetensors or checkpoints/best.safetensors in it."
         )
-    described = about["metadata"]["policy"]
+    described = metadata["policy"]
     if isinstance(described, dict) and is_newer(described.get("format"), FORMAT):
         raise CheckpointError(f"The policy {str(path)!r} cannot be used: it {NEWER}.")
     try:
         table = check_schema(described, PolicyTable)
-        policy, space, observation, moments = build_like(
-            table, networks or {}, heads or {}, critic_inputs or {}, like
-        )
-        policy = fill_part(about, data, table.parameters, policy, convert)
-        if (stored := table.normalization) is None:
-            return TrainedPolicy(policy, space, observation)
-        moments = fill_part(about, data, table.moments, moments, convert)
-        for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
-            if one.count < 0 or (one.variance < 0).any():
-                raise ValueError("its moments have a count or a variance below 0")
-        clip = jnp.asarray(math.inf if stored.clip is None else stored.clip)
-        normalization = Normalization(moments, jnp.asarray(stored.epsilon), clip)
-        return TrainedPolicy(policy, space, observation, normalization)
+        world = metadata.get("world")
+        world = None if world is None else check_schema(world, PolicyWorld)
+        actor_critic, space, observation, moments = build_like(table, parts)
+        actor_critic = fill_part(about, data, table.parameters, actor_critic, convert)
+        normalization = None
+        if (stored := table.normalization) is not None:
+            moments = fill_part(about, data, table.moments, moments, convert)
+            for one in jax.tree.leaves(moments, is_leaf=lambda x: isinstance(x, RunningMoments)):
+                if one.count < 0 or (one.variance < 0).any():
+                    raise ValueError("its moments have a count or a variance below 0")
+            clip = jnp.asarray(math.inf if stored.clip is None else stored.clip)
+            normalization = Normalization(moments, jnp.asarray(stored.epsilon), clip)
+        policy = TrainedPolicy(actor_critic, space, observation, normalization)
     except _LOAD_ERRORS as error:
-        if (networks or heads or critic_inputs) and not is_for_users(error):
-            error.add_note(f"The policy {str(path)!r} cannot be built with these classes.")
-            raise  # the classes of the user may have raised it
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise CheckpointError(f"The policy {str(path)!r} cannot be used: {reason}.") from error
+        raise _unusable(path, error, parts) from error
+    return PolicyFile(path, policy, world, metadata, digest(about, data), parts)
+
+
+def _unusable(
+    path: Path, error: Exception, parts: Mapping[str, Callable[..., Any]]
+) -> CheckpointError:
+    """The error for a policy that cannot be built.
+
+    **Raises:** the error itself, if a class of the user may have raised it.
+    """
+    if parts and not is_for_users(error):
+        error.add_note(f"The policy {str(path)!r} cannot be built with these parts.")
+        raise error
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return CheckpointError(f"The policy {str(path)!r} cannot be used: {reason}.")
 
 
 def file_of_seed(path: Path, seed: int | None) -> Path:

@@ -122,12 +122,12 @@ class PolicyPartner(AbstractPartner):
     ```python
     import jax
 
-    from agents import PolicyPartner, load_policy, shipped_policies
+    from agents import PolicyPartner, load_policy
     from eqgrid import make, play
     from eqgrid.envs.overcooked import ScriptedCook
 
     env = make("overcooked", layout="ring", observation="features")
-    trained = PolicyPartner(load_policy(shipped_policies()["ring"]))
+    trained = PolicyPartner(load_policy("shipped:ring"))
     print(play(env, (trained, ScriptedCook("ring")), jax.random.key(0)).episode_return)
     ```
 

@@ -99,9 +99,9 @@ display(Image("runs/stand/episode.gif"))
 # %%
 import equinox as eqx
 
-from agents import load_policy, shipped_policies
+from agents import load_policy
 
-policy = load_policy(shipped_policies()["biped"])
+policy = load_policy("shipped:biped")
 world = world_settings("body", model="biped", task="reach").build(train=False)
 
 

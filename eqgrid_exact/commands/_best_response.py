@@ -20,9 +20,8 @@ from msgspec import Meta
 from rich.console import Console
 from rich.text import Text
 
-from eqgrid_lab import Kitchen
 from agents import write_atomic
-from eqgrid import AbstractEnv, AbstractPartner, NoisyPartner
+from eqgrid import AbstractPartner, NoisyPartner
 from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     DIFFERENT,
@@ -33,17 +32,10 @@ from eqgrid_lab.base import (
     keep_compiled_programs,
     run_command,
 )
-from eqgrid_lab.commands import (
-    HELD_OUT,
-    PEOPLE,
-    BestResponses,
-    HeldOut,
-    PolicyFlags,
-    build_partners,
-    read_held_out,
-)
+from eqgrid_lab.commands import PEOPLE, BestResponses, build_held_out, read_held_out
 from eqgrid_lab.folders import open_results, write_json
-from eqgrid_lab.settings import PolicySettings, default_settings, read_flags, shipped_script
+from eqgrid_lab.partners import NamedPartner, Partners, Place
+from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import (
     drawing,
     draws_figure,
@@ -64,6 +56,8 @@ from .._responses import Chances, ChanceTables, Progress, respond, without_stuck
 from ._kitchen import build_kitchen, read_counters
 
 COMMAND = "eqgrid best-response"
+PEOPLE_NAME = "people"
+"""The value of --partners for the human proxies of the kitchen."""
 _GIB = 2**30
 
 
@@ -73,14 +67,15 @@ class Config:
 
     layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
     """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
-    policies: Annotated[tuple[Path, ...], DIFFERENT, tyro.conf.arg(metavar="RUN|FILE ...")] = ()
-    """Partners: folders of runs, or policy files."""
-    partners: Annotated[Path | None, tyro.conf.arg(metavar="FILE|people")] = None
-    """Partners: a file that describes held-out partners, or people for the kitchen's proxies."""
+    partners: Annotated[
+        tuple[str, ...], DIFFERENT, tyro.conf.arg(metavar="FILE.toml|people|PARTNER ...")
+    ] = ()
+    """A file that describes held-out partners, people for the kitchen's proxies, or partners such
+    as greedy+noise=0.2 or a policy file."""
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
     """Names of partners in the file of --partners; by default, all of them."""
-    agent: Annotated[Path | None, tyro.conf.arg(metavar="RUN|FILE")] = None
-    """A policy whose exact return with the partners is compared with best responses."""
+    agent: Annotated[str | None, tyro.conf.arg(metavar="RUN|FILE|PARTNER")] = None
+    """A partner whose exact return with the others is compared with best responses."""
     levels: Annotated[tuple[Annotated[float, Meta(ge=0, le=1)], ...], DIFFERENT] = (0.0,)
     """With --agent: probabilities of random actions of a partner."""
     seats: Annotated[tuple[Literal[0, 1], ...], DIFFERENT] = (0, 1)
@@ -111,24 +106,18 @@ class Config:
 class Setup:
     """The kitchen, its joint states, and the partners.
 
-    - `kitchen`: the settings of the kitchen.
-    - `settings`: the settings of policies, with which partners observe the kitchen.
-    - `world`: the kitchen.
-    - `env`: the kitchen with the observations of the settings.
+    - `place`: the kitchen.
+    - `world`: the kitchen as a grid world.
     - `model`: the joint states.
-    - `described`: the description of each partner.
     - `partners`: the partners.
-    - `file`: the file of held-out partners.
+    - `file`: the file of held-out partners; `None` for partners that are named.
     """
 
-    kitchen: Kitchen
-    settings: PolicySettings
+    place: Place
     world: AbstractGridWorld
-    env: AbstractEnv
     model: JointModel
-    described: list[HeldOut]
-    partners: list[AbstractPartner]
-    file: Path
+    partners: list[NamedPartner]
+    file: Path | None
 
 
 def set_up(config: Config) -> Setup:
@@ -136,51 +125,51 @@ def set_up(config: Config) -> Setup:
 
     **Raises:** `UsageError` and `CheckpointError` with a sentence when something is not usable.
     """
-    if config.keep and (
-        config.partners is None or set(config.seats) != {0, 1} or config.agent is not None
-    ):
+    file = _file_of(config)
+    if config.keep and (file is None or set(config.seats) != {0, 1} or config.agent is not None):
         raise UsageError(
-            "--keep keeps best responses to --partners in both seats: add --partners, and leave "
-            "--seats and --agent out."
+            "--keep keeps best responses to a file of --partners in both seats: add --partners, "
+            "and leave --seats and --agent out."
         )
     if config.agent is None and config.levels != (0.0,):
         raise UsageError("--levels are for an --agent: add --agent.")
     kitchen, world = build_kitchen(config.layout, config.dynamics, config.horizon)
-    settings = default_settings(shipped_script("ippo"), kitchen)
-    env = settings.observe(world)
-    described, file = _describe(config)
-    partners = build_partners(described, file, settings, env, PolicyFlags())
+    place = Place.of(kitchen, world=world)
+    partners = _build(config, file, place)
     counters = read_counters(config.counters, world)
     with as_usage_error():
-        for partner in partners:
+        for named in partners:
             # Raises an error if the action probabilities of the partner are unknown.
-            Chances(without_stuck_rule(partner), env, 0)
+            Chances(without_stuck_rule(named.partner), place.env, 0)
         model = JointModel(world, counters, whole=True)
     _check_room(model, config)
-    return Setup(kitchen, settings, world, env, model, described, partners, file)
+    return Setup(place, world, model, partners, file)
 
 
-def _describe(config: Config) -> tuple[list[HeldOut], Path]:
-    """The descriptions of the partners, and the file of held-out partners."""
-    file = HELD_OUT if config.partners is None else config.partners
-    if str(file) == "people" and not file.exists():
-        file = PEOPLE
-    partners: list[HeldOut] = []
-    if config.partners is not None:
-        partners, _ = read_held_out(file)
-        names = [partner.name for partner in partners]
-        for name in config.only:
-            if name not in names:
-                raise UsageError(f"There is no partner {name!r} in {str(file)!r}.")
-        partners = [x for x in partners if not config.only or x.name in config.only]
-    partners += [_policy(path) for path in config.policies]
-    if not partners:
-        raise UsageError("Name partners: --partners people, or --policies and their files.")
-    return partners, file
+def _file_of(config: Config) -> Path | None:
+    """The file of held-out partners; `None` if the partners are named."""
+    if config.partners == (PEOPLE_NAME,) and not Path(PEOPLE_NAME).exists():
+        return PEOPLE
+    named = [Path(x) for x in config.partners]
+    return named[0] if len(named) == 1 and named[0].suffix == ".toml" else None
 
 
-def _policy(path: Path) -> HeldOut:
-    return HeldOut(str(path), "policy", file=str(path.resolve()))
+def _build(config: Config, file: Path | None, place: Place) -> list[NamedPartner]:
+    """The partners of the command line.
+
+    **Raises:** `UsageError` when there are none, or a name is unknown.
+    """
+    partners = Partners()
+    if file is None:
+        if not config.partners:
+            raise UsageError("Name partners: --partners people, greedy, or policy files.")
+        return [partners.build(name, place) for name in config.partners]
+    held_out, _ = read_held_out(file)
+    for name in config.only:
+        if name not in [x.name for x in held_out]:
+            raise UsageError(f"There is no partner {name!r} in {str(file)!r}.")
+    held_out = [x for x in held_out if not config.only or x.name in config.only]
+    return build_held_out(held_out, file, place, partners)
 
 
 def _check_room(model: JointModel, config: Config) -> None:
@@ -208,14 +197,14 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
     """
     rows, results = [], []
     keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-    for held_out, partner in zip(setup.described, setup.partners, strict=True):
+    for named in setup.partners:
         values: list[float] = []
         for seat in sorted(set(config.seats)):
-            console.print(Text(f"{held_out.name}, response in seat {seat}"))
+            console.print(Text(f"{named.name}, response in seat {seat}"))
             found = respond(
-                setup.env,
+                setup.place.env,
                 setup.model,
-                partner,
+                named.partner,
                 seat,
                 config.horizon,
                 keys,
@@ -230,10 +219,10 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
             played, unchanged = map(mean_with_interval, (found.played, found.unchanged))
             texts = [with_interval(x["mean"], x["low"], x["high"]) for x in (played, unchanged)]
             cells = [f"{mean} ({interval})" for mean, interval in texts]
-            rows.append([Text(held_out.name), str(seat), f"{found.value:.2f}", *cells])
+            rows.append([Text(named.name), str(seat), f"{found.value:.2f}", *cells])
             results.append(
                 {
-                    "partner": held_out.name,
+                    "partner": named.name,
                     "seat": found.seat,
                     "value": found.value,
                     "exact": found.exact,
@@ -243,12 +232,14 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
                 }
             )
             if config.video:
-                name = f"{Path(held_out.name).stem}-seat-{seat}.gif"
+                name = f"{Path(named.name).stem}-seat-{seat}.gif"
                 with drawing(folder / name):
-                    write_atomic(folder / name, setup.kitchen.draw(setup.world, *found.video))
-        if config.keep:
-            best = BestResponses(setup.file, setup.settings)
-            best.keep(held_out, values, config.counters)
+                    write_atomic(
+                        folder / name, setup.place.settings.draw(setup.world, *found.video)
+                    )
+        if config.keep and setup.file is not None:
+            best = BestResponses(setup.file, setup.place)
+            best.keep(named, values, config.counters)
     titles = ("partner", "seat", "best response", "played", "with the unchanged partner")
     print_table(console, titles, rows)
     return results
@@ -265,10 +256,10 @@ def compare(config: Config, setup: Setup, agent: AbstractPartner, console: Conso
     results: list[Table] = []
     for seat in sorted(set(config.seats)):
         own = _kept(config, setup, agent, seat, show)
-        for held_out, partner in zip(setup.described, setup.partners, strict=True):
+        for named in setup.partners:
             for level in sorted(set(config.levels)):
-                console.print(Text(f"{held_out.name}, noise {level:g}, agent in seat {seat}"))
-                noisy = NoisyPartner(partner, level, setup.env.action_space)
+                console.print(Text(f"{named.name}, noise {level:g}, agent in seat {seat}"))
+                noisy = NoisyPartner(named.partner, level, setup.place.env.action_space)
                 others = _kept(config, setup, noisy, 1 - seat, show)
                 with show("evaluating the agent", config.horizon) as report:
                     exact = BestResponse(setup.model, seat).solve(
@@ -276,7 +267,7 @@ def compare(config: Config, setup: Setup, agent: AbstractPartner, console: Conso
                     )
                 with show("responding", config.horizon) as report:
                     best = BestResponse(setup.model, seat).solve(others, config.horizon, report)
-                found = {"partner": held_out.name, "level": level, "seat": seat}
+                found = {"partner": named.name, "level": level, "seat": seat}
                 results.append({**found, "return": exact, "best_response": best})
     results.sort(key=lambda x: x["return"] / x["best_response"] if x["best_response"] else 1.0)
     rows = []
@@ -295,7 +286,7 @@ def _kept(
     config: Config, setup: Setup, partner: AbstractPartner, seat: int, show: Progress
 ) -> ChanceTables:
     """The probabilities of a partner in a seat, without its stuck rule."""
-    chances = Chances(without_stuck_rule(partner), setup.env, seat)
+    chances = Chances(without_stuck_rule(partner), setup.place.env, seat)
     return ChanceTables(setup.model, chances, config.horizon, show)
 
 
@@ -327,10 +318,9 @@ def run(args: Sequence[str]) -> None:
     setup = set_up(config)
     agent = None
     if config.agent is not None:
-        described = [_policy(config.agent)]
-        [agent] = build_partners(described, setup.file, setup.settings, setup.env, PolicyFlags())
+        agent = Partners().build(config.agent, setup.place).partner
         with as_usage_error():
-            Chances(without_stuck_rule(agent), setup.env, 0)
+            Chances(without_stuck_rule(agent), setup.place.env, 0)
     keep_compiled_programs()
     with open_results("best-response", config.out) as (folder, console), as_usage_error():
         console.print(f"{setup.model.num_states:,} joint states", highlight=False)
@@ -340,7 +330,7 @@ def run(args: Sequence[str]) -> None:
             results = compare(config, setup, agent, console)
         result = {
             "command": f"{COMMAND} {shlex.join(args)}",
-            "layout": setup.kitchen.layout,
+            "layout": setup.place.settings.layout,
             "dynamics": config.dynamics,
             "horizon": config.horizon,
             "counters": config.counters,

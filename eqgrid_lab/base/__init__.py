@@ -25,13 +25,13 @@ from ._errors import (
 from ._named import (
     DIFFERENT as DIFFERENT,
     Hint as Hint,
-    NotNamed as NotNamed,
     Setting as Setting,
     Table as Table,
     check_storable as check_storable,
     dataclass_of as dataclass_of,
     file_named as file_named,
     folder_first as folder_first,
+    import_file as import_file,
     import_named as import_named,
     is_own as is_own,
     settings_of as settings_of,
@@ -39,11 +39,17 @@ from ._named import (
 )
 from ._run_files import (
     CHECKPOINT as CHECKPOINT,
-    PARTNERS as PARTNERS,
     RESULTS as RESULTS,
     SETTINGS_FILE as SETTINGS_FILE,
     VIDEO_FILE as VIDEO_FILE,
     WANDB_ID as WANDB_ID,
+    digest as digest,
     has_checkpoint as has_checkpoint,
     read_metadata as read_metadata,
+)
+from ._tables import (
+    fill as fill,
+    read_toml as read_toml,
+    table_of as table_of,
+    values_of as values_of,
 )

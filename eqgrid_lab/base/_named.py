@@ -7,7 +7,9 @@ or a folder is not enough, since these may come from someone else.
 
 import contextlib
 import dataclasses
+import hashlib
 import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -15,7 +17,7 @@ import sys
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeGuard, TypeVar, Union, final
 
 import msgspec
@@ -32,10 +34,6 @@ T = TypeVar("T")
 _SCALARS = (bool, int, float, str)
 DIFFERENT = "different"
 """Annotation of a field with several values, such as names, which must all be different."""
-
-
-class NotNamed(UsageError):
-    """A file contains the name of a world of the user that the command line does not name."""
 
 
 def is_own(name: object) -> TypeGuard[str]:
@@ -76,6 +74,26 @@ def import_named(name: str) -> Callable[..., Any]:
         place = getattr(module, "__file__", None) or "which is built in"
         raise UsageError(f"{flag}: its module ({place}) has no function or class {attribute!r}.")
     return found
+
+
+def import_file(path: Path) -> ModuleType:
+    """Runs a Python file as a module with a name of its own.
+
+    The path must come from the user, never from a file.
+
+    **Raises:** `UsageError` when it is not a Python file, and the errors of the file.
+    """
+    if path.suffix != ".py" or not path.is_file():
+        raise UsageError(f"{str(path)!r} is not a Python file.")
+    name = f"eqgrid_script_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses resolve annotations through `sys.modules`
+    with folder_first(str(path.parent.resolve())):  # imports resolve as if the file were run
+        spec.loader.exec_module(module)
+    return module
 
 
 @contextlib.contextmanager

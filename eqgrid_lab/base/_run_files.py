@@ -1,8 +1,9 @@
 """The names of the files of a run, and the metadata of its checkpoints."""
 
+import hashlib
 import os
 from pathlib import Path
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -12,35 +13,14 @@ from agents import CheckpointError
 
 from ._named import Table
 
-PARTNERS = "partners"
-"""The entry of a policy with the policies that were its partners in training."""
-
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
-
-
-class _Settings(TypedDict, total=False):
-    """The settings of a run; `config_from` checks all other entries."""
-
-    algorithm: str
-
-
-class _Partner(TypedDict):
-    """The policy file of a partner, its `checksum`, and the `run_digest` of its run."""
-
-    name: str
-    sha256: str
-    run: NotRequired[str | None]
 
 
 class _Metadata(TypedDict, total=False):
     """The entries of the metadata that are used; others, such as event counts, may be present."""
 
     update: _Count
-    num_updates: _Count
     env_steps: _Count
-    eval_return_mean: float
-    run: _Settings
-    partners: list[_Partner]
 
 
 def read_metadata(path: Path) -> Table:
@@ -79,3 +59,9 @@ RESULTS = ("result.json", "policy*.safetensors")
 def has_checkpoint(folder: Path) -> bool:
     """Whether a folder has the latest state of a run."""
     return os.path.exists(folder / CHECKPOINT)
+
+
+def digest(path: Path) -> str:
+    """The checksum (SHA-256) of a file. **Raises:** `OSError` when it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,6 +19,7 @@ from agents import (
     AbstractNetwork,
     ActorCritic,
     PartnerTeam,
+    PolicyPartner,
     SharedParameters,
     TrainedPolicy,
     actor_critic,
@@ -32,7 +33,7 @@ from eqgrid import AbstractEnv, AutoReset, OneOf, Vectorize, play
 
 from ..base import VIDEO_FILE, Table, UsageError, expected_errors, keep_compiled_programs
 from ..folders import folder_name, open_folder, write_csv, write_json
-from ..runs import portable
+from ..partners import run_mark
 from ..settings import dump, to_table
 from ..show import drawing, median_seed, open_console, print_paths, progress, video_episode
 from ._report import draw_losses, print_models
@@ -134,7 +135,7 @@ class CloningRun:
         """
         self.console.print("playing the models with themselves, drawing the pictures")
         config, folder = self.config, self.folder
-        partners = [config.partner(policy, config, world) for policy in policies]
+        partners = [config.as_played(PolicyPartner(policy)) for policy in policies]
         keys = jax.random.split(jax.random.key(config.seed), config.episodes)
         returns = np.asarray(_play(world, OneOf(partners), jnp.arange(len(partners)), keys))
         result = self._result(returns)
@@ -191,19 +192,21 @@ class CloningRun:
         }
 
     def _write_policies(self, policies: Sequence[TrainedPolicy], result: Table) -> None:
-        """Writes the policy file of each seed. It contains no path of the user."""
+        """Writes the policy file of each seed."""
         config, several = self.config, len(policies) > 1
-        games = None if config.games is None else Path(config.games).name
-        stored = dataclasses.replace(config, env=portable(config.env), games=games, num_seeds=1)
+        world = config.place().policy_world
         for seed, policy, run in zip(self.seeds, policies, result["runs"], strict=True):
             about = {
-                "run": to_table(dataclasses.replace(stored, seed=seed)),
+                "algorithm": config.algorithm,
+                "seed": seed,
+                "run": run_mark(to_table(dataclasses.replace(config, seed=seed, num_seeds=1))),
+                "stuck_steps": config.stuck_steps,
                 "eval_return_mean": run["eval_return_mean"],
                 "eval_return_std": run["eval_return_std"],
                 "model_of_people": {**result, "seeds": [seed], "runs": [run]},
             }
             path = file_of_seed(self.folder / POLICY_FILE, seed if several else None)
-            save_policy(path, policy, about)
+            save_policy(path, policy, about, world=world)
 
 
 def networks_of(policies: Sequence[ActorCritic]) -> list[AbstractNetwork]:

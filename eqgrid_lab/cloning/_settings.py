@@ -41,8 +41,6 @@ from ..worlds import Kitchen, recorded_games
 class Cloning(PolicySettings):
     """The settings of behaviour cloning: the games, and how the model is trained and played."""
 
-    of_one_layout = True
-
     split: Literal["train", "test"] = "train"
     """Half of the human games to clone: clones learn from the first half, proxies from the
     second."""

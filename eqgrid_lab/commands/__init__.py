@@ -12,19 +12,16 @@ from ._evaluation import (
 from ._heldout import (
     HELD_OUT as HELD_OUT,
     PEOPLE as PEOPLE,
-    HeldOut as HeldOut,
-    build_partners as build_partners,
+    build_held_out as build_held_out,
     read_held_out as read_held_out,
 )
 from ._partners import partners_command as partners_command
 from ._policies import (
+    Game as Game,
     PolicyFlags as PolicyFlags,
-    common_world as common_world,
-    first_world as first_world,
     judging_env as judging_env,
     lineups as lineups,
     play_all as play_all,
-    settings_to_play as settings_to_play,
     short_names as short_names,
 )
 from ._report import report_command as report_command

@@ -9,13 +9,11 @@ from typing import Annotated, NotRequired, TypedDict, final
 import msgspec
 from msgspec import Meta
 
-from agents import checksum, find_policy
 from eqgrid import read_regular_text
 
 from ..base import UsageError, reason
-from ..folders import MAX_RESULT_BYTES, short_name, write_json
-from ..settings import PolicySettings
-from ._heldout import HeldOut
+from ..folders import MAX_RESULT_BYTES, write_json
+from ..partners import NamedPartner, Place
 
 
 class _Entry(TypedDict):
@@ -36,24 +34,21 @@ class _Entry(TypedDict):
 class BestResponses:
     """The returns of best responses in one world, stored next to the file of the partners."""
 
-    def __init__(self, file: Path, config: PolicySettings):
+    def __init__(self, file: Path, place: Place):
         """Reads the file of best responses, if there is one.
 
         **Arguments:**
 
         - `file`: the file of the partners.
-        - `config`: the settings of the world.
+        - `place`: the world.
 
         **Raises:** `UsageError` when the file of best responses is damaged.
         """
         self.path = file.with_suffix(".best-responses.json")
-        self._file, self._layout = file, short_name(config.env.title)
-        # The key of the world in the file. It contains a hash of all settings, so results of other
-        # settings are never used.
-        env = config.env.as_judged()
-        rules = f" ({env.rules})" if env.rules else ""
-        details = _digest(", ".join(map(str, (repr(env), *config.appended.values()))))
-        self.world = f"{env.name}, {short_name(env.title)}{rules}, {env.horizon} steps, {details}"
+        # A best response does not depend on the observations of other agents.
+        world = place.policy_world
+        rules = {name: x for name, x in world.arguments.items() if name != "observation"}
+        self.world = f"{world.name} {json.dumps(rules, sort_keys=True)}"
         self._worlds = self._read_file()
 
     def _read_file(self) -> dict[str, dict[str, _Entry]]:
@@ -72,43 +67,36 @@ class BestResponses:
             "again with eqgrid best-response --keep."
         )
 
-    def returns(self, partner: HeldOut) -> list[float] | None:
+    def returns(self, partner: NamedPartner) -> list[float] | None:
         """The returns of the best response to a partner, in each seat of the best response. `None`
         if the file has no entry, or if the partner has changed since the entry was written.
         """
         entry = self._stored(partner)
         return None if entry is None else entry["returns"]
 
-    def is_exact(self, partner: HeldOut) -> bool:
+    def is_exact(self, partner: NamedPartner) -> bool:
         """Whether the best response to a partner was computed exactly, instead of trained."""
         return "counters" in (self._stored(partner) or {})
 
-    def _stored(self, partner: HeldOut) -> _Entry | None:
+    def _stored(self, partner: NamedPartner) -> _Entry | None:
         entry = self._worlds.get(self.world, {}).get(partner.name)
-        return None if entry is None or entry["partner"] != self._identity(partner) else entry
+        return None if entry is None or entry["partner"] != _digest(partner.identity) else entry
 
-    def keep(self, partner: HeldOut, returns: list[float], counters: Sequence[str]) -> None:
+    def keep(self, partner: NamedPartner, returns: list[float], counters: Sequence[str]) -> None:
         """Stores the returns of an exact best response, which replace earlier ones.
 
         **Arguments:**
 
-        - `partner`: the description of the partner.
+        - `partner`: the partner.
         - `returns`: the return of the best response in each of its seats.
         - `counters`: the counters that cooks could use.
         """
-        entry = _Entry(returns=returns, partner=self._identity(partner), counters=list(counters))
+        entry = _Entry(returns=returns, partner=_digest(partner.identity), counters=list(counters))
         self._write(partner, entry)
 
-    def _write(self, partner: HeldOut, entry: _Entry) -> None:
+    def _write(self, partner: NamedPartner, entry: _Entry) -> None:
         self._worlds.setdefault(self.world, {})[partner.name] = entry
         write_json(self.path, self._worlds)
-
-    def _identity(self, partner: HeldOut) -> str:
-        """A short hash of the description of a partner, and of the content of its policy."""
-        policy = ""
-        if partner.kind == "policy":
-            policy = checksum(find_policy(partner.place(self._file, self._layout)))
-        return _digest(repr(partner) + policy)
 
 
 def _digest(text: str) -> str:

@@ -36,8 +36,8 @@ from ..show import (
     write_title,
 )
 from ._policies import (
+    Game,
     PolicyFlags,
-    common_world,
     different_names,
     play_all,
     score_rows,
@@ -82,33 +82,32 @@ def run(args: Sequence[str]) -> None:
     """
     started = time.perf_counter()
     config = read_flags(Config(), args, COMMAND)
-    policies = config.read_all_seeds(config.layout)
-    if len(policies) < 2:
+    game = Game.open(config, config.layout, all_seeds=True)
+    if len(game.names) < 2:
         raise UsageError("Cross-play needs at least two policies: name more runs or files.")
-    settings, world = common_world(policies, config.layout)
-    title = short_name(settings.env.title)
+    env, title = game.place.settings, short_name(game.place.settings.title)
     with open_results(f"crossplay-{title}", config.out) as (folder, console):
         console.print(
-            f"{len(policies)} policies in [bold]{escape(title)}[/], {config.episodes} "
+            f"{len(game.names)} policies in [bold]{escape(title)}[/], {config.episodes} "
             "episodes of every pair, in each order",
             highlight=False,
         )
         keep_compiled_programs()
-        shown = settings.observe(world)
-        partners = [saved.partner(settings, shown, greedy=config.greedy) for saved in policies]
+        game.partners.record(folder)
+        partners = game.team(range(len(game.names)), greedy=config.greedy)
         keys = jax.random.split(jax.random.key(config.seed), config.episodes)
-        names = different_names([saved.name for saved in policies])
+        names = different_names(game.shown)
         means, table = [], []
-        for name, returns in zip(names, play_all(shown, partners, keys), strict=True):
+        for name, returns in zip(names, play_all(game.place.env, partners, keys), strict=True):
             means.append(returns.mean(axis=-1))
             rows = score_rows(returns[None], first=[name], second=names)
             table.append(csv_text(rows, header=not table))
         matrix = np.stack(means)
         result = {
             "command": f"{COMMAND} {shlex.join(args)}",
-            "world": settings.env.name,
-            "layout": settings.env.title,
-            "policies": [str(saved.path) for saved in policies],
+            "world": env.name,
+            "layout": env.title,
+            "policies": game.names,
             "actions": "greedy" if config.greedy else "drawn",
             "episodes": config.episodes,
             "seed": config.seed,
@@ -121,6 +120,7 @@ def run(args: Sequence[str]) -> None:
         draw_matrix(folder / "matrix.png", names, matrix, title)
         files = ("crossplay.json", "crossplay.csv", "matrix.png")
         print_paths(console, [folder / name for name in files])
+        game.partners.finish()
 
 
 def summary(matrix: Float[np.ndarray, "first second"]) -> Table:

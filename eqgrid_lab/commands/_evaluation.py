@@ -22,12 +22,13 @@ from agents import (
     save_trajectories,
     write_atomic,
 )
-from eqgrid import AbstractEnv, AbstractVectorEnv, Trajectories
+from eqgrid import AbstractVectorEnv, Trajectories
 
 from ..base import RunError, Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, shown_path, write_json
+from ..partners import Place, is_policy
 from ..runs import mean_totals
-from ..settings import PolicySettings, Seed, read_flags
+from ..settings import Seed, read_flags
 from ..show import (
     drawing,
     path_text,
@@ -37,8 +38,7 @@ from ..show import (
     video_episode,
     with_deviation,
 )
-from ..worlds import WorldSettings
-from ._policies import PolicyFlags, common_world, judging_env, lineups, short_names
+from ._policies import Game, PolicyFlags, judging_env, lineups, short_names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,30 +55,6 @@ class Config(PolicyFlags):
     """Write GIFs of the games."""
     trajectories: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all episodes, step by step, into a new .npz file."""
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Place:
-    """The world in which the policies are evaluated.
-
-    **Arguments:**
-
-    - `settings`: the settings of the first policy; `settings.env` can also draw states.
-    - `world`: one environment, before features are appended to its observations.
-    - `many`: a vector environment with one environment for each episode.
-    - `one`: a vector environment with a single environment, for the video.
-    """
-
-    settings: PolicySettings
-    world: AbstractEnv
-    many: AbstractVectorEnv
-    one: AbstractVectorEnv
-
-    @property
-    def env(self) -> WorldSettings:
-        """The settings of the world."""
-        return self.settings.env
 
 
 @final
@@ -113,29 +89,28 @@ def run(args: Sequence[str]) -> None:
     config = read_flags(Config(), args, "eqgrid evaluate")
     if config.trajectories is not None:
         check_file(config.trajectories)
-    policies = config.read(config.layout)
-    seats = lineups([dataclasses.replace(x, name=shown_path(x.name)) for x in policies])
-    settings, world = common_world(policies, config.layout)
-    many = judging_env(settings, world, config.episodes, tuple(settings.env.totals(world)))
-    place = Place(settings, world, many, judging_env(settings, world, 1))
-    shown = settings.observe(world)
+    game = Game.open(config, config.layout)
+    place, env = game.place, game.place.settings
+    many = judging_env(place, config.episodes, tuple(env.totals(place.world)))
     teams = [
-        Team(number, x.seats, x.players(settings, shown, greedy=actions == "greedy"), actions)
-        for number, x in enumerate(seats, 1)
+        Team(number, x.seats, x.team(actions == "greedy"), actions)
+        for number, x in enumerate(lineups(game), 1)
         for actions in ("drawn", "greedy")
     ]
-    layout = place.env.title
+    files = [game.partners.read(name).file for name in game.names if is_policy(name)]
+    layout = env.title
     title = short_name(layout)
     with open_results(f"evaluation-{title}", config.out) as (folder, console):
         console.print(
             f"{config.episodes} episodes in [bold]{escape(title)}[/] for each team", highlight=False
         )
         keep_compiled_programs()
-        results = [_evaluate_team(team, place, config.seed) for team in teams]
+        game.partners.record(folder)
+        results = [_evaluate_team(team, many, place, config.seed) for team in teams]
         evaluation = {
-            "policies": [shown_path(saved.path) for saved in policies],
-            "trained_steps": [saved.metadata.get("env_steps") for saved in policies],
-            "world": place.env.name,
+            "policies": [shown_path(file.path) for file in files],
+            "trained_steps": [file.metadata.get("env_steps") for file in files],
+            "world": env.name,
             "layout": layout if "\n" in layout else shown_path(layout),
             "episodes": config.episodes,
             "seed": config.seed,
@@ -155,22 +130,23 @@ def run(args: Sequence[str]) -> None:
             )
             write_episodes(config.trajectories, episodes)
             console.print(Text(f"trajectories: {config.trajectories}"), soft_wrap=True)
-        for sentence in place.env.remarks():
+        for sentence in env.remarks():
             console.print(escape(sentence), highlight=False)
-        has_videos = place.env.has_video and config.video
+        has_videos = env.has_video and config.video
         videos = _draw_videos(folder, teams, place, config.seed) if has_videos else []
         print_paths(console, [folder / name for name in ("evaluation.json", *videos)])
+        game.partners.finish()
 
 
-def _evaluate_team(team: Team, place: Place, seed: int) -> Table:
+def _evaluate_team(team: Team, many: AbstractVectorEnv, place: Place, seed: int) -> Table:
     """Evaluates one team. All teams use the same random key, so they play the same layouts.
 
     **Returns:** an entry of `results` in `evaluation.json`.
     """
     greedy = team.actions == "greedy"
-    games = evaluate(team.policy, place.many, jax.random.key(seed), greedy=greedy)
+    games = evaluate(team.policy, many, jax.random.key(seed), greedy=greedy)
     returns = games.episode_return.mean(axis=-1)
-    totals = mean_totals(games, place.env.totals(place.world))
+    totals = mean_totals(games, place.settings.totals(place.world))
     return {
         "team": team.number,
         "seats": list(team.seats),
@@ -189,13 +165,13 @@ def _draw_videos(folder: Path, teams: Sequence[Team], place: Place, seed: int) -
 
     **Returns:** the names of the files.
     """
-    names = []
-    draw = functools.partial(place.env.draw, place.world)
+    names, one = [], judging_env(place, 1)
+    draw = functools.partial(place.settings.draw, place.world)
     for number, team in enumerate(team for team in teams if team.actions == "drawn"):
         key = jax.random.fold_in(jax.random.key(seed), number)
         names.append("episode.gif" if number == 0 else f"episode-{number + 1}.gif")
         with drawing(folder / names[-1]):
-            video = video_episode(team.policy, place.one, draw, key, place.env.horizon)
+            video = video_episode(team.policy, one, draw, key, place.settings.horizon)
             write_atomic(folder / names[-1], video)
     return names
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ..base import Table, UsageError, keep_compiled_programs, run_command
 from ..folders import open_results, short_name, write_csv, write_json
+from ..partners import NamedPartner, Partners, is_policy
 from ..settings import read_flags
 from ..show import (
     bootstrap_interval,
@@ -27,10 +28,10 @@ from ..show import (
     with_interval,
 )
 from ._best_responses import BestResponses
-from ._heldout import HELD_OUT, PEOPLE, HeldOut, build_partners, known_before, read_held_out
+from ._heldout import HELD_OUT, PEOPLE, build_held_out, known_before, read_held_out
 from ._policies import (
+    Game,
     PolicyFlags,
-    common_world,
     different_names,
     play_with,
     score_rows,
@@ -73,16 +74,18 @@ def run(args: Sequence[str]) -> None:
     if str(config.partners) == "people" and not config.partners.exists():
         config = dataclasses.replace(config, partners=PEOPLE)
     held_out, seed = read_held_out(config.partners)
-    held_out = [x for x in held_out if x.kind != "policy" or not config.scripts_only]
+    held_out = [x for x in held_out if not (config.scripts_only and is_policy(x.partner))]
     if not held_out:
         raise UsageError("All partners are policies, so none is left: omit --scripts-only.")
-    policies = config.read_all_seeds(config.layout)
-    settings, world = common_world(policies, config.layout)
-    title, env = short_name(settings.env.title), settings.observe(world)
-    partners = build_partners(held_out, config.partners, settings, env, config)
-    known = known_before(policies, held_out, config.partners, settings.env.title)
+    game = Game.open(config, config.layout, all_seeds=True)
+    place, env = game.place, game.place.env
+    title = short_name(place.settings.title)
+    builder = Partners(game.partners.parts, config.env_name, imports=False)
+    partners = build_held_out(held_out, config.partners, place, builder)
+    saved = [game.partners.read(name) for name in game.names if is_policy(name)]
+    known = known_before(saved, partners)
     _check_unknown(known, config.allow_trained_with)
-    best = BestResponses(config.partners, settings)
+    best = BestResponses(config.partners, place)
     with open_results(f"partners-{title}", config.out) as (folder, console):
         console.print(
             f"{len(partners)} held-out partners in [bold]{escape(title)}[/], "
@@ -90,28 +93,31 @@ def run(args: Sequence[str]) -> None:
             highlight=False,
         )
         keep_compiled_programs()
+        game.partners.record(folder)
         keys = jax.random.split(jax.random.key(seed), config.episodes)
-        players = [saved.partner(settings, env, greedy=config.greedy) for saved in policies]
-        returns = np.stack([play_with(env, [player, *partners], keys) for player in players])
+        players = game.team(range(len(game.names)), greedy=config.greedy)
+        others = [x.partner for x in partners]
+        returns = np.stack([play_with(env, [player, *others], keys) for player in players])
         scores = returns.mean(axis=(0, 3))
         result = {
             "command": f"{COMMAND} {shlex.join(args)}",
-            "world": settings.env.name,
-            "layout": settings.env.title,
-            "policies": [str(saved.path) for saved in policies],
+            "world": place.settings.name,
+            "layout": place.settings.title,
+            "policies": game.names,
             "partners_file": str(config.partners),
             "actions": "greedy" if config.greedy else "drawn",
             "episodes": config.episodes,
             "seed": seed,
             "trained_with": known,
-            **summary(held_out, scores, best),
+            **summary(partners, scores, best),
         }
         _print_table(console, scores, result)
-        names = different_names([saved.name for saved in policies])
+        names = different_names(game.shown)
         seats = {"partner": [x.name for x in held_out], "seat": range(env.num_agents)}
         write_csv(folder / "partners.csv", score_rows(returns, policy=names, **seats))
         write_json(folder / "partners.json", result)
         print_paths(console, [folder / "partners.json", folder / "partners.csv"])
+        game.partners.finish()
 
 
 def _check_unknown(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
@@ -126,7 +132,7 @@ def _check_unknown(known: Mapping[str, Sequence[str]], allowed: bool) -> None:
 
 
 def summary(
-    partners: Sequence[HeldOut],
+    partners: Sequence[NamedPartner],
     scores: Float[np.ndarray, "partners seats"],
     best: BestResponses,
 ) -> Table:

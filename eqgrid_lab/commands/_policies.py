@@ -1,9 +1,10 @@
 """Reads the policies that a command names, forms teams of them, and plays their games."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, final
 
 import equinox as eqx
 import jax
@@ -26,18 +27,19 @@ from eqgrid import (
 from eqgrid.errors import is_for_users
 
 from ..base import UsageError, is_own
-from ..folders import short_name
-from ..runs import SavedPolicy, policies_of, read_policy
-from ..settings import (
-    PolicySettings,
-    at_home,
-    default_settings,
-    given,
-    load_script,
-    shipped_script,
+from ..folders import short_name, shown_path
+from ..partners import (
+    Partners,
+    Place,
+    SavedPolicy,
+    changes_of,
+    expanded,
+    is_policy,
+    load_parts,
+    policies_of,
 )
 from ..show import interval_of_mean
-from ..worlds import WorldSettings, check_same_game, world_settings
+from ..worlds import check_same_game
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,224 +47,212 @@ class PolicyFlags:
     """The flags that name the policies and the folder of the results."""
 
     policies: tyro.conf.Positional[
-        Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN|FILE ...")]
+        Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN|FILE|PARTNER ...")]
     ] = ()
-    """Folders of runs, policy files, or shipped:NAME for a bundled policy."""
+    """Folders of runs, policy files, shipped:NAME for a bundled policy, or other partners, such as
+    greedy. The first policy names the world."""
     script: Annotated[Path | None, tyro.conf.arg(metavar="FILE.py")] = None
-    """Your own script that trained them, if any; its code is run."""
+    """Your own script with their networks, if any; its code is run."""
     env_name: Annotated[str | None, tyro.conf.arg(name="env.name", metavar="MODULE:NAME")] = None
     """Your own world that they were trained in, if any; its module is imported."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Folder of the results; by default, a new one in runs/."""
 
-    @property
-    def own_world(self) -> str | None:
-        """The user's own world that the command line names, if any.
+    def builder(self, layout: str | None = None) -> Partners:
+        """What builds the partners that the command line names.
 
-        **Raises:** `UsageError` when a name is not `MODULE:NAME`.
+        **Raises:** `UsageError` when a flag is wrong.
         """
         if self.env_name is not None and not is_own(self.env_name):
             raise UsageError(
                 f"--env.name {self.env_name!r:.60} is not MODULE:NAME of your own world: leave it "
                 "out, since policy files contain the name of every other world."
             )
-        return self.env_name
-
-    def own_script(self) -> type[PolicySettings] | None:
-        """The custom script that the command line names, if any. **Raises:** as `load_script`."""
-        return None if self.script is None else load_script(self.script)
-
-    def read(self, layout: str | None = None) -> list[SavedPolicy]:
-        """Reads the policies.
-
-        **Arguments:**
-
-        - `layout`: the layout to play in; by default, the layout of training.
-
-        **Returns:** the policies, with the settings of their runs.
-
-        **Raises:** `UsageError` when no policy is named, and as `read_policy`.
-        """
-        if not self.policies:
-            raise UsageError("Name the folder of a run, or a policy file; see --help.")
-        script, world = self.own_script(), self.own_world
-        return [read_policy(path, layout, script, world) for path in self.policies]
-
-    def read_all_seeds(self, layout: str | None = None) -> list[SavedPolicy]:
-        """Reads the policies as `read`, with all seeds of each run with many seeds.
-
-        **Raises:** as `read`, and `UsageError` when a policy is named twice.
-        """
-        policies = tuple(file for path in self.policies for file in policies_of(path))
-        found = dataclasses.replace(self, policies=policies).read(layout)
-        files = [saved.path.resolve() for saved in found]
-        for i, saved in enumerate(found):
-            if files[i] in files[:i]:
-                raise UsageError(f"The policy {saved.name!r} is named twice: name each one once.")
-        return found
+        parts = None if self.script is None else load_parts(self.script)
+        return Partners(parts, self.env_name, layout)
 
 
-def first_world(args: Sequence[str]) -> WorldSettings:
-    """The world of a command line: the value of `--env.name`, or the world of the policy that is
-    its first word.
-
-    **Raises:** as `world_settings` and `read_policy`.
-    """
-    args = at_home(args)
-    words = given(args)
-    name, script = words.get("--env.name"), words.get("--script")
-    first = next(iter(args), "-")
-    if name is not None or first.startswith("-"):
-        return world_settings(name)
-    own_script = None if script is None else load_script(Path(script))
-    return read_policy(policies_of(Path(first))[0], own_script=own_script).config.env
-
-
-def settings_to_play(env: WorldSettings) -> PolicySettings:
-    """The settings of a world in which people and policies play: the world as evaluated, without
-    normalisation of observations.
-    """
-    played: Any = env
-    played = dataclasses.replace(played.as_judged(), normalize_observation=False)
-    return default_settings(shipped_script("ippo"), played)
-
-
-def common_world(
-    policies: Sequence[SavedPolicy], layout: str | None = None
-) -> tuple[PolicySettings, AbstractEnv]:
-    """Builds the world in which all policies were trained, to play in it. The world does not
-    normalise observations, since policies do it themselves.
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Game:
+    """The partners that a command line names, and the world in which they play.
 
     **Arguments:**
 
-    - `policies`: at least one policy.
-    - `layout`: the layout with which the policies were read; `None` for the layout of training.
-
-    **Returns:** the settings of the first policy, and the world before features are appended to its
-    observations.
-
-    **Raises:** `UsageError` when the worlds of the policies differ, the layout does not exist, or a
-    policy does not fit the world; `CheckpointError` when the file of the first policy contains
-    settings from which no world can be built, or which the policy does not fit.
+    - `names`: the name of each partner.
+    - `shown`: the name of each partner in results.
+    - `partners`: builds the partners.
+    - `place`: the world of the first policy.
     """
-    first: Any = policies[0].config.env
-    for other in policies[1:]:
-        check_same_game(repr(policies[0].name), first, repr(other.name), other.config.env)
-        if other.config.env.title != first.title:
-            raise UsageError(
-                f"{policies[0].name!r} was trained in {short_name(first.title)}, but "
-                f"{other.name!r} in {short_name(other.config.env.title)}: choose with --layout."
-            )
-    env: Any = dataclasses.replace(first, normalize_observation=False)
-    settings = dataclasses.replace(policies[0].config, env=env)
+
+    names: list[str]
+    shown: list[str]
+    partners: Partners
+    place: Place
+
+    @classmethod
+    def open(
+        cls, flags: PolicyFlags, layout: str | None = None, *, all_seeds: bool = False
+    ) -> "Game":
+        """Reads the policies and builds the world.
+
+        **Arguments:**
+
+        - `flags`: the command line.
+        - `layout`: the layout to play in; by default, the layout of training.
+        - `all_seeds`: whether a run stands for the policies of all of its seeds.
+
+        **Raises:** `UsageError` when no policy is named, a partner is named twice, the worlds of
+        the policies differ, the layout does not exist, or a partner cannot act in the world;
+        `CheckpointError` when a file is missing or damaged, or its world cannot be built.
+        """
+        partners, names = flags.builder(layout), list(flags.policies)
+        named = [x for x in names if is_policy(x)]
+        if not named:
+            raise UsageError("Name the folder of a run, or a policy file; see --help.")
+        if all_seeds:
+            title = partners.read(policies_of(named[0])[0]).env.title
+            names = expanded(names, title)
+        saved = {x: partners.read(x) for x in names if is_policy(x)}
+        if all_seeds:
+            _check_different(names, saved)
+        first, *others = saved.values()
+        for other in others:
+            check_same_game(repr(first.name), first.env, repr(other.name), other.env)
+            if other.env.title != first.env.title:
+                raise UsageError(
+                    f"{first.name!r} was trained in {short_name(first.env.title)}, but "
+                    f"{other.name!r} in {short_name(other.env.title)}: choose with --layout."
+                )
+        place = _place_of(first, layout)
+        for name in names:
+            partners.build(name, place)
+        shown = [saved[x].name if x in saved else x for x in names]
+        return cls(names, shown, partners, place)
+
+    def team(self, numbers: Sequence[int], *, greedy: bool) -> list[AbstractPartner]:
+        """The partners with these numbers.
+
+        **Arguments:**
+
+        - `numbers`: the indices in `names`.
+        - `greedy`: whether policies take the most probable actions instead of sampling them.
+        """
+        built = {
+            i: self.partners.build(self.names[i], self.place, greedy=greedy).partner
+            for i in dict.fromkeys(numbers)
+        }
+        return [built[i] for i in numbers]
+
+
+def _check_different(names: Sequence[str], saved: Mapping[str, SavedPolicy]) -> None:
+    """**Raises:** `UsageError` when two names stand for the same partner."""
+    found: list[str] = []
+    for name in names:
+        file = str(saved[name].file.path.resolve()) if name in saved else name
+        found.append(file + changes_of(name))
+        if found.count(found[-1]) > 1:
+            raise UsageError(f"The partner {name!r} is named twice: name each one once.")
+
+
+def _place_of(first: SavedPolicy, layout: str | None) -> Place:
+    """The world of a policy.
+
+    **Raises:** as `Game.open`.
+    """
     try:
-        env.check()
-        world = settings.env.build(train=False)
-        if layout is not None and not (trained := policies[0].trained_in).layout_files:
+        first.env.check()
+        place = first.place()
+        if layout is not None and not first.trained_in.layout_files:
             # If the policy was trained in several layouts including this one, the layout is padded
             # to the size of the largest layout.
-            padded = (trained.parts() | trained.zero_shot()).get(layout)
-            world = world if padded is None else padded.env  # a pool of this layout alone
-        shown = settings.observe(world)
+            several = first.trained_in.parts() | first.trained_in.zero_shot()
+            if layout in several:  # a pool of this layout alone
+                world = several[layout].env
+                place = Place.of(first.env, first.file.observe, world)
+        return place
     except (ValueError, UsageError) as error:
         if not isinstance(error, UsageError) and not is_for_users(error):
             raise
         if layout is None:
-            where = f"The world of the policy {str(policies[0].path)!r} cannot be built"
+            where = f"The world of the policy {str(first.file.path)!r} cannot be built"
             raise CheckpointError(f"{where}: {error}") from error
         raise UsageError(str(error)) from error
-    for saved in policies:
-        try:
-            saved.partner(settings, shown)
-        except ValueError as error:
-            if not is_for_users(error):
-                raise
-            own_world = layout is None and saved is policies[0]
-            raise (CheckpointError if own_world else UsageError)(
-                f"{saved.name!r} cannot act in {env.name}, {short_name(env.title)}: {error}"
-            ) from error
-    return settings, world
 
 
-def judging_env(
-    settings: PolicySettings, world: AbstractEnv, num_envs: int, totals: Sequence[str] = ()
-) -> AbstractVectorEnv:
+def judging_env(place: Place, num_envs: int, totals: Sequence[str] = ()) -> AbstractVectorEnv:
     """Many environments for evaluation, which reset themselves and log their episodes.
 
     **Arguments:**
 
-    - `settings`, `world`: the settings and the world that `common_world` returned.
+    - `place`: the world.
     - `num_envs`: the number of environments.
     - `totals`: the entries of `info` that are summed over each episode.
     """
-    return Vectorize(AutoReset(LogEpisodes(settings.observe(world), totals)), num_envs)
+    return Vectorize(AutoReset(LogEpisodes(place.env, totals)), num_envs)
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class Lineup:
-    """The policies of one team.
+    """The partners of one team.
 
     **Arguments:**
 
-    - `seats`: the name of the policy of every agent.
-    - `policies`: the policy of every agent.
+    - `seats`: the name of the partner of every agent.
+    - `team`: returns the team, given whether policies take the most probable actions.
     """
 
     seats: tuple[str, ...]
-    policies: tuple[SavedPolicy, ...]
-
-    def players(self, settings: PolicySettings, shown: AbstractEnv, *, greedy: bool) -> PartnerTeam:
-        """The team, for `evaluate`.
-
-        **Arguments:**
-
-        - `settings`: the settings that `common_world` returned.
-        - `shown`: the world with the observations of these settings.
-        - `greedy`: take the most probable actions instead of sampling them.
-        """
-        return PartnerTeam(
-            [saved.partner(settings, shown, greedy=greedy) for saved in self.policies]
-        )
+    team: Callable[[bool], PartnerTeam]
 
 
-def lineups(policies: Sequence[SavedPolicy]) -> list[Lineup]:
-    """The teams to evaluate, with every policy in every seat.
+def lineups(game: Game) -> list[Lineup]:
+    """The teams to evaluate, with every partner in every seat.
 
-    Several policies form a team, which is rotated through the seats. A single policy plays with
+    Several partners form a team, which is rotated through the seats. A single policy plays with
     itself, in one team if its agents share their parameters. If its agents have independent
     parameters, the agents are rotated through the seats.
 
     **Arguments:**
 
-    - `policies`: one policy, or one policy for each agent.
+    - `game`: one policy, or one partner for each agent.
 
     **Returns:** the teams, one for each rotation.
 
-    **Raises:** `UsageError` when the number of policies is neither 1 nor the number of agents.
+    **Raises:** `UsageError` when the number of partners is neither 1 nor the number of agents.
     """
-    num_agents = policies[0].policy.num_agents
+    place, names = game.place, [shown_path(x) for x in game.shown]
+    num_agents = place.env.num_agents
     turns = [[(i + shift) % num_agents for i in range(num_agents)] for shift in range(num_agents)]
-    if len(policies) == 1:
-        [saved] = policies
-        if not isinstance(saved.policy.actor_critic.actor, IndependentParameters):
-            return [Lineup((saved.name,) * num_agents, (saved,) * num_agents)]
+
+    def team(turn: Sequence[int], greedy: bool) -> PartnerTeam:
+        return PartnerTeam(game.team(turn, greedy=greedy))
+
+    if len(names) == 1:
+        saved = game.partners.read(game.names[0])
+
+        def reordered(turn: Sequence[int], greedy: bool) -> PartnerTeam:
+            file = dataclasses.replace(saved.file, policy=saved.policy.reorder(list(turn)))
+            partner = dataclasses.replace(saved, file=file).partner(place, greedy=greedy)
+            return PartnerTeam([partner] * num_agents)
+
+        independent = isinstance(saved.policy.actor_critic.actor, IndependentParameters)
+        if not independent or changes_of(game.names[0]):
+            return [Lineup((names[0],) * num_agents, functools.partial(team, [0] * num_agents))]
         return [
             Lineup(
-                tuple(f"{saved.name} (agent {i})" for i in turn),
-                (dataclasses.replace(saved, policy=saved.policy.reorder(turn)),) * num_agents,
+                tuple(f"{names[0]} (agent {i})" for i in turn), functools.partial(reordered, turn)
             )
             for turn in turns
         ]
-    if len(policies) != num_agents:
+    if len(names) != num_agents:
         raise UsageError(
             f"A team has {num_agents} agents: name one policy, which plays with itself, or "
-            f"{num_agents} policies, not {len(policies)}."
+            f"{num_agents} policies, not {len(names)}."
         )
-    names = different_names([saved.name for saved in policies])
-    return [
-        Lineup(tuple(names[i] for i in turn), tuple(policies[i] for i in turn)) for turn in turns
-    ]
+    names = different_names(names)
+    return [Lineup(tuple(names[i] for i in turn), functools.partial(team, turn)) for turn in turns]
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -19,7 +19,7 @@ import tyro
 from agents import write_atomic
 
 from ..base import SETTINGS_FILE, Table, UsageError, run_command
-from ..folders import locked, open_results, read_csv, short_name, write_csv
+from ..folders import locked, open_results, read_csv, reading, short_name, write_csv
 from ..settings import read_flags
 from ..show import (
     add_legend,
@@ -153,15 +153,21 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def _read_if_complete(folder: Path) -> list[FinishedRun]:
-    """The runs in a folder, one for each seed; none if they were not trained to the end."""
+    """The runs in a folder, one for each seed; none if they were not trained to the end.
+
+    **Raises:** `RunError` when a file is damaged.
+    """
     try:
-        result = json.loads((folder / "result.json").read_text())
-        settings = _flat(tomllib.loads((folder / SETTINGS_FILE).read_text()))
+        with reading(folder / "result.json") as path:
+            result = json.loads(path.read_text())
+        with reading(folder / SETTINGS_FILE) as path:
+            settings = _flat(tomllib.loads(path.read_text()))
         if result["stopped"] or result["total_steps"] != settings["total_steps"]:
             return []
     except (FileNotFoundError, KeyError):  # the last one for other scripts, such as `bc.py`
         return []
-    rows = read_csv(folder / "metrics.csv", "seed", "env_steps", "eval_return_mean")
+    with reading(folder / "metrics.csv") as path:
+        rows = read_csv(path, "seed", "env_steps", "eval_return_mean")
     shared, found = {name: result[name] for name in _OF_ALL_SEEDS}, []
     for own in result.get("runs", [{**result, "seed": result["seeds"][0]}]):
         curve = {

@@ -166,17 +166,18 @@ class _Words(NamedTuple):
     features: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, grid: AbstractGridWorld) -> Self:
+    def of(cls, grid: AbstractGridWorld, text: bool) -> Self:
         """The names in a grid world."""
         choices, view = by_choice(grid.actions), grid.observation
-        has_names = isinstance(view, Features | PermutedFeatures)
         return cls(
             actions=[[_name(action) for action in choice] for choice in choices],
             is_list=isinstance(grid.action_space, MultiDiscrete),
             stay=[choice.index(Stay()) if Stay() in choice else -1 for choice in choices],
             spoken=[x.word for choice in choices for x in choice if isinstance(x, Say)],
             kinds=grid.layout.kinds,
-            features=view.names(grid.layout) if has_names else None,
+            features=view.names(grid.layout)
+            if not text and isinstance(view, Features | PermutedFeatures)
+            else None,
         )
 
 
@@ -214,6 +215,7 @@ class Program:
     until the games are over. Then `check` raises a `RunError`, as does the end of a `with` block.
     Use the results of the games inside of this block, since JAX may still compute them.
 
+    - `seconds`: how long to wait for the next answer in a step.
     - `requests`, `late`, `unusable`: the number of requests, of requests without an answer in time,
         and of requests whose answer had no known action.
     """
@@ -240,7 +242,7 @@ class Program:
         """
         self.name = f"{source[0]}:{source[1]}" if isinstance(source, tuple) else str(source)
         self.requests, self.late, self.unusable = 0, 0, 0
-        self._seconds, self._silent, self._error = seconds, 0, ""
+        self.seconds, self._silent, self._error = seconds, 0, ""
         self._open: dict[_Key, None] = {}  # the requests without an answer, the oldest first
         self._turns: dict[tuple[int, int], tuple[_View, list[int]]] = {}  # by seat and game
         self._games: Counter[int] = Counter()  # the number of games in each seat
@@ -248,8 +250,6 @@ class Program:
         self._lock, self._connection, self._transcript = threading.Lock(), None, None
         try:
             with contextlib.ExitStack() as resources:
-                if transcript is not None:
-                    self._transcript = resources.enter_context(transcript.open("x"))
                 if isinstance(source, Path):
                     rows = [json.loads(line) for line in source.read_text().splitlines()]
                     self._recorded = {_key(row["request"]): row for row in rows}
@@ -257,9 +257,19 @@ class Program:
                     self._connection = _Connection(source)
                     resources.callback(self._connection.close)
                 self._resources = resources.pop_all()
+            if transcript is not None:
+                self.record(transcript)
         except (OSError, ValueError, LookupError, TypeError) as error:
             why = error if isinstance(error, OSError) else "it has an unknown format"
             raise UsageError(f"The program {self.name!r} cannot be used: {why}.") from error
+
+    def record(self, transcript: Path) -> None:
+        """Writes all further requests and answers into a new file, each as it happens. A full disk
+        prints a warning.
+
+        **Raises:** `OSError` when the file exists or cannot be written.
+        """
+        self._transcript = self._resources.enter_context(transcript.open("x"))
 
     def __enter__(self) -> Self:
         return self
@@ -343,7 +353,7 @@ class Program:
         replies: list[_Reply] = [(None, 0.0)] * len(requests)
         self._open.update(dict.fromkeys(waiting))
         connection.send("".join(json.dumps(request) + "\n" for request in requests))
-        limit = self._seconds if self.requests else max(self._seconds, _STARTING_SECONDS)
+        limit = self.seconds if self.requests else max(self.seconds, _STARTING_SECONDS)
         start = heard = time.monotonic()
         while waiting and (left := heard + limit - time.monotonic()) > 0:
             try:
@@ -363,7 +373,7 @@ class Program:
         self._silent = self._silent + 1 if heard == start else 0
         if self._silent == _MOST_SILENT:
             self._error = (
-                f"The program {self.name!r} answered nothing within {self._seconds:g} seconds in "
+                f"The program {self.name!r} answered nothing within {self.seconds:g} seconds in "
                 f"{_MOST_SILENT} steps in a row."
             )
         return replies
@@ -510,7 +520,8 @@ class ProgramPartner(AbstractPartner):
 
     One program can act in many seats and games at once. Each request contains the allowed actions,
     the observation and the changes since the last step. If the observation of the world is
-    `Features`, the program gets these numbers by name; otherwise, it gets the whole grid as text.
+    `Features`, the program gets these numbers by name; otherwise, and with `text`, it gets the
+    whole grid as text.
 
     The program gets no requests for agents that have terminated or are away, or after the horizon.
     A game must start at time 0. If `OneOf` picks different partners within a batch, the program
@@ -520,18 +531,20 @@ class ProgramPartner(AbstractPartner):
 
     - `program`: the program.
     - `env`: the world of the game. The games themselves may have another observation.
+    - `text`: send the grid as text, although the observations have names.
 
     **Raises:** `UsageError` when the world is not a grid world.
     """
 
     program: Program = eqx.field(static=True)
     env: AbstractGridWorld | RandomLayouts
+    text: bool = eqx.field(static=True)
 
-    def __init__(self, program: Program, env: AbstractEnv):
+    def __init__(self, program: Program, env: AbstractEnv, *, text: bool = False):
         world = unwrap(env)
         if not isinstance(world, AbstractGridWorld | RandomLayouts):
             raise UsageError(f"Programs act only in grid worlds, not in {type(world).__name__}.")
-        self.program, self.env = program, world
+        self.program, self.env, self.text = program, world, text
 
     def initial_carry(self) -> Int[Array, ""]:
         """The number of the game, which is 0 before the first step."""
@@ -544,7 +557,7 @@ class ProgramPartner(AbstractPartner):
         layout, world = grid.layout, seen.state
         if isinstance(world, PlacedWorld):
             layout, world = world.layout, world.world
-        words, active = _Words.of(grid), world.bodies.active
+        words, active = _Words.of(grid, self.text), world.bodies.active
         asks = (world.time < grid.horizon) & ((carry > 0) | (world.time == 0))
         observation, mask = split_mask(self.env.observe(seen.state))
         options = sum(map(len, words.actions))

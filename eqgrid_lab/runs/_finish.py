@@ -4,6 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -34,7 +35,7 @@ FINAL_BATCHES = 4
 
 def pick(policies: TrainedPolicy, i: int) -> TrainedPolicy:
     """The policy of one seed, from the policies of all seeds."""
-    return jax.tree.map(lambda x: x[i], policies)
+    return jax.tree.map(lambda x: x[i] if eqx.is_array(x) else x, policies)
 
 
 def final_results(run: "Run", last: TrainedPolicy, best: TrainedPolicy) -> list[Table]:
@@ -171,7 +172,8 @@ def write_policies(
         about = {"env_steps": steps, **numbers, **run.describe(i, result["policy"])}
         path = run.path_of("policy", i)
         with run.failures.writing(path):
-            save_policy(path, pick(best if result["policy"] == "best" else last, i), about)
+            policy = pick(best if result["policy"] == "best" else last, i)
+            save_policy(path, policy, about, world=run.stored_world)
 
 
 def draw_pictures(run: "Run", results: Sequence[Table], last: TrainedPolicy) -> None:

@@ -41,7 +41,6 @@ from eqgrid import AbstractVectorEnv
 
 from ..base import (
     CHECKPOINT,
-    PARTNERS,
     SETTINGS_FILE,
     VIDEO_FILE,
     Failures,
@@ -51,6 +50,7 @@ from ..base import (
     Table,
     UsageError,
     as_usage_error,
+    digest,
     exit_at_once,
     explain,
     file_named,
@@ -71,12 +71,12 @@ from ..folders import (
     write_json,
     writing_into,
 )
+from ..partners import Place, run_mark
 from ..settings import (
     Experiment,
     command_of,
     dump,
     own_flags,
-    own_world_in,
     script_errors,
     to_table,
 )
@@ -88,6 +88,7 @@ from ..show import (
     print_result,
     what_is_kept,
 )
+from ..worlds import is_of_user
 from ._display import Display, print_header
 from ._evaluation import Columns, Evaluation
 from ._finish import (
@@ -98,7 +99,6 @@ from ._finish import (
     write_policies,
 )
 from ._metrics import block_means, episode_totals
-from ._policies import check_trained_here, digest, portable
 
 T = TypeVar("T")
 _EVAL_STEPS, _EVAL_UPDATES = 100_000, 10
@@ -146,6 +146,7 @@ class Run:
     - `steps_per_update`: the environment steps of an update of one seed.
     - `rows`: the rows of `metrics.csv`.
     - `best_env_steps`: the environment steps of the best policy of each seed.
+    - `stored_world`: the world as policy files name it.
     - `console`, `failures`: the terminal, and the files that could not be written.
     - `exit_code`: the exit code for the program.
     """
@@ -263,7 +264,8 @@ class Run:
         """
         config = self.config
         self.world = config.env.build(train=False)
-        self._stored_env = portable(config.env)  # now, since a layout file may change later
+        # Now, since a layout file may change later.
+        self.stored_world = Place.of(config.env, config.observe, self.world).policy_world
         totals = config.totals(self.world)
         env = config.eval_env(self.world, config.eval_episodes, tuple(totals))
         return Evaluation(env, envs, self.eval_keys, self.mesh, totals)
@@ -348,7 +350,7 @@ class Run:
         options = {"xla_backend_optimization_level": "0"}
         program: Any = eqx.filter_jit(init, compiler_options=options)  # pyright: ignore[reportCallIssue]
         compiling = self._in_thread(program.lower(block.env, self.train_keys).compile)
-        if sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)) < _MOST_ZEROS:
+        if sum(getattr(x, "size", 0) for x in jax.tree.leaves(shapes)) < _MOST_ZEROS:
             block.lower(block.place(jax.tree.map(_zeros, shapes)))
         compiled = self._wait(compiling)
         check_memory(compiled)
@@ -478,18 +480,17 @@ class Run:
         return file_of_seed(self.folder / f"{name}.safetensors", seed)
 
     def describe(self, i: int, which: str) -> Table:
-        """The metadata of a policy file of one seed: the settings of its run, and its partners in
-        training.
+        """The provenance of a policy file of one seed, and its partners in training.
 
         **Arguments:**
 
         - `i`: the index of the seed.
         - `which`: `best` or `last`.
         """
-        seed = self.seeds[i]
-        config = dataclasses.replace(self.config, env=self._stored_env, seed=seed, num_seeds=1)
-        partners = {PARTNERS: self._partners} if self._partners else {}
-        return {"run": to_table(config), "checkpoint": which, **partners}
+        config = dataclasses.replace(self.config, seed=self.seeds[i], num_seeds=1)
+        about = {"algorithm": config.algorithm, "seed": config.seed, "checkpoint": which}
+        partners = {"partners": self._partners} if self._partners else {}
+        return about | {"run": run_mark(to_table(config))} | partners
 
     @property
     def env_steps(self) -> int:
@@ -532,8 +533,7 @@ class Run:
         opened = open_folder(name, config.out, self._settings, resume=config.resume)
         self.folder = self._stack.enter_context(opened)
         self._checkpoint = self.folder / CHECKPOINT
-        own = own_world_in(to_table(config))
-        file = None if own is None else file_named(own)
+        file = file_named(config.env.name) if is_of_user(config.env.name) else None
         self._world_digest = {} if file is None else {"world_sha256": digest(file)}
         if self._checkpoint.exists():
             self._before = read_metadata(self._checkpoint)
@@ -579,8 +579,7 @@ class Run:
         if isinstance(algorithm := block.algorithm, AbstractCheckedAlgorithm):
             algorithm.check(envs, jax.tree.map(_of_one, shapes.policy))
         config.check_partners(envs)
-        paths = config.partners.files(config.env.title)
-        self._partners = [check_trained_here(path, config) for path in paths]
+        self._partners = config.partner_marks()
         if (obstacle := config.env.obstacle()) is not None:
             warn(f"{obstacle} Training will end at a return of 0.")
 
@@ -593,7 +592,8 @@ class Run:
                     "env_steps": int(self.best_env_steps[i]),
                     "eval_return_mean": float(self._best_returns[i]),
                 }
-                save_policy(path, pick(self._best, i), numbers | self.describe(i, "best"))
+                about = numbers | self.describe(i, "best")
+                save_policy(path, pick(self._best, i), about, world=self.stored_world)
                 self._improved[i] = False
         metadata: Table = {
             "update": self.updates,
@@ -602,8 +602,6 @@ class Run:
             "train_seconds": self.train_seconds(),
             "best_returns": self._best_returns.tolist(),
             "best_env_steps": self.best_env_steps.tolist(),
-            "run": to_table(self.config),
-            "num_updates": self.num_updates,
             **self._world_digest,
         }
         with self.failures.writing(self._checkpoint):

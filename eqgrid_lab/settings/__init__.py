@@ -21,30 +21,16 @@ from ._flags import (
 )
 from ._policy_settings import PolicySettings as PolicySettings, default_settings as default_settings
 from ._script import (
-    SHIPPED as SHIPPED,
     command_of as command_of,
     file_of as file_of,
     is_shipped as is_shipped,
-    load_script as load_script,
     script_errors as script_errors,
-    shipped_script as shipped_script,
 )
 from ._stored import (
-    SCRIPT as SCRIPT,
     config_from as config_from,
-    config_of_policy as config_of_policy,
     dump as dump,
-    fill as fill,
     load as load,
     own_flags as own_flags,
-    own_world_in as own_world_in,
-    read_toml as read_toml,
     to_table as to_table,
-    world_from as world_from,
-    world_name_in as world_name_in,
 )
-from ._training_partners import (
-    PartnerSettings as PartnerSettings,
-    default_model_of_people as default_model_of_people,
-    models_of_people as models_of_people,
-)
+from ._training_partners import PartnerSettings as PartnerSettings

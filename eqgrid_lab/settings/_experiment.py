@@ -11,14 +11,7 @@ import tyro
 from jaxtyping import PRNGKeyArray
 from msgspec import Meta
 
-from agents import (
-    PPO,
-    AbstractActionHead,
-    AbstractAlgorithm,
-    AbstractCriticInput,
-    AbstractNetwork,
-    ActorCritic,
-)
+from agents import PPO, AbstractAlgorithm, ActorCritic
 from eqgrid import (
     AbstractEnv,
     AbstractVectorEnv,
@@ -32,7 +25,8 @@ from eqgrid import (
     unwrap,
 )
 
-from ..base import DIFFERENT, UsageError
+from ..base import DIFFERENT, Table, UsageError
+from ..partners import Parts, parts_in
 from ..show import LoggerName
 from ..worlds import columns_of
 from ._policy_settings import PolicySettings
@@ -143,13 +137,19 @@ class Experiment(PolicySettings):
         **Raises:** `UsageError` when the world has only one agent or a policy does not fit into it,
         and `CheckpointError` when a policy cannot be read.
         """
-        in_script = vars(sys.modules[type(self).__module__]).values()
-        classes = [x for x in in_script if isinstance(x, type)]
-        parts = {
-            argument: {x.__name__: x for x in classes if issubclass(x, kind)}
-            for argument, kind in _PARTS.items()
-        }
-        return self.partners.around(world, self, parts)
+        if self.partners.is_unused:
+            return world
+        place = dataclasses.replace(self.place(), world=unwrap(world), env=world)
+        return self.partners.around(place, self._parts())
+
+    def partner_marks(self) -> list[Table]:
+        """Identifies the policies that are partners in training, for policy files."""
+        if self.partners.is_unused:
+            return []
+        return self.partners.marks(self.env.title, self._parts(), self.env.name)
+
+    def _parts(self) -> Parts:
+        return parts_in(sys.modules[type(self).__module__])
 
     def anneal_partners(self, env: AbstractEnv) -> AbstractEnv:
         """Wraps an environment in `Scheduled`, which changes the share of episodes with partners
@@ -208,11 +208,3 @@ class Experiment(PolicySettings):
         """
         known = self.env.totals(world)
         return known | {x: columns_of(world, x) for x in self.log_info if x not in known}
-
-
-_PARTS = {
-    "networks": AbstractNetwork,
-    "heads": AbstractActionHead,
-    "critic_inputs": AbstractCriticInput,
-}
-"""The arguments of `load_policy` for classes of the user, and the base classes of these."""

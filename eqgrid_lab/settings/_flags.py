@@ -17,7 +17,7 @@ from msgspec import Meta
 from agents import Hyperparameter
 from agents.files import expand_home
 
-from ..base import DIFFERENT, Hint, UsageError
+from ..base import DIFFERENT, Hint, UsageError, values_of
 
 T = TypeVar("T")
 LARGEST_SEED = 2**32 - 1
@@ -197,13 +197,3 @@ def _settings(config: Any, prefix: str = "--") -> Iterator[tuple[str, object, Hi
             yield from _settings(value, f"{flag}.")
         else:
             yield flag, value, hints[name]
-
-
-def values_of(config: Any) -> dict[str, object]:
-    """The settings in a dataclass, by name.
-
-    Functions and Modules that are parts of a learner, such as `PPO.loss`, are left out: they have
-    no flags, and no file stores them.
-    """
-    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
-    return {name: value for name, value in values.items() if not callable(value)}

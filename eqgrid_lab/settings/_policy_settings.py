@@ -1,4 +1,4 @@
-"""`PolicySettings`: the settings that all scripts share, and that a policy file stores."""
+"""`PolicySettings`: the settings that all scripts share."""
 
 import abc
 import dataclasses
@@ -8,26 +8,20 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import tyro
 from msgspec import Meta
 
-from agents import PolicyPartner, TrainedPolicy
-from eqgrid import AbstractEnv, AbstractPartner, unwrap
-from eqgrid.grid import AbstractGridWorld, RandomLayouts
+from eqgrid import AbstractEnv
 
 from ..base import Table
+from ..partners import Place
 from ..worlds import Kitchen, WorldSettings
 from ._flags import Seed
 
 
 @dataclasses.dataclass(frozen=True)
 class PolicySettings(abc.ABC):
-    """The settings of a command that trains policies: world, observations and seeds.
-
-    A policy file stores them, so that the policy can be played without further flags.
-    """
+    """The settings of a command that trains policies: world, observations and seeds."""
 
     algorithm: ClassVar[str]
     """The name of the algorithm, in messages and names of files."""
-    of_one_layout: ClassVar[bool] = False
-    """Whether a policy works only in its own layout, such as a clone of human games."""
 
     env: WorldSettings = dataclasses.field(default_factory=Kitchen)
     seed: Seed = 0
@@ -48,67 +42,12 @@ class PolicySettings(abc.ABC):
         - `world`: as `env.build` returns it.
         """
 
-    def partner(
-        self,
-        policy: TrainedPolicy,
-        among: "PolicySettings",
-        shown: AbstractEnv,
-        *,
-        greedy: bool = False,
-    ) -> AbstractPartner:
-        """A partner that acts by a policy with these settings, in a team with other settings.
+    def place(self) -> Place:
+        """The world of evaluations, with the observations of policies.
 
-        In a grid world, the observations of the policy may differ from those of the team.
-
-        **Arguments:**
-
-        - `policy`: the policy.
-        - `among`: the settings of the team.
-        - `shown`: the environment of the team, with its observations.
-        - `greedy`: take the most probable actions instead of sampling them.
-
-        **Raises:** `ValueError` when the policy cannot act in this environment.
+        **Raises:** `ValueError` when the settings of the world are invalid.
         """
-        if self.of_one_layout and self.env.title != among.env.title:
-            raise ValueError(
-                f"it was trained in {self.env.title!r:.60}, and supports no other layout: choose "
-                f"a policy that was trained in {among.env.title!r:.60}."
-            )
-        env = self._env_for(among, shown)
-        policy.check(shown if env is None else env)
-        return self.as_played(PolicyPartner(policy, greedy, env))
-
-    def as_played(self, partner: PolicyPartner) -> AbstractPartner:
-        """Applies the rules by which policies of this algorithm are played, if it has any."""
-        return partner
-
-    def _env_for(self, among: "PolicySettings", shown: AbstractEnv) -> AbstractEnv | None:
-        """The environment of a team with the observations of these settings; `None` if the team
-        has the same observations, or the world is not a grid world.
-        """
-        world = unwrap(shown)
-        if self.observed == among.observed or not isinstance(
-            world, AbstractGridWorld | RandomLayouts
-        ):
-            return None
-        env: Any = among.env
-        observation = self.observed["observation"]
-        if observation is not None:
-            env = dataclasses.replace(env, observation=observation)
-        # Builds the world again, only to get the observation function.
-        grid: Any = unwrap(env.build(train=False))
-        grid = grid.env if isinstance(grid, RandomLayouts) else grid
-        return self.observe(world.with_observation(grid.observation))
-
-    @property
-    def observed(self) -> Table:
-        """The settings that determine the observation, except settings that a script adds."""
-        return {"observation": getattr(self.env, "observation", None), **self.appended}
-
-    @property
-    def appended(self) -> dict[str, bool]:
-        """The settings that append features to the observations of the world."""
-        return {name: getattr(self, name, False) for name in ("agent_id",)}
+        return Place.of(self.env, self.observe)
 
     def check(self) -> None:  # noqa: B027 (most scripts need none)
         """Checks the settings that a script adds; does nothing by default.

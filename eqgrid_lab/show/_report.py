@@ -188,6 +188,8 @@ def print_result(console: Console, result: Table, folder: Path) -> None:
     facts["training"] += f"({result['steps_per_second']:,.0f} steps/s)"
     facts["wall clock"] = f"{result['wall_seconds']:.1f} s, "
     facts["wall clock"] += f"{result['compile_seconds']:.1f} s of this compiling"
+    pictures = [folder / name for name in ("curve.png", "episode.gif")]
+    facts["pictures"] = escape("  ".join(str(path) for path in pictures if path.exists()))
     facts["folder"] = escape(str(folder))
     print_facts(console, facts)
 

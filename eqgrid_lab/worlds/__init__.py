@@ -1,6 +1,13 @@
 """The worlds that the command lines offer, and their settings."""
 
-from ._choose import world_settings as world_settings
+from ._choose import (
+    is_of_user as is_of_user,
+    named_world as named_world,
+    settings_from as settings_from,
+    world_of_policy as world_of_policy,
+    world_settings as world_settings,
+    written_out as written_out,
+)
 from ._foreign import LIBRARIES as LIBRARIES
 from ._kitchens import (
     Kitchen as Kitchen,

@@ -13,6 +13,11 @@
 """
 
 from ._display import can_hold as can_hold
+from ._flags import (
+    GameFlags as GameFlags,
+    PartnerFlags as PartnerFlags,
+    read_partner_flags as read_partner_flags,
+)
 from ._game_server import GameServer as GameServer, header_of as header_of
 from ._journal import (
     EPISODE_SUFFIX as EPISODE_SUFFIX,
@@ -37,7 +42,6 @@ from ._menu import (
     Menu as Menu,
     Offer as Offer,
     Place as Place,
-    offer_of as offer_of,
 )
 from ._messages import (
     Hold as Hold,
@@ -51,7 +55,6 @@ from ._messages import (
     Screen as Screen,
     TileSheet as TileSheet,
     controls_of as controls_of,
-    idle_action as idle_action,
     read_body as read_body,
     read_json as read_json,
     read_message as read_message,
@@ -68,7 +71,6 @@ from ._session import (
 )
 from ._watch import (
     Recorded as Recorded,
-    find_recorded as find_recorded,
     place_of as place_of,
     read_recorded as read_recorded,
     recorded as recorded,

@@ -21,7 +21,7 @@ def display(place: Place, frame: Frame, seat: int, ticks_per_second: float) -> d
     - `seat`: the seat of the page; -1 for a page that only watches.
     - `ticks_per_second`: the rate of the clock.
     """
-    horizon = place.settings.env.horizon
+    horizon = place.settings.horizon
     own, mean = score_texts(frame.scores, seat)
     found = {"Score": own} if mean is None else {"Your score": own, "Mean of all": mean}
     if horizon is None:

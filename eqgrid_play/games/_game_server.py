@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import final
 
 from eqgrid_lab.base import UsageError, reason
-from eqgrid_lab.runs import digest
-from eqgrid_lab.settings import to_table
 
 from ._journal import SUFFIX, Header, Journal, SeatRecord, read_journal, write_recording
 from ._live_game import LiveGame, Program
@@ -34,7 +32,7 @@ class GameServer:
     - `menu`: the worlds and partners.
     - `folder`: the folder of the files of games.
     - `ticks_per_second`: the rate of the clocks of games.
-    - `most_games`: the maximum number of simultaneous games.
+    - `most_games`: the maximum number of simultaneous games; 0 to offer only games to watch.
     - `most_per_client`: the maximum number of simultaneous games of one network address; by
         default `most_games`.
     - `recorded`: games to watch.
@@ -143,13 +141,13 @@ class GameServer:
         name = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         seed = secrets.randbelow(2**31)
         people_left = iter(people)
-        names = [next(people_left, "person") if x is None else x.name for x in partners]
+        names = [next(people_left, "person") if x is None else x.words for x in partners]
         program = await asyncio.to_thread(self._program, place, tuple(seats), partners)
         who = tuple(
             SeatRecord(own, offer is None, None if offer is None else offer.sha256)
             for own, offer in zip(names, partners, strict=True)
         )
-        header = header_of(place, self.menu, who, seed, self.ticks_per_second)
+        header = header_of(place, who, seed, self.ticks_per_second)
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
         clock = Clock(self.ticks_per_second, self._now, self._sleep)
@@ -174,7 +172,7 @@ class GameServer:
     def policies(self, place: Place) -> list[Offer]:
         """The policies whose action probabilities and values can be shown in a world."""
         if place not in self._policies:
-            self._policies[place] = self.menu.policies(place)
+            self._policies[place] = [x for x in self.menu.in_place(place) if x.sha256 is not None]
         return self._policies[place]
 
     async def close(self) -> None:
@@ -206,20 +204,15 @@ class GameServer:
 
 
 def header_of(
-    place: Place, menu: Menu, seats: tuple[SeatRecord, ...], seed: int, ticks_per_second: float
+    place: Place, seats: tuple[SeatRecord, ...], seed: int, ticks_per_second: float
 ) -> Header:
-    """The first line of the journal of a game that is opened now; the arguments are as in `Header`,
-    with the menu of the partners.
-    """
+    """The first line of the journal of a game that begins now; arguments as in `Header`."""
     return Header(
-        world=to_table(place.settings)["env"],
+        world=place.policy_world,
         layout=place.title,
         seed=seed,
         seats=seats,
         ticks_per_second=ticks_per_second,
         started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         eqgrid=version("eqgrid"),
-        delay=menu.delay,
-        noise=menu.noise,
-        files={path: digest(Path(path)) for path in place.settings.env.layout_files},
     )

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from agents import save_trajectories
+from agents import PolicyWorld, save_trajectories
 from agents.files import NEWER
 from eqgrid import (
     AbstractEnv,
@@ -75,28 +75,23 @@ class _Version(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a journal.
 
-    - `world`: the settings of the world, as in a settings file.
+    - `world`: the world, as in a policy file.
     - `layout`: the name of its layout.
     - `seed`: the seed of the game.
     - `seats`: the player in each seat.
     - `ticks_per_second`: the rate of the clock.
     - `started`: the time at which the game was opened, in UTC and ISO 8601.
     - `eqgrid`: the version of eqgrid.
-    - `delay`, `noise`: the delay of partners in steps, and their probability of a random action.
-    - `files`: the hashes of the layout files that `world` names.
     - `format`: the version of the format of journals.
     """
 
-    world: dict[str, object]
+    world: PolicyWorld
     layout: str
     seed: int
     seats: tuple[SeatRecord, ...]
     ticks_per_second: float
     started: str
     eqgrid: str = ""
-    delay: int = 0
-    noise: float = 0.0
-    files: dict[str, str] = {}
     format: int = _FORMAT
 
 

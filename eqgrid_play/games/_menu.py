@@ -2,35 +2,23 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32
 
-from agents import checksum
-from agents.files import shipped
-from eqgrid import (
-    AbstractEnv,
-    AbstractPartner,
-    ConstantPartner,
-    DelayedPartner,
-    MultiDiscrete,
-    NoisyPartner,
-    RandomPartner,
-    unwrap,
-)
-from eqgrid.envs.overcooked import KITCHENS, CookRole, ScriptedCook
+from eqgrid_lab import partners
+from eqgrid import AbstractPartner, unwrap
 from eqgrid.grid import AbstractGridWorld, Layout, RandomLayouts, agent_colours
 from eqgrid_lab.base import UsageError, as_usage_error
+from eqgrid_lab.commands import short_names
 from eqgrid_lab.folders import short_name
-from eqgrid_lab.runs import SavedPolicy, read_policy
-from eqgrid_lab.settings import PolicySettings, default_model_of_people
-from eqgrid_lab.worlds import check_same_game, kitchen_layout
+from eqgrid_lab.partners import NamedPartner, Partners, changes_of
+from eqgrid_lab.worlds import WorldSettings
 
-from ._messages import Control, controls_of, idle_action
+from ._messages import Control, controls_of
 
 PERSON = "person"
 """The value for a person in a list of seats."""
@@ -38,33 +26,13 @@ PERSON = "person"
 
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
-class Place:
-    """A world in which people can play.
-
-    **Arguments:**
-
-    - `settings`: the settings of the world and of its observations.
-    - `world`: the world as `settings.env.build` returns it.
-    - `env`: the world with these observations.
-    """
-
-    settings: PolicySettings
-    world: AbstractEnv
-    env: AbstractEnv
+class Place(partners.Place):
+    """A world in which people can play."""
 
     @property
     def title(self) -> str:
         """The name of the layout."""
-        return short_name(self.settings.env.title)
-
-    @property
-    def grid(self) -> AbstractGridWorld:
-        """The grid world inside all wrappers and `RandomLayouts`."""
-        grid = unwrap(self.world)
-        if isinstance(grid, RandomLayouts):
-            grid = grid.env
-        assert isinstance(grid, AbstractGridWorld)
-        return grid
+        return short_name(self.settings.title)
 
     @functools.cached_property
     def controls(self) -> tuple[Control, ...]:
@@ -81,13 +49,6 @@ class Place:
         """The colour of each seat."""
         return [agent_colours(seat + 1)[0] for seat in range(self.env.num_agents)]
 
-    @functools.cached_property
-    def idle(self) -> Int32[Array, "*choices"]:
-        """The action of a person who presses no key, in the format of `action_space`."""
-        idle = idle_action(self.grid.actions)
-        several = isinstance(self.env.action_space, MultiDiscrete)
-        return jnp.asarray(idle if several else idle[0], jnp.int32)
-
 
 @final
 @dataclasses.dataclass(frozen=True)
@@ -96,147 +57,104 @@ class Offer:
 
     **Arguments:**
 
-    - `name`: its name for people.
+    - `name`: its name in the table of partners.
+    - `words`: its name for people.
     - `partner`: the partner.
-    - `sha256`: the hash of the policy file, for a policy from a file.
+    - `sha256`: the checksum of the policy file, for a policy.
     """
 
     name: str
+    words: str
     partner: AbstractPartner
-    sha256: str | None = None
+    sha256: str | None
 
 
 @final
 class Menu:
-    """The worlds and partners that people can choose.
+    """The worlds and partners that people can choose: partners that the command line or the plan of
+    a study names, and all partners of `eqgrid_lab.PARTNERS` that can act in the world.
 
     Each world and its partners are built on first use and then kept.
     """
 
     def __init__(
         self,
-        settings: PolicySettings,
-        policies: Sequence[SavedPolicy] = (),
-        *,
-        delay: int = 0,
-        noise: float = 0.0,
+        settings: WorldSettings,
+        names: Mapping[str, str] = MappingProxyType({}),
+        partners: Partners | None = None,
     ):
         """**Arguments:**
 
         - `settings`: the settings of the world, whose layout is the first choice.
-        - `policies`: policies to offer as partners, in addition to the bundled policies.
-        - `delay`: the reaction delay of partners, in steps.
-        - `noise`: the probability that an action of a partner is replaced by a random one.
+        - `names`: the partners to offer first: for each name, the partner to build.
+        - `partners`: builds the partners.
         """
-        self._settings, self._policies = settings, tuple(policies)
-        self.delay, self.noise = delay, noise
-        env = settings.env
-        self.layouts = tuple(dict.fromkeys((env.title, *env.known_layouts)))
+        self._settings, self._names = settings, names
+        self._partners = Partners() if partners is None else partners
+        self.layouts = tuple(dict.fromkeys((settings.title, *settings.known_layouts)))
         self._places: dict[str, Place] = {}
         self._offers: dict[str, Mapping[str, Offer]] = {}
 
     def place(self, layout: str) -> Place:
         """The world with one of `layouts`. **Raises:** `UsageError` when it cannot be built."""
         if layout not in self._places:
-            env: Any = self._settings.env
-            if layout != env.title:
-                env = dataclasses.replace(env, layout=layout)
-            self._places[layout] = place_in(dataclasses.replace(self._settings, env=env))
+            settings: Any = self._settings
+            if layout != settings.title:
+                settings = dataclasses.replace(settings, layout=layout)
+            self._places[layout] = place_in(settings)
         return self._places[layout]
 
     def offers(self, layout: str) -> Mapping[str, Offer]:
         """The partners for one of `layouts`, by the keys that pages send.
 
-        Other layouts than the layout of the settings leave out policies that cannot act in them.
+        Other layouts than the layout of the settings leave out named partners that cannot act in
+        them.
 
-        **Raises:** `UsageError` and `CheckpointError` when one of the given policies cannot act in
+        **Raises:** `UsageError` and `CheckpointError` when one of the named partners cannot act in
         the layout of the settings.
         """
         if layout not in self._offers:
-            place = self.place(layout)
-            strict = layout == self._settings.env.title
-            space = place.env.action_space
-            found = self.policies(place, strict=strict)
-            if (kitchen := kitchen_layout(place.world)) is not None:
-                roles: dict[CookRole, str]
-                roles = {"greedy": "all tasks", "onion": "onions", "dish": "dishes"}
-                found += [
-                    Offer(f"a program for {task}", ScriptedCook(kitchen, role))
-                    for role, task in roles.items()
-                ]
-            found.append(Offer("a random agent", RandomPartner(space)))
-            found.append(Offer("an agent that never moves", ConstantPartner(place.idle)))
-            paced = [dataclasses.replace(x, partner=self._paced(x.partner, place)) for x in found]
-            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(paced)}
+            strict = layout == self._settings.title
+            found = self.in_place(self.place(layout), strict=strict)
+            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(found)}
         return self._offers[layout]
 
-    def policies(self, place: Place, *, strict: bool = False) -> list[Offer]:
-        """The policies that can act in a world: the given policies and bundled policies.
+    def in_place(self, place: Place, *, strict: bool = False) -> list[Offer]:
+        """The partners for a world.
 
         **Arguments:**
 
         - `place`: the world.
-        - `strict`: raise an error for a given policy that cannot act in the world, instead of
+        - `strict`: raise an error for a named partner that cannot act in the world, instead of
             leaving it out.
 
-        **Raises:** `UsageError` if `strict`.
+        **Raises:** `UsageError` and `CheckpointError` if `strict`.
         """
-        found = []
-        for saved in self._policies:
-            kinds = (UsageError, ValueError)
+        found: list[NamedPartner] = []
+        for name, partner in self._names.items():
             try:
-                with as_usage_error(f"{saved.name!r} cannot act in {place.title}: ", kinds):
-                    found.append(offer_of(saved, place))
-            except kinds:
+                built = self._partners.build(partner, place)
+                words = built.words + changes_of(partner)
+                found.append(dataclasses.replace(built, name=name, words=words))
+            except UsageError:
                 if strict:
                     raise
-        env, is_kitchen = place.settings.env, kitchen_layout(place.world) is not None
-        if is_kitchen and env.rules == "classic" and env.title in KITCHENS:
-            files = {
-                "a trained agent": shipped(f"policies/{env.title}.safetensors"),
-                "a model of people": default_model_of_people("clones", env.title),
-                "an optimal plan": shipped(f"policies/plan-{env.title}.safetensors"),
-            }
-            found += [
-                _offer(read_policy(file), name, place)
-                for name, file in files.items()
-                if file.exists()
-            ]
-        return found
-
-    def _paced(self, partner: AbstractPartner, place: Place) -> AbstractPartner:
-        """A partner with the noise and the delay of the menu."""
-        if self.noise:
-            partner = NoisyPartner(partner, self.noise, place.env.action_space)
-        if self.delay:
-            partner = DelayedPartner(partner, self.delay, place.idle)
-        return partner
+        # People should not see paths of the server.
+        words = short_names([x.words for x in found])
+        found = [dataclasses.replace(x, words=y) for x, y in zip(found, words, strict=True)]
+        found += self._partners.menu(place)
+        return [Offer(x.name, x.words, x.partner, x.saved and x.saved.file.sha256) for x in found]
 
 
-def place_in(settings: PolicySettings) -> Place:
+def place_in(settings: WorldSettings) -> Place:
     """Builds the world of some settings.
 
     **Raises:** `UsageError` when the world cannot be built, or is not a grid world.
     """
-    env = settings.env
-    with as_usage_error(f"The layout {env.title!r:.60} cannot be built: "):
-        world = env.build(train=False)
-        place = Place(settings, world, settings.observe(world))
-    if not isinstance(unwrap(world), AbstractGridWorld | RandomLayouts):
+    with as_usage_error(f"The layout {settings.title!r:.60} cannot be built: "):
+        place = Place.of(settings)
+    if not isinstance(unwrap(place.world), AbstractGridWorld | RandomLayouts):
         raise UsageError(
-            f"People cannot play in the world {env.name!r:.60}, which is not a grid world."
+            f"People cannot play in the world {settings.name!r:.60}, which is not a grid world."
         )
     return place
-
-
-def offer_of(saved: SavedPolicy, place: Place) -> Offer:
-    """A policy as a partner in a world.
-
-    **Raises:** `UsageError` and `ValueError` when the policy cannot act in the world.
-    """
-    check_same_game(saved.name, saved.config.env, "the game", place.settings.env)
-    return _offer(saved, saved.name, place)
-
-
-def _offer(saved: SavedPolicy, name: str, place: Place) -> Offer:
-    return Offer(name, saved.partner(place.settings, place.env), checksum(saved.path))

@@ -107,16 +107,6 @@ def controls_of(actions: Actions) -> tuple[Control, ...]:
     return tuple(found)
 
 
-def idle_action(actions: Actions) -> list[int]:
-    """The action of a person who presses no key, for each choice: to stay if the world has this
-    action, and otherwise -1, which does nothing in a grid world.
-    """
-    return [
-        next((i for i, action in enumerate(choice) if isinstance(action, Stay)), -1)
-        for choice in by_choice(actions)
-    ]
-
-
 LARGEST_MESSAGE = 1024
 """The largest message of a page, in bytes."""
 _Token = Annotated[str, Meta(max_length=64)]

@@ -637,7 +637,7 @@ def opening_of(
         colours=place.colours,
         controls=place.controls if seat != WATCHER else (),
         ticks_per_second=ticks_per_second,
-        notes=list(place.settings.env.how_to_play(place.world)),
+        notes=list(place.settings.how_to_play(place.world)),
         quiet=QUIET,
         keys=keys,
     )

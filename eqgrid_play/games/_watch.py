@@ -1,5 +1,6 @@
 """Recorded games of people and agents, and the outputs of a policy at each of their steps."""
 
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Sequence
@@ -18,14 +19,20 @@ from eqgrid import AbstractEnv, AbstractPartner, Discrete
 from eqgrid.envs.overcooked.people import HumanGame
 from eqgrid.grid import by_choice
 from eqgrid.typing import PyTree
-from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs import digest
-from eqgrid_lab.settings import default_settings, shipped_script, world_from
+from eqgrid_lab.base import UsageError, as_usage_error
+from eqgrid_lab.folders import locked
 from eqgrid_lab.show import with_last
-from eqgrid_lab.worlds import Kitchen, recorded_games
+from eqgrid_lab.worlds import Kitchen, recorded_games, settings_from
 
 from ._display import score_texts
-from ._journal import SUFFIX, Recording, read_journal, replay
+from ._journal import (
+    EPISODE_SUFFIX,
+    SUFFIX,
+    Recording,
+    read_journal,
+    replay,
+    write_recording,
+)
 from ._menu import Menu, Place, place_in
 from ._messages import Frame, Screen, TileSheet, whole_frame
 
@@ -66,7 +73,7 @@ class Recorded:
         return [round(x, 4) for x in self.reward.sum(axis=0).tolist()]
 
 
-def find_recorded(sources: Sequence[str]) -> list[Path | str]:
+def _find_recorded(sources: Sequence[str]) -> list[Path | str]:
     """The files of some sources. A source is a file, a folder of journals, or the word `people`,
     which is returned as it is.
 
@@ -90,11 +97,11 @@ def find_recorded(sources: Sequence[str]) -> list[Path | str]:
 def read_recorded(
     sources: Sequence[str], menu: Menu, own_world: str | None = None
 ) -> list[Recorded]:
-    """Reads games to watch.
+    """Reads games to watch, and writes the episodes that a killed server could not write.
 
     **Arguments:**
 
-    - `sources`: as for `find_recorded`. Files are journals (`.jsonl`).
+    - `sources`: as for `_find_recorded`. Files are journals (`.jsonl`).
     - `menu`: the menu; its first layout selects the games of `people`.
     - `own_world`: the world that the command line names, if it is the user's own.
 
@@ -105,11 +112,16 @@ def read_recorded(
     """
     found: list[Recorded] = []
     empty: list[Path] = []
-    for source in find_recorded(sources):
+    for source in _find_recorded(sources):
         if isinstance(source, str):  # the word people
             found += map(_from_human_game, recorded_games(kitchen=menu.layouts[0]))
         elif len((recording := read_journal(source)).action):
-            found.append(recorded(source.stem, place_of(recording, own_world), recording))
+            place = place_of(recording, own_world)
+            found.append(recorded(source.stem, place, recording))
+            if not source.with_suffix(EPISODE_SUFFIX).exists():
+                # Not while a server plays here, or where nothing can be written.
+                with contextlib.suppress(UsageError, OSError), locked(source.parent):
+                    print(write_recording(place, recording, source.stem, source.parent))
         else:
             empty.append(source)
     if empty:
@@ -127,21 +139,15 @@ def place_of(recording: Recording, own_world: str | None = None) -> Place:
 
     **Raises:** `UsageError` when the world cannot be built.
     """
-    experiment, where = shipped_script("ippo"), f"The journal {str(recording.path)!r}"
-    for file, expected in recording.header.files.items():
-        if not Path(file).is_file() or digest(Path(file)) != expected:
-            raise UsageError(
-                f"{where} needs the layout file {file!r}, which is missing or has changed: run "
-                "the command in the folder in which the game was played."
-            )
+    world, where = recording.header.world, f"The journal {str(recording.path)!r}"
     try:
-        env = world_from({"env": recording.header.world}, experiment, own_world)
+        env = settings_from(world.name, world.arguments, own_world)
+        if env.layout_files:
+            raise UsageError("names a layout file, and files that a journal names are not opened.")
     except UsageError as error:
         raise UsageError(f"{where} {error}") from error
-    try:
-        return place_in(default_settings(experiment, env))
-    except UsageError as error:
-        raise UsageError(f"{where} cannot be used: {error}") from error
+    with as_usage_error(f"{where} cannot be used: ", UsageError):
+        return place_in(env)
 
 
 def recorded(name: str, place: Place, recording: Recording) -> Recorded:
@@ -158,9 +164,7 @@ def recorded(name: str, place: Place, recording: Recording) -> Recorded:
 
 def _from_human_game(game: HumanGame) -> Recorded:
     kitchen = Kitchen(layout=game.kitchen)
-    settings = default_settings(shipped_script("ippo"), kitchen)
-    world = kitchen.build_in(game.layout, train=False)
-    place = Place(settings, world, settings.observe(world))
+    place = Place.of(kitchen, world=kitchen.build_in(game.layout, train=False))
     states = jax.tree.map(np.asarray, with_last(game.state, game.final_state))
     action, reward = np.asarray(game.action), np.asarray(game.reward)
     return Recorded(game.trial, place, game.players, states, action, reward)

@@ -14,7 +14,7 @@ from PIL import Image
 
 from eqgrid import unwrap_state
 
-from ..games import Menu, Offer, Place, can_hold, header_of, opening_of
+from ..games import Offer, Place, can_hold, header_of, opening_of
 from ._models import start_model, step_model
 from ._sheet import Sheet, draw_sheet
 from ._world import PageWorld
@@ -25,14 +25,13 @@ _SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
 _COLOURS = 256
 
 
-def page(place: Place, offer: Offer, menu: Menu, runtime: Path, ticks_per_second: float) -> bytes:
+def page(place: Place, offer: Offer, runtime: Path, ticks_per_second: float) -> bytes:
     """Builds a page, which contains everything that it needs.
 
     **Arguments:**
 
     - `place`: the world.
     - `offer`: the partner.
-    - `menu`: the menu of the world and the partner.
     - `runtime`: the folder `dist` of onnxruntime-web.
     - `ticks_per_second`: the rate of the clock.
 
@@ -48,7 +47,7 @@ def page(place: Place, offer: Offer, menu: Menu, runtime: Path, ticks_per_second
     reduced.save(png, "PNG", optimize=True)
     files |= {"sheet.png": png.getvalue(), "start.onnx": start_model(world)}
     files |= {"step.onnx": step_model(world)}
-    facts = _facts(world, offer, menu, sheet, ticks_per_second)
+    facts = _facts(world, offer, sheet, ticks_per_second)
     data = json.dumps(facts, separators=(",", ":")).replace("<", "\\u003c")
     links = {}
     for name in _SCRIPTS:
@@ -71,7 +70,7 @@ def page(place: Place, offer: Offer, menu: Menu, runtime: Path, ticks_per_second
 
 
 def _facts(
-    world: PageWorld, offer: Offer, menu: Menu, sheet: Sheet, ticks_per_second: float
+    world: PageWorld, offer: Offer, sheet: Sheet, ticks_per_second: float
 ) -> dict[str, object]:
     """The description of the world for the page, in addition to the models."""
     place = world.place
@@ -81,12 +80,12 @@ def _facts(
     idle = np.atleast_1d(np.asarray(place.idle)).tolist()
     return {
         "opening": msgspec.to_builtins(opening_of(place, [], 0, ticks_per_second)),
-        "header": msgspec.to_builtins(header_of(place, menu, (), 0, ticks_per_second)),
+        "header": msgspec.to_builtins(header_of(place, (), 0, ticks_per_second)),
         "first": {name: np.asarray(x).tolist() for name, x in first._asdict().items()},
         "seats": place.env.num_agents,
-        "partner": Path(offer.name).stem if offer.sha256 else offer.name,
+        "partner": offer.words,
         "sha256": offer.sha256,
-        "horizon": place.settings.env.horizon,
+        "horizon": place.settings.horizon,
         "holds": can_hold(place),
         "idle": idle,
         "choices": len(idle) if place.idle.ndim else None,

@@ -13,7 +13,7 @@ from ._people import (
 from ._plan import (
     Plan as Plan,
     check_plan as check_plan,
-    plan_policies as plan_policies,
+    plan_partners as plan_partners,
     read_plan as read_plan,
 )
 from ._recorded import RECORDED as RECORDED, recorded_tables as recorded_tables

@@ -1,6 +1,5 @@
 """The plan of a study: a TOML file with its stages, from the consent to the last question."""
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import Annotated, final
 import msgspec
 from msgspec import Meta
 
-from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs import SavedPolicy, read_policy
-from eqgrid_lab.settings import read_toml
+from eqgrid_lab.base import UsageError, read_toml
+from eqgrid_lab.partners import in_folder
 
 from ..games import PERSON, Menu
 from ._stages import Line, LongText, Name, Part, PlannedGame, Stage
@@ -145,39 +143,28 @@ def _problems(plan: Plan) -> Iterator[str]:
                 )
 
 
-def plan_policies(plan: Plan, folder: Path) -> list[SavedPolicy]:
-    """The policies in the files that a plan names. Each policy is named as in the plan.
+def plan_partners(plan: Plan, folder: Path) -> dict[str, str]:
+    """The partners that a plan names, and what `Partners.build` builds for each name.
 
     **Arguments:**
 
     - `plan`: the plan.
-    - `folder`: the folder of the plan, to which paths are relative.
-
-    **Raises:** `CheckpointError` and `UsageError` as `read_policy`.
+    - `folder`: the folder of the plan, to which paths of policies are relative.
     """
-    partners = (x for game in plan.games() for x in (game.partner, game.fallback))
-    files = dict.fromkeys(x for x in partners if x.endswith(".safetensors"))
-    found = [read_policy(folder / name) for name in files]
-    return [dataclasses.replace(x, name=name) for x, name in zip(found, files, strict=True)]
+    names = (x for game in plan.games() for x in (game.partner, game.fallback))
+    return {x: in_folder(x, folder) for x in names if x not in ("", PERSON)}
 
 
-def check_plan(plan: Plan, menu: Menu, most_games: int) -> None:
+def check_plan(plan: Plan, menu: Menu) -> None:
     """Checks that the games of a plan can be played.
 
     **Arguments:**
 
     - `plan`: the plan.
     - `menu`: the worlds and partners.
-    - `most_games`: the maximum number of games that the server runs at the same time.
 
-    **Raises:** `UsageError` when a layout, partner or seat does not exist, or the server runs fewer
-    games than people may take part.
+    **Raises:** `UsageError` when a layout, partner or seat does not exist.
     """
-    if most_games < plan.most_people:
-        raise UsageError(
-            f"The plan lets {plan.most_people} people take part at the same time: add "
-            f"--most-games {plan.most_people}, or set a lower `most_people` in it."
-        )
     for game in plan.games():
         _check_game(game, menu)
 

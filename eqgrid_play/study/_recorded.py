@@ -57,7 +57,7 @@ def recorded_tables(people: People, folder: Path) -> dict[str, list[tuple[Cell, 
     tables: dict[str, list[tuple[Cell, ...]]] = {name: [] for name in RECORDED}
     for game in people.rows("games"):
         journal = folder / f"{game['file']}{SUFFIX}"
-        if journal.exists():  # `--forget` may have been interrupted
+        if journal.exists():  # `forget` may have been interrupted
             recording, who = read_journal(journal), (game["person"], game["file"])
             tables["steps"] += ((*who, *row) for row in _steps(recording, game["seat"]))
             tables["keys"] += ((*who, *row) for row in _keys(recording, game["seat"]))

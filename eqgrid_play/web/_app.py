@@ -260,7 +260,8 @@ def _page(name: str) -> Endpoint:
 
 
 async def _menu(server: GameServer, _: Request) -> Response:
-    return JSONResponse({"layouts": [short_name(layout) for layout in server.menu.layouts]})
+    layouts = server.menu.layouts if server.most_games else ()
+    return JSONResponse({"layouts": [short_name(layout) for layout in layouts]})
 
 
 async def _layout(server: GameServer, request: Request) -> Response:
@@ -277,7 +278,7 @@ async def _layout(server: GameServer, request: Request) -> Response:
     frame = Screen().update(whole, server.tiles, {})
     facts = opening | {
         "seats": place.env.num_agents,
-        "offers": [{"key": key, "name": offer.name} for key, offer in offers.items()],
+        "offers": [{"key": key, "name": offer.words} for key, offer in offers.items()],
         "frame": msgspec.to_builtins(frame),
     }
     return JSONResponse(facts)
@@ -327,7 +328,7 @@ async def _video(server: GameServer, request: Request) -> Response:
         reward = recording.reward
         own = reward.mean(axis=1) if seat == WATCHER else reward[:, seat]
         states = with_last(episode.state, last)
-        draw = session.place.settings.env.draw
+        draw = session.place.settings.draw
         return draw(session.place.world, states, running_return(own))
 
     return Response(await asyncio.to_thread(video), media_type="image/gif")
@@ -359,7 +360,7 @@ async def _scenes(server: GameServer, request: Request) -> Response:
 
     def answer() -> bytes:
         game = _game_to_watch(server, request)
-        policies = [offer.name for offer in server.policies(game.place)]
+        policies = [offer.words for offer in server.policies(game.place)]
         return msgspec.json.encode({**scenes(game, server.tiles), "policies": policies})
 
     return Response(await asyncio.to_thread(answer), media_type="application/json")

@@ -15,7 +15,7 @@ from pathlib import Path
 from eqgrid_lab.base import Table
 from eqgrid_lab.show import median_seed
 
-from agents import checksum
+from agents.files import checksum
 from eqgrid.envs.overcooked import KITCHENS
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from PIL import Image
 from run_files import table
 from saved_policies import write_policy
 
-from agents import PartnerTeam, PolicyPartner, evaluate, load_policy, shipped_policies
+from agents import PartnerTeam, PolicyPartner, evaluate, find_policy, load_policy
 from eqgrid import ConstantPartner, RandomPartner, make
 from eqgrid_lab.commands import _crossplay, crossplay_command, play_all, short_names
 from eqgrid_lab.commands._crossplay import summary
@@ -55,7 +55,7 @@ def test_the_matrix_is_that_of_the_pairs(tmp_path, call):
 
 def test_a_policy_that_is_named_twice_is_a_mistake(tmp_path, call):
     write_policy(tmp_path / "run/policy.safetensors", *GOALS)
-    says = "The policy 'run' is named twice: name each one once."
+    says = "The partner 'run/policy.safetensors' is named twice: name each one once."
     check_refusal(call("run", "run/policy.safetensors"), says)
 
 
@@ -78,7 +78,7 @@ def test_bundled_policies_are_named_and_have_short_labels(call, tmp_path, monkey
     drawn = []
     monkeypatch.setattr(_crossplay, "draw_matrix", lambda _, names, *__: drawn.extend(names))
     monkeypatch.setattr(_crossplay, "play_all", lambda *_: np.full((2, 2, 2), 0.9637))
-    policies = [shipped_policies()["cramped"], "shipped:plan-cramped"]
+    policies = [find_policy("shipped:cramped"), "shipped:plan-cramped"]
     code, said = call(*policies, "--episodes", 2, "--out", "out", "--layout", "cramped")
     assert code == 0, said
     assert drawn == [str(policies[0]).removesuffix(".safetensors"), policies[1]]

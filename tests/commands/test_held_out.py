@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -10,30 +11,37 @@ from command_lines import calling, check_refusal, parse
 from run_files import table
 from saved_policies import write_policy
 
-from eqgrid_lab import Kitchen, models_of_people
-from agents import PolicyPartner, StuckRule, checksum, load_policy, read_metadata, save_policy
-from eqgrid import NoisyPartner, RandomPartner, make, play
+from eqgrid_lab import models_of_people
+from agents import (
+    PolicyPartner,
+    StuckRule,
+    load_policy,
+    read_metadata,
+    read_policy,
+    save_policy,
+)
+from agents.files import checksum
+from eqgrid import NoisyPartner, RandomPartner, play
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import (
     HELD_OUT,
     PEOPLE,
     BestResponses,
-    HeldOut,
-    PolicyFlags,
-    build_partners,
+    build_held_out,
     partners_command,
     read_held_out,
 )
+from eqgrid_lab.commands._heldout import HeldOut
 from eqgrid_lab.commands._partners import summary
-from eqgrid_lab.runs import run_digest
+from eqgrid_lab.partners import Partners, is_policy
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 pytestmark = pytest.mark.slow
 
 GOALS = ("--env.name", "goals", "--env.shared", "--env.horizon", "12")
 KITCHEN = ("--env.horizon", "12")
-STAY = '[[partner]]\nname = "stay"\nkind = "stay"\n'
+STAY = '[[partner]]\nname = "stay"\npartner = "stay"\n'
 
 
 call = calling(partners_command)
@@ -43,15 +51,10 @@ def test_the_published_partners_can_be_read_and_built():
     partners, seed = read_held_out(HELD_OUT)
     assert seed == 0
     assert len({partner.name for partner in partners}) == len(partners) >= 12
-    scripts = [partner for partner in partners if partner.kind != "policy"]
-    judged = parse()
-    built = build_partners(scripts, HELD_OUT, judged, make("overcooked"), PolicyFlags())
-    assert [float(x.level) for x in built] == pytest.approx([x.noise for x in scripts])
-    trained = HeldOut("ippo-1001", "policy", seed=1001, steps=2_000_000)
-    command = trained.command(HELD_OUT, Kitchen(dynamics="interactive"))
-    _, _, *flags = command.split()
-    config = parse(*flags)
-    assert (config.seed, config.env.rules) == (1001, "interactive")
+    scripts = [partner for partner in partners if not is_policy(partner.partner)]
+    built = build_held_out(scripts, HELD_OUT, parse().place(), Partners())
+    noise = [float(x.partner.partition("=")[2] or 0) for x in scripts]
+    assert [float(x.partner.level) for x in built] == pytest.approx(noise)
 
 
 def test_scores_and_proximities(tmp_path, call):
@@ -59,19 +62,20 @@ def test_scores_and_proximities(tmp_path, call):
     (tmp_path / "set.toml").write_text("seed = 3\n" + STAY.replace("stay", "random"))
     partners, seed = read_held_out(tmp_path / "set.toml")
     assert seed == 3
-    BestResponses(tmp_path / "set.toml", parse(*GOALS)).keep(partners[0], [1.0, 3.0], [])
+    place = parse(*GOALS).place()
+    [built] = build_held_out(partners, tmp_path / "set.toml", place, Partners())
+    BestResponses(tmp_path / "set.toml", place).keep(built, [1.0, 3.0], [])
     code, said = call("mine", "--partners", "set.toml", "--episodes", 4, "--out", "out")
     assert code == 0, said
     stored = json.loads((tmp_path / "set.best-responses.json").read_text())
     ((world, found),) = stored.items()
-    assert world.startswith("goals, room, 12 steps, ")
+    assert world.startswith("goals {")
     entry = {"returns": [1.0, 3.0], "counters": []}
     assert found["random"] == {**entry, "partner": found["random"]["partner"]}
     result = json.loads((tmp_path / "out/partners.json").read_text())
     rows = table(tmp_path / "out/partners.csv")
     assert [(row["partner"], row["seat"]) for row in rows] == [("random", "0"), ("random", "1")]
-    config = parse(*GOALS)
-    env = config.observe(config.env.build(train=False))
+    env = place.env
     mine = PolicyPartner(load_policy(tmp_path / "mine"))
     team = (mine, NoisyPartner(RandomPartner(env.action_space), 0.0, env.action_space))
     games = jax.vmap(lambda key: play(env, team, key).episode_return.mean())
@@ -83,8 +87,8 @@ def test_scores_and_proximities(tmp_path, call):
 
 def test_a_partner_may_observe_the_game_differently(tmp_path, call):
     write_policy(tmp_path / "mine", *GOALS)
-    write_policy(tmp_path / "set/room/p/policy.safetensors", *GOALS, "--env.observation", "planes")
-    (tmp_path / "set.toml").write_text('[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n')
+    write_policy(tmp_path / "set/room/policy.safetensors", *GOALS, "--env.observation", "planes")
+    (tmp_path / "set.toml").write_text('[[partner]]\nname = "p"\npartner = "set/{layout}"\n')
     code, said = call("mine", "--partners", "set.toml", "--episodes", 8, "--out", "out")
     assert code == 0, said
     returns = json.loads((tmp_path / "out/partners.json").read_text())["returns"]
@@ -110,7 +114,7 @@ def test_partners_in_another_layout_than_that_of_training(tmp_path, call):
     check_refusal(call("ring", "--layout", "nowhere"), "nowhere")
 
 
-FRIEND = '[[partner]]\nname = "friend"\nkind = "policy"\nfile = "friend"\n'
+FRIEND = '[[partner]]\nname = "friend"\npartner = "friend"\n'
 
 
 def acquainted(folder, *flags, **known):
@@ -121,14 +125,15 @@ def acquainted(folder, *flags, **known):
     metadata = read_metadata(folder / "mine") | {
         "partners": [{"name": "some/other", "sha256": "0"}, {"name": "a", "sha256": "1"} | known]
     }
-    save_policy(folder / "mine", load_policy(folder / "mine"), metadata)
+    mine = read_policy(folder / "mine")
+    save_policy(folder / "mine", mine.policy, metadata, world=mine.world)
     (folder / "set.toml").write_text(FRIEND)
 
 
 @pytest.mark.parametrize("known_by", ["file", "run", "being this partner"])
 def test_partners_of_training_do_not_judge(tmp_path, call, known_by):
     write_policy(tmp_path / "earlier", *KITCHEN, seed=1)  # of the same run as `friend`
-    known = {"run": run_digest(read_metadata(tmp_path / "earlier"))} if known_by == "run" else {}
+    known = {"run": read_metadata(tmp_path / "earlier")["run"]} if known_by == "run" else {}
     acquainted(tmp_path, *KITCHEN, **known)
     if known_by == "being this partner":
         write_policy(tmp_path / "friend", *KITCHEN)
@@ -158,12 +163,10 @@ def test_partners_of_training_may_be_allowed(tmp_path, call):
 def test_proxies_of_people_are_held_out_in_every_kitchen():
     partners, _ = read_held_out(PEOPLE)
     for kitchen in KITCHENS:
-        found = [partner.place(PEOPLE, kitchen).resolve() for partner in partners]
+        found = [Path(partner.found(PEOPLE, kitchen)).resolve() for partner in partners]
         assert found == [path.resolve() for path in models_of_people("proxies", kitchen)]
-    judged = parse("--env.layout", "ring")
-    env = judged.observe(judged.env.build(train=False))
-    built = build_partners(partners, PEOPLE, judged, env, PolicyFlags())
-    assert {type(x.partner) for x in built} == {StuckRule}
+    built = build_held_out(partners, PEOPLE, parse("--env.layout", "ring").place(), Partners())
+    assert {type(x.partner.partner) for x in built} == {StuckRule}
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -174,10 +177,11 @@ def test_every_world_can_be_judged(name):
 
 def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
     def read(*flags):
-        return BestResponses(tmp_path / "set.toml", parse(*flags))
+        return BestResponses(tmp_path / "set.toml", parse(*flags).place())
 
     best, returns = read(), np.asarray([[20.0, 10.0], [0.0, 0.0], [6.0, 6.0]])
-    partners = [HeldOut(name, "stay") for name in ("a", "b", "c")]
+    entries = [HeldOut(name, f"stay+noise=0.{i}") for i, name in enumerate("abcd")]
+    *partners, other = build_held_out(entries, HELD_OUT, parse().place(), Partners())
     best.keep(partners[0], [10.0, 30.0], ["1,2"])
     best.keep(partners[1], [0.0, 0.0], [])
     said = summary(partners, returns, read())
@@ -191,16 +195,18 @@ def test_a_share_needs_a_best_response_that_earns_something(tmp_path):
     assert said["returns"] == {"a": 15.0, "b": 0.0, "c": 6.0}
     assert said["proximities"]["c"] == pytest.approx(2 / 3)
     assert said["return_iqm"] == pytest.approx(7.0)
-    assert read().returns(dataclasses.replace(partners[0], noise=0.1)) is None, "somebody else"
+    assert read().returns(dataclasses.replace(other, name="a")) is None, "somebody else"
     assert read("--env.horizon", "401").returns(partners[0]) is None
     trained_elsewhere = read("--env.random-starts", "0", "--env.practice", "ring")
     assert trained_elsewhere.returns(partners[0]) == [10.0, 30.0], "the game is the same"
 
 
 def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
-    partners, _ = read_held_out(HELD_OUT)
-    best = BestResponses(HELD_OUT, parse("--env.layout", "cramped"))
-    known = {x.name: best.returns(x) for x in partners if x.kind != "policy"}
+    held_out, _ = read_held_out(HELD_OUT)
+    place = parse("--env.layout", "cramped").place()
+    partners = build_held_out(held_out, HELD_OUT, place, Partners())
+    best = BestResponses(HELD_OUT, place)
+    known = {x.name: best.returns(x) for x in partners if x.saved is None}
     assert len(known) == 9
     for name, returns in known.items():
         assert returns is not None, name
@@ -209,21 +215,27 @@ def test_best_responses_to_the_scripts_in_cramped_come_with_eqgrid():
 
 
 def test_a_best_response_to_a_policy_is_forgotten_with_the_policy(tmp_path):
-    one, other = (HeldOut("a", "policy", file=name) for name in ("one", "other"))
+    place, file = parse(*KITCHEN).place(), tmp_path / "set.toml"
+
+    def build(name):
+        return build_held_out([HeldOut("a", name)], file, place, Partners())[0]
+
     write_policy(tmp_path / "one", *KITCHEN)
     write_policy(tmp_path / "other", *KITCHEN, seed=1)
-    best = BestResponses(tmp_path / "set.toml", parse(*KITCHEN))
-    best.keep(one, [1.0, 2.0], [])
-    assert (best.returns(one), best.returns(other)) == ([1.0, 2.0], None)
+    best = BestResponses(file, place)
+    best.keep(build("one"), [1.0, 2.0], [])
+    assert (best.returns(build("one")), best.returns(build("other"))) == ([1.0, 2.0], None)
     write_policy(tmp_path / "one", *KITCHEN, seed=2)
-    assert best.returns(one) is None
+    assert best.returns(build("one")) is None
 
 
 def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
     partners, _ = read_held_out(PEOPLE)
     for kitchen in KITCHENS:
-        best = BestResponses(PEOPLE, parse("--env.layout", kitchen))
-        known = [x for x in partners if best.is_exact(x)]
+        place = parse("--env.layout", kitchen).place()
+        best = BestResponses(PEOPLE, place)
+        built = build_held_out(partners, PEOPLE, place, Partners())
+        known = [x for x in built if best.is_exact(x)]
         assert len(known) == 5
         assert all(50 < value < 400 for x in known for value in best.returns(x))
 
@@ -231,11 +243,10 @@ def test_exact_best_responses_to_proxies_of_people_come_with_eqgrid():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("seed = 1", "partner must not be empty"),
+        ("seed = 1", "needs a `name` and a `partner`"),
         (STAY + STAY, "two partners 'stay'"),
         (STAY + "speed = 2", "unknown key 'speed'"),
-        ('[[partner]]\nname = "a/b"\nkind = "stay"', "the name of a folder"),
-        ('[[partner]]\nname = "a"\nkind = "policy"', "needs `steps`"),
+        ('[[partner]]\nname = "a"', "needs a `name` and a `partner`"),
     ],
 )
 def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
@@ -247,10 +258,10 @@ def test_a_file_that_cannot_be_used(tmp_path, text, sentence):
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("mine", "--partners", "set.toml"), "'p' is not trained yet: run `python"),
+        (("mine", "--partners", "set.toml"), "There is no checkpoint"),
         (("walker",), "eqgrid has no held-out partners for the world goals: name a file of"),
-        (("walker", "--partners", "set.toml"), "'s' is for one kitchen of the world overcooked"),
-        (("mine", "--partners", "others.toml"), "Leave policies out with --scripts-only."),
+        (("walker", "--partners", "set.toml"), "It is for one kitchen of the world overcooked"),
+        (("mine", "--partners", "others.toml"), "need the same rules"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sentence):
@@ -258,12 +269,10 @@ def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, call, args, sente
     worlds = {"mine": KITCHEN, "walker": goals}
     for name in set(args) & set(worlds):
         write_policy(tmp_path / name, *worlds[name])
-    policy = '[[partner]]\nname = "p"\nkind = "policy"\nsteps = 9\n'
-    (tmp_path / "set.toml").write_text(STAY + policy)
+    policy = '[[partner]]\nname = "p"\npartner = "other"\n'
+    (tmp_path / "set.toml").write_text(STAY.replace("stay", "greedy") + policy)
     (tmp_path / "others.toml").write_text(policy)
     if "others.toml" in args:
-        write_policy(
-            tmp_path / "others/cramped/p/policy.safetensors", "--env.dynamics", "interactive"
-        )
+        write_policy(tmp_path / "other", "--env.dynamics", "interactive")
     check_refusal(call(*args), sentence, codes=(2,))
     assert not (tmp_path / "runs").exists()

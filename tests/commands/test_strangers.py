@@ -9,12 +9,14 @@ import strangers
 import upd
 from policies import kick_start, pqn_vdn
 from run_files import table
+from scripts import shipped_script
 
 from agents.files import shipped
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.commands import HELD_OUT, _crossplay, _partners, read_held_out
 from eqgrid_lab.folders import write_csv
-from eqgrid_lab.settings import parse, read_flags, shipped_script
+from eqgrid_lab.partners import is_policy
+from eqgrid_lab.settings import parse, read_flags
 from eqgrid_lab.show import interquartile_mean
 
 NUMBERS = Path(__file__).parents[2] / "docs/numbers"
@@ -92,7 +94,7 @@ def test_the_tables_of_the_docs_are_those_of_the_stored_rows():
         assert [f"{x:.0f}" for x in found] == [cell.split()[0] for cell in own]
 
 
-SCRIPTS = {x.name for x in read_held_out(HELD_OUT)[0] if x.kind != "policy"}
+SCRIPTS = {x.name for x in read_held_out(HELD_OUT)[0] if not is_policy(x.partner)}
 
 
 def score(rows, method, kitchen, measure):

@@ -21,7 +21,6 @@ from agents import (
     init_train_state,
     load_policy,
     save_policy,
-    shipped_policies,
     trained_policy,
 )
 from eqgrid import (
@@ -106,7 +105,7 @@ def test_wrappers_and_their_states():
 
 
 def test_partners_of_every_kind():
-    policy = load_policy(shipped_policies()["ring"])
+    policy = load_policy("shipped:ring")
     world = make("overcooked", layout="ring", observation="features")
     own = PolicyPartner(policy, greedy=True, env=world)
     for partner in (

@@ -31,9 +31,8 @@ from eqgrid.grid import poses
 from eqgrid_exact import Chances, ChanceTables, JointModel
 from eqgrid_exact.commands import _best_response
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.commands import PEOPLE, BestResponses, read_held_out
-from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import default_settings, shipped_script
+from eqgrid_lab.commands import PEOPLE, BestResponses, build_held_out, read_held_out
+from eqgrid_lab.partners import Partners, Place, read_saved
 from eqgrid_lab.show import progress
 
 pytestmark = pytest.mark.slow
@@ -98,10 +97,10 @@ def test_the_best_response_to_a_proxy_is_kept_and_found(tmp_path, monkeypatch, c
         assert abs(found["value"] - mean) < 2.5 * width + 0.02
         assert not found["exact"]  # without the stuck rule
     assert (tmp_path / "out" / "proxy-0-seat-1.gif").read_bytes().startswith(b"GIF89a")
-    settings = default_settings(shipped_script("ippo"), Kitchen(layout="cramped", horizon=60))
-    held_out, _ = read_held_out(file)
-    assert BestResponses(file, settings).returns(held_out[0]) == values
-    assert BestResponses(file, settings).returns(held_out[1]) is None
+    place = Place.of(Kitchen(layout="cramped", horizon=60))
+    built = build_held_out(read_held_out(file)[0], file, place, Partners())
+    assert BestResponses(file, place).returns(built[0]) == values
+    assert BestResponses(file, place).returns(built[1]) is None
 
 
 def test_an_agent_is_compared_with_best_responses(tmp_path):
@@ -117,11 +116,10 @@ def test_an_agent_is_compared_with_best_responses(tmp_path):
     assert shares == sorted(shares)
     assert all(0 < share <= 1 for share in shares)
     assert (tmp_path / "robustness.png").stat().st_size > 5000
-    settings = default_settings(shipped_script("ippo"), Kitchen(layout="cramped", horizon=60))
-    world = settings.env.build(train=False)
-    env = settings.observe(world)
-    counters = jnp.asarray(np.asarray(world.layout.tiles) == Tile.COUNTER)
-    team = (read_policy(agent, None).partner(settings, env), RandomPartner(env.action_space))
+    place = Place.of(Kitchen(layout="cramped", horizon=60))
+    env = place.env
+    counters = jnp.asarray(np.asarray(env.layout.tiles) == Tile.COUNTER)
+    team = (read_saved(agent).partner(place), RandomPartner(env.action_space))
     careful = [HandsOff(partner, counters) for partner in team]
     with unchecked():
         game = eqx.filter_jit(jax.vmap(lambda key: play(env, careful, key).episode_return[0]))

@@ -55,7 +55,7 @@ def test_a_checksum_depends_on_the_content_and_on_no_order(tmp_path):
     a, b = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
     agents.save(a, {"x": np.ones(3), "y": np.zeros(2)}, {"one": 1, "two": {"c": 3, "d": 4}})
     agents.save(b, {"y": np.zeros(2), "x": np.ones(3)}, {"two": {"d": 4, "c": 3}, "one": 1})
-    assert agents.checksum(a) == agents.checksum(b)
+    assert agents.files.checksum(a) == agents.files.checksum(b)
     content = a.read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:end])
@@ -63,9 +63,9 @@ def test_a_checksum_depends_on_the_content_and_on_no_order(tmp_path):
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     b.write_bytes(content[:8] + text.ljust(end - 8) + content[end:])
     assert a.read_bytes() != b.read_bytes()
-    assert agents.checksum(a) == agents.checksum(b)
+    assert agents.files.checksum(a) == agents.files.checksum(b)
     agents.save(b, {"x": np.ones(3), "y": np.zeros(2)}, {"one": 2, "two": {"c": 3, "d": 4}})
-    assert agents.checksum(a) != agents.checksum(b)
+    assert agents.files.checksum(a) != agents.files.checksum(b)
 
 
 def test_episodes_of_newer_and_strange_formats(tmp_path):

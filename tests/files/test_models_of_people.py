@@ -7,15 +7,15 @@ import jax
 import numpy as np
 import pytest
 
-from agents import checksum
-from agents.files import shipped
+from agents import read_policy
+from agents.files import checksum, shipped
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.commands import play_all
-from eqgrid_lab.runs import read_policy
+from eqgrid_lab.partners import read_saved
 from eqgrid_lab.show import median_seed
 
 MODELS = json.loads(shipped("people/models.json").read_text())
-PROXIES = "b15376063c89c3bcba6e623260ec1b79ba42fd96ce55958a2e958fc3891b4a9b"
+PROXIES = "f4b3566672d3ad04352da1edc2669062f0702ce53fad7ed1398e5da3632eecdd"
 
 
 def models(kitchen, kind):
@@ -48,14 +48,13 @@ def test_proxies_are_never_replaced():
 def test_the_default_is_the_model_with_the_median_return(kitchen):
     for kind in ("clone", "proxy"):
         results = [
-            read_policy(shipped(f"people/{kitchen}/{x['file']}"), None).metadata
+            read_policy(shipped(f"people/{kitchen}/{x['file']}")).metadata
             for x in models(kitchen, kind)
         ]
         chosen = models(kitchen, kind)[median_seed(results)]["file"]
         assert MODELS[kitchen][kind]["default"] == chosen
         split = {"clone": "train", "proxy": "test"}[kind]
-        assert {x["run"]["split"] for x in results} == {split}
-        assert {x["run"]["games"] for x in results if "games" in x["run"]} == set()
+        assert {x["model_of_people"]["split"] for x in results} == {split}
 
 
 @pytest.mark.slow
@@ -63,11 +62,10 @@ def test_the_default_is_the_model_with_the_median_return(kitchen):
 def test_they_earn_what_their_card_says(kitchen):
     """The mean over the ten models is that of the card, up to chance."""
     found = [x for kind in ("clone", "proxy") for x in models(kitchen, kind)]
-    saved = [read_policy(shipped(f"people/{kitchen}/{x['file']}"), None) for x in found]
-    config = saved[0].config
-    world = config.observe(config.env.build(train=False))
-    partners = [x.config.partner(x.policy, config, world) for x in saved]
-    returns = [*play_all(world, partners, jax.random.split(jax.random.key(7), 16))]
+    saved = [read_saved(shipped(f"people/{kitchen}/{x['file']}")) for x in found]
+    place = saved[0].place()
+    partners = [x.partner(place) for x in saved]
+    returns = [*play_all(place.env, partners, jax.random.split(jax.random.key(7), 16))]
     own = np.stack([returns[i][i] for i in range(len(partners))])
     error = own.std(axis=1).mean() / np.sqrt(own.size) + own.std(axis=1).mean() / np.sqrt(1280)
     assert own.mean() == pytest.approx(np.mean([x["return"] for x in found]), abs=4 * error)

@@ -197,14 +197,13 @@ def test_parts_of_ones_own_are_built_as_they_were(key, tmp_path, shared):
     policy, known = own_parts(key, shared=shared), OWN
     save_policy(tmp_path / "a", policy)
     content = (tmp_path / "a").read_bytes()
-    loaded = load_policy(tmp_path / "a", **known)
+    loaded = load_policy(tmp_path / "a", parts=known)
     assert eqx.tree_equal(loaded, policy)
     save_policy(tmp_path / "a", loaded)
     assert (tmp_path / "a").read_bytes() == content
-    names = {"networks": "Multiplied", "heads": "Hot", "critic_inputs": "Blurred"}
-    for missing, name in names.items():
-        with pytest.raises(CheckpointError, match=f"{name}', which .* not know: pass {missing}="):
-            load_policy(tmp_path / "a", **{x: y for x, y in known.items() if x != missing})
+    for name in known:
+        with pytest.raises(CheckpointError, match=f"{name}', which .* pass parts={{'{name}'"):
+            load_policy(tmp_path / "a", parts={x: y for x, y in known.items() if x != name})
 
 
 @final
@@ -242,16 +241,16 @@ def test_hyperparameters_that_no_file_holds_are_asked_for(key, tmp_path, shared)
     save_policy(tmp_path / "a", policy)
     names = {"Waves": Waves, "Multiplied": Multiplied}
     with pytest.raises(CheckpointError, match=r"functools.partial\(Waves, gain=..., wave=...\)"):
-        load_policy(tmp_path / "a", networks=names)
-    assert eqx.tree_equal(load_policy(tmp_path / "a", networks={**names, "Waves": own}), policy)
+        load_policy(tmp_path / "a", parts=names)
+    assert eqx.tree_equal(load_policy(tmp_path / "a", parts={**names, "Waves": own}), policy)
 
 
 def test_a_fault_in_a_class_of_the_user_is_not_a_fault_of_the_file(key, tmp_path):
     own = partial(Waves, gain=2.0, wave=jnp.cos, encoder=MLP, scale=1.0)
     save_policy(tmp_path / "a", policy_of(clocks(1), key, network=own))
     with pytest.raises(AttributeError, match="waev") as error:
-        load_policy(tmp_path / "a", networks={"Waves": lambda *_, **__: own.waev})
-    assert "cannot be built with these classes" in error.value.__notes__[-1]
+        load_policy(tmp_path / "a", parts={"Waves": lambda *_, **__: own.waev})
+    assert "cannot be built with these parts" in error.value.__notes__[-1]
 
 
 @final
@@ -281,7 +280,7 @@ def test_a_dict_is_an_observation_too(key, tmp_path):
 
     policy = policy_of(env, key, network=network)
     save_policy(tmp_path / "a", policy)
-    assert eqx.tree_equal(load_policy(tmp_path / "a", networks={"Reader": network}), policy)
+    assert eqx.tree_equal(load_policy(tmp_path / "a", parts={"Reader": network}), policy)
 
 
 class Reader(AbstractNetwork):
@@ -366,7 +365,7 @@ def test_a_recurrent_policy_remembers(key, tmp_path):
     env = clocks(1)
     policy = policy_of(env, key, network=GRU)
     save_policy(tmp_path / "a", policy)
-    policy = load_policy(tmp_path / "a", networks={"GRU": GRU})
+    policy = load_policy(tmp_path / "a", parts={"GRU": GRU})
     observation, _ = Clock().reset(key)
     carry, theirs = policy.initial_carry(), policy.actor_critic.initial_carry()
     for _ in range(3):
@@ -477,11 +476,10 @@ def test_what_changes_observations_later_is_refused_by_name(key):
     np.testing.assert_allclose(jax.nn.log_softmax(logits), expected.logits, rtol=1e-5)
 
 
-def test_a_part_without_a_name_is_read_like_one_that_is_given(tmp_path):
-    policy = eqx.tree_at(lambda p: p.actor_critic.critic_input, plain(), Reader(None))
+def test_a_critic_input_of_the_user_is_read_by_its_name(key, tmp_path):
+    policy = policy_of(clocks(2), key, critic_input=Backwards())
     save_policy(tmp_path / "a", policy)
-    like = eqx.filter_eval_shape(lambda: policy.actor_critic)
-    assert eqx.tree_equal(load_policy(tmp_path / "a", like=like), policy)
+    assert eqx.tree_equal(load_policy(tmp_path / "a", parts={"Backwards": Backwards}), policy)
 
 
 def strange_space(policy):
@@ -532,8 +530,7 @@ class Hot(AbstractActionHead):
         return agents.entropy(distribution)
 
 
-OWN = {"networks": {"Multiplied": Multiplied}, "heads": {"Hot": Hot}}
-OWN |= {"critic_inputs": {"Blurred": Blurred}}
+OWN = {"Multiplied": Multiplied, "Hot": Hot, "Blurred": Blurred}
 
 
 def endless_network(policy):
@@ -577,14 +574,14 @@ def array(**entries):
 BOX = {"low": 0.0, "high": 1.0, "shape": [2**20] * 4}
 STRANGE = {
     "format": ({"format": "another 1"}, r"'another 1' - at `\$.format`"),
-    "newer format": ({"format": "eqgrid policy 3"}, "it was written by a newer version of eqgrid"),
+    "newer format": ({"format": "eqgrid policy 4"}, "it was written by a newer version of eqgrid"),
     "head of other actions": (
         {"head": {"agents.ClippedNormalHead": {}}},
         "its action head, agents.ClippedNormalHead, is not for actions of a Discrete",
     ),
     "network": (
         {"actor": team({"subprocess.Popen": {"args": "true"}})},
-        "it has a 'subprocess.Popen', which eqgrid does not know: pass networks=",
+        "it has a 'subprocess.Popen', which eqgrid does not know: if it is your own class, pass",
     ),
     "team": ({"actor": team({}, "T")}, "its actor or critic is 'T', and not the SharedParameters"),
     "width": (

@@ -7,10 +7,10 @@ import equinox as eqx
 import pytest
 
 from eqgrid_lab import world_settings
-from agents import CheckpointError, evaluate, find_policy, load_policy, shipped_policies
+from agents import CheckpointError, evaluate, find_policy, load_policy, read_policy
+from agents.files import shipped_policies
 from eqgrid import AutoReset, LogEpisodes, Vectorize, make
 from eqgrid.envs.overcooked import KITCHENS
-from eqgrid_lab.runs import read_policy
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
@@ -25,9 +25,10 @@ def test_every_file_has_a_row():
 
 
 @pytest.mark.parametrize("name", [name for name, _ in ROWS])
-def test_its_settings_are_those_of_a_run(name):
-    saved = read_policy(ROOT / "experiments" / "policies" / f"{name}.safetensors", None)
-    assert saved.config.env.layout == name.removeprefix("plan-")
+def test_it_acts_in_the_world_that_it_names(name):
+    file = read_policy(f"shipped:{name}")
+    assert file.world.arguments["layout"] == name.removeprefix("plan-")
+    file.policy.check(file.env())
 
 
 @pytest.mark.slow
@@ -45,7 +46,7 @@ def test_a_policy_earns_what_the_page_says(name, earns, key):
 def test_the_biped_reaches_its_goal(key):
     earns = re.search(r"^\| `biped\.safetensors` \| PPO, .*\| 0 \| (\d+) \|$", PAGE, re.M)
     assert earns
-    policy = load_policy(shipped_policies()["biped"])
+    policy = load_policy("shipped:biped")
     world = world_settings("body", model="biped", task="reach").build(train=False)
     env = policy.wrap(Vectorize(AutoReset(LogEpisodes(world)), 64))
     played = eqx.filter_jit(evaluate)(policy.actor_critic, env, key)

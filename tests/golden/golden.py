@@ -14,17 +14,17 @@ integers and all texts still have to be equal, but floating-point numbers have t
 differently sooner or later, so that only the scale of each array of parameters is compared.
 
 The script depends on nothing but the command lines, the files that they write, and public names of
-`eqgrid` and `agents`. `resume/` is the folder of a run that was stopped, which `--record resume`
-writes if it is missing; remove it first if a change or another machine rounds differently, since a
-resumed run has the bits of one that was never stopped only if both halves were computed alike.
-`journals/` contains games of `eqgrid play`: to replace them, copy the `.jsonl` files of others.
+`eqgrid`, `agents` and `eqgrid_play`. `resume/` is the folder of a run that was stopped, which
+`--record resume` writes if it is missing; remove it first if a change or another machine rounds
+differently, since a resumed run has the bits of one that was never stopped only if both halves were
+computed alike. `journals/` contains games of `eqgrid play`: to replace them, copy the `.jsonl`
+files of others.
 """
 
 import argparse
 import contextlib
 import csv
 import hashlib
-import importlib
 import io
 import json
 import os
@@ -49,11 +49,14 @@ import jax.numpy as jnp
 import numpy as np
 from safetensors.numpy import load_file
 
-from agents import TrainedPolicy, load_policy, read_metadata
-from eqgrid import ENVIRONMENTS, AbstractEnv, AutoReset, TimeLimit, Vectorize, make
+from eqgrid_lab import Kitchen
+from agents import TrainedPolicy, read_policy
+from eqgrid import ENVIRONMENTS, AbstractEnv, AutoReset, Vectorize, make
 from eqgrid.envs.overcooked import Overcooked
 from eqgrid.envs.overcooked.people import HumanGame, human_games
 from eqgrid_lab._eqgrid import eqgrid
+from eqgrid_lab.partners import read_saved
+from eqgrid_play.games import Menu, read_recorded
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -189,30 +192,18 @@ def logits() -> Section:
     arrays: dict[str, str] = {}
     played: dict[str, Any] = {}  # policies of one kitchen observe it in different ways
     for path in sorted((EXPERIMENTS / "policies").glob("*.safetensors")):
-        settings = read_metadata(path)["run"]["env"]
-        world = world_of(settings)
-        if world is not None:
-            place = settings.get("layout", settings["name"])
+        file = read_policy(path)
+        place = file.world.arguments.get("layout", file.world.name)
+        if place != "body" or (find_spec("mujoco") and find_spec("mujoco.mjx")):
+            world = read_saved(path).place().env
             if place not in played:
                 first, rest, steps = rollout(Vectorize(world, COPIES), 50)
                 joined = jax.tree.map(
                     lambda x, y: jnp.concatenate([x[None], y]), first, steps["state"]
                 )
                 played[place] = eqx.combine(joined, rest)
-            arrays[path.stem] = summary(outputs(load_policy(path), world, played[place]))
+            arrays[path.stem] = summary(outputs(file.policy, world, played[place]))
     return {"arrays": arrays}
-
-
-def world_of(settings: Mapping[str, Any]) -> AbstractEnv | None:
-    """The world in which a bundled policy was trained, or `None` if MuJoCo is missing."""
-    if settings["name"] == "overcooked":
-        names = ("layout", "dynamics", "horizon", "observation")
-        return make("overcooked", **{name: settings[name] for name in names})
-    if find_spec("mujoco") is None or find_spec("mujoco.mjx") is None:
-        return None
-    body = {"biped": "Biped"}[settings["model"]]
-    module = importlib.import_module("eqgrid.envs.bodies")  # imports MuJoCo
-    return TimeLimit(getattr(module, body)(settings["task"]), settings["horizon"])
 
 
 @eqx.filter_jit
@@ -228,7 +219,8 @@ def outputs(policy: TrainedPolicy, world: AbstractEnv, states: Any) -> Any:
 # Flags
 
 PAGES = ("ippo", "mappo", "e3t", "bc", "body")
-COMMANDS = ("evaluate", "crossplay", "partners", "play", "report", "export-page")
+COMMANDS = ("evaluate", "crossplay", "partners")
+COMMANDS += ("play", "watch", "study run", "report", "export-page")
 FLAG = re.compile(r"[│ ]{1,3}(?:-h, )?(--\w[\w.-]*(?:, --\w[\w.-]*)*) ?(\S.*?)?(?:  .*)?[│ ]*$")
 """The line of a help text on which a flag begins: its names, and the values that it takes."""
 
@@ -252,7 +244,7 @@ def flags() -> Section:
 def help_of(script: str, *args: str) -> dict[str, str]:
     """The values and the default of each flag of a script, or its exit code after an error."""
     out, code = io.StringIO(), 0
-    before, sys.argv = sys.argv, ["eqgrid", script, *args, "--help"]
+    before, sys.argv = sys.argv, ["eqgrid", *script.split(), *args, "--help"]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
             eqgrid()
@@ -289,7 +281,7 @@ SHORT = ("--eval-every", "50000", "--eval-episodes", "16")
 GRU = ("--network", "gru")
 TWO = ("--num-seeds", "2")
 CRAMPED = ("--partners.share", "0.5", "--partners.noise", "0", "0.2")
-CRAMPED += ("--partners.policies", "shipped:cramped", "shipped:plan-cramped")
+CRAMPED += ("--partners.pool", "shipped:cramped", "shipped:plan-cramped")
 TRAININGS: dict[str, tuple[str, ...]] = {
     "ippo-mlp": ("ippo",),
     "ippo-mlp-2": ("ippo", *TWO),
@@ -431,13 +423,13 @@ def replay(world: AbstractEnv, game: HumanGame) -> tuple[Any, Any]:
 
 
 def journals() -> Section:
-    """The episodes of games that `eqgrid play` plays again from their journals."""
+    """The episodes of games that are played again from their journals."""
     exact: dict[str, Any] = {}
     arrays: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         games = Path(folder, "games")
         shutil.copytree(JOURNALS, games)
-        start("play", "--finish", str(games))
+        read_recorded([str(games)], Menu(Kitchen()))
         exact["files"] = sorted(path.name for path in games.iterdir() if path.suffix != ".lock")
         for path in sorted(games.glob("*.npz")):
             with np.load(path) as found:

@@ -67,12 +67,13 @@ def test_every_public_name_has_a_docstring(docstrings):
 
 @pytest.mark.slow
 def test_examples_in_docstrings_run(docstrings, tmp_path, monkeypatch):
-    """Each by itself. Those of adapters and of `transfer` are parts of longer programs."""
+    """Each by itself. Those of adapters and of parts of training loops need other lines."""
+    parts = ("transfer", "clone_epoch", "Run", "eqgrid_lab.Evaluation", "runs.Evaluation")
     monkeypatch.chdir(tmp_path)
     examples = {
         name: "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
         for name, text in docstrings.items()
-        if not name.startswith("eqgrid.interop.") and name != "agents.transfer"
+        if not name.startswith("eqgrid.interop.") and not name.endswith(parts)
     }
     examples = {name: code for name, code in examples.items() if code}
     assert len(examples) >= 80

@@ -16,6 +16,7 @@ import pytest
 from command_lines import call, hear
 from jaxtyping import Array, Float
 from PIL import Image
+from scripts import shipped_script
 
 from eqgrid import AutoReset, LogEpisodes, NormalizeObservation, TimeLimit, Vectorize, check_env
 from eqgrid.envs.bodies import Biped, CartPole
@@ -34,7 +35,7 @@ from eqgrid.interop.mjx._env import load_model
 from eqgrid.interop.mjx._state import mujoco
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
-from eqgrid_lab.settings import parse, shipped_script
+from eqgrid_lab.settings import parse
 
 pytestmark = pytest.mark.slow
 

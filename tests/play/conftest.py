@@ -1,15 +1,14 @@
 import pytest
-from playing import menu_of
 from studies import OPEN
 
 from eqgrid_lab import Kitchen
-from eqgrid_play.games import _session
+from eqgrid_play.games import Menu, _session
 from eqgrid_play.study import _study_runner
 
 
 @pytest.fixture(scope="module")
 def menu():
-    return menu_of(Kitchen(layout="ring", horizon=8))
+    return Menu(Kitchen(layout="ring", horizon=8))
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,9 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from playing import menu_of
 
+from eqgrid_lab import Partners
+from eqgrid_play.games import Place
 from eqgrid_play.static._rewrite import as_data
 from eqgrid_play.static._world import PageWorld
 
@@ -31,11 +32,9 @@ def runtime():
 
 
 def page_world(env, partner: str) -> PageWorld:
-    """A world with the first partner whose name has a text in it."""
-    menu = menu_of(env)
-    place = menu.place(menu.layouts[0])
-    offers = menu.offers(menu.layouts[0]).values()
-    return PageWorld(place, next(x.partner for x in offers if partner in x.name))
+    """A world with a partner."""
+    place = Place.of(env)
+    return PageWorld(place, Partners().build(partner, place).partner)
 
 
 def leaves_of(tree):

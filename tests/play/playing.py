@@ -3,26 +3,11 @@
 import asyncio
 import time
 
-from eqgrid_lab.settings import default_settings, shipped_script
-from eqgrid_play.games import (
-    GameServer,
-    Header,
-    Journal,
-    LiveGame,
-    Menu,
-    Program,
-    SeatRecord,
-    place_of,
-    read_journal,
-)
+from eqgrid_play.games import GameServer, Header, Journal, LiveGame, Place, Program, SeatRecord
 
-NOBODY = "an agent that never moves"
+NOBODY, NOBODY_WORDS = "stay", "an agent that never moves"
 PROGRAMS = {}
-"""The games that halls have compiled, by world and team."""
-
-
-def menu_of(world, **options):
-    return Menu(default_settings(shipped_script("ippo"), world), **options)
+"""The games that servers have compiled, by world and team."""
 
 
 def server_of(menu, folder, ticks_per_second=60, most_games=4, **options):
@@ -73,12 +58,12 @@ def press(socket, action=1):
     socket.send_json({"type": "press", "choice": 0, "action": action})
 
 
-def write_journal(path, world, steps, seed=5, presses=lambda step: (step % 4, 5)):
+def write_journal(path, settings, steps, seed=5, presses=lambda step: (step % 4, 5)):
     """A game of two people: the first one walks around, and the second one interacts."""
     seats = (SeatRecord("one", True), SeatRecord("two", True))
-    head = Header(world, world.get("layout", ""), seed, seats, 6.0, "2026-01-01T00:00:00")
+    place = Place.of(settings)
+    head = Header(place.policy_world, place.title, seed, seats, 6.0, "2026-01-01T00:00:00")
     journal = Journal(path, head)
-    place = place_of(read_journal(path))
     game = LiveGame(Program(place.env, [None, None], place.idle), seed, journal)
     for step in range(steps):
         for hands, action in zip(game.hands, presses(step), strict=True):

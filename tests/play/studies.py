@@ -36,7 +36,7 @@ partner = "{NOBODY}"
 name = "nobody"
 [[stage.game]]
 layout = "ring"
-partner = "a program for all tasks"
+partner = "greedy"
 name = "program"
 seat = 1
 [[stage.after]]
@@ -82,7 +82,7 @@ def runner_of(menu, folder, text):
     path.write_text(text)
     server = server_of(menu, folder, most_games=100)
     plan = read_plan(path)
-    check_plan(plan, menu, server.most_games)
+    check_plan(plan, menu)
     return StudyRunner(plan, people_in(folder), server)
 
 

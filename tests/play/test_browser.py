@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import chromium as chromium, delayed, entry, running, screenshot
-from playing import NOBODY, menu_of, server_of, write_journal
+from playing import NOBODY, NOBODY_WORDS, server_of, write_journal
 from studies import recorded_rows
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.worlds import world_settings
-from eqgrid_play.games import _session, read_journal, read_recorded
+from eqgrid_play.games import Menu, _session, read_journal, read_recorded
 from eqgrid_play.study import People, StudyRunner, _study_runner, open_people, read_plan
 
 pytestmark = [pytest.mark.slow]
@@ -25,13 +25,13 @@ STEP = entry("Step", "watch-display")
 
 @pytest.fixture(scope="module")
 def kitchen():
-    return menu_of(Kitchen(layout="cramped", horizon=80))
+    return Menu(Kitchen(layout="cramped", horizon=80))
 
 
 @pytest.fixture(scope="module")
 def long_kitchen():
     """For games that a test leaves: no slow machine comes to their end before."""
-    return menu_of(Kitchen(layout="cramped", horizon=400))
+    return Menu(Kitchen(layout="cramped", horizon=400))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def visit(chromium, tmp_path, kitchen):
     assert not problems
 
 
-def start(opened, partner=NOBODY):
+def start(opened, partner=NOBODY_WORDS):
     """Begins a game with a partner, up to the first key."""
     opened.wait_for_selector("#start:not([disabled])")
     opened.select_option("#partner", label=partner)
@@ -122,7 +122,7 @@ def walk(visit, opened, *keys):
 
 def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     """In cramped, from the first seat: three onions, a dish, the soup, the hatch."""
-    opened = visit(menu_of(Kitchen(layout="cramped", horizon=150)), rate=5)
+    opened = visit(Menu(Kitchen(layout="cramped", horizon=150)), rate=5)
     opened.wait_for_selector("#start:not([disabled])")
     screenshot(opened, "menu")
     start(opened)
@@ -380,7 +380,7 @@ def test_a_phone_on_its_side_shows_the_board_and_the_buttons(visit, long_kitchen
 
 
 def test_other_worlds_have_other_keys(visit):
-    opened = visit(menu_of(world_settings("rescue", horizon=400)))
+    opened = visit(Menu(world_settings("rescue", horizon=400)))
     opened.wait_for_selector("#start:not([disabled])")
     assert "turn left" in opened.inner_text("#keys")
     assert "carry them to an exit" in opened.inner_text("#notes")
@@ -394,7 +394,7 @@ def test_other_worlds_have_other_keys(visit):
 
 def test_every_seat_has_a_partner_of_its_own(visit):
     world = world_settings("goals", layout="room", num_agents=3, horizon=20)
-    opened = visit(menu_of(world), rate=30)
+    opened = visit(Menu(world), rate=30)
     opened.wait_for_selector("#start:not([disabled])")
     names = opened.inner_text("#partner").split("\n")
     opened.select_option("#partner", label=names[1])  # for all places
@@ -438,7 +438,7 @@ def test_a_game_is_looked_at_step_by_step(visit):
 def test_recorded_games_are_listed_with_the_newest_first(visit, kitchen, tmp_path):
     rng = np.random.default_rng(0)
     walk = {"steps": 60, "presses": lambda _: rng.integers(4, size=2).tolist()}
-    write_journal(tmp_path / "a.jsonl", {"name": "goals", "horizon": 60}, seed=0, **walk)
+    write_journal(tmp_path / "a.jsonl", world_settings("goals", horizon=60), seed=0, **walk)
     (game,) = read_recorded([str(tmp_path / "a.jsonl")], kitchen)
     days = [f"2026-01-{day:02}T12:00:00+00:00" for day in range(25, 0, -1)]
     games = [dataclasses.replace(game, started=day) for day in days]
@@ -468,12 +468,12 @@ text = "You will cook.\\n\\nYour answers are kept."
 [[stage]]
 kind = "tutorial"
 text = "Walk around a little."
-game = { layout = "cramped", partner = "a program for all tasks", seat = 0 }
+game = { layout = "cramped", partner = "greedy", seat = 0 }
 [[stage]]
 kind = "games"
 [[stage.game]]
 layout = "ring"
-partner = "a trained agent"
+partner = "agent"
 [[stage.after]]
 name = "fluent"
 text = "My partner and I worked together fluently."
@@ -783,7 +783,7 @@ def delay_of_a_step(opened, number):
 
 @pytest.mark.parametrize(("trip", "most"), [(0, 0.12), (0.1, 0.15), (0.3, 0.2)])
 def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
-    opened = visit(menu_of(Kitchen(layout="forced", horizon=400)), rate=6)
+    opened = visit(Menu(Kitchen(layout="forced", horizon=400)), rate=6)
     with delayed(opened.url, trip) as address:
         opened.add_init_script(RINGS)
         opened.goto(address)

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exporting import POLICIES, Model, check_models, check_step, draw_actions, page_world
-from playing import menu_of
 
 from eqgrid_lab import Kitchen
 from agents import GRU, CheckpointError, PolicyPartner, actor_critic, trained_policy
@@ -17,6 +16,7 @@ from eqgrid import DelayedPartner, NoisyPartner, Vectorize, unwrap_state
 from eqgrid.grid import draw_look, looks
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.worlds import world_settings
+from eqgrid_play.games import Place
 from eqgrid_play.static import _export_page
 from eqgrid_play.static._rewrite import as_data, rewrite
 from eqgrid_play.static._sheet import draw_sheet
@@ -114,7 +114,7 @@ def put_together(sheet, image, shown):
 
 @pytest.mark.parametrize("name", ["overcooked", "overcooked_v2"])
 def test_pictures_of_a_game_are_those_of_python(name):
-    world = page_world(world_settings(name), "random agent")
+    world = page_world(world_settings(name), "random")
     place = world.place
     state = world.start(jax.random.key(0)).state
     first = unwrap_state(place.env.reset(jax.random.key(0))[1])
@@ -135,7 +135,7 @@ def test_pictures_of_a_game_are_those_of_python(name):
 
 
 def test_worlds_that_cannot_be_drawn_are_refused():
-    world = page_world(world_settings("rescue"), "random agent")
+    world = page_world(world_settings("rescue"), "random")
     state = unwrap_state(world.place.env.reset(jax.random.key(0))[1])
     with pytest.raises(UsageError, match="cannot draw the agents"):
         draw_sheet(world.place.drawn_layout, state.bodies.extra)
@@ -147,9 +147,10 @@ CRAMPED = str(POLICIES / "cramped.safetensors")
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ([], "Name a policy"),
+        ([], "Name one partner"),
+        ([CRAMPED, CRAMPED], "Name one partner"),
         ([CRAMPED, "--env.layout", "generated"], "one layout"),
-        ([CRAMPED, "--env.name", "rescue"], "cannot act in"),
+        ([CRAMPED, "--env.name", "rescue"], "it was trained in overcooked"),
         ([CRAMPED, "--runtime", "nothing"], "nothing/ort.wasm.bundle.min.mjs"),
         ([CRAMPED, "--out", "nothing/page.html"], "There is no folder"),
         (["nothing.safetensors"], "nothing.safetensors"),
@@ -171,14 +172,14 @@ def models(world):
     [("cramped", 10_000), *((x, 1_000) for x in ("asymmetric", "ring", "forced", "circuit"))],
 )
 def test_random_steps_are_those_of_python(layout, steps):
-    world = page_world(Kitchen(layout=layout), "a trained agent")
+    world = page_world(Kitchen(layout=layout), "agent")
     check_models(world, *models(world), steps)
 
 
 def test_random_orders_are_those_of_python():
     """Cooks get soups into their hands again and again, so that orders are drawn inside steps."""
     env = world_settings("overcooked_v2", sample_recipe_on_delivery=True, random_positions=True)
-    world = page_world(env, "random agent")
+    world = page_world(env, "random")
     start, step = models(world)
     check_models(world, start, step, 10_000)
     go_on, compiled, chooser = Model(step), eqx.filter_jit(world.step), np.random.default_rng(1)
@@ -207,7 +208,7 @@ def test_random_orders_are_those_of_python():
 def test_a_policy_that_remembers_and_is_late_acts_as_in_python():
     """Its memory, and the actions that wait, are a part of the state."""
     kitchen = Kitchen(layout="cramped", horizon=60)
-    place = menu_of(kitchen).place("cramped")
+    place = Place.of(kitchen)
     envs = Vectorize(place.env, 1)
     network = functools.partial(GRU, width=8)
     policy = trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)

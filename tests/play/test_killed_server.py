@@ -12,7 +12,7 @@ from playing import NOBODY, until
 from websockets.sync.client import connect
 
 from eqgrid_play.study import open_people
-from eqgrid_play.web import _play_command
+from eqgrid_play.web import _study_command
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ def test_steps_and_keys_of_a_killed_server_are_exported(tmp_path, own_caches):
     (tmp_path / "plan.toml").write_text(PLAN)
     out = tmp_path / "out"
     eqgrid = Path(sys.executable).with_name("eqgrid")
-    command = [eqgrid, "play", "--study", tmp_path / "plan.toml"]
+    command = [eqgrid, "study", "run", tmp_path / "plan.toml"]
     flags = ["--out", out, "--port", "0", "--no-browser", "--ticks-per-second", "10"]
     keys = [f"Key{letter}" for letter in "ABCDEFGH"]
     with subprocess.Popen(
@@ -89,7 +89,7 @@ def test_steps_and_keys_of_a_killed_server_are_exported(tmp_path, own_caches):
             play(address, begin_game(address), keys, process.kill)
         finally:
             process.kill()
-    _play_command.run(["--export", str(out)])
+    _study_command.run(["export", str(out)])
     with open_people(out) as people:
         assert [x["outcome"] for x in people.rows("games")] == [None]
     rows = exported(out, "keys")

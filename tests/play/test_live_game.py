@@ -10,10 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from playing import menu_of
 
-from eqgrid_lab import Kitchen
-from agents import load_trajectories
+from eqgrid_lab import Kitchen, Partners
+from agents import PolicyWorld, load_trajectories
 from eqgrid import RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
 from eqgrid_lab.base import UsageError
@@ -23,11 +22,11 @@ from eqgrid_play.games import (
     Header,
     Journal,
     LiveGame,
+    Place,
     Program,
     SeatRecord,
     StepLine,
     controls_of,
-    idle_action,
     read_journal,
     replay,
     write_recording,
@@ -35,30 +34,30 @@ from eqgrid_play.games import (
 
 pytestmark = pytest.mark.slow
 
+WORLD = PolicyWorld("overcooked")
+
 
 def header(place, seed, humans=(True, False)):
     seats = tuple(SeatRecord("somebody", human) for human in humans)
-    return Header({"name": "overcooked"}, place.title, seed, seats, 6.0, "2026-01-01T00:00:00")
+    return Header(place.policy_world, place.title, seed, seats, 6.0, "2026-01-01T00:00:00")
 
 
 def write_three_steps(path):
     """The journal of three steps in which both agents stay."""
-    journal = Journal(path, header(menu_of(Kitchen()).place("cramped"), 0))
+    journal = Journal(path, header(Place.of(Kitchen()), 0))
     for step in range(3):
         journal.add(StepLine([4, 4], [0.0, 0.0], float(step)))
     return journal
 
 
-def play_live(env, folder, presses, seed=3, partner="partner-0"):
+def play_live(env, folder, presses, seed=3):
     """A game of a person in the first seat, who presses something before each step."""
-    menu = menu_of(env)
-    layout = menu.layouts[0]
-    place = menu.place(layout)
+    place = Place.of(env)
     others = place.env.num_agents - 1
-    offer = menu.offers(layout)[partner]
+    agent = next(Partners().menu(place)).partner
     humans = (True, *[False] * others)
     journal = Journal(folder / "game.jsonl", header(place, seed, humans))
-    program = Program(place.env, [None, *[offer.partner] * others], place.idle)
+    program = Program(place.env, [None, *[agent] * others], place.idle)
     game = LiveGame(program, seed, journal)
     game.compile()
     for step, press in enumerate(presses):
@@ -130,7 +129,6 @@ def test_every_action_but_to_stay_has_a_key_of_its_own():
         assert len(controls) == len(actions) - 1
         keys = [key for control in controls for key in control.keys]
         assert len(set(keys)) == len(keys) >= len(controls)
-        assert isinstance(actions[idle_action(actions)[0]], type(overcooked.ACTIONS[4]))
 
 
 WORLDS = {
@@ -149,8 +147,7 @@ def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     """By `replay`, and by `record_play` with the recorded actions."""
     env = WORLDS[name]
     rng = np.random.default_rng(0)
-    menu = menu_of(env)
-    controls = menu.place(menu.layouts[0]).controls
+    controls = Place.of(env).controls
     drawn = [controls[i] for i in rng.integers(len(controls), size=env.horizon)]
     presses = [None if rng.random() < 0.3 else (x.choice, x.action) for x in drawn]
     place, game = play_live(env, tmp_path, presses)
@@ -183,15 +180,6 @@ def test_a_game_is_written_as_an_episode(tmp_path):
     assert {x for _, x in recording.source} == {""}
 
 
-def test_partners_can_be_slow_and_noisy(tmp_path):
-    """A program that would act at once waits for two steps."""
-    layout = "cramped"
-    fast = menu_of(Kitchen(layout=layout)).offers(layout)
-    slow = menu_of(Kitchen(layout=layout), delay=2, noise=0.5).offers(layout)
-    assert [x.name for x in fast.values()] == [x.name for x in slow.values()]
-    assert [type(x.partner).__name__ for x in slow.values()] == ["DelayedPartner"] * len(slow)
-
-
 def test_of_a_killed_program_all_steps_are_left(tmp_path):
     path = tmp_path / "game.jsonl"
     journal = write_three_steps(path)
@@ -220,7 +208,7 @@ def test_damaged_journals_are_refused_in_a_sentence(tmp_path_factory, data):
 def test_of_a_full_disk_no_part_of_a_line_stays(tmp_path, monkeypatch):
     """The lines after it, for which there is room again, are not joined to it."""
     path, write, calls = tmp_path / "game.jsonl", os.write, []
-    journal = Journal(path, Header({}, "ring", 0, (SeatRecord("a", True),), 5.0, ""))
+    journal = Journal(path, Header(WORLD, "ring", 0, (SeatRecord("a", True),), 5.0, ""))
     journal.add(StepLine([0], [0.0], 0.5))
 
     def full_for_a_moment(file, content):
@@ -245,11 +233,11 @@ def test_a_game_whose_first_line_cannot_be_written_leaves_no_file(tmp_path, monk
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        Journal(tmp_path / "game.jsonl", Header({}, "ring", 0, (), 5.0, ""))
+        Journal(tmp_path / "game.jsonl", Header(WORLD, "ring", 0, (), 5.0, ""))
     assert not list(tmp_path.iterdir())
 
 
-HEAD = Header({}, "ring", 0, (SeatRecord("a", True), SeatRecord("b", False)), 5.0, "")
+HEAD = Header(WORLD, "ring", 0, (SeatRecord("a", True), SeatRecord("b", False)), 5.0, "")
 STEP = (
     b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"source":["press",""],"keys":[0],'
     b'"check":123456}'

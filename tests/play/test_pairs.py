@@ -5,7 +5,7 @@ import contextlib
 import time
 
 import pytest
-from playing import NOBODY, join_game, menu_of, press, receive_until, until
+from playing import NOBODY, join_game, press, receive_until, until
 from studies import (
     PAIRS,
     Participant,
@@ -19,7 +19,7 @@ from studies import (
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.worlds import world_settings
-from eqgrid_play.games import Rules, read_journal
+from eqgrid_play.games import Menu, Rules, read_journal
 from eqgrid_play.study import WaitingRoom, _study_runner
 
 PATIENT = PAIRS.replace("patience = 1", "patience = 20")
@@ -156,7 +156,7 @@ def test_who_comes_after_the_first_game_of_another_has_the_next_order(menu, tmp_
 def test_three_people_play_together_and_two_of_them_if_nobody_else_comes(tmp_path):
     world = world_settings("goals", layout="room", num_agents=3, horizon=8)
     plan = PAIRS.replace('"ring"', '"room"').replace("fallback", "people = 3\nfallback")
-    runner = runner_of(menu_of(world), tmp_path, plan)
+    runner = runner_of(Menu(world), tmp_path, plan)
     with client_of(runner) as client:
         for number in (3, 2):
             people = [Participant(client) for _ in range(number)]
@@ -191,7 +191,7 @@ def test_nobody_plays_with_themselves_in_two_browsers(menu, tmp_path):
 
 def test_who_left_a_game_of_two_is_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(_study_runner, "_TOGETHER", (0.2, 600, 600))
-    runner = runner_of(menu_of(Kitchen(layout="ring", horizon=400)), tmp_path, PAIRS)
+    runner = runner_of(Menu(Kitchen(layout="ring", horizon=400)), tmp_path, PAIRS)
     with client_of(runner) as client:
         people = Participant(client), Participant(client)
         for person in people:
@@ -239,8 +239,8 @@ def test_a_partner_who_does_not_come_costs_no_game(menu, tmp_path, monkeypatch):
         assert one.until("end")["outcome"] == "finished"
     outcomes = [(x["person"], x["partner"], x["outcome"]) for x in runner.people.rows("games")]
     assert sorted(outcomes) == [
-        (1, NOBODY, "finished"),
         (1, "person", "not begun"),
+        (1, NOBODY, "finished"),
         (2, "person", "not begun"),
     ]
 

@@ -1,6 +1,7 @@
-"""The command line of `eqgrid play`: what it refuses, and how its server ends."""
+"""The commands `eqgrid play`, `watch` and `study`: what they refuse, and how their server ends."""
 
 import csv
+import importlib
 import re
 import shutil
 import signal
@@ -14,27 +15,33 @@ import jax
 import pytest
 from playing import until
 
-from agents import load_trajectories, save_policy, trained_policy
-from agents.files import shipped
-from eqgrid import make
-from eqgrid_lab.base import RunError, UsageError
-from eqgrid_lab.settings import load_script, to_table
-from eqgrid_play.games import Header, Journal, SeatRecord, StepLine
-from eqgrid_play.web import _play_command as _play
+from eqgrid_lab import Kitchen
+from agents import (
+    CheckpointError,
+    PolicyWorld,
+    actor_critic,
+    load_trajectories,
+    save_policy,
+    trained_policy,
+)
+from agents.files import _checkpoint, shipped
+from eqgrid import Vectorize, make
+from eqgrid_lab.base import UsageError, import_file
+from eqgrid_lab.folders import locked
+from eqgrid_play.games import Header, Journal, Place, SeatRecord, StepLine
+from eqgrid_play.web import _app, _server, _study_command, _watch_command
+from eqgrid_play.web._play_command import run
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 
 
-run = _play.run
-
-
 @pytest.fixture
 def served(monkeypatch):
     """The arguments of the servers that would have been started."""
     calls = []
-    monkeypatch.setattr(_play, "_server", lambda: lambda *args: calls.append(args))
+    monkeypatch.setattr(_app, "serve", lambda *args: calls.append(args))
     return calls
 
 
@@ -46,7 +53,6 @@ SEAT = SeatRecord("somebody", True)
     [
         (["--env.name", "body"], "is not a grid world"),
         (["--port", "70000"], "--port must be"),
-        (["--try"], "add --study FILE.toml"),
         (["--hosts", "https://example.org"], "is not a host name"),
         (["--hosts", "example.org:8443"], "is not a host name without a port"),
     ],
@@ -59,7 +65,7 @@ def test_bad_input_gets_a_sentence(flags, says, tmp_path):
 
 def test_a_policy_of_another_world_is_refused(tmp_path):
     policy = ROOT / "experiments" / "policies" / "ring.safetensors"
-    with pytest.raises(UsageError, match="cannot act in room"):
+    with pytest.raises(UsageError, match="cannot play here: it was trained in overcooked"):
         run([str(policy), "--env.name", "goals", "--out", str(tmp_path / "games")])
 
 
@@ -71,41 +77,60 @@ def test_partners_are_named_without_folders_of_the_server(tmp_path, served):
     flags = ["--env.layout", "ring", "--no-browser", "--port", "0", "--out", str(tmp_path / "out")]
     run([*map(str, files), "shipped:ring", *flags])
     menu = served[0][0].menu
-    names = [offer.name for offer in menu.offers("ring").values()]
-    assert names[:3] == ["one/policy.safetensors", "two/policy.safetensors", "shipped:ring"]
+    offers = [*menu.offers("ring").values()]
+    assert [x.words for x in offers[:3]] == ["one", "two", "shipped:ring"]
+    assert [x.name for x in offers[:3]] == [*map(str, files), "shipped:ring"]
 
 
-def test_policies_of_a_changed_script_are_partners(tmp_path, served):
+SCRIPT = """
+from agents import MLP, AbstractNetwork
+
+class Mine(AbstractNetwork):
+    mlp: MLP
+
+    def __init__(self, in_shape, out_size, *, final_scale, key):
+        self.mlp = MLP(in_shape, out_size, width=8, final_scale=final_scale, key=key)
+
+    def initial_carry(self):
+        return None
+
+    def __call__(self, x, carry):
+        return self.mlp(x, carry)
+"""
+
+
+def test_policies_with_networks_of_a_script_are_partners(tmp_path, served):
     script, file = tmp_path / "mine.py", tmp_path / "mine.safetensors"
-    text = shipped("ippo.py").read_text(encoding="utf-8")
-    assert text.count("(kind, width=self.width)") == 1
-    script.write_text(text.replace("(kind, width=self.width)", "(kind, width=24)"))
-    config = load_script(script)()
-    env = config.eval_env(config.env.build(train=False), 1)
-    policy = trained_policy(config.policy(env, jax.random.key(0)), env)
-    save_policy(file, policy, {"run": to_table(config)})
+    script.write_text(SCRIPT)
+    place = Place.of(Kitchen())
+    envs, network = Vectorize(place.env, 1), import_file(script).Mine
+    policy = trained_policy(actor_critic(envs, jax.random.key(0), network=network), envs)
+    save_policy(file, policy, world=place.policy_world)
     flags = [str(file), "--no-browser", "--port", "0", "--out", str(tmp_path / "games")]
-    with pytest.raises(UsageError, match=r"your own script 'mine\.py': add --script"):
+    with pytest.raises(CheckpointError, match="a 'Mine', which eqgrid does not know"):
         run(flags)
     run([*flags, "--script", str(script)])
-    names = {x.name for x in served[0][0].menu.offers("cramped").values()}
-    assert "mine.safetensors" in names
+    offers = served[0][0].menu.offers("cramped").values()
+    assert "mine" in {x.words for x in offers}
 
 
-def test_a_folder_offers_the_policies_that_can_act_in_the_world(tmp_path, served):
-    folder = tmp_path / "policies"
-    (folder / "run").mkdir(parents=True)
-    for name, to in (("ring", "run/policy"), ("cramped", "second"), ("biped", "third")):
-        source = ROOT / "experiments" / "policies" / f"{name}.safetensors"
-        shutil.copy(source, folder / f"{to}.safetensors")
-    (folder / "notes.txt").write_text("")
-    flags = [str(folder), "--no-browser", "--port", "0"]
-    run([*flags, "--env.name", "overcooked", "--out", str(tmp_path / "games")])
-    names = {x.name for x in served[0][0].menu.offers("cramped").values()}
-    assert {"run", "second.safetensors"} <= names
-    assert "third.safetensors" not in names
-    with pytest.raises(UsageError, match=r"No policy in the folder .* can act in room"):
-        run([*flags, "--env.name", "goals", "--out", str(tmp_path / "other")])
+def test_each_named_policy_is_read_once(tmp_path, served, monkeypatch):
+    read, paths = _checkpoint.read_regular_file, []
+
+    def count(path, *limit):
+        paths.append(path)
+        return read(path, *limit)
+
+    monkeypatch.setattr(_checkpoint, "read_regular_file", count)
+    files = [tmp_path / f"{name}.safetensors" for name in ("one", "two")]
+    for file in files:
+        shutil.copy(shipped("policies/ring.safetensors"), file)
+    names = [*map(str, files), f"{files[0]}+delay=2"]
+    run([*names, "--no-browser", "--port", "0", "--out", str(tmp_path / "games")])
+    offers = [*served[0][0].menu.offers("ring").values()]
+    assert [x.name for x in offers[:3]] == names
+    assert [x.words for x in offers[:3]] == ["one", "two", "one+delay=2"]
+    assert [paths.count(file) for file in files] == [1, 1]
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):
@@ -122,32 +147,58 @@ def test_without_its_extra_it_says_what_to_install(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name=name)
 
-    monkeypatch.setattr(_play.importlib, "import_module", missing)
+    monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(UsageError, match=r"pip install 'eqgrid\[play\]'"):
         run([])
 
 
-def test_episodes_of_a_killed_server_are_written_later(tmp_path, capsys):
-    header = Header({"layout": "ring"}, "ring", 1, (SEAT, SEAT), 6.0, "2026-01-01T00:00:00")
+def test_the_world_is_that_of_the_first_policy_wherever_it_stands(tmp_path, served, capsys):
+    flags = ["--no-browser", "--port", "0", "--env.horizon", "12"]
+    run([*flags, "shipped:ring", "shipped:cramped", "--out", str(tmp_path / "one")])
+    run([*flags, "--env.layout", "forced", "shipped:ring", "--out", str(tmp_path / "two")])
+    switch = "--env.no-normalize-observation"
+    run([switch, "shipped:plan-ring", *flags, "--out", str(tmp_path / "three")])
+    envs = [args[0].menu.place(args[0].menu.layouts[0]).settings for args in served]
+    assert [env.layout for env in envs] == ["ring", "forced", "ring"]
+    assert {env.horizon for env in envs} == {12}
+    with pytest.raises(SystemExit) as end:
+        run(["--port", "0", "shipped:ring", "--help"])
+    assert end.value.code == 0
+    assert re.search(r"--env.layout STR[^-]*default: ring", capsys.readouterr().out)
+
+
+def watch(*args):
+    _watch_command.run([*map(str, args), "--no-browser", "--port", "0"])
+
+
+def test_episodes_of_a_killed_server_are_written_later(tmp_path, served, capsys):
+    world = PolicyWorld("overcooked", {"layout": "ring"})
+    header = Header(world, "ring", 1, (SEAT, SEAT), 6.0, "2026-01-01T00:00:00")
     for name in ("one", "two", "empty"):
         journal = Journal(tmp_path / f"{name}.jsonl", header)
         for step in range(3 if name != "empty" else 0):
             journal.add(StepLine([step, 5], [0.0, 0.0], step / 6))
     (tmp_path / "one.npz").write_text("written before")
-    run(["--finish", str(tmp_path)])
-    assert "missing episodes that were written: 1" in capsys.readouterr().out
+    with locked(tmp_path):
+        watch(tmp_path)
+    assert not (tmp_path / "two.npz").exists()
+    watch(tmp_path, "--policies", "shipped:ring", shipped("policies/biped.safetensors"))
+    assert capsys.readouterr().out.count(".npz") == 1
     assert (tmp_path / "one.npz").read_text() == "written before"
     episode = load_trajectories(tmp_path / "two.npz", make("overcooked", layout="ring"))
     assert episode.action.tolist() == [[0, 5], [1, 5], [2, 5]]
     assert not (tmp_path / "empty.npz").exists()
-    run(["--finish", str(tmp_path)])
-    assert "missing episodes that were written: 0" in capsys.readouterr().out
+    games = served[1][0]
+    assert [game.name for game in games.recorded] == ["one", "two"]
+    assert games.policies(games.recorded[0].place)[0].words == "shipped:ring"
     (tmp_path / "damaged.jsonl").write_text("")
-    with pytest.raises(RunError, match=r"1 games cannot be read: damaged\.jsonl"):
-        run(["--finish", str(tmp_path)])
+    with pytest.raises(UsageError, match=r"damaged\.jsonl"):
+        watch(tmp_path)
     (tmp_path / "nothing").mkdir()
     with pytest.raises(UsageError, match="has no game"):
-        run(["--finish", str(tmp_path / "nothing")])
+        watch(tmp_path / "nothing")
+    with pytest.raises(UsageError, match="Name recorded games"):
+        watch()
 
 
 PLAN = """
@@ -156,24 +207,23 @@ title = "Small"
 kind = "games"
 [[stage.game]]
 layout = "ring"
-partner = "an agent that never moves"
+partner = "stay"
 """
 
 
 def test_a_study_goes_on_with_what_it_was_begun_with(tmp_path, served):
     plan, out = tmp_path / "plan.toml", tmp_path / "study"
-    flags = ["--study", str(plan), "--out", str(out), "--no-browser", "--port", "0"]
+    flags = ["run", str(plan), "--out", str(out), "--no-browser", "--port", "0"]
+    run = _study_command.run
     plan.write_text(PLAN.replace("ring", "nowhere"))
     with pytest.raises(UsageError, match="known are"):
         run(flags)
     assert not out.exists()
     plan.write_text(PLAN)
-    with pytest.raises(UsageError, match="--most-games 100"):
-        run([*flags, "--most-games", "99"])
     run(flags)
     run(flags)
-    settings = {"--delay": "delay", "--ticks-per-second": "ticks_per_second"}
-    for flag, name in (settings | {"--env.horizon": "world"}).items():
+    settings = {"--ticks-per-second": "ticks_per_second", "--env.horizon": "world"}
+    for flag, name in settings.items():
         with pytest.raises(UsageError, match=f"different settings of {name}: see its study.json"):
             run([*flags, flag, "3"])
     plan.write_text(PLAN + "name = 'another'\n")
@@ -204,11 +254,11 @@ kind = "games"
 [[stage.game]]
 layout = "ring"
 partner = "person"
-fallback = "an agent that never moves"
+fallback = "stay"
 name = "together"
 [[stage.game]]
 layout = "ring"
-partner = "an agent that never moves"
+partner = "stay"
 name = "alone"
 [[stage]]
 kind = "questions"
@@ -218,8 +268,8 @@ question = [{ name = "fluent", text = "Was it fluent?" }]
 
 def test_bots_try_a_plan(tmp_path, capsys):
     (tmp_path / "plan.toml").write_text(TRIAL)
-    flags = ["--study", str(tmp_path / "plan.toml"), "--try", "--env.horizon", "12"]
-    run([*flags, "--out", str(tmp_path / "out")])
+    flags = ["try", str(tmp_path / "plan.toml"), "--env.horizon", "12"]
+    _study_command.run([*flags, "--out", str(tmp_path / "out")])
     said = capsys.readouterr().out
     assert re.search(r"alone +3 +2 +1\.2 to 1\.2\n", said)  # a minute of waiting, and 24 steps
     assert re.search(r"groups of 2 +5 +4 +0\.2 to 0\.2\n", said)
@@ -233,12 +283,24 @@ def test_bots_try_a_plan(tmp_path, capsys):
     assert 59 < max(float(row["waited_s"] or 0) for row in games) < 70
 
 
+def test_a_study_needs_an_action(capsys):
+    for flags in ([], ["run"], ["begin", "plan.toml"], ["forget", "DIR"]):
+        with pytest.raises(SystemExit) as end:
+            _study_command.run(flags)
+        assert end.value.code == 2
+    with pytest.raises(UsageError, match="has no study"):
+        _study_command.run(["report", "nowhere"])
+    with pytest.raises(UsageError, match="--ticks-per-second must be"):
+        _study_command.run(["try", "plan.toml", "--ticks-per-second", "90"])
+
+
 def test_who_runs_a_study_is_no_participant_of_it(tmp_path, monkeypatch, capsys):
     opened = []
-    monkeypatch.setattr(_play, "_server", lambda: lambda *_: until(lambda: opened))
-    monkeypatch.setattr(_play.webbrowser, "open", opened.append)
+    monkeypatch.setattr(_app, "serve", lambda *_: until(lambda: opened))
+    monkeypatch.setattr(_server.webbrowser, "open", opened.append)
     (tmp_path / "plan.toml").write_text(PLAN)
-    run(["--study", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--port", "0"])
+    flags = ["--out", str(tmp_path / "out"), "--port", "0"]
+    _study_command.run(["run", str(tmp_path / "plan.toml"), *flags])
     assert re.fullmatch(r"http://127.0.0.1:\d+/admin#[\w-]+", opened[0])
     assert re.search(r"Take part at http://127.0.0.1:\d+/\?id=ID\n", capsys.readouterr().out)
 

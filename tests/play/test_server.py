@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from browser import running
 from hypothesis import HealthCheck, given, settings, strategies as st
-from playing import NOBODY, Time, join_game, menu_of, press, receive_until, server_of, until
+from playing import NOBODY_WORDS, Time, join_game, press, receive_until, server_of, until
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -22,6 +22,7 @@ from eqgrid_play.games import (
     Key,
     Leave,
     LiveGame,
+    Menu,
     Press,
     Rules,
     _session,
@@ -36,12 +37,12 @@ from eqgrid_play.web._app import build_app
 
 @pytest.fixture(scope="module")
 def menu():
-    return menu_of(Kitchen(layout="ring", horizon=12))
+    return Menu(Kitchen(layout="ring", horizon=12))
 
 
 @pytest.fixture(scope="module")
 def long_menu():
-    return menu_of(Kitchen(layout="ring", horizon=400))
+    return Menu(Kitchen(layout="ring", horizon=400))
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def open_game(client, *seats):
     """Opens a game of these people and partners; of one person with an agent that never moves."""
     offers = client.get("/api/layouts/0").json()["offers"]
     keys = {offer["name"]: offer["key"] for offer in offers}
-    wish = {"layout": 0, "seats": seats or ["person", keys[NOBODY]]}
+    wish = {"layout": 0, "seats": seats or ["person", keys[NOBODY_WORDS]]}
     answer = client.post("/api/games", json=wish)
     assert answer.status_code == 201, answer.text
     return answer.json()
@@ -150,7 +151,7 @@ def test_a_game_is_played_written_and_videoed(serve, tmp_path):
         made = open_game(client)
         with Player(client, made) as player:
             opening, _ = player.until(type="opening")
-            assert (opening["seat"], opening["seats"]) == (0, ["person", NOBODY])
+            assert (opening["seat"], opening["seats"]) == (0, ["person", NOBODY_WORDS])
             assert opening["ticks_per_second"] == 60
             _, seen = player.until(status="waiting")
             (first,) = (x["display"] for x in seen if x["type"] == "frame")

@@ -167,7 +167,7 @@ RANDOM_STEPS = """async ([seed, actions, names]) => {
 def test_random_steps_in_the_browser_are_those_of_python(visit, address):
     opened = visit(address)
     wait_for_world(opened)
-    world = page_world(Kitchen(layout="cramped", horizon=120), "a trained agent")
+    world = page_world(Kitchen(layout="cramped", horizon=120), "agent")
     step, chooser = jax.jit(world.step), np.random.default_rng(3)
     names = [f"state_{i}" for i in range(world.size)] + ["action", "reward"]
     for game in range(3):

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from playing import NOBODY, join_game, menu_of, receive_until, until
+from playing import NOBODY, join_game, receive_until, until
 from studies import (
     ADMIN,
     PAIRS,
@@ -32,6 +32,7 @@ from studies import (
 from eqgrid_lab import Kitchen
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.folders import locked
+from eqgrid_play.games import Menu
 from eqgrid_play.study import (
     DATA,
     DICTIONARY,
@@ -52,7 +53,7 @@ EXAMPLE = Path(__file__).parents[2] / "experiments" / "studies" / "example.toml"
 
 @pytest.fixture(scope="module")
 def long_menu():
-    return menu_of(Kitchen(layout="ring", horizon=400))
+    return Menu(Kitchen(layout="ring", horizon=400))
 
 
 def take_part(client, id=None, fluent=6):
@@ -96,7 +97,7 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
     assert openings[1]["seat"] == 1
     found = runner.people.rows("games")
     assert [x["name"] for x in found] == ["nobody", "program"]
-    assert [x["partner"] for x in found] == [NOBODY, "a program for all tasks"]
+    assert [x["partner"] for x in found] == [NOBODY, "greedy"]
     played = [(x["steps"], x["outcome"], x["latency_ms"] > 0) for x in found]
     assert played == [(8, "finished", True)] * 2
     answers = [row[3:5] for row in runner.people.table("answers")[1]]
@@ -367,7 +368,6 @@ def test_the_data_survive_a_crash(menu, tmp_path):
         (SMALL, "seat = 1", "seat = 2", "has 2 seats"),
         (PAIRS, "fallback", "name", "fallback"),
         (PAIRS, "fallback", "seat = 0\nfallback", "seats are random"),
-        (PAIRS, "patience", "most_people = 101\npatience", "--most-games 101"),
     ],
 )
 def test_bad_plans_are_refused_in_a_sentence(menu, tmp_path, plan, old, new, says):
@@ -402,7 +402,7 @@ def test_an_answer_counts_at_its_place_alone(menu, tmp_path):
 
 
 def test_a_page_that_is_unknown_is_told_so(menu, tmp_path):
-    """So that it joins anew, as after `--forget`, or in another study at the same address."""
+    """So that it joins anew, as after `forget`, or in another study at the same address."""
     with client_of(runner_of(menu, tmp_path, SMALL)) as client:
         for method, path in (("GET", "now"), ("POST", "answer"), ("POST", "here")):
             answer = client.request(method, f"/api/study/{path}", headers={"x-token": "old"})
@@ -432,7 +432,7 @@ def test_a_tutorial_is_over_when_its_score_is_reached(long_menu, tmp_path):
 [[stage]]
 kind = "tutorial"
 score = 3
-game = {layout = "ring", partner = "a program for all tasks"}
+game = {layout = "ring", partner = "greedy"}
 """
     runner = runner_of(long_menu, tmp_path, f'title = "T"\n{stage}')
     with client_of(runner) as client:

@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from playing import join_game, menu_of, press, receive_until, server_of, write_journal
+from playing import join_game, press, receive_until, server_of, write_journal
 from starlette.testclient import TestClient
 
-from eqgrid_lab import Kitchen
+from eqgrid_lab import Kitchen, Partners
 from agents import PolicyPartner
-from agents.files import shipped
 from eqgrid import RandomPartner
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs import read_policy
+from eqgrid_lab.worlds import world_settings
 from eqgrid_play.games import (
+    Menu,
     TileSheet,
     read_recorded,
     scenes,
@@ -26,12 +26,12 @@ from eqgrid_play.web._app import build_app
 
 pytestmark = pytest.mark.slow
 
-WORLD = {"name": "overcooked", "layout": "ring", "horizon": 40}
+WORLD = Kitchen(layout="ring", horizon=40)
 
 
 @pytest.fixture(scope="module")
 def menu():
-    return menu_of(Kitchen(layout="ring", horizon=40))
+    return Menu(WORLD)
 
 
 def recorded(menu, folder, world=WORLD, steps=8, **played):
@@ -50,8 +50,8 @@ def test_a_journal_is_watched_as_it_was_played(menu, tmp_path):
 
 
 def test_journals_of_other_worlds_are_watched(menu, tmp_path):
-    game = recorded(menu, tmp_path, {"name": "rescue", "layout": "small"}, 12)
-    assert game.place.settings.env.name == "rescue"
+    game = recorded(menu, tmp_path, world_settings("rescue", layout="small"), 12)
+    assert game.place.settings.name == "rescue"
     with pytest.raises(UsageError, match="Only a policy"):
         think(game, RandomPartner(game.place.env.action_space))
 
@@ -60,7 +60,7 @@ def test_every_agent_has_its_own_score(menu, tmp_path):
     """Each is paid for its own flag, which the second agent reaches."""
     rng = np.random.default_rng(0)
     walk = {"steps": 60, "seed": 0, "presses": lambda _: rng.integers(4, size=2).tolist()}
-    game = recorded(menu, tmp_path, {"name": "goals", "horizon": 60}, **walk)
+    game = recorded(menu, tmp_path, world_settings("goals", horizon=60), **walk)
     assert len(set(game.scores)) > 1
     assert game.scores == game.reward.sum(axis=0).tolist()
     shown = scenes(game, TileSheet())
@@ -101,7 +101,8 @@ def change_header(path, **changes):
         {"seed": "x"},
         {"format": 99},
         {"files": {"gone.txt": "0"}},
-        {"world": {"name": "overcooked", "layout": "cramped"}},
+        {"world": {"name": "overcooked", "arguments": {"layout": "cramped"}}},
+        {"world": {"name": "overcooked", "arguments": {"layout": "kitchens/mine.txt"}}},
         {"world": {"name": "body"}},
     ],
 )
@@ -120,8 +121,8 @@ def test_every_error_about_a_recording_names_its_file(menu, tmp_path, changes):
 
 def test_thoughts_are_the_probabilities_with_which_it_acts(menu, tmp_path):
     game = recorded(menu, tmp_path)
-    saved = read_policy(shipped("policies/ring.safetensors"), None)
-    partner = saved.partner(game.place.settings, game.place.env)
+    built = Partners().build("shipped:ring", game.place)
+    partner, saved = built.partner, built.saved
     assert isinstance(partner, PolicyPartner)
     found = think(game, partner)
     world = partner.env or game.place.env
@@ -138,8 +139,8 @@ def test_thoughts_are_the_probabilities_with_which_it_acts(menu, tmp_path):
 
 def test_a_model_of_people_has_no_values(menu, tmp_path):
     game = recorded(menu, tmp_path)
-    (clone,) = (x for x in menu.policies(game.place) if x.name == "a model of people")
-    assert think(game, clone.partner).values is None
+    clone = Partners().build("clone", game.place).partner
+    assert think(game, clone).values is None
 
 
 def test_the_page_gets_frames_that_add_up(menu, tmp_path):

@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 
 from eqgrid_lab import parse
-from eqgrid_lab.settings import shipped_script
+from agents.files import shipped
+from eqgrid_lab.base import import_file
 
-IPPO = shipped_script("ippo")
+IPPO = import_file(shipped("ippo.py")).IPPO
 main = vars(sys.modules[IPPO.__module__])["main"]
 
 

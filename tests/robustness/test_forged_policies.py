@@ -1,10 +1,9 @@
-"""Policy files with a right checksum and forged metadata: each is a `CheckpointError`, or a policy
-that acts.
+"""Policy files with a right checksum and forged metadata: each is refused in one sentence, or is a
+policy that acts.
 """
 
 import copy
 import functools
-import tomllib
 
 import equinox as eqx
 import jax
@@ -13,15 +12,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import inspect
 from saved_policies import forge
+from scripts import shipped_script
 
-from agents import MLP, CheckpointError, actor_critic, load_policy, save_policy, trained_policy
+from agents import (
+    MLP,
+    CheckpointError,
+    PolicyWorld,
+    actor_critic,
+    load_policy,
+    save_policy,
+    trained_policy,
+)
 from agents.files import _checkpoint
 from agents.files._description import CLASSES, ArrayTable, OwnArguments, PolicyTable
 from eqgrid import Masked, ObservationAndState
-from eqgrid_lab.base._run_files import _Metadata
-from eqgrid_lab.commands import common_world
-from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import dump, parse, shipped_script
+from eqgrid_lab.base import UsageError
+from eqgrid_lab.commands import Game, PolicyFlags
+from eqgrid_lab.partners._saved import _Metadata
+from eqgrid_lab.settings import parse
 
 pytestmark = pytest.mark.robustness
 CASES = 500
@@ -37,6 +45,7 @@ class Schema(_Metadata, total=False):
     """All that is read of the metadata of a policy."""
 
     policy: PolicyTable
+    world: PolicyWorld
 
 
 SCHEMA = inspect.type_info(Schema)
@@ -122,8 +131,8 @@ def genuine(tmp_path_factory):
     network = functools.partial(MLP, width=4, depth=1)
     policy = actor_critic(env, jax.random.key(0), network=network)
     trained = trained_policy(policy, env, env.reset(jax.random.key(0))[1])
-    run = tomllib.loads(dump(config))
-    save_policy(path, trained, {"run": run, "env_steps": 7, "eval_return_mean": 0.5})
+    about = {"run": "0", "env_steps": 7, "partners": [{"name": "x", "sha256": "1"}]}
+    save_policy(path, trained, about, world=config.place().policy_world)
     return _checkpoint.read(path)
 
 
@@ -185,11 +194,10 @@ def test_forged_metadata_are_refused_or_the_policy_acts(genuine, tmp_path):
         forge(path, {**about, "metadata": metadata}, data)
         try:
             check_acts(load_policy(path))
-            if "run" in metadata:
-                saved = read_policy(path, None)
-                common_world([saved])
+            if metadata.get("world") is not None:
+                Game.open(PolicyFlags((str(path),)))
             acts.append(path)
-        except CheckpointError as error:
+        except (CheckpointError, UsageError) as error:
             refused.append(str(error))
 
     check()

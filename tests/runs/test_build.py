@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from command_lines import parse
+from scripts import shipped_script
 
 from eqgrid_lab import Kitchen
 from agents import IndependentParameters, SharedParameters
 from eqgrid import ShapedReward, iter_wrappers
-from eqgrid_lab.settings import default_settings, shipped_script
+from eqgrid_lab.settings import default_settings
 
 
 def test_shaping_decreases_over_the_steps_of_all_environments():

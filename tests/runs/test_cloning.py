@@ -11,6 +11,7 @@ import pytest
 from command_lines import call_and_hear, check_refusal, parse
 from hypothesis import given, strategies as st
 from run_files import table
+from scripts import shipped_script
 
 from eqgrid_lab import Kitchen
 from agents import PolicyPartner, StuckRule, load_policy, read_metadata, save_trajectories
@@ -18,8 +19,8 @@ from eqgrid import make, record_play
 from eqgrid.envs.overcooked import ScriptedCook
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.cloning import choose_held_out, read_recorded
-from eqgrid_lab.runs import read_policy
-from eqgrid_lab.settings import dump, shipped_script
+from eqgrid_lab.partners import read_saved
+from eqgrid_lab.settings import dump
 from eqgrid_lab.show import median_seed
 
 pytestmark = pytest.mark.slow
@@ -65,10 +66,9 @@ def test_a_model_learns_and_leaves_its_files(call, games, tmp_path):
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 1 + 20
 
-    saved = read_policy(tmp_path / "run")
-    assert (saved.config.algorithm, saved.config.env.observation) == ("bc", "features96")
-    world = saved.config.observe(saved.config.env.build(train=False))
-    partner = saved.config.partner(saved.policy, saved.config, world)
+    saved = read_saved(tmp_path / "run")
+    assert (saved.file.metadata["algorithm"], saved.env.observation) == ("bc", "features96")
+    partner = saved.partner(saved.place())
     assert isinstance(partner, StuckRule)
     assert partner.steps == 3
     metadata = read_metadata(tmp_path / "run" / "policy.safetensors")
@@ -84,9 +84,8 @@ def test_settings_that_a_run_stores_repeat_it(call, games, tmp_path):
     after = load_policy(tmp_path / "again")
     for x, y in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(x, y)
-    config, partner = read_policy(tmp_path / "run").config, PolicyPartner(after)
-    assert isinstance(config.as_played(partner), PolicyPartner)
-    assert isinstance(dataclasses.replace(config, stuck_steps=2).as_played(partner), StuckRule)
+    saved = read_saved(tmp_path / "run")
+    assert isinstance(saved.partner(saved.place()), PolicyPartner), "without a stuck rule"
 
 
 def test_seeds_that_are_trained_together_share_a_folder(call, games, tmp_path):
@@ -99,8 +98,7 @@ def test_seeds_that_are_trained_together_share_a_folder(call, games, tmp_path):
     assert both["median_seed"] in (3, 4)
     names = {path.name for path in (tmp_path / "both").glob("*.safetensors")}
     assert names == {"policy-3.safetensors", "policy-4.safetensors"}
-    saved = read_policy(tmp_path / "both" / "policy-4.safetensors")
-    assert (saved.config.seed, saved.config.num_seeds) == (4, 1)
+    assert read_metadata(tmp_path / "both" / "policy-4.safetensors")["seed"] == 4
     # Each seed is as if it were trained alone, but for rounding.
     for name in ("cross_entropy", "accuracy"):
         assert both["runs"][1][name] == pytest.approx(one["runs"][0][name], rel=1e-4)
@@ -198,5 +196,5 @@ def test_bad_settings_get_one_sentence_and_leave_nothing(call, games, tmp_path, 
 def test_other_scripts_refuse_the_settings_of_models(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(dump(shipped_script("bc")()))
-    with pytest.raises(UsageError, match=r"is for bc: use .*bc\.py"):
+    with pytest.raises(UsageError, match=r"is for the algorithm 'bc', not for ippo"):
         parse("--config", str(path))

@@ -2,11 +2,12 @@
 
 import pytest
 from command_lines import parse
+from scripts import shipped_script
 
 from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import KITCHENS
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import default_settings, dump, load, shipped_script
+from eqgrid_lab.settings import default_settings, dump, load
 from eqgrid_lab.settings._config import CONFIGS
 
 TUNED = {path.stem: path for path in CONFIGS.glob("*-*.toml")}
@@ -61,6 +62,6 @@ def test_where_nothing_was_tuned_it_is_said(flags):
 def test_settings_for_people_train_with_clones_of_the_kitchen(algorithm):
     config = parse("--config", "people", "--env.layout", "ring", algorithm=algorithm)
     assert (config.env.layout, config.partners.share) == ("ring", 0.5)
-    assert config.partners.policies == ("clones",)
+    assert config.partners.pool == ("clones",)
     plain = parse("--env.layout", "ring", algorithm=algorithm)
     assert (config.ppo, config.total_steps) == (plain.ppo, plain.total_steps)

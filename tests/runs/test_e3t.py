@@ -62,8 +62,8 @@ def test_the_loss_is_that_of_ppo_for_the_agent_that_learns_and_of_predictions(co
 class NorthOrSouth(PartnerSettings):
     """Partners that always go north or always go south."""
 
-    def around(self, world, run, parts, network=""):
-        return WithPartner(world, OneOf([ConstantPartner(0), ConstantPartner(1)]))
+    def around(self, place, parts):
+        return WithPartner(place.env, OneOf([ConstantPartner(0), ConstantPartner(1)]))
 
 
 @pytest.mark.slow

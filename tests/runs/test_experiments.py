@@ -317,7 +317,7 @@ def test_what_was_asked_is_trained_rounded_up_to_one_update(tmp_path, capsys):
 def test_settings_of_another_algorithm_are_refused(finished, capsys, tmp_path):
     args = ["--config", finished / "config.toml", "--out", tmp_path / "run"]
     heard = call_and_hear(capsys, *args, algorithm="mappo")
-    check_refusal(heard, "is for ippo: use experiments/ippo.py", codes=(2,))
+    check_refusal(heard, "is for the algorithm 'ippo', not for mappo", codes=(2,))
 
 
 def test_a_process_that_ends_before_it_learns_leaves_no_folder(monkeypatch, capsys, tmp_path):

@@ -8,21 +8,13 @@ import equinox as eqx
 import pytest
 import tyro
 from command_lines import parse
+from scripts import shipped_script
 
-from agents import ppo_loss, shipped_policies
+from agents import ppo_loss
 from agents.files import expand_home
 from eqgrid import make
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import (
-    as_given,
-    changed_by_world,
-    cli,
-    dump,
-    flags,
-    load,
-    read_flags,
-    shipped_script,
-)
+from eqgrid_lab.settings import as_given, changed_by_world, cli, dump, flags, load, read_flags
 from eqgrid_lab.worlds import WORLDS, world_settings
 
 
@@ -212,10 +204,10 @@ def test_flags_with_paths_may_begin_with_the_home_folder(home):
 
 
 def test_files_with_paths_may_begin_with_the_home_folder(home):
-    text = '[env]\nlayout = "~/a.txt"\n[partners]\nshare = 0.5\npolicies = ["~/run", "./~", "~x"]\n'
+    text = '[env]\nlayout = "~/a.txt"\n[partners]\nshare = 0.5\npool = ["~/run", "./~", "~x"]\n'
     config = parse("--config", write(home / "mine.toml", text))
     assert config.env.layout == f"{home}/a.txt"
-    assert config.partners.policies == (f"{home}/run", "./~", "~x")
+    assert config.partners.pool == (f"{home}/run", "./~", "~x")
 
 
 def test_a_layout_of_several_lines_is_no_path(home):
@@ -237,10 +229,3 @@ def test_commands_find_the_home_folder(home):
 def test_settings_files_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfseed = 3\n")
     assert parse("--config", str(tmp_path / "mine.toml")).seed == 3
-
-
-def test_bundled_policies_are_partners_by_name():
-    partners = ["--partners.policies", "shipped:ring", "--partners.share", "0.5"]
-    config = parse("--env.layout", "ring", *partners).partners
-    assert config.found().policies == ("shipped:ring",)
-    assert config.files("ring") == [shipped_policies()["ring"]]

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from command_lines import call, call_and_hear, hear, parse
 from learners import Clock
+from scripts import shipped_script
 
 from eqgrid_lab import Experiment
 from eqgrid import TimeLimit, interop, make
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import evaluate_command
-from eqgrid_lab.settings import dump, load, shipped_script
+from eqgrid_lab.settings import dump, load
 from eqgrid_lab.worlds import LIBRARIES, _foreign, world_settings
 
 NAMES = ["Clock-v0", "Race-v0", "broken", "absent"]

@@ -10,13 +10,13 @@ import pytest
 from command_lines import call, call_and_hear, parse
 from policies import kick_start
 
-from agents import collect_rollout, load_policy, ppo_loss, shipped_policies
+from agents import collect_rollout, find_policy, load_policy, ppo_loss
 from agents.files import shipped
 
 pytestmark = pytest.mark.slow
 
 MEMORY = "heldout/policies/ring/ippo-memory.safetensors"
-PLAN = str(shipped_policies()["ring"].with_name("plan-ring.safetensors"))
+PLAN = str(find_policy("shipped:plan-ring"))
 SMALL = ["--env.layout", "ring", "--num-envs", "4", "--ppo.rollout-length", "8"]
 SMALL += ["--ppo.num-minibatches", "1", "--width", "8"]
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import pytest
 from command_lines import parse
 from run_files import SMALL, check_equal, rows
+from scripts import shipped_script
 
 from eqgrid_lab import Run, parse as parse_or_exit
 from eqgrid_lab.runs import _run
-from eqgrid_lab.settings import command_of, dump, is_shipped, shipped_script
+from eqgrid_lab.settings import command_of, dump, is_shipped
 
 IPPO = shipped_script("ippo")
 main = vars(sys.modules[IPPO.__module__])["main"]
@@ -107,4 +108,4 @@ def cell(monkeypatch):
 def test_an_experiment_may_be_defined_in_a_cell(cell):
     assert not is_shipped(cell)
     assert command_of(cell) == "Mine"
-    assert 'script = "Mine"' in dump(cell())
+    assert 'algorithm = "mine"' in dump(cell())

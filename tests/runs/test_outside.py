@@ -319,12 +319,11 @@ def test_files_alone_import_nothing(args, says, capsys):
 HELD_OUT = """
 [[partner]]
 name = "random"
-kind = "random"
+partner = "random"
 
 [[partner]]
 name = "trained"
-kind = "policy"
-steps = 64
+partner = "set/Race/trained"
 """
 
 
@@ -345,17 +344,17 @@ def test_it_trains_resumes_and_is_judged(capsys):
     assert call(*longer, "--resume-changed") == 0
     assert [row["env_steps"] for row in rows(Path("a"))] == ["32", "64", "96"]
     assert call(*longer) == 0, "it continued with the new world"
-    flags = ("--partners.share", "0.5", "--partners.policies", "a")
+    flags = ("--partners.share", "0.5", "--partners.pool", "a")
     Path("b").mkdir()
     assert call(*RACE, *SMALL, *flags, "--seed", "1", "--out", "b") == 0
     heard = call_and_hear(capsys, *SMALL, *flags, "--out", "c")
-    check_refusal(heard, "was trained in toy_race:Race, but this run in overcooked", codes=(2,))
+    check_refusal(heard, "names the world 'toy_race:Race', which eqgrid", codes=(1,))
     judge = functools.partial(hear, capsys)
     Path("imported").unlink()
     sys.modules.pop("toy_race")
     for command in (evaluate_command, crossplay_command, partners_command):
         says = "names the world 'toy_race:Race', which eqgrid imports only if you name it"
-        check_refusal(judge(command, "a", "b"), says, codes=(2,))
+        check_refusal(judge(command, "a", "b"), says, codes=(1,))
         assert not Path("imported").exists()
     heard = judge(evaluate_command, "a", "--env.name", "goals")
     check_refusal(heard, "'goals' is not MODULE:NAME of your own world: leave it", codes=(2,))

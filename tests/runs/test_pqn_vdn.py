@@ -167,9 +167,8 @@ def test_runs_are_resumed_and_judged_by_the_script(tmp_path):
     more = ["--out", out, "--resume", "--total-steps", "384"]
     assert call(*more, algorithm=pqn_vdn.PQNVDN) == 0
     assert json.loads((out / "result.json").read_text())["env_steps"] == 384
-    parts = {"networks": {"QNetwork": pqn_vdn.QNetwork}}
-    heads = {"EpsilonGreedy": pqn_vdn.EpsilonGreedy}
-    policy = load_policy(out / "policy.safetensors", **parts, heads=heads)
+    parts = {"QNetwork": pqn_vdn.QNetwork, "EpsilonGreedy": pqn_vdn.EpsilonGreedy}
+    policy = load_policy(out / "policy.safetensors", parts=parts)
     assert policy.actor_critic.critic.network.best
     assert policy.actor_critic.head.epsilon == 0
 

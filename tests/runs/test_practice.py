@@ -5,12 +5,13 @@ import jax
 import numpy as np
 import pytest
 from command_lines import parse
+from scripts import shipped_script
 
 from eqgrid_lab import Kitchen
 from eqgrid.envs.overcooked import load_layout
 from eqgrid.grid import LayoutError, RandomLayouts
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import dump, load, shipped_script
+from eqgrid_lab.settings import dump, load
 
 HAND_OVER = """
 XXXPPXXX

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from run_files import table
 
-from eqgrid_lab.base import UsageError
+from eqgrid_lab.base import RunError, UsageError
 from eqgrid_lab.commands import _report
 from eqgrid_lab.show import bootstrap_interval
 
@@ -84,6 +84,14 @@ def test_what_does_not_belong_together_is_refused(runs):
     write_run(runs / "again", "ippo", {0: 100.0})
     with pytest.raises(UsageError, match="the same seed"):
         _report.run([str(runs)])
+
+
+@pytest.mark.parametrize("name", ["result.json", "config.toml", "metrics.csv"])
+def test_a_damaged_file_is_one_sentence(tmp_path, name):
+    write_run(tmp_path / "run", "ippo", {0: 100.0})
+    (tmp_path / "run" / name).write_text("{")
+    with pytest.raises(RunError, match=rf"{name}' is damaged, or was changed"):
+        _report.run([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
 
 
 def test_a_script_need_not_have_a_choice_of_networks(tmp_path, capsys):

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from command_lines import call as train, call_and_hear, calling, check_refusal
 from run_files import check_equal, files, result, rows, table
+from scripts import load_script, shipped_script
 
 from eqgrid_lab import Evaluation
 from agents import read_metadata
 from agents.files import shipped
 from eqgrid_lab.base import RunError
 from eqgrid_lab.folders import read_csv
-from eqgrid_lab.settings import command_of, load_script, shipped_script
+from eqgrid_lab.settings import command_of
 
 FLAGS = (
     *("--num-envs", "4", "--ppo.rollout-length", "32", "--env.horizon", "40"),
@@ -222,7 +223,6 @@ def test_a_run_continues_with_other_settings_if_that_is_asked_for(call, finished
     assert call("--out", "mine", "--resume", *more)[0] == 0
     assert [row["env_steps"] for row in rows(Path("mine"))] == ["256", "512", "768"]
     assert "num_epochs = 1" in Path("mine", "config.toml").read_text()
-    assert read_metadata("mine/policy.safetensors")["run"]["ppo"]["num_epochs"] == 1
     assert call("--out", "mine", "--resume") == (0, "the run mine is complete\n")
 
 
@@ -243,7 +243,7 @@ def test_a_kitchen_that_is_edited_during_training_is_stored_as_it_was(call, monk
     flags = [*FLAGS, "--env.layout", "mine.layout", "--total-steps", "256", "--out", "mine"]
     assert call(*flags)[0] == 0
     metadata = read_metadata(tmp_path / "mine" / "policy.safetensors")
-    assert metadata["run"]["env"]["layout"] == KITCHEN
+    assert metadata["world"]["arguments"]["layout"] == KITCHEN
 
 
 @pytest.mark.slow

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts import shipped_script
 
 from eqgrid_lab.base import Failures, RunError, UsageError
 from eqgrid_lab.folders import _folder, locked, open_folder, open_results, short_name
-from eqgrid_lab.settings import dump, shipped_script
+from eqgrid_lab.settings import dump
 from eqgrid_lab.show import Csv, _report, draw_curves
 
 ROOT = Path(__file__).parents[2]

@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 from command_lines import call, call_and_hear, check_refusal, hear, parse
 from run_files import rows
+from scripts import load_script
 
 from eqgrid_lab import _eqgrid
 from agents import read_metadata
 from agents.files import shipped
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.commands import crossplay_command, evaluate_command
-from eqgrid_lab.settings import (
-    is_shipped,
-    load_script,
-)
+from eqgrid_lab.settings import is_shipped
 
 TEXT = shipped("ippo.py").read_text(encoding="utf-8")
 SMALL = "--num-envs 4 --ppo.rollout-length 16 --ppo.num-minibatches 2 --eval-episodes 4"
@@ -128,20 +126,16 @@ def test_the_changes_of_the_page_train(tmp_path, capsys):
     own = load_script(tmp_path / "mine.py")
     args = [*SMALL.split(), "--total-steps", "192", "--num-seeds", "2", "--out", "run"]
     assert call(*args, algorithm=own) == 0
-    for _ in range(2):  # a resumed run makes a block more, until it has made all
-        assert call(*args, "--resume", algorithm=own) == 0
+    assert call(*args, "--resume", algorithm=own) == 0
     log = rows(tmp_path / "run")
-    assert [row["env_steps"] for row in log] == ["64", "64", "128", "128", "192", "192"]
+    assert [row["env_steps"] for row in log] == ["64", "64"], "its rule has ended the run"
     columns = ("squared_norm", "ring_return", "last_entropy")
     assert all(np.isfinite(float(row[name])) for row in log for name in columns)
     assert any((tmp_path / "run" / "profile").rglob("*.xplane.pb"))
     metadata = read_metadata(tmp_path / "run" / "policy-0.safetensors")
     assert "Linear" in json.dumps(metadata["policy"])
     judging = ["run/policy-0.safetensors", "--episodes", "2", "--no-video"]
-    check_refusal(
-        hear(capsys, evaluate_command, *judging),
-        "by your own script 'mine.py': add --script with this file",
-    )
+    check_refusal(hear(capsys, evaluate_command, *judging), "if it is your own class")
     args = [*judging, "--script", "mine.py", "--out", "e"]
     assert hear(capsys, evaluate_command, *args)[0] == 0
 
@@ -154,7 +148,7 @@ def test_a_copy_with_its_own_world_trains_resumes_and_is_evaluated(tmp_path, cap
     assert call(*args, "--out", "run", algorithm=own) == 0
     assert call("--out", "run", "--resume", "--total-steps", "192", algorithm=own) == 0
     assert [row["env_steps"] for row in rows(tmp_path / "run")] == ["64", "128", "192"]
-    partners = ["--partners.share", "1", "--partners.policies", "run", "--out", "with"]
+    partners = ["--partners.share", "1", "--partners.pool", "run", "--out", "with"]
     assert call(*args, *partners, algorithm=own) == 0
     judging = ["run", "with", "--episodes", "2", "--script", "mine.py"]
     code, said = hear(capsys, evaluate_command, *judging, "--no-video", "--out", "e")
@@ -181,14 +175,6 @@ def test_an_exact_copy_is_the_script_itself(tmp_path):
     assert is_shipped(load_script(tmp_path / "mine.py"))
     other = write_copy(tmp_path / "other.py", ("gae)", "gae)  # mine"))
     assert not is_shipped(load_script(other))
-
-
-def test_what_is_no_script_is_one_sentence(tmp_path):
-    with pytest.raises(UsageError, match=r"--script '.*missing.py' is not a Python file\."):
-        load_script(tmp_path / "missing.py")
-    (tmp_path / "none.py").write_text("x = 1\n")
-    with pytest.raises(UsageError, match=r"exactly one subclass of Experiment, but .* 0"):
-        load_script(tmp_path / "none.py")
 
 
 def test_a_script_may_import_its_neighbours(tmp_path):

@@ -1,7 +1,6 @@
 """The settings of partners on the command line, and the worlds that they make."""
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 import jax
@@ -10,15 +9,22 @@ import numpy as np
 import pytest
 from command_lines import call, call_and_hear, check_refusal, parse
 from saved_policies import write_policy
+from scripts import load_script, shipped_script
 
 from eqgrid_lab import Kitchen
-from agents import PolicyPartner, StuckRule, checksum, find_policy, load_policy, read_metadata
-from agents.files import shipped
+from agents import (
+    PolicyPartner,
+    StuckRule,
+    load_policy,
+    read_metadata,
+    read_policy,
+)
+from agents.files import checksum, shipped
 from eqgrid import PartnerInput, Scheduled, WithPartner, iter_wrappers
 from eqgrid.grid import poses
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.runs import _policies, read_policy
-from eqgrid_lab.settings import default_settings, load, load_script, shipped_script
+from eqgrid_lab.partners import expanded
+from eqgrid_lab.settings import default_settings, load
 
 pytestmark = pytest.mark.slow
 
@@ -31,16 +37,8 @@ SMALL += ["--env.random-starts", "0"]
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("partners") / "run"
-    assert call(*SMALL, "--total-steps", "64", "--out", folder) == 0
-    checkpoints = folder / "checkpoints"
-    shutil.copy(checkpoints / "last.safetensors", checkpoints / "older.safetensors")
-    assert call("--out", folder, "--resume", "--total-steps", "128") == 0
+    assert call(*SMALL, "--total-steps", "64", "--num-seeds", 2, "--out", folder) == 0
     return folder
-
-
-def check_partners(config):
-    for path in config.partners.files(config.env.title):
-        _policies.check_trained_here(path, config)
 
 
 def partners_in(config):
@@ -48,22 +46,24 @@ def partners_in(config):
     return [x for x in iter_wrappers(env.env) if isinstance(x, WithPartner)]
 
 
-def test_all_checkpoints_of_a_run_take_part(run_folder):
-    flags = ["--partners.share", "0.5", "--partners.noise", "0", "0.2", "--partners.policies"]
+def test_all_seeds_of_a_run_take_part(run_folder):
+    flags = ["--partners.share", "0.5", "--partners.noise", "0", "0.2", "--partners.pool"]
     config = parse(*map(str, SMALL), *flags, str(run_folder))
-    files = sorted(x.name for x in (run_folder / "checkpoints").glob("*.safetensors"))
-    assert len(files) > 2
-    found = [Path(x) for x in config.partners.found().policies]
-    assert {x.name for x in found} <= set(files)
-    steps = [read_metadata(run_folder / "checkpoints" / x)["env_steps"] for x in files]
-    assert sorted(read_metadata(x)["env_steps"] for x in found) == sorted(set(steps))
-    assert config.partners.found().found() == config.partners.found()
+    found = config.partners.found()
+    assert [Path(x).name for x in found.pool] == ["policy-0.safetensors", "policy-1.safetensors"]
+    assert found.found() == found
     (wrapper,) = partners_in(config)
     assert wrapper.partners is not None
-    assert wrapper.partners.num_partners == len(found) > 1
+    assert wrapper.partners.num_partners == 2
     np.testing.assert_allclose([wrapper.share, *wrapper.noise], [0.5, 0.0, 0.2], rtol=1e-6)
-    one = dataclasses.replace(config.partners, policies=(str(find_policy(run_folder)),))
-    assert len(one.found().policies) == 1
+    one = dataclasses.replace(config.partners, pool=(found.pool[1],))
+    assert one.found() == one
+
+
+def test_a_partner_of_any_kind_takes_part():
+    flags = ["--partners.share", "1", "--partners.pool", "greedy+noise=0.2", "random", "agent"]
+    (wrapper,) = partners_in(parse(*flags))
+    assert wrapper.partners.num_partners == 3
 
 
 def test_nobody_takes_part_by_default():
@@ -95,16 +95,16 @@ def test_a_script_that_forgets_to_anneal_is_told(tmp_path, capsys):
 
 
 def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
-    flags = ["--partners.share", "0.9", "--partners.policies", run_folder]
+    flags = ["--partners.share", "0.9", "--partners.pool", run_folder]
     assert call(*SMALL, *flags, "--out", tmp_path / "a") == 0
     assert call("--out", tmp_path / "a", "--resume", "--total-steps", "256") == 0
     config = load(tmp_path / "a" / "config.toml", shipped_script("ippo"))
-    assert config.partners.policies == config.partners.found().policies, "files, not a folder"
-    assert len(config.partners.policies) > 1
+    assert config.partners.pool == config.partners.found().pool, "files, not a folder"
+    assert len(config.partners.pool) > 1
     known = read_metadata(tmp_path / "a" / "policy.safetensors")["partners"]
-    digests = [checksum(path) for path in config.partners.policies]
+    digests = [checksum(path) for path in config.partners.pool]
     assert [x["sha256"] for x in known] == digests
-    assert {x["name"].split("/")[0] for x in known} == {"checkpoints"}
+    assert {x["name"].split("/")[0] for x in known} == {"run"}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_it_trains_with_them_and_goes_on(run_folder, tmp_path):
             ["--partners.noise", "0.5", "0.2"],
             "--partners.noise 0.5 0.2 is no range",
         ),
-        (["--partners.share", "1", "--partners.policies", "none"], "There is no checkpoint"),
+        (["--partners.share", "1", "--partners.pool", "none"], "There is no checkpoint"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
@@ -128,7 +128,7 @@ def test_what_cannot_be_is_one_sentence(flags, sentence, capsys):
 )
 def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
     write_policy(tmp_path / "other", *flags)
-    run = ["--partners.share", "1", "--partners.policies", str(tmp_path / "other")]
+    run = ["--partners.share", "1", "--partners.pool", str(tmp_path / "other")]
     (wrapper,) = partners_in(parse(*run, "--env.random-starts", "1"))
     own = parse(*flags)
     theirs = own.observe(own.env.build(train=False))
@@ -149,68 +149,60 @@ def test_partners_observe_the_world_as_they_learned_to(tmp_path, flags, key):
 @pytest.mark.parametrize(
     ("flags", "layout", "sentence"),
     [
-        (["--env.observation", "planes"], "ring", "does not fit: The policy reads observations"),
+        (
+            ["--env.observation", "planes"],
+            "ring",
+            "cannot play here: The policy reads",
+        ),
     ],
 )
 def test_partners_that_cannot_observe_this_world_are_refused(tmp_path, flags, layout, sentence):
     write_policy(tmp_path / "other", *flags)
-    run = ["--partners.share", "1", "--partners.policies", str(tmp_path / "other")]
+    run = ["--partners.share", "1", "--partners.pool", str(tmp_path / "other")]
     config = parse(*run, "--env.layout", layout)
     with pytest.raises(UsageError, match=sentence):
         config.train_env()
 
 
-def test_a_clone_leaves_where_it_is_stuck_and_stays_in_its_kitchen():
+def test_a_clone_leaves_where_it_is_stuck():
     clone = str(shipped("people/cramped/clone-0.safetensors"))
-    run = ["--partners.share", "1", "--partners.policies", clone]
+    run = ["--partners.share", "1", "--partners.pool", clone]
     config = parse(*run)
-    check_partners(config)
     (wrapper,) = partners_in(config)
     (partner,) = wrapper.partners.stacks
     assert isinstance(partner, StuckRule)
     assert (partner.steps, partner.poses) == (3, poses)
-    saved = read_policy(Path(clone), None)
-    plain = dataclasses.replace(saved.config, stuck_steps=0)
-    saved = dataclasses.replace(saved, config=plain)
-    assert isinstance(saved.partner(config, config.env.build(train=False)), PolicyPartner)
-    elsewhere = parse(*run, "--env.layout", "ring")
-    with pytest.raises(UsageError, match="was trained in 'cramped', and supports no other layout"):
-        elsewhere.train_env()
 
 
 @pytest.mark.parametrize(("name", "split"), [("clones", "train"), ("proxies", "test")])
-def test_models_of_people_have_names(name, split, tmp_path, monkeypatch):
-    flags = ["--env.layout", "ring", "--partners.share", "1", "--partners.policies", name]
+def test_models_of_people_have_names(name, split):
+    flags = ["--env.layout", "ring", "--partners.share", "1", "--partners.pool", name]
     config = parse(*flags)
-    files = config.partners.files("ring")
-    runs = [read_metadata(path)["run"] for path in files]
-    assert [(x["env"]["layout"], x["split"], x["seed"]) for x in runs] == [
+    files = [read_policy(x) for x in expanded(config.partners.pool, "ring")]
+    about = [(x.world.arguments["layout"], x.metadata) for x in files]
+    assert [(layout, x["model_of_people"]["split"], x["seed"]) for layout, x in about] == [
         ("ring", split, seed) for seed in range(5)
     ]
-    check_partners(config)
     (wrapper,) = partners_in(config)
     assert wrapper.partners.num_partners == len(files)
-    assert config.partners.found().policies == (name,)
+    assert config.partners.found().pool == (name,)
     other = parse(*flags, "--env.layout", "cramped,ring")
     with pytest.raises(UsageError, match=f"no human {name} for the layout 'cramped,ring': ch"):
-        check_partners(other)
-    monkeypatch.chdir(tmp_path)
-    write_policy(tmp_path / name)
-    assert config.partners.found().policies == (str(tmp_path / name),), "a file of one's own"
+        other.train_env()
 
 
 def test_partners_that_learned_another_game_are_refused(tmp_path):
     write_policy(tmp_path / "started", "--env.dynamics", "interactive")
-    flags = ["--partners.share", "1", "--partners.policies", str(tmp_path / "started")]
-    with pytest.raises(UsageError, match="the rules 'interactive', but this run with 'classic'"):
-        check_partners(parse(*flags))
-    with pytest.raises(UsageError, match="was trained in overcooked, but this run in goals"):
-        check_partners(parse(*flags, "--env.name", "goals"))
+    flags = ["--partners.share", "1", "--partners.pool", str(tmp_path / "started")]
+    with pytest.raises(UsageError, match="the rules 'interactive', but this game with 'classic'"):
+        parse(*flags).train_env()
+    with pytest.raises(UsageError, match="was trained in overcooked, but this game in goals"):
+        parse(*flags, "--env.name", "goals").train_env()
 
 
 def test_the_key_of_a_partner_is_not_that_of_the_world(run_folder):
     """Two environments in one batch have different partners sooner or later."""
-    flags = ["--partners.share", "1", "--partners.policies", str(run_folder)]
+    flags = ["--partners.share", "1", "--partners.pool", str(run_folder)]
     config = parse(*map(str, SMALL), *flags, "--num-envs", "32")
     _, state = config.train_env().reset(jax.random.key(0))
     while not hasattr(state, "seat"):

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 from command_lines import parse
+from scripts import shipped_script
 
 from eqgrid import first_timestep, unwrap
 from eqgrid_lab.base import UsageError
-from eqgrid_lab.settings import dump, load, shipped_script
+from eqgrid_lab.settings import dump, load
 from eqgrid_lab.worlds import WORLDS, World, world_settings
 
 KEY = jax.random.key(0)

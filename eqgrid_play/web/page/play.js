@@ -27,7 +27,9 @@ async function showMenu() {
       return label;
     }));
     $("layouts").hidden = menu.layouts.length < 2;
-    await Promise.all([choose(Math.min(chosen.layout, menu.layouts.length - 1)), showShelf()]);
+    for (const id of ["heading", "choices"]) $(id).hidden = !menu.layouts.length; // as in `eqgrid watch`
+    const last = menu.layouts.length - 1;
+    await Promise.all([last < 0 || choose(Math.min(chosen.layout, last)), showShelf()]);
   } catch (error) {
     $("sorry").textContent = error.message;
   }
