@@ -16,6 +16,7 @@ from ..base import VIDEO_FILE, Table
 from ..folders import short_name
 from ..show import (
     bootstrap_interval,
+    compile_video,
     draw_curves,
     drawing,
     interquartile_mean,
@@ -195,3 +196,17 @@ def draw_pictures(run: "Run", results: Sequence[Table], last: TrainedPolicy) -> 
         with run.failures.writing(path), drawing(path):
             gif = video_episode(*played, draw, run.video_keys[median], config.env.horizon)
             write_atomic(path, gif)
+
+
+def compile_the_video(run: "Run", policies: TrainedPolicy) -> None:
+    """Compiles the program of the GIF.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `policies`: policies of all seeds, for their shapes.
+    """
+    config = run.config
+    compile_video(
+        pick(policies, 0), config.eval_env(run.world, 1), run.video_keys[0], config.env.horizon
+    )

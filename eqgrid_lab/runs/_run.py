@@ -92,6 +92,7 @@ from ..worlds import is_of_user
 from ._display import Display, print_header
 from ._evaluation import Columns, Evaluation
 from ._finish import (
+    compile_the_video,
     draw_pictures,
     final_results,
     joint_result,
@@ -320,6 +321,8 @@ class Run:
         policies = self._best  # for its shapes
         self._in_thread(lambda: evaluation.compile(state, policies))
         self._wait(compiling)
+        if self.config.env.has_video:
+            self._in_thread(lambda: compile_the_video(self, policies))
         return state
 
     def _has_all_results(self) -> bool:

@@ -51,6 +51,7 @@ from ._table import (
     progress as progress,
 )
 from ._video import (
+    compile_video as compile_video,
     record as record,
     running_return as running_return,
     video_episode as video_episode,

@@ -1,8 +1,9 @@
 """Records one episode, and draws its video (GIF) with the return so far."""
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -49,8 +50,9 @@ def video_episode(
 
     **Returns:** the content of a GIF, as `draw` returns it.
     """
-    steps = min(horizon or _MAX_STEPS, _MAX_STEPS)
-    states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
+    steps = _length(horizon)
+    with _compiling:  # waits for a thread that compiles the same program
+        states, rewards, done = record(policy, _without_resets(env), key, steps + 1)
     length = int(np.append(np.flatnonzero(done[:steps]) + 1, steps)[0])
     # The state after the last step is known if `_without_resets` replaced an `AutoReset`. Other
     # resets and vector environments replace this state by the start of the next episode.
@@ -58,6 +60,23 @@ def video_episode(
     shown = length + (isinstance(core, Vectorize) and contains_wrapper(core.env, AutoReset))
     states = jax.tree.map(lambda x: x[:shown], states)
     return draw(states, running_return(np.asarray(rewards[:length]))[:shown])
+
+
+_compiling = threading.Lock()
+
+
+def compile_video(
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, horizon: int | None
+) -> None:
+    """Compiles the program of `video_episode` for arguments of the same shapes, without running it.
+
+    **Arguments:** as in `video_episode`.
+    """
+    program: Any = record_steps
+    with _compiling:
+        program.lower(
+            *_arguments(policy, _without_resets(env), key, _length(horizon) + 1)
+        ).compile()
 
 
 def running_return(rewards: Float[np.ndarray, " steps"]) -> list[float]:
@@ -85,10 +104,21 @@ def record(
     **Returns:** the state before each step, the reward of each step (the mean over agents), and
     whether each step ended an episode, all with a leading time axis.
     """
-    init_key, step_keys = _keys_of(key, steps)
-    rows, done, _ = record_steps(policy, env, init_key, step_keys, False)
+    rows, done, _ = record_steps(*_arguments(policy, env, key, steps))
     states = jax.tree.map(lambda x: x[:, 0], rows["state"])
     return states, jnp.mean(rows["reward"][:, 0], axis=-1), done[:, 0]
+
+
+def _length(horizon: int | None) -> int:
+    """The maximum number of steps in the video of an episode."""
+    return min(horizon or _MAX_STEPS, _MAX_STEPS)
+
+
+def _arguments(
+    policy: Players, env: AbstractVectorEnv, key: PRNGKeyArray, steps: int
+) -> tuple[Any, ...]:
+    """The arguments with which `record_steps` plays a number of steps."""
+    return policy, env, *_keys_of(key, steps), False
 
 
 @functools.partial(jax.jit, static_argnames="steps")
