@@ -20,6 +20,7 @@ from eqgrid_lab import Evaluation  # noqa: E402
 from agents import Block, pick_run  # noqa: E402
 from agents.files import shipped  # noqa: E402
 from eqgrid_lab.base import import_file  # noqa: E402
+from eqgrid_lab.show import compile_video  # noqa: E402
 
 FEW_OPTIMISATIONS = {"xla_backend_optimization_level": "0"}
 """As a run compiles the program of its initial state, which it calls once."""
@@ -53,6 +54,12 @@ def list_parts() -> dict[str, Callable[[], None]]:
             config.learner(), env, num_updates=240, length=12
         ).compile(state),
         "an evaluation": lambda: Evaluation(judging, env, keys).compile(state, policies),
+        "the video": lambda: compile_video(
+            jax.tree.map(lambda x: x[0], policies),
+            config.eval_env(world, 1),
+            key,
+            config.env.horizon,
+        ),
     }
 
 

@@ -108,12 +108,17 @@ class PolicyFile:
             raise CheckpointError(f"The policy {str(self.path)!r} does not name its world.")
         return self.observe(make(self.world.name, **self.world.arguments))
 
+    @property
+    def wrappers(self) -> list[dict[str, dict[str, Any]]]:
+        """The description of the wrappers that change the observations."""
+        return [] if self.world is None else self.world.wrappers
+
     def observe(self, env: AbstractEnv) -> AbstractEnv:
         """Wraps a world so that it returns the observations of the policy.
 
         **Raises:** `CheckpointError` when a wrapper is unknown.
         """
-        for described in () if self.world is None else self.world.wrappers:
+        for described in self.wrappers:
             try:
                 env = build_wrapper(described, env, self.parts)
             except _LOAD_ERRORS as error:

@@ -68,8 +68,7 @@ class PolicyFlags:
                 f"--env.name {self.env_name!r:.60} is not MODULE:NAME of your own world: leave it "
                 "out, since policy files contain the name of every other world."
             )
-        parts = None if self.script is None else load_parts(self.script)
-        return Partners(parts, self.env_name, layout)
+        return Partners(load_parts(self.script), self.env_name, layout)
 
 
 @final

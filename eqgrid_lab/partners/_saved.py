@@ -112,7 +112,7 @@ class SavedPolicy:
         **Raises:** `ValueError` when the policy cannot act in this world.
         """
         inner, env = unwrap(place.env), None
-        own = (self.env.observation, [] if self.file.world is None else self.file.world.wrappers)
+        own = (self.env.observation, self.file.wrappers)
         if own != place.observation and isinstance(inner, AbstractGridWorld | RandomLayouts):
             # Builds the world again, only to get the observation function.
             settings: Any = place.settings
@@ -203,9 +203,11 @@ def parts_in(module: ModuleType) -> Parts:
     return found
 
 
-def load_parts(path: Path) -> Parts:
-    """The `parts_in` a script of the user, whose code is run. **Raises:** as `import_file`."""
-    return parts_in(import_file(path))
+def load_parts(script: Path | None) -> Parts:
+    """The `parts_in` the script that a command line names, whose code is run; none without a
+    script. **Raises:** as `import_file`.
+    """
+    return {} if script is None else parts_in(import_file(script))
 
 
 def run_mark(settings: Table) -> str:

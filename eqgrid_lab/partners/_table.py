@@ -48,11 +48,13 @@ class Kind:
         returned as a `SavedPolicy`.
     - `words`: the partner in the words of people.
     - `argument`: what follows the colon in its name; empty for a partner without an argument.
+    - `runs_code`: whether the argument is code that is run.
     """
 
     build: Callable[[Place, str], AbstractPartner | SavedPolicy]
     words: str
     argument: str = ""
+    runs_code: bool = False
 
 
 def _cook(role: CookRole) -> Callable[[Place, str], ScriptedCook]:
@@ -103,8 +105,8 @@ PARTNERS = {
     "random": Kind(lambda place, _: RandomPartner(place.env.action_space), "a random agent"),
     "stay": Kind(lambda place, _: ConstantPartner(place.idle), "an agent that never moves"),
     "recording": Kind(_recorded, "a recorded game", "FILE.npz"),
-    "program": Kind(_program(text=False), "a program", "COMMAND"),
-    "text-program": Kind(_program(text=True), "a program", "COMMAND"),
+    "program": Kind(_program(text=False), "a program", "COMMAND", runs_code=True),
+    "text-program": Kind(_program(text=True), "a program", "COMMAND", runs_code=True),
 }
 """All kinds of partners. The menu of `eqgrid play` offers those without an argument."""
 
@@ -215,21 +217,19 @@ class Partners:
 
     def _find(self, base: str, place: Place) -> tuple[str, AbstractPartner | SavedPolicy]:
         name, _, argument = base.partition(":")
-        if (kind := PARTNERS.get(name)) is not None:
+        kind = PARTNERS.get(name)
+        runs_code = _is_own(base) if kind is None else kind.runs_code
+        if runs_code and not self._imports:
+            raise UsageError("code that is run must be named on the command line.")
+        if kind is not None:
             if bool(argument) != bool(kind.argument):
                 raise UsageError(f"its name is {name}{':' * bool(kind.argument)}{kind.argument}.")
-            self._check_code(kind.argument == "COMMAND")
             return kind.words, kind.build(place, argument)
         if _is_own(base):
-            self._check_code(True)
             make = import_named(base)
             return getattr(make, "__name__", base), make(place.env)
         saved = self.read(base)
         return saved.name, saved
-
-    def _check_code(self, runs_code: bool) -> None:
-        if runs_code and not self._imports:
-            raise UsageError("code that is run must be named on the command line.")
 
     def record(self, folder: Path) -> None:
         """Writes the messages of programs from now on into files of a folder.
@@ -280,7 +280,7 @@ def marks_of(names: Sequence[str], builder: Partners) -> list[Table]:
 def is_policy(name: str) -> bool:
     """Whether a name is a policy file, the folder of a run, or `shipped:NAME`."""
     base, _ = _split(name)
-    return base.partition(":")[0] not in PARTNERS and not _is_own(base)
+    return base.partition(":")[0] not in {*PARTNERS, *_MODELS} and not _is_own(base)
 
 
 def changes_of(name: str) -> str:
@@ -316,18 +316,17 @@ def absolute(names: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
     for name in names:
         base, _ = _split(name)
-        if base in _MODELS or base.startswith(BUNDLED) or not is_policy(base):
-            found.append(name)
-        else:
+        if _is_path(base):
             files = (str(Path(x).resolve()) for x in find_policies(base))
             found += [file + name[len(base) :] for file in files]
+        else:
+            found.append(name)
     return tuple(found)
 
 
 def in_folder(name: str, folder: Path) -> str:
     """The name of a partner in a file of this folder: the path of a policy is relative to it."""
-    is_path = is_policy(name) and not name.startswith(BUNDLED)
-    return str(folder / name) if is_path else name
+    return str(folder / name) if _is_path(name) else name
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -335,6 +334,10 @@ def _split(name: str) -> tuple[str, str]:
     found = _NAME.fullmatch(name)
     assert found is not None
     return found[1], found[2]
+
+
+def _is_path(name: str) -> bool:
+    return is_policy(name) and not name.startswith(BUNDLED)
 
 
 def _is_own(base: str) -> bool:

@@ -76,7 +76,7 @@ def read_partner_flags(default: T, args: Sequence[str], command: str) -> tuple[T
     name = given(args).get("--env.name")
     # The policies must be known before the flags of their world.
     known = cli(default, _without_world(args), command, "")
-    partners = Partners(None if known.script is None else load_parts(known.script), name)
+    partners = Partners(load_parts(known.script), name)
     env = world_settings(name)
     if name is None and (policies := [x for x in known.partners if is_policy(x)]):
         env = partners.read(policies_of(policies[0])[0]).env

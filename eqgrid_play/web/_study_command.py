@@ -53,9 +53,9 @@ class PlanFlags(GameFlags):
         **Raises:** as `read_plan`, `GameFlags.menu` and `check_plan`.
         """
         plan = read_plan(self.plan)
-        parts = None if self.script is None else load_parts(self.script)
         names = plan_partners(plan, self.plan.parent)
-        menu = self.menu(names, Partners(parts, self.env.name, imports=False))
+        partners = Partners(load_parts(self.script), self.env.name, imports=False)
+        menu = self.menu(names, partners)
         check_plan(plan, menu)
         offers = (x for game in plan.games() for x in menu.offers(game.layout).values())
         used = {x.name: x.sha256 for x in offers if x.name in names and x.sha256}

@@ -55,8 +55,7 @@ def run(args: Sequence[str]) -> None:
     if not config.games:
         raise UsageError("Name recorded games: files, folders, or the word people; see --help.")
     with open_server(config) as (address, serve):
-        parts = None if config.script is None else load_parts(config.script)
-        partners = Partners(parts, config.env_name)
+        partners = Partners(load_parts(config.script), config.env_name)
         names = {name: name for name in config.policies}
         menu = Menu(Kitchen(layout=config.layout), names, partners)
         games = GameServer(
