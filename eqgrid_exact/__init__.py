@@ -1,11 +1,6 @@
 """Exact solutions of kitchens with two cooks: optimal plans, and best responses to partners."""
 
-from ._best_plan import (
-    Layers as Layers,
-    choose_spacing as choose_spacing,
-    solve as solve,
-    trace as trace,
-)
+from ._best_plan import Layers as Layers, solve as solve, trace as trace
 from ._best_response import (
     BestResponse as BestResponse,
     ChanceTable as ChanceTable,

@@ -2,10 +2,9 @@
 programming.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import IO, TypeAlias, final
+from typing import IO, NamedTuple, TypeAlias, final
 
 import numpy as np
 from jaxtyping import Int, Shaped, UInt8
@@ -17,54 +16,40 @@ Values: TypeAlias = UInt8[np.ndarray, "pairs objects"]
 
 _Row: TypeAlias = Shaped[np.ndarray, " objects"]  # the values of all states with one pair of poses
 _Rows: TypeAlias = Shaped[np.ndarray, "_ objects"]
-_MAX_SPACING = 50  # the largest number of steps between two stored layers
+_SPACING = 8  # the number of steps between two stored layers
 
 
 @final
 class Layers:
-    """Stores some layers of a search in a file. The layer `layers[n]` has the values of all joint
-    states with `n` steps to go.
+    """Stores every eighth layer of a search in a file. The layer `layers[n]` has the values of all
+    joint states with `n` steps to go.
 
     **Arguments:**
 
     - `model`: the joint model of the kitchen.
     - `file`: an empty file in which they are stored, open for reading and writing.
-    - `spacing`: the number of steps between stored layers.
     """
 
-    def __init__(self, model: JointModel, file: IO[bytes], spacing: int):
-        self._file, self.spacing = file, spacing
-        self._shape = (model.num_pairs, model.num_objects)
-        self._stored: list[int] = []  # the numbers of steps of the layers in the file
+    def __init__(self, model: JointModel, file: IO[bytes]):
+        self._file, self._shape = file, (model.num_pairs, model.num_objects)
+
+    @staticmethod
+    def bytes_of(model: JointModel, horizon: int) -> int:
+        """The disk space of the layers, in bytes."""
+        return model.num_states * (horizon // _SPACING)
 
     def offer(self, steps: int, values: Values) -> None:
-        """Stores a layer if `steps` is a multiple of `spacing`.
+        """Stores a layer if `steps` is a multiple of 8.
 
         **Raises:** `OSError` when the disk is full.
         """
-        if steps % self.spacing == 0:
+        if steps % _SPACING == 0:
             values.tofile(self._file)
             self._file.flush()
-            self._stored.append(steps)
 
     def __getitem__(self, steps: int) -> Values:
-        offset = self._stored.index(steps) * math.prod(self._shape)
+        offset = (steps // _SPACING - 1) * math.prod(self._shape)
         return np.memmap(self._file, np.uint8, "r", offset, self._shape)
-
-
-def choose_spacing(model: JointModel, horizon: int, disk: float | int) -> int:
-    """The number of steps between stored layers with which all layers take at most `disk` bytes.
-
-    **Raises:** `ValueError` when the layers do not fit.
-    """
-    number = max(int(disk // model.num_states) - 1, 0)
-    if horizon > _MAX_SPACING * number:
-        needed = model.num_states * (horizon / _MAX_SPACING + 1) / 2**30
-        raise ValueError(
-            f"The search needs {needed:.1f} GiB on the disk for its layers, and may use "
-            f"{disk / 2**30:.1f}: allow it more, or use fewer counters."
-        )
-    return max(8, math.ceil(horizon / number))
 
 
 def solve(
@@ -85,13 +70,18 @@ def solve(
     **Returns:** the optimal return of the team.
 
     **Raises:** `ValueError` when a return exceeds 150 units, since larger returns might overflow a
-    byte.
+    byte; `RuntimeError` as `JointModel.check`.
     """
+    if not model.relaxed:
+        model.check()
     after = np.zeros((model.num_pairs, model.num_objects), np.uint8)
     before, stage = np.empty_like(after), np.empty_like(after)
     spare = np.empty((2, model.num_objects), np.uint8)
     for steps in range(1, horizon + 1):
-        _back_up_all(model, after, stage, before, spare)
+        for pair, moves in enumerate(model.second_moves):
+            _best_of(after, moves, stage[pair])
+        for pair in range(model.num_pairs):
+            _back_up(model, pair, after, stage, before[pair], spare)
         if before.max() > 150:  # a step adds at most two soups of 50 units each
             raise ValueError("The returns are too large for the search: shorten the horizon.")
         if layers is not None:
@@ -99,20 +89,6 @@ def solve(
         report(steps)
         before, after = after, before
     return float(after[model.start]) * model.unit
-
-
-def _back_up_all(
-    model: JointModel,
-    after: _Rows,
-    stage: _Rows,
-    before: _Rows,
-    spare: _Rows,
-) -> None:
-    """Computes the values of all states; see `_back_up` for the arguments."""
-    for pair, moves in enumerate(model.second_moves):
-        _best_of(after, moves, stage[pair])
-    for pair in range(model.num_pairs):
-        _back_up(model, pair, after, stage, before[pair], spare)
 
 
 def _best_of(values: _Rows, pairs: Sequence[int], best: _Row) -> None:
@@ -163,9 +139,7 @@ def _back_up(
 # The plan.
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class _Front:
+class _Front(NamedTuple):
     """The joint states that can be reached in some number of steps.
 
     - `key`: the index of each state, in ascending order.
@@ -204,8 +178,8 @@ def trace(
     pair, objects = model.start
     key, left, plan = pair * model.num_objects + objects, horizon, []
     while left:
-        goal = (left - 1) // layers.spacing * layers.spacing
-        start_values = layers[left] if left % layers.spacing == 0 else None
+        goal = (left - 1) // _SPACING * _SPACING
+        start_values = layers[left] if left % _SPACING == 0 else None
         end_values = layers[goal] if goal else None
         key, actions = _trace_segment(model, key, left - goal, start_values, end_values)
         plan += actions
@@ -241,9 +215,7 @@ def _trace_segment(
             # for later states: keep only the states from which the optimum can still be reached.
             optimum = int(start_values.reshape(-1)[key])
             kept = front.reward + _look_up(start_values, front.key) >= optimum
-            front = _Front(
-                *(x[kept] for x in (front.key, front.reward, front.parent, front.action))
-            )
+            front = _Front(*(x[kept] for x in front))
         fronts.append(front)
     last = fronts[-1]
     total = last.reward + (0 if end_values is None else _look_up(end_values, last.key))

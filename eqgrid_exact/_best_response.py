@@ -6,6 +6,7 @@ states of a `JointModel`. The value of a state `s` with `n` steps to go is
 partner's action `b` and the next state `s'`.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -84,16 +85,19 @@ class BestResponse:
     - `seat`: the seat of the response; the partner has the other seat.
     - `file`: an empty file for the actions, open for reading and writing, with one byte for each
         state and step. Without a file, only the values are computed.
+
+    **Raises:** `RuntimeError` as `JointModel.check`.
     """
 
     def __init__(self, model: JointModel, seat: int, file: IO[bytes] | None = None):
+        model.check()
         self.model, self.seat = model, seat
         self._file, self._steps = file, 0
         outcomes = [model.outcomes(pair) for pair in range(model.num_pairs)]
         # For each pair of poses: the outcomes, and their indices as `[own action, partner's]`.
         self._outcomes = [(found, index if seat == 0 else index.T) for found, index in outcomes]
         # The table of a step in which no cook interacts is the same for all poses.
-        self._waiting = model.step(0, (0, 0))[1]
+        self._waiting = outcomes[0][0][0].table
         self._shape = (model.num_pairs, model.num_objects)
         self.values = np.zeros(self._shape, np.float32)
         # `_after` has the values after the current step of `solve`. `_after_waiting` has the same
@@ -107,10 +111,9 @@ class BestResponse:
 
     def solve(
         self,
-        chances: Callable[[int], ChanceTable | Float[np.ndarray, " actions"]],
+        chances: Callable[[int], ChanceTable],
         horizon: int,
         report: Callable[[int], None] = lambda steps: None,
-        threads: int = 2,
         own: Callable[[int], ChanceTable] | None = None,
     ) -> float:
         """Finds the best response for each number of steps to go up to `horizon`. With `own`, both
@@ -119,42 +122,26 @@ class BestResponse:
         **Arguments:**
 
         - `chances`: a function of the number of steps to go that returns the action probabilities
-            of the partner, either in each state or one set for all states.
+            of the partner.
         - `horizon`: the number of steps of an episode.
         - `report`: a callback that is called after each step with the number of steps to go.
-        - `threads`: the number of pairs of poses that are computed at the same time.
-        - `own`: a function of the number of steps to go that returns the action probabilities of
-            a cook in the seat of the response in each state; `None` for the best response. There
-            must be no `file` then.
+        - `own`: the same for a cook in the seat of the response; `None` for the best response.
+            There must be no `file` then.
 
         **Returns:** the largest expected return of the team from the initial state; with `own`, the
         expected return.
 
         **Raises:** `OSError` when the disk is full.
         """
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(2) as pool:
             after, before = self.values, np.empty_like(self.values)
             best = np.empty(self._shape, np.uint8)
             for steps in range(1, horizon + 1):
-                partner_chances = chances(steps)
-                own_chances = None if own is None else own(steps)
                 self._after = after
                 _look_up(after, self._waiting, 1.0, self._after_waiting)
-
-                # The defaults bind the arrays of this step, since the loop assigns new ones.
-                def back_up(
-                    pair: int,
-                    partner_chances: np.ndarray = partner_chances,
-                    own_chances: np.ndarray | None = own_chances,
-                    before: np.ndarray = before,
-                ) -> None:
-                    partner = partner_chances[pair] if partner_chances.ndim > 1 else partner_chances
-                    if own_chances is None:
-                        self._maximise(pair, partner, before[pair], best[pair])
-                    else:
-                        self._average(pair, partner, own_chances[pair], before[pair])
-
-                list(pool.map(back_up, range(self.model.num_pairs)))
+                own_chances = itertools.repeat(None) if own is None else own(steps)
+                rows = (chances(steps), own_chances, before, best)
+                list(pool.map(self._back_up, range(self.model.num_pairs), *rows))
                 if self._file is not None:
                     best.tofile(self._file)
                 after, before = before, after
@@ -180,45 +167,27 @@ class BestResponse:
         stored = np.memmap(self._file, np.uint8, "r", offset, self._shape)
         return stored[states[:, 0], states[:, 1]]
 
-    def _maximise(
+    def _back_up(
         self,
         pair: int,
-        chances: Float[np.ndarray, "actions *objects"],
+        chances: Float32[np.ndarray, "actions objects"],
+        own_chances: Float32[np.ndarray, "actions objects"] | None,
         before: Float32[np.ndarray, " objects"],
         best: UInt8[np.ndarray, " objects"],
     ) -> None:
-        """Computes the values and the best actions of all states with one pair of poses, in place.
-
-        **Arguments:**
-
-        - `pair`: the index of the pair of poses.
-        - `chances`: the action probabilities of the partner.
-        - `before`, `best`: the values and the actions, which are written in place.
+        """Computes the values and the best actions of all states with one pair of poses, and writes
+        them into `before` and `best`. With `own_chances`, the values are means over own actions.
         """
-        may_use = self.model.may_use(pair, self.seat)
+        before[:], best[:] = 0, 0
         for action, expected in self._expected_values(pair, chances):
-            if action == 0:
-                before[:], best[:] = expected, 0
-            elif action != INTERACT or may_use:
+            if own_chances is not None:
+                before += own_chances[action] * expected
+            else:
                 best[expected > before] = action
                 np.maximum(before, expected, out=before)
 
-    def _average(
-        self,
-        pair: int,
-        chances: Float[np.ndarray, "actions *objects"],
-        own_chances: Float[np.ndarray, "actions objects"],
-        before: Float32[np.ndarray, " objects"],
-    ) -> None:
-        """As `_maximise`, with the mean over the own actions instead of the maximum; `own_chances`
-        are their probabilities.
-        """
-        before[:] = 0
-        for action, expected in self._expected_values(pair, chances):
-            before += own_chances[action] * expected
-
     def _expected_values(
-        self, pair: int, chances: Float[np.ndarray, "actions *objects"]
+        self, pair: int, chances: Float32[np.ndarray, "actions objects"]
     ) -> Iterator[tuple[int, Float32[np.ndarray, " objects"]]]:
         """Each own action with its expected values. The array is reused, so its values are valid
         only until the next action.

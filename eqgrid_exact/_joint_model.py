@@ -11,6 +11,7 @@ before the second.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -21,9 +22,9 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from eqgrid.envs.overcooked import INTERACT, STAY, Item, Tile
-from eqgrid.grid import AbstractGridWorld, Direction, Layout, World, reach
+from eqgrid.grid import AbstractGridWorld, Bodies, Direction, Layout, World, reach
 
-from ._joint_tables import Case, Code, Place, Pose, Rules, ahead, step_cases
+from ._joint_tables import Place, Pose, Rules, ahead, copy_start, step_all
 
 _MOVES = range(5)  # the four directions and stay, without interact
 _NUM_CHECKS = 4096
@@ -102,12 +103,10 @@ class Outcome:
 
     - `pair`: the next pair of poses.
     - `table`: the transitions of the objects.
-    - `action`: the first of these joint actions, as `6 * first + second`.
     """
 
     pair: int
     table: Table
-    action: int
 
 
 def _reachable_floor(layout: Layout) -> list[list[Place]]:
@@ -143,7 +142,6 @@ class JointModel:
         for it, and the cook continues with empty hands; any other item can be taken there.
     - `whole`: whether to distinguish all states in which a partner may act differently, including
         directions without a useful cell and soups of the same value.
-    - `max_bytes`: the memory that the model and a search in it may take.
 
     **Attributes:**
 
@@ -151,14 +149,10 @@ class JointModel:
     - `unit`: the greatest common divisor of the values of soups; searches count rewards in units.
     - `poses`: the poses of each cook.
     - `pairs`: all pairs of poses in different cells, as indices into `poses`.
-    - `choices`: the choices from each pair of poses.
-    - `second_moves`: for each pair of poses, the pairs after each move of the second cook while the
-        first cook stays.
     - `start`: the indices of the pair of poses and of the set of objects in the initial state.
 
     **Raises:** `ValueError` when there are not two cooks, when a position in `counters` is not a
-    counter or is out of reach, when the values of soups have no suitable common unit, or when the
-    search does not fit into `max_bytes`.
+    counter or is out of reach, or when the values of soups have no suitable common unit.
     """
 
     def __init__(
@@ -168,7 +162,6 @@ class JointModel:
         *,
         relaxed: bool = False,
         whole: bool = False,
-        max_bytes: float | int = math.inf,
     ) -> None:
         if env.num_agents != 2:
             raise ValueError(
@@ -187,12 +180,9 @@ class JointModel:
         self.dims = (len(self.rules.hands), len(self.rules.hands), *sizes)
         self.num_objects = math.prod(self.dims)
         self._list_poses(floor)
-        self._check_size(max_bytes)
         self._tables: dict[tuple[Faced, Faced], tuple[Table, ...]] = {}
-        self.choices = self._list_choices()
-        self.start = self.locate(env.layout.start)
-        if not relaxed:
-            self.check()
+        pair, objects = self.locate(copy_start(env, 1))[0].tolist()
+        self.start = (pair, objects)
 
     @property
     def num_pairs(self) -> int:
@@ -206,7 +196,7 @@ class JointModel:
 
     @property
     def num_bytes(self) -> int:
-        """The approximate memory of a search: three arrays of values, and the tables."""
+        """The approximate memory of `solve`: three arrays of values, and the tables."""
         return 3 * self.num_states + 8 * self.num_objects * (4 * len(self.dims) + 40)
 
     def _check_counters(self, counters: Sequence[Place], relaxed: bool) -> None:
@@ -224,15 +214,6 @@ class JointModel:
                     f"There is no counter in row {row}, column {col} that a cook can reach: "
                     f"the counters within reach are {cells or 'none'}."
                 )
-
-    def _check_size(self, max_bytes: float | int) -> None:
-        if self.num_bytes > max_bytes:
-            needed, allowed = self.num_bytes / 2**30, max_bytes / 2**30
-            raise ValueError(
-                f"The search has {self.num_states:,} joint states and needs {needed:.1f} GiB of "
-                f"memory, more than the {allowed:g} GiB that it may take: allow it more, or use "
-                "fewer counters."
-            )
 
     def _find_unit(self) -> float:
         """The greatest common divisor of the values of all soups."""
@@ -283,18 +264,28 @@ class JointModel:
         indices = itertools.product(*(range(len(poses)) for poses in self.poses))
         self.pairs = [(i, j) for i, j in indices if self.poses[0][i][:2] != self.poses[1][j][:2]]
         self._pair_index = {pair: index for index, pair in enumerate(self.pairs)}
+        self._poses_of = np.asarray([(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs])
 
-    def _list_choices(self) -> list[list[Choice]]:
+    @functools.cached_property
+    def _after(self) -> list[list[list[int]]]:
+        """The next pair of poses, as `[pair][move of the first cook][move of the second cook]`."""
+        # The next poses do not depend on the objects, so those of the initial state are enough.
+        pairs = np.repeat(np.arange(self.num_pairs), len(_MOVES) ** 2)
+        moves = np.tile(list(itertools.product(_MOVES, _MOVES)), (self.num_pairs, 1))
+        start = np.full(len(pairs), self.start[1])
+        after, _ = step_all(self.env, self.worlds(pairs, start), moves)
+        return self._pairs_of(after.bodies).reshape(-1, len(_MOVES), len(_MOVES)).tolist()
+
+    @functools.cached_property
+    def second_moves(self) -> list[tuple[int, ...]]:
+        """For each pair of poses, the pairs after each move of the second cook while the first cook
+        stays.
+        """
+        return [tuple(dict.fromkeys(own[STAY])) for own in self._after]
+
+    @functools.cached_property
+    def choices(self) -> list[list[Choice]]:
         """The choices from each pair of poses, one for each set of cooks that interact."""
-        # The next poses do not depend on the objects, so empty hands and initial cells are enough.
-        hands = (int(Item.NOTHING), int(Item.NOTHING))
-        moves = list(itertools.product(_MOVES, _MOVES))
-        poses = [(self.poses[0][i], self.poses[1][j]) for i, j in self.pairs]
-        results = step_cases(self.env, [Case(x, hands, {}, move) for x in poses for move in moves])
-        after = np.asarray([self.pair_of(x) for x in results.poses.tolist()])
-        # The next pair of poses, as `[pair][move of the first cook][move of the second cook]`.
-        self._after = after.reshape(self.num_pairs, len(_MOVES), len(_MOVES)).tolist()
-        self.second_moves = [tuple(dict.fromkeys(own[STAY])) for own in self._after]
         choices = []
         for pair, (i, j) in enumerate(self.pairs):
             faces = (self._faced[0][i], self._faced[1][j])
@@ -327,15 +318,6 @@ class JointModel:
                 sources, staged = stage, True
         return Choice(tuple(pairs), tuple(pairs.values()), tables, sources, staged)
 
-    def step(self, pair: int, actions: tuple[int, int]) -> tuple[int, Table]:
-        """The pair of poses after a joint action, and the transitions of the objects."""
-        first, second = (STAY if action == INTERACT else action for action in actions)
-        faces = [
-            self._faced[cook][pose] if action == INTERACT else _USELESS
-            for cook, (pose, action) in enumerate(zip(self.pairs[pair], actions, strict=True))
-        ]
-        return self._after[pair][first][second], self._find_tables((faces[0], faces[1]))[0]
-
     def outcomes(self, pair: int) -> tuple[list[Outcome], Int[np.ndarray, "first second"]]:
         """The distinct outcomes of all joint actions from a pair of poses, and the index of the
         outcome of each joint action. If a cook faces nothing useful, interacting equals staying.
@@ -344,22 +326,23 @@ class JointModel:
         found: list[Outcome] = []
         index = np.empty((INTERACT + 1, INTERACT + 1), np.int64)
         for first, second in np.ndindex(index.shape):
-            after, table = self.step(pair, (first, second))
+            acts = zip(self._faced, self.pairs[pair], (first, second), strict=True)
+            faces = [own[pose] if action == INTERACT else _USELESS for own, pose, action in acts]
+            moves = [STAY if action == INTERACT else action for action in (first, second)]
+            after = self._after[pair][moves[0]][moves[1]]
+            table = self._find_tables((faces[0], faces[1]))[0]
             # Joint actions with the same interactions share one table, so its id identifies them.
             index[first, second] = known.setdefault((after, id(table)), len(found))
             if index[first, second] == len(found):
-                found.append(Outcome(after, table, len(index) * first + second))
+                found.append(Outcome(after, table))
         return found, index
 
-    def may_use(self, pair: int, cook: int) -> bool:
-        """Whether a cook faces something that it can use."""
-        return self._faced[cook][self.pairs[pair][cook]] != _USELESS
-
-    def pair_of(self, poses: Sequence[Sequence[int]]) -> int:
-        """The index of a pair of poses, each given as `(row, col, direction)`."""
-        (row, col, direction), (other_row, other_col, other_direction) = poses
-        first = self._index_of[0][row, col, direction]
-        return self._pair_index[first, self._index_of[1][other_row, other_col, other_direction]]
+    def _pairs_of(self, bodies: Bodies) -> Int[np.ndarray, " worlds"]:
+        """The indices of the pairs of poses in many states."""
+        poses = np.concatenate([bodies.position, bodies.direction[..., None]], axis=-1).tolist()
+        first, second = self._index_of
+        pairs = [(first[tuple(a)], second[tuple(b)]) for a, b in poses]
+        return np.asarray([self._pair_index[pair] for pair in pairs])
 
     def _find_tables(self, faces: tuple[Faced, Faced]) -> tuple[Table, ...]:
         """The transitions of the objects when cooks interact with the cells that they face;
@@ -422,96 +405,65 @@ class JointModel:
             empty = self.rules.hands.index(int(Item.NOTHING))
             after[cook] = np.where(hand == empty, gift, empty)
             serving = self.rules.single.get(int(Tile.SERVING))
-            return 0.0 if serving is None else serving.reward[hand, 0]
+            return 0.0 if serving is None else serving.reward[hand, 0, 0]
         single = self.rules.single[face.tile]
-        content = before[face.cell + 2] if face.cell >= 0 else np.zeros_like(hand)
+        now = (hand, 0, before[face.cell + 2] if face.cell >= 0 else 0)
         if face.cell >= 0:
-            after[face.cell + 2] = single.content[hand, content]
-        after[cook] = single.hand[hand, content]
-        return single.reward[hand, content]
+            after[face.cell + 2] = single.content[now]
+        after[cook] = single.hands[0][now]
+        return single.reward[now]
 
     # States.
 
-    def locate(self, world: World) -> tuple[int, int]:
-        """The indices of the pair of poses and of the set of objects in a state of `env`."""
-        bodies, cells = world.bodies, world.cells
-        poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[:, None]], axis=1)
-        held, objects, clock = (np.asarray(x) for x in (bodies.held, cells.object, cells.clock))
-        return self.pair_of(poses.tolist()), self._object_index(held, objects, clock)
-
-    def _object_index(self, held: np.ndarray, objects: np.ndarray, timers: np.ndarray) -> int:
-        hands = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
-        inside = [
-            contents.index(self.rules.merge(place, (int(objects[place]), int(timers[place]))))
-            for place, contents in zip(self.cells, self.rules.contents, strict=True)
-        ]
-        return int(np.ravel_multi_index((*hands, *inside), self.dims))
-
-    def locate_all(self, worlds: World) -> Int[np.ndarray, "worlds 2"]:
-        """As `locate`, for many states."""
+    def locate(self, worlds: World) -> Int[np.ndarray, "worlds 2"]:
+        """The indices of the pair of poses and of the set of objects in each state of `env`."""
         bodies, cells = jax.tree.map(np.asarray, (worlds.bodies, worlds.cells))
-        poses = np.concatenate([bodies.position, bodies.direction[..., None]], axis=-1)
-        pairs = np.asarray([self.pair_of(both) for both in poses.tolist()])
         # Each distinct item and each distinct contents of a cell is looked up once.
         held, which = np.unique(bodies.held, return_inverse=True)
         known = [self.rules.hands.index(self.rules.merge_held(int(x))) for x in held]
         hands = np.asarray(known)[which.reshape(bodies.held.shape)]
-        inside, timers = [], np.asarray(cells.timer)
+        inside = []
         for place, contents in zip(self.cells, self.rules.contents, strict=True):
             at = (slice(None), *place)
-            codes = np.stack([cells.object[at], timers[at]], axis=1).astype(np.int64)
+            codes = np.stack([cells.object[at], cells.clock[at]], axis=1).astype(np.int64)
             found, which = np.unique(codes, axis=0, return_inverse=True)
             merged = [self.rules.merge(place, (item, timer)) for item, timer in found.tolist()]
             inside.append(np.asarray([contents.index(x) for x in merged])[which.reshape(-1)])
-        return np.stack([pairs, np.ravel_multi_index((*hands.T, *inside), self.dims)], axis=1)
+        objects = np.ravel_multi_index((*hands.T, *inside), self.dims)
+        return np.stack([self._pairs_of(bodies), objects], axis=1)
 
-    def worlds(self, pair: int, objects: Int[np.ndarray, " worlds"]) -> World:
-        """States of `env` with one pair of poses, in NumPy arrays, without the time."""
-        start, number = jax.tree.map(np.asarray, self.env.layout.start), len(objects)
-        everywhere = jax.tree.map(lambda x: np.repeat(x[None], number, axis=0), start)
+    def worlds(
+        self, pair: int | Int[np.ndarray, " worlds"], objects: Int[np.ndarray, " worlds"]
+    ) -> World:
+        """States of `env` with one pair of poses or one for each state, in NumPy arrays, at the
+        start of an episode.
+        """
+        worlds, poses = copy_start(self.env, len(objects)), self._poses_of[pair]
         first, second, *inside = np.unravel_index(objects, self.dims)
-        poses = np.asarray([self.poses[cook][x] for cook, x in enumerate(self.pairs[pair])])
-        bodies, cells = everywhere.bodies, everywhere.cells
-        bodies.position[:], bodies.direction[:] = poses[:, :2], poses[:, 2]
-        hands = np.asarray(self.rules.hands)
+        bodies, cells, hands = worlds.bodies, worlds.cells, np.asarray(self.rules.hands)
+        bodies.position[:], bodies.direction[:] = poses[..., :2], poses[..., 2]
         bodies.held[:] = np.stack([hands[first], hands[second]], axis=1)
         for place, contents, own in zip(self.cells, self.rules.contents, inside, strict=True):
-            codes = np.asarray(contents)[own]
-            cells.object[(slice(None), *place)] = codes[:, 0]
-            cells.timer[(slice(None), *place)] = codes[:, 1]
-        return everywhere
-
-    def case(self, pair: int, objects: int, actions: tuple[int, int]) -> Case:
-        """A joint state and a joint action as a `Case` for the environment."""
-        first, second, *inside = (int(x) for x in np.unravel_index(objects, self.dims))
-        i, j = self.pairs[pair]
-        places = zip(self.cells, self.rules.contents, inside, strict=True)
-        cells: dict[Place, Code] = {place: contents[x] for place, contents, x in places}
-        hands = (self.rules.hands[first], self.rules.hands[second])
-        return Case((self.poses[0][i], self.poses[1][j]), hands, cells, actions)
+            at = (slice(None), *place)
+            cells.object[at], cells.clock[at] = np.asarray(contents)[own].T
+        return worlds
 
     def check(self, number: int = _NUM_CHECKS, seed: int = 0) -> None:
         """Compares randomly sampled transitions with the environment.
 
         **Raises:** `RuntimeError` when any of them differs.
         """
-        rng = np.random.default_rng(seed)
-        expected, cases = [], []
-        for _ in range(number):
-            pair, objects = int(rng.integers(self.num_pairs)), int(rng.integers(self.num_objects))
+        rng, expected, actions = np.random.default_rng(seed), [], []
+        pairs = rng.integers(self.num_pairs, size=number)
+        objects = rng.integers(self.num_objects, size=number)
+        for pair, own in zip(pairs.tolist(), objects.tolist(), strict=True):
             choice = self.choices[pair][rng.integers(len(self.choices[pair]))]
-            way = rng.integers(len(choice.pairs))
-            table = choice.tables[0]
-            block, rest = divmod(objects, table.block)
+            way, table = rng.integers(len(choice.pairs)), choice.tables[0]
+            block, rest = divmod(own, table.block)
             paid = 0 if table.reward is None else int(table.reward[block])
             after = int(table.next[block]) * table.block + rest
             expected.append((choice.pairs[way], after, paid * self.unit))
-            cases.append(self.case(pair, objects, choice.actions[way]))
-        results = step_cases(self.env, cases)
-        fields = (results.poses.tolist(), results.hands, results.objects, results.timers)
-        found = [
-            (self.pair_of(poses), self._object_index(hands, objects, timers), paid)
-            for poses, hands, objects, timers, paid in zip(*fields, results.reward, strict=True)
-        ]
-        if found != expected:
+            actions.append(choice.actions[way])
+        states, reward = step_all(self.env, self.worlds(pairs, objects), np.asarray(actions))
+        if (np.column_stack([self.locate(states), reward]) != expected).any():
             raise RuntimeError("The tables of the search differ from the environment.")

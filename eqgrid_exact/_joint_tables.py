@@ -1,17 +1,18 @@
 """Tables of the interactions of one or two cooks with cells, filled by stepping the environment."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Int8, Int16, Int32, UInt8
+from jaxtyping import Array, Float, Int
 
 from eqgrid.envs.overcooked import INTERACT, MAX_INGREDIENTS, STAY, Item, Tile
-from eqgrid.grid import IDLE, AbstractGridWorld, Cell, World
+from eqgrid.grid import IDLE, AbstractGridWorld, World
 
 Place: TypeAlias = tuple[int, int]
 """The row and the column of a cell."""
@@ -28,82 +29,35 @@ _STEPS = ((-1, 0), (1, 0), (0, 1), (0, -1))  # the offset of one step in each `D
 _NO_CONTENTS: Code = (int(Item.NOTHING), IDLE)
 
 
-@final
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A joint state of two cooks, and their actions.
-
-    - `poses`: the pose of each cook.
-    - `hands`: the code of the item that each cook holds.
-    - `cells`: the contents of some cells; all other cells have their initial contents.
-    - `actions`: the action of each cook.
-    """
-
-    poses: tuple[Pose, Pose]
-    hands: tuple[int, int]
-    cells: Mapping[Place, Code]
-    actions: tuple[int, int]
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class StepResults:
-    """The states and rewards after one step from each of several cases."""
-
-    poses: Int[np.ndarray, "cases 2 3"]
-    hands: UInt8[np.ndarray, "cases 2"]
-    objects: UInt8[np.ndarray, "cases height width"]
-    timers: Int16[np.ndarray, "cases height width"]
-    reward: Float[np.ndarray, " cases"]
-
-
 @eqx.filter_jit
-def _step_all(
-    env: AbstractGridWorld,
-    position: Int8[Array, "cases 2 2"],
-    direction: Int8[Array, "cases 2"],
-    held: UInt8[Array, "cases 2"],
-    cells: Cell,
-    actions: Int32[Array, "cases 2"],
-) -> tuple[World, Array]:
-    start = env.layout.start
-
-    def step(position, direction, held, cells, action):
-        bodies = dataclasses.replace(
-            start.bodies, position=position, direction=direction, held=held
-        )
-        world = dataclasses.replace(start, cells=cells, bodies=bodies)
+def _step_batch(
+    env: AbstractGridWorld, worlds: World, actions: Int[Array, "worlds 2"]
+) -> tuple[World, Float[Array, " worlds"]]:
+    def step(world: World, action: Int[Array, " agents"]) -> tuple[World, Float[Array, ""]]:
         timestep, world = env.step(jax.random.key(0), world, action)
         return world, timestep.reward[0]
 
-    return jax.vmap(step)(position, direction, held, cells, actions)
+    return jax.vmap(step)(worlds, actions)
 
 
-def step_cases(env: AbstractGridWorld, cases: Sequence[Case]) -> StepResults:
-    """Steps the environment once from each case."""
-    start, batches = env.layout.start, []
-    for begin in range(0, len(cases), _BATCH):
-        batch = cases[begin : begin + _BATCH]
-        padded = [*batch, *[batch[-1]] * (_BATCH - len(batch))]  # so that only one size is compiled
-        poses = np.asarray([case.poses for case in padded], np.int8)
-        objects = np.repeat(np.asarray(start.cells.object)[None], _BATCH, axis=0)
-        timers = np.repeat(np.asarray(start.cells.clock)[None], _BATCH, axis=0)
-        for i, case in enumerate(batch):
-            for place, (code, timer) in case.cells.items():
-                objects[(i, *place)], timers[(i, *place)] = code, timer
-        world, reward = _step_all(
-            env,
-            jnp.asarray(poses[:, :, :2]),
-            jnp.asarray(poses[:, :, 2]),
-            jnp.asarray([case.hands for case in padded], jnp.uint8),
-            Cell(jnp.asarray(objects), jnp.asarray(timers)),
-            jnp.asarray([case.actions for case in padded], jnp.int32),
-        )
-        bodies = world.bodies
-        poses = np.concatenate([bodies.position, np.asarray(bodies.direction)[..., None]], axis=-1)
-        results = (poses, bodies.held, world.cells.object, world.cells.clock, reward)
-        batches.append([np.asarray(x)[: len(batch)] for x in results])
-    return StepResults(*map(np.concatenate, zip(*batches, strict=True)))
+def step_all(
+    env: AbstractGridWorld, worlds: World, actions: Int[np.ndarray, "worlds 2"]
+) -> tuple[World, Float[np.ndarray, " worlds"]]:
+    """Steps the environment once from each of many states, and returns the states and the rewards
+    after the step.
+    """
+    number, parts = len(actions), []
+    for begin in range(0, number, _BATCH):
+        # The last state is repeated, so that only one size is compiled.
+        own = np.minimum(np.arange(begin, begin + _BATCH), number - 1)
+        batch = jax.tree.map(lambda x, own=own: jnp.asarray(x[own]), (worlds, actions))
+        parts.append(jax.tree.map(np.asarray, _step_batch(env, *batch)))
+    return jax.tree.map(lambda *x: np.concatenate(x)[:number], *parts)
+
+
+def copy_start(env: AbstractGridWorld, number: int) -> World:
+    """Copies of the initial state, in NumPy arrays."""
+    return jax.tree.map(lambda x: np.repeat(np.asarray(x)[None], number, 0), env.layout.start)
 
 
 def ahead(pose: Pose) -> Place:
@@ -114,26 +68,13 @@ def ahead(pose: Pose) -> Place:
 
 @final
 @dataclasses.dataclass(frozen=True)
-class SingleInteraction:
-    """The result of a step in which one cook interacts with a cell, for each item that the cook
-    holds and each contents of the cell. If the contents of the cell are not part of the state, the
-    tables have one column.
+class StepResults:
+    """The results of a step of two cooks at one cell, for each item that each of them holds before
+    the step and each contents of the cell.
 
-    - `hand`: the index of the item that the cook holds after the step.
+    - `hands`: for each cook, the index of its item after the step.
     - `content`: the index of the contents of the cell after the step.
     - `reward`: the reward for the step.
-    """
-
-    hand: Int[np.ndarray, "hands contents"]
-    content: Int[np.ndarray, "hands contents"]
-    reward: Float[np.ndarray, "hands contents"]
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class JointInteraction:
-    """The result of a step in which both cooks interact with the same cell, the first cook before
-    the second. The fields are as in `SingleInteraction`, with an index for each cook's item.
     """
 
     hands: tuple[Int[np.ndarray, "hands hands contents"], Int[np.ndarray, "hands hands contents"]]
@@ -165,7 +106,8 @@ class Rules:
     - `hands`: the codes of all items that can be held; tables contain indices into this list.
     - `contents`: the possible contents of each of `cells`; tables contain indices into these lists.
     - `waiting`: by kind of tile, the contents after a step in which no cook interacts.
-    - `single`, `joint`: by kind of tile, the results when one cook or both cooks interact.
+    - `single`, `joint`: by kind of tile, the results when the first cook interacts and the second
+        is elsewhere with empty hands, and when both interact, the first before the second.
     """
 
     def __init__(
@@ -193,8 +135,8 @@ class Rules:
         # The tables are complete when filling them has added no item and no contents.
         while size != (size := len(self.hands) + sum(map(len, self._contents_of.values()))):
             self.waiting: dict[int, Int[np.ndarray, " contents"]] = {}
-            self.single: dict[int, SingleInteraction] = {}
-            self.joint: dict[int, JointInteraction] = {}
+            self.single: dict[int, StepResults] = {}
+            self.joint: dict[int, StepResults] = {}
             for tile, facing in poses.items():
                 self._fill_tables(tile, facing)
         self.contents = [self._contents_of[int(self._tiles[place])] for place in cells]
@@ -230,52 +172,54 @@ class Rules:
         return by_tile
 
     def _fill_tables(self, tile: int, poses: list[Pose]) -> None:
-        """Fills the tables of one kind of tile with the known items and contents.
+        """Fills the tables of one kind of tile with the known items and contents. `poses` face one
+        cell of this kind.
+        """
+        contents = list(self._contents_of.get(tile, [_NO_CONTENTS]))
+        hands, empty = list(self.hands), [int(Item.NOTHING)]
+        elsewhere = next(cell for cell in self._floor if cell != poses[0][:2])
+        pair = (poses[0], (*elsewhere, 0))
+        self.single[tile] = self._step(tile, pair, (hands, empty, contents), (INTERACT, STAY))
+        waiting = self._step(tile, pair, (empty, empty, contents), (STAY, STAY))
+        self.waiting[tile] = waiting.content.ravel()
+        if len(poses) > 1 and tile in self._contents_of:
+            grid = (hands, hands, contents)
+            self.joint[tile] = self._step(tile, poses[:2], grid, (INTERACT, INTERACT))
+
+    def _step(
+        self,
+        tile: int,
+        poses: Sequence[Pose],
+        grid: tuple[list[int], list[int], list[Code]],
+        actions: tuple[int, int],
+    ) -> StepResults:
+        """Steps the environment, and adds the items and contents that result to the known ones.
 
         **Arguments:**
 
-        - `tile`: the kind of tile.
-        - `poses`: the poses that face one cell of this kind.
+        - `tile`: the kind of the cell that the first cook faces.
+        - `poses`: the pose of each cook.
+        - `grid`: the items of each cook, and the contents of the cell, in all combinations.
+        - `actions`: the action of each cook.
         """
-        place = ahead(poses[0])
-        contents = list(self._contents_of.get(tile, [_NO_CONTENTS]))
-        hands, shape = list(self.hands), (len(self.hands), len(contents))
-        elsewhere = next(cell for cell in self._floor if cell != poses[0][:2])
-        alone = (poses[0], (*elsewhere, 0))
-        grid = [(hand, code) for hand in hands for code in contents]
-        nothing = int(Item.NOTHING)
-        cases = [Case(alone, (h, nothing), {place: c}, (INTERACT, STAY)) for h, c in grid]
-        hand, _, content, reward = (x.reshape(shape) for x in self._step(cases, place, tile))
-        self.single[tile] = SingleInteraction(hand, content, reward)
-        cases = [Case(alone, (nothing, nothing), {place: c}, (STAY, STAY)) for c in contents]
-        self.waiting[tile] = self._step(cases, place, tile)[2]
-        if len(poses) > 1 and tile in self._contents_of:
-            pair = (poses[0], poses[1])
-            cases = [
-                Case(pair, (h, g), {place: c}, (INTERACT, INTERACT)) for h in hands for g, c in grid
-            ]
-            first, second, content, reward = (
-                x.reshape(len(hands), *shape) for x in self._step(cases, place, tile)
-            )
-            self.joint[tile] = JointInteraction((first, second), content, reward)
-
-    def _step(self, cases: list[Case], place: Place, tile: int) -> tuple[np.ndarray, ...]:
-        """Steps the environment from each case, and adds the items and contents that result to the
-        known ones.
-
-        **Returns:** after each case, the indices of the first cook's item, of the second cook's
-        item and of the contents of the cell, and the reward.
-        """
-        results = step_cases(self._env, cases)
-        held = [[self.merge_held(int(x)) for x in hands] for hands in results.hands]
-        after = zip(results.objects[(..., *place)], results.timers[(..., *place)], strict=True)
-        codes = [self.merge(place, (int(item), int(timer))) for item, timer in after]
+        first, second, codes = zip(*itertools.product(*grid), strict=True)
+        worlds, place = copy_start(self._env, len(codes)), ahead(poses[0])
+        bodies, cells, at = worlds.bodies, worlds.cells, (slice(None), *place)
+        bodies.position[:], bodies.direction[:] = np.asarray(poses)[:, :2], np.asarray(poses)[:, 2]
+        bodies.held[:] = np.stack([first, second], axis=1)
+        cells.object[at], cells.clock[at] = np.asarray(codes).T
+        after, reward = step_all(self._env, worlds, np.tile(actions, (len(codes), 1)))
+        held = [self.merge_held(x) for x in after.bodies.held.ravel().tolist()]
+        contents = zip(after.cells.object[at].tolist(), after.cells.clock[at].tolist(), strict=True)
+        codes = [self.merge(place, code) for code in contents]
         known = self._contents_of.get(tile, codes[:1])
-        _add_new(self.hands, [x for hands in held for x in hands])
+        _add_new(self.hands, held)
         _add_new(known, codes)
-        hands = np.asarray([[self.hands.index(x) for x in pair] for pair in held])
+        shape = tuple(map(len, grid))
+        hands = np.asarray([self.hands.index(x) for x in held]).reshape(*shape, 2)
         index = {code: number for number, code in enumerate(known)}
-        return hands[:, 0], hands[:, 1], np.asarray([index[x] for x in codes]), results.reward
+        content = np.asarray([index[x] for x in codes]).reshape(shape)
+        return StepResults((hands[..., 0], hands[..., 1]), content, reward.reshape(shape))
 
 
 def _add_new(known: list, found: Iterable) -> None:

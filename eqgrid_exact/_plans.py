@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import json
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from jaxtyping import Array, Float32, Int, Int32, Shaped
 
@@ -37,27 +37,6 @@ class Plan:
     upper: float | None
     actions: tuple[str, str]
 
-    @classmethod
-    def from_dict(cls, entries: dict[str, Any]) -> "Plan":
-        """Builds a plan from the output of `to_dict`."""
-        counters = tuple((row, col) for row, col in entries["counters"])
-        first, second = entries["actions"]
-        return cls(**{**entries, "counters": counters, "actions": (first, second)})
-
-    def to_dict(self) -> dict[str, object]:
-        """The plan as plain values, for JSON."""
-        return dataclasses.asdict(self)
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        """The layout, dynamics and horizon of the plan."""
-        return self.layout, self.dynamics, self.horizon
-
-    @property
-    def is_best(self) -> bool:
-        """Whether the plan is proven to be optimal."""
-        return self.upper == self.value
-
     def joint_actions(self) -> Int32[Array, "steps 2"]:
         """The actions of both cooks in each step, as integers."""
         columns = [[int(digit) for digit in digits] for digits in self.actions]
@@ -67,9 +46,9 @@ class Plan:
 @functools.cache
 def stored_plans() -> dict[tuple[str, str, int], Plan]:
     """The plans that are stored with the package, by layout, dynamics and horizon."""
-    entries = json.loads(Path(__file__).with_name("plans.json").read_text(encoding="utf-8"))
-    plans = [Plan.from_dict(entry) for entry in entries]
-    return {plan.key: plan for plan in plans}
+    text = Path(__file__).with_name("plans.json").read_bytes()
+    plans = msgspec.json.decode(text, type=list[Plan])
+    return {(plan.layout, plan.dynamics, plan.horizon): plan for plan in plans}
 
 
 @eqx.filter_jit

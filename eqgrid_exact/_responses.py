@@ -66,17 +66,6 @@ class ResponseResult:
     seconds: float
     video: tuple[PyTree, list[float]]
 
-    def check(self) -> None:
-        """**Raises:** `RuntimeError` when the mean return in the environment is more than five
-        standard errors from the value. By chance alone, this has a probability of one in a million.
-        """
-        error = self.played.std(ddof=1) / np.sqrt(len(self.played))
-        if abs(self.played.mean() - self.value) > 5 * error + _ROUNDING:
-            raise RuntimeError(
-                f"The best response should have a return of {self.value:.2f}, but has "
-                f"{self.played.mean():.2f} in the environment: please report this."
-            )
-
 
 def respond(
     env: AbstractEnv,
@@ -102,7 +91,9 @@ def respond(
     - `folder`: a folder with space for a temporary file of the actions of the response.
     - `progress`: shows progress.
 
-    **Raises:** `ValueError` when the action probabilities of the partner cannot be computed.
+    **Raises:** `ValueError` when the action probabilities of the partner cannot be computed;
+    `RuntimeError` when the mean return in the environment is more than five standard errors from
+    the value, which has a probability of one in a million by chance alone.
     """
     begin = time.perf_counter()
     plain = without_stuck_rule(partner)
@@ -118,6 +109,12 @@ def respond(
             left_out[cell] = True
         simplified = HandsOff(plain, jnp.asarray(left_out))
         played, video = _play(env, response, simplified, keys, horizon)
+        error = played.std(ddof=1) / np.sqrt(len(played))
+        if abs(played.mean() - value) > 5 * error + _ROUNDING:
+            raise RuntimeError(
+                f"The best response should have a return of {value:.2f}, but has "
+                f"{played.mean():.2f} in the environment: please report this."
+            )
         exact = plain is partner and not left_out.any()
         unchanged = played if exact else _play(env, response, partner, keys, horizon)[0]
     return ResponseResult(seat, value, exact, played, unchanged, round(seconds, 1), video)
@@ -262,7 +259,8 @@ def _play(
     **Returns:** the return of each game; and the states of the first game, with the return so far
     in each of them.
     """
-    states = _start(env, partner, response.seat, keys)
+    team = _team(partner, response.seat, jnp.asarray(0))
+    states = eqx.filter_jit(jax.vmap(lambda key: start_play(env, team, key)))(keys)
     first, scores = [], []
     for steps in range(horizon, -1, -1):
         worlds = jax.tree.map(np.asarray, unwrap_state(states.env_state))
@@ -270,15 +268,10 @@ def _play(
         scores.append(float(np.asarray(states.game.episode_return)[0].mean()))
         if not steps:
             break
-        actions = response.act(steps, response.model.locate_all(worlds)).astype(np.int32)
+        actions = response.act(steps, response.model.locate(worlds)).astype(np.int32)
         states = _step(env, partner, response.seat, states, jnp.asarray(actions))
     video = jax.tree.map(lambda *x: np.stack(x), *first)
     return np.asarray(states.game.episode_return).mean(axis=-1), (video, scores)
-
-
-@eqx.filter_jit
-def _start(env: AbstractEnv, partner: AbstractPartner, seat: int, keys: PRNGKeyArray) -> PlayState:
-    return jax.vmap(lambda key: start_play(env, _team(partner, seat, jnp.asarray(0)), key))(keys)
 
 
 @eqx.filter_jit

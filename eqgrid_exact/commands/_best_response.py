@@ -22,10 +22,8 @@ from rich.text import Text
 
 from agents import write_atomic
 from eqgrid import AbstractPartner, NoisyPartner
-from eqgrid.grid import AbstractGridWorld
 from eqgrid_lab.base import (
     DIFFERENT,
-    RunError,
     Table,
     UsageError,
     as_usage_error,
@@ -53,20 +51,17 @@ from eqgrid_lab.show import (
 from .._best_response import BestResponse
 from .._joint_model import JointModel
 from .._responses import Chances, ChanceTables, Progress, respond, without_stuck_rule
-from ._kitchen import build_kitchen, read_counters
+from ._kitchen import KitchenFlags
 
 COMMAND = "eqgrid best-response"
 PEOPLE_NAME = "people"
 """The value of --partners for the human proxies of the kitchen."""
-_GIB = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(KitchenFlags):
     """Finds the exact best possible return with partners in a kitchen by value iteration."""
 
-    layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
     partners: Annotated[
         tuple[str, ...], DIFFERENT, tyro.conf.arg(metavar="FILE.toml|people|PARTNER ...")
     ] = ()
@@ -80,26 +75,12 @@ class Config:
     """With --agent: probabilities of random actions of a partner."""
     seats: Annotated[tuple[Literal[0, 1], ...], DIFFERENT] = (0, 1)
     """Seats of the response, or of the agent."""
-    dynamics: Literal["classic", "interactive"] = "classic"
-    """A full pot starts by itself (classic), or a cook starts it (interactive)."""
-    horizon: Annotated[int, Meta(ge=1, le=10_000)] = 400
-    """Length of the episode, in steps."""
-    counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
-    """Counters that cooks may use, each as row,column from 0; or all."""
     episodes: Annotated[int, Meta(ge=2, le=2**14)] = 1000
     """Number of episodes in which the response plays, to check its return."""
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     """Seed of these episodes."""
-    memory_gib: Annotated[float, Meta(gt=0)] = 8.0
-    """Maximum memory for values and probabilities, in GiB."""
-    disk_gib: Annotated[float, Meta(gt=0)] = 16.0
-    """Maximum disk space for the actions of one response, in GiB."""
-    video: bool = True
-    """Write videos."""
     keep: bool = False
     """Keep the returns next to the file of --partners, where eqgrid partners reads them."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; by default, a new one in runs/."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,17 +88,17 @@ class Setup:
     """The kitchen, its joint states, and the partners.
 
     - `place`: the kitchen.
-    - `world`: the kitchen as a grid world.
     - `model`: the joint states.
     - `partners`: the partners.
     - `file`: the file of held-out partners; `None` for partners that are named.
+    - `agent`: the agent that is compared with best responses, if any.
     """
 
     place: Place
-    world: AbstractGridWorld
     model: JointModel
     partners: list[NamedPartner]
     file: Path | None
+    agent: AbstractPartner | None
 
 
 def set_up(config: Config) -> Setup:
@@ -133,17 +114,20 @@ def set_up(config: Config) -> Setup:
         )
     if config.agent is None and config.levels != (0.0,):
         raise UsageError("--levels are for an --agent: add --agent.")
-    kitchen, world = build_kitchen(config.layout, config.dynamics, config.horizon)
-    place = Place.of(kitchen, world=world)
-    partners = _build(config, file, place)
-    counters = read_counters(config.counters, world)
+    kitchen, world = config.kitchen()
+    place, known = Place.of(kitchen, world=world), Partners()
+    partners = _build(config, file, place, known)
+    agent = None if config.agent is None else known.build(config.agent, place).partner
     with as_usage_error():
-        for named in partners:
+        for partner in (*(x.partner for x in partners), *([] if agent is None else [agent])):
             # Raises an error if the action probabilities of the partner are unknown.
-            Chances(without_stuck_rule(named.partner), place.env, 0)
-        model = JointModel(world, counters, whole=True)
-    _check_room(model, config)
-    return Setup(place, world, model, partners, file)
+            Chances(without_stuck_rule(partner), place.env, 0)
+        model = JointModel(world, config.cells(world), whole=True)
+    if agent is None:  # a response stores an action for each state and step
+        config.check_room(model, BestResponse.bytes_of(model), model.num_states * config.horizon)
+    else:  # two tables of probabilities, of the agent and of a partner
+        config.check_room(model, 2 * BestResponse.bytes_of(model))
+    return Setup(place, model, partners, file, agent)
 
 
 def _file_of(config: Config) -> Path | None:
@@ -154,12 +138,13 @@ def _file_of(config: Config) -> Path | None:
     return named[0] if len(named) == 1 and named[0].suffix == ".toml" else None
 
 
-def _build(config: Config, file: Path | None, place: Place) -> list[NamedPartner]:
+def _build(
+    config: Config, file: Path | None, place: Place, partners: Partners
+) -> list[NamedPartner]:
     """The partners of the command line.
 
     **Raises:** `UsageError` when there are none, or a name is unknown.
     """
-    partners = Partners()
     if file is None:
         if not config.partners:
             raise UsageError("Name partners: --partners people, greedy, or policy files.")
@@ -170,24 +155,6 @@ def _build(config: Config, file: Path | None, place: Place) -> list[NamedPartner
             raise UsageError(f"There is no partner {name!r} in {str(file)!r}.")
     held_out = [x for x in held_out if not config.only or x.name in config.only]
     return build_held_out(held_out, file, place, partners)
-
-
-def _check_room(model: JointModel, config: Config) -> None:
-    """**Raises:** `UsageError` when the search needs too much memory or disk space."""
-    if config.agent is None:  # a response stores an action for each state and step
-        needs = {
-            "memory": (BestResponse.bytes_of(model), config.memory_gib),
-            "disk": (model.num_states * config.horizon, config.disk_gib),
-        }
-    else:  # two tables of probabilities, of the agent and of a partner
-        needs = {"memory": (2 * BestResponse.bytes_of(model), config.memory_gib)}
-    for name, (needed, allowed) in needs.items():
-        if needed / _GIB > allowed:
-            raise UsageError(
-                f"The search has {model.num_states:,} joint states and needs {needed / _GIB:.1f} "
-                f"GiB of {name}, more than --{name}-gib {allowed:g}: raise this limit, or use "
-                "fewer counters."
-            )
 
 
 def find_responses(config: Config, setup: Setup, folder: Path, console: Console) -> list[Table]:
@@ -211,10 +178,6 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
                 folder=folder,
                 progress=functools.partial(progress, console),
             )
-            try:
-                found.check()
-            except RuntimeError as error:
-                raise RunError(str(error)) from error
             values.append(found.value)
             played, unchanged = map(mean_with_interval, (found.played, found.unchanged))
             texts = [with_interval(x["mean"], x["low"], x["high"]) for x in (played, unchanged)]
@@ -234,9 +197,8 @@ def find_responses(config: Config, setup: Setup, folder: Path, console: Console)
             if config.video:
                 name = f"{Path(named.name).stem}-seat-{seat}.gif"
                 with drawing(folder / name):
-                    write_atomic(
-                        folder / name, setup.place.settings.draw(setup.world, *found.video)
-                    )
+                    video = setup.place.settings.draw(setup.model.env, *found.video)
+                    write_atomic(folder / name, video)
         if config.keep and setup.file is not None:
             best = BestResponses(setup.file, setup.place)
             best.keep(named, values, config.counters)
@@ -316,18 +278,13 @@ def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, COMMAND)
     setup = set_up(config)
-    agent = None
-    if config.agent is not None:
-        agent = Partners().build(config.agent, setup.place).partner
-        with as_usage_error():
-            Chances(without_stuck_rule(agent), setup.place.env, 0)
     keep_compiled_programs()
     with open_results("best-response", config.out) as (folder, console), as_usage_error():
         console.print(f"{setup.model.num_states:,} joint states", highlight=False)
-        if agent is None:
+        if setup.agent is None:
             results = find_responses(config, setup, folder, console)
         else:
-            results = compare(config, setup, agent, console)
+            results = compare(config, setup, setup.agent, console)
         result = {
             "command": f"{COMMAND} {shlex.join(args)}",
             "layout": setup.place.settings.layout,
@@ -340,6 +297,6 @@ def run(args: Sequence[str]) -> None:
         }
         write_json(folder / "best_responses.json", result)
         print_paths(console, [folder / "best_responses.json"])
-        if agent is not None:
+        if setup.agent is not None:
             _draw_curves(folder / "robustness.png", results)
             print_paths(console, [folder / "robustness.png"])

@@ -4,62 +4,36 @@ eqgrid optimum forced --counters 1,2 2,2
 """
 
 import dataclasses
-import functools
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
 
 import jax.numpy as jnp
 import numpy as np
-import tyro
-from msgspec import Meta
 from rich.console import Console
 
 from agents import write_atomic
 from eqgrid.grid import AbstractGridWorld
-from eqgrid_lab.base import (
-    RunError,
-    as_usage_error,
-    keep_compiled_programs,
-    run_command,
-)
+from eqgrid_lab.base import RunError, as_usage_error, keep_compiled_programs, run_command
 from eqgrid_lab.folders import open_results, write_json
 from eqgrid_lab.settings import read_flags
 from eqgrid_lab.show import drawing, progress, running_return
 
-from .._best_plan import Layers, choose_spacing, solve, trace
+from .._best_plan import Layers, solve, trace
 from .._joint_model import JointModel, reachable_counters
 from .._plans import Plan, replay
-from ._kitchen import build_kitchen, read_counters
+from ._kitchen import KitchenFlags
 
 _GIB = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
-class Config:
+class Config(KitchenFlags):
     """Finds the best possible return of a kitchen with two cooks by dynamic programming."""
 
-    layout: tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="LAYOUT")]] = "cramped"
-    """cramped, asymmetric, ring, forced, circuit, the name of another layout, or a file."""
-    dynamics: Literal["classic", "interactive"] = "classic"
-    """A full pot starts by itself (classic), or a cook starts it (interactive)."""
-    horizon: Annotated[int, Meta(ge=1, le=10_000)] = 400
-    """Length of the episode, in steps."""
-    counters: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ROW,COL ...")] = ()
-    """Counters that cooks may use, each as row,column from 0; or all."""
     upper: bool = False
     """Also find an upper bound on the return with all counters."""
-    memory_gib: Annotated[float, Meta(gt=0)] = 4.0
-    """Maximum memory for the values of joint states, in GiB."""
-    disk_gib: Annotated[float, Meta(gt=0)] = 16.0
-    """Maximum disk space for values during the search, in GiB."""
-    video: bool = True
-    """Write a video."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Folder of the results; by default, a new one in runs/."""
 
 
 def search(
@@ -78,20 +52,21 @@ def search(
     when the plan has another return in the environment.
     """
     begin = time.perf_counter()
-    build = functools.partial(JointModel, env, counters, max_bytes=config.memory_gib * _GIB)
     uses_all = set(counters) == set(reachable_counters(env.layout))
-    disk_bytes = min(config.disk_gib * _GIB, 0.9 * shutil.disk_usage(folder).free)
+    relaxed = None
     with as_usage_error():
-        model = build()
-        relaxed = build(relaxed=True) if config.upper and not uses_all else None
-        spacing = choose_spacing(model, config.horizon, disk_bytes)
+        model = JointModel(env, counters)
+        config.check_room(model, model.num_bytes, Layers.bytes_of(model, config.horizon))
+        if config.upper and not uses_all:
+            relaxed = JointModel(env, counters, relaxed=True)
+            config.check_room(relaxed, relaxed.num_bytes)
     console.print(
         f"{model.num_states:,} joint states, {len(counters)} counters in use, "
         f"{model.num_bytes / _GIB:.1f} GiB of memory",
         highlight=False,
     )
     with tempfile.TemporaryFile(dir=folder) as file:
-        layers = Layers(model, file, spacing)
+        layers = Layers(model, file)
         with progress(console, "searching", config.horizon) as report, as_usage_error():
             value = solve(model, config.horizon, layers, report)
         with progress(console, "tracing the plan", config.horizon) as report:
@@ -117,7 +92,7 @@ def describe(plan: Plan) -> str:
     all counters, or only with some of them.
     """
     task = f"{plan.layout}, {plan.dynamics} rules, {plan.horizon} steps"
-    if plan.is_best:
+    if plan.upper == plan.value:
         return f"{task}: {plan.value:g} is the best possible return"
     cells = " ".join(f"{row},{col}" for row, col in plan.counters)
     used = f"with the counters {cells} in use" if cells else "without counters in use"
@@ -133,14 +108,14 @@ def optimum_command() -> None:
 def run(args: Sequence[str]) -> None:
     """Runs the command line. **Raises:** `UsageError`, `RunError`, `OSError`."""
     config = read_flags(Config(), args, "eqgrid optimum")
-    kitchen, env = build_kitchen(config.layout, config.dynamics, config.horizon)
+    kitchen, env = config.kitchen()
     config = dataclasses.replace(config, layout=kitchen.layout)
-    counters = read_counters(config.counters, env)
+    counters = config.cells(env)
     keep_compiled_programs()
     with open_results("optimum", config.out) as (folder, console):
         plan, costs = search(config, env, counters, folder, console)
         console.print(describe(plan), highlight=False, soft_wrap=True)
-        write_json(folder / "plan.json", {**plan.to_dict(), **costs})
+        write_json(folder / "plan.json", {**dataclasses.asdict(plan), **costs})
         console.print(f"plan  {folder / 'plan.json'}", highlight=False, soft_wrap=True)
         if config.video:
             actions = plan.joint_actions()

@@ -11,7 +11,6 @@ from eqgrid.envs.overcooked import Overcooked, Recipes, parse_kitchen
 from eqgrid_exact import (
     JointModel,
     Layers,
-    choose_spacing,
     reachable_counters,
     replay,
     solve,
@@ -29,7 +28,7 @@ def test_the_value_is_that_of_all_plans_and_the_plan_earns_it(dynamics, seed):
     expected = best_by_hand(env, dynamics == "interactive", 3)
     assert solve(model, 3) == expected > 0
     with tempfile.TemporaryFile() as file:
-        layers = Layers(model, file, 8)
+        layers = Layers(model, file)
         value = solve(model, 20, layers)
         plan = trace(model, 20, layers)
     assert value >= expected
@@ -47,17 +46,13 @@ def cramped():
 def test_cramped_without_counters(cramped):
     model = JointModel(cramped)
     with unchecked(), tempfile.TemporaryFile() as file:
-        layers = Layers(model, file, choose_spacing(model, 400, 2**30))
+        layers = Layers(model, file)
         assert solve(model, 400, layers) == 260
         plan = trace(model, 400, layers)
     assert float(replay(cramped, jnp.asarray(plan, jnp.int32))[1].sum()) == 260
     relaxed = JointModel(cramped, relaxed=True)
     assert solve(relaxed, 33) >= solve(model, 33) == 20
     assert solve(model, 32) == 0
-    with pytest.raises(ValueError, match="GiB on the disk"):
-        choose_spacing(model, 400, 2 * model.num_states)
-    with pytest.raises(ValueError, match="on the disk"):
-        choose_spacing(model, 1, model.num_states)  # one step has two layers, too
 
 
 @pytest.mark.slow
@@ -70,5 +65,3 @@ def test_what_cannot_be_searched_is_said(cramped):
     odd = parse_kitchen(TEXT, recipes)
     with unchecked(), pytest.raises(ValueError, match="differ too much"):
         JointModel(Overcooked(odd, dynamics="interactive", observation=Blind()))
-    with pytest.raises(ValueError, match="allow it more, or use fewer counters"):
-        JointModel(cramped, max_bytes=1000)

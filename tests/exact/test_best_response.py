@@ -50,14 +50,18 @@ def test_the_best_response_to_the_best_plan_is_that_plan():
     merged, whole = JointModel(env), JointModel(env, whole=True)
     assert whole.num_states > merged.num_states
     with unchecked(), tempfile.TemporaryFile() as file:
-        layers = Layers(merged, file, 8)
+        layers = Layers(merged, file)
         best = solve(merged, horizon, layers)
         plan = trace(merged, horizon, layers)
-    sure = np.eye(6, dtype=np.float32)
+    sure = np.eye(6, dtype=np.float32)[:, :, None]
+    shape = whole.num_pairs, 6, whole.num_objects
     for seat in (0, 1):
         with unchecked():
             found = BestResponse(whole, seat).solve(
-                lambda steps, seat=seat: sure[plan[horizon - steps, 1 - seat]], horizon
+                lambda steps, seat=seat: np.broadcast_to(
+                    sure[plan[horizon - steps, 1 - seat]], shape
+                ),
+                horizon,
             )
         assert found == best > 20
 
@@ -70,13 +74,13 @@ def test_a_tiny_kitchen_all_of_whose_states_are_found_again():
     for _ in range(5):
         pair = int(rng.integers(model.num_pairs))
         objects = rng.integers(model.num_objects, size=50)
-        found = model.locate_all(model.worlds(pair, objects))
+        found = model.locate(model.worlds(pair, objects))
         assert (found == np.stack([np.full(50, pair), objects], axis=1)).all()
 
 
 def test_actions_are_kept_in_a_file():
     model = JointModel(tiny("classic", 5), whole=True)
-    even = np.full(6, 1 / 6, np.float32)
+    even = np.full((model.num_pairs, 6, model.num_objects), 1 / 6, np.float32)
     with pytest.raises(ValueError, match="give a file"):
         BestResponse(model, 0).act(1, np.zeros((1, 2), int))
     with tempfile.TemporaryFile() as file:
@@ -86,7 +90,8 @@ def test_actions_are_kept_in_a_file():
         actions = response.act(2, states)
         assert actions.max() <= INTERACT
         for pair in np.flatnonzero(actions == INTERACT):
-            assert model.may_use(int(pair), 0)
+            outcome = model.outcomes(int(pair))[1]
+            assert (outcome[INTERACT] != outcome[STAY]).any()
         with pytest.raises(ValueError, match="solve for more steps"):
             response.act(3, states)
 

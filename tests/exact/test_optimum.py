@@ -60,7 +60,8 @@ def test_the_best_known_returns_are_those_of_the_plans():
     [
         (["nowhere"], "There is no layout 'nowhere'"),
         (["cramped", "--counters", "0,2"], "There is no counter in row 0, column 2"),
-        (["cramped", "--memory-gib", "0.0001"], "use fewer counters"),
+        (["cramped", "--memory-gib", "0.0001"], "more than --memory-gib 0.0001"),
+        (["cramped", "--disk-gib", "0.0001"], "more than --disk-gib 0.0001"),
     ],
 )
 def test_bad_usage_is_one_line(capsys, tmp_path, args, says):
