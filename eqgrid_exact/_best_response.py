@@ -157,7 +157,7 @@ class BestResponse:
         **Arguments:**
 
         - `steps`: the number of steps to go.
-        - `states`: the joint states, as `JointModel.locate_all` returns them.
+        - `states`: the joint states, as `JointModel.locate` returns them.
 
         **Raises:** `ValueError` when no file was given, or `solve` was called with fewer steps.
         """

@@ -119,7 +119,7 @@ def set_up(config: Config) -> Setup:
     partners = _build(config, file, place, known)
     agent = None if config.agent is None else known.build(config.agent, place).partner
     with as_usage_error():
-        for partner in (*(x.partner for x in partners), *([] if agent is None else [agent])):
+        for partner in [x.partner for x in partners] + ([] if agent is None else [agent]):
             # Raises an error if the action probabilities of the partner are unknown.
             Chances(without_stuck_rule(partner), place.env, 0)
         model = JointModel(world, config.cells(world), whole=True)
