@@ -425,7 +425,7 @@ class JointModel:
         inside = []
         for place, contents in zip(self.cells, self.rules.contents, strict=True):
             at = (slice(None), *place)
-            codes = np.stack([cells.object[at], cells.clock[at]], axis=1).astype(np.int64)
+            codes = np.stack([cells.object[at], cells.timer[at]], axis=1).astype(np.int64)
             found, which = np.unique(codes, axis=0, return_inverse=True)
             merged = [self.rules.merge(place, (item, timer)) for item, timer in found.tolist()]
             inside.append(np.asarray([contents.index(x) for x in merged])[which.reshape(-1)])
@@ -445,7 +445,7 @@ class JointModel:
         bodies.held[:] = np.stack([hands[first], hands[second]], axis=1)
         for place, contents, own in zip(self.cells, self.rules.contents, inside, strict=True):
             at = (slice(None), *place)
-            cells.object[at], cells.clock[at] = np.asarray(contents)[own].T
+            cells.object[at], cells.timer[at] = np.asarray(contents)[own].T
         return worlds
 
     def check(self, number: int = _NUM_CHECKS, seed: int = 0) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -42,7 +42,7 @@ def _step_batch(
 
 def step_all(
     env: AbstractGridWorld, worlds: World, actions: Int[np.ndarray, "worlds 2"]
-) -> tuple[World, Float[np.ndarray, " worlds"]]:
+) -> tuple[Any, Float[np.ndarray, " worlds"]]:
     """Steps the environment once from each of many states, and returns the states and the rewards
     after the step.
     """
@@ -55,7 +55,7 @@ def step_all(
     return jax.tree.map(lambda *x: np.concatenate(x)[:number], *parts)
 
 
-def copy_start(env: AbstractGridWorld, number: int) -> World:
+def copy_start(env: AbstractGridWorld, number: int) -> Any:
     """Copies of the initial state, in NumPy arrays."""
     return jax.tree.map(lambda x: np.repeat(np.asarray(x)[None], number, 0), env.layout.start)
 
@@ -77,9 +77,9 @@ class StepResults:
     - `reward`: the reward for the step.
     """
 
-    hands: tuple[Int[np.ndarray, "hands hands contents"], Int[np.ndarray, "hands hands contents"]]
-    content: Int[np.ndarray, "hands hands contents"]
-    reward: Float[np.ndarray, "hands hands contents"]
+    hands: tuple[Int[np.ndarray, "first second contents"], Int[np.ndarray, "first second contents"]]
+    content: Int[np.ndarray, "first second contents"]
+    reward: Float[np.ndarray, "first second contents"]
 
 
 @final
@@ -207,10 +207,10 @@ class Rules:
         bodies, cells, at = worlds.bodies, worlds.cells, (slice(None), *place)
         bodies.position[:], bodies.direction[:] = np.asarray(poses)[:, :2], np.asarray(poses)[:, 2]
         bodies.held[:] = np.stack([first, second], axis=1)
-        cells.object[at], cells.clock[at] = np.asarray(codes).T
+        cells.object[at], cells.timer[at] = np.asarray(codes).T
         after, reward = step_all(self._env, worlds, np.tile(actions, (len(codes), 1)))
         held = [self.merge_held(x) for x in after.bodies.held.ravel().tolist()]
-        contents = zip(after.cells.object[at].tolist(), after.cells.clock[at].tolist(), strict=True)
+        contents = zip(after.cells.object[at].tolist(), after.cells.timer[at].tolist(), strict=True)
         codes = [self.merge(place, code) for code in contents]
         known = self._contents_of.get(tile, codes[:1])
         _add_new(self.hands, held)
