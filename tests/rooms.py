@@ -22,3 +22,9 @@ class WithRooms(AbstractWrapper):
 
     def observe(self, state):
         return self.env.observe(state)
+
+
+class WithRoomsByAgent(WithRooms):
+    """It declares the entry with a row for each agent."""
+
+    by_agent = ("steps",)

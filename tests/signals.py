@@ -19,6 +19,7 @@ class Signals(AbstractEnv):
     num_agents: int = eqx.field(static=True, default=2)
     masked: bool = eqx.field(static=True, default=True)
     action_space: MultiDiscrete = SPACE
+    by_agent = ("action",)
 
     def reset(self, key):
         state = (jnp.asarray(0), key)

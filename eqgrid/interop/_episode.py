@@ -19,9 +19,7 @@ from .._env import Environment, TimeStep, VectorEnvironment, unwrap, unwrap_stat
 from .._env_checks import step_env
 from .._spaces import Box, Discrete, MultiDiscrete
 from ..typing import PyTree
-from ..wrappers import TimeLimit
-from ._foreign import check_episodes, observation_spec
-from ._window import Window
+from ._foreign import observation_spec
 
 Space: TypeAlias = gymnasium.spaces.Space[Any]
 """A space of Gymnasium."""
@@ -293,70 +291,32 @@ def read_timestep(
 
 @final
 class Screen:
-    """Draws the states of one environment according to a `render_mode`."""
+    """Draws the states of one environment in the `render_mode` `rgb_array`."""
 
-    def __init__(
-        self, env: Environment, mode: str | None, modes: Sequence[str] = ("rgb_array", "human")
-    ):
+    def __init__(self, env: Environment, mode: str | None):
         """**Arguments:**
 
         - `env`: the environment, with or without wrappers.
         - `mode`: the `render_mode`.
-        - `modes`: the modes that the adapter supports.
 
         **Raises:** `ValueError` when the environment does not support this mode.
         """
         core = unwrap(env)
-        self._name, self._window = type(core).__name__, None
         self._render = getattr(core, "render", None)
-        self.mode, self.modes = mode, list(modes) if callable(self._render) else []
-        if mode is not None and mode not in self.modes:
-            known = " or ".join(map(repr, [*self.modes, None]))
-            raise ValueError(f"{self._name} does not support render_mode {mode!r}: choose {known}.")
+        modes = ["rgb_array"] if callable(self._render) else []
+        if mode not in (*modes, None):
+            known = " or ".join(map(repr, [*modes, None]))
+            name = type(core).__name__
+            raise ValueError(f"{name} does not support render_mode {mode!r}: choose {known}.")
         # MJX environments define the duration of a step; grid worlds play at 8 steps per second.
-        self.frames_per_second = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
+        rate = round(1 / float(getattr(core, "seconds_per_step", 0.125)))
+        self.mode, self.metadata = mode, {"render_modes": modes, "render_fps": rate}
 
-    @property
-    def metadata(self) -> Info:
-        """The `metadata` that Gymnasium and PettingZoo expect."""
-        return {"render_modes": self.modes, "render_fps": self.frames_per_second}
-
-    def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """Draws a state. Mode `rgb_array` returns the picture, with an even height and width. Mode
-        `human` shows it in a window, and returns `None`.
-        """
+    def draw(self, state: PyTree) -> UInt8[np.ndarray, "rows columns 3"]:
+        """The picture of a state, with an even height and width."""
         if self.mode is None or self._render is None:
             raise ValueError("There is no render_mode: pass render_mode='rgb_array'.")
         picture = self._render(state)
         # Video encoders such as H.264 need an even height and width.
         height, width = picture.shape[:2]
-        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-        if self.mode == "rgb_array":
-            return picture
-        if self._window is None:
-            self._window = Window(self._name, self.frames_per_second)
-        self._window.show(picture)
-        return None
-
-    def close(self) -> None:
-        """Closes the window, if there is one."""
-        if self._window is not None:
-            self._window.close()
-            self._window = None
-
-
-def prepare(env: object, usage: str, max_cycles: int | None) -> Environment:
-    """Checks the environment of an adapter, and adds a time limit if there is one.
-
-    **Arguments:**
-
-    - `env`: the argument of the adapter.
-    - `usage`: the call of the adapter, such as `"to_gymnasium(env)"`, for the error message.
-    - `max_cycles`: the number of steps after which an episode is truncated, or `None`.
-
-    **Returns:** `env`, wrapped in `TimeLimit` if `max_cycles` is given.
-
-    **Raises:** as `check_episodes`.
-    """
-    env = check_episodes(env, usage)
-    return env if max_cycles is None else TimeLimit(env, max_cycles)
+        return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")

@@ -12,10 +12,16 @@ import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, Shaped
 
 from .._env import AbstractWrapper, AbstractWrapperState, Environment, TimeStep, unwrap
-from .._env_checks import check_own_state, check_single_env, first_timestep, step_env
+from .._env_checks import check_own_state, check_single_env, step_env
 from .._spaces import AbstractSpace, Box, Discrete, split_mask
 from ..typing import PyTree
-from ..wrappers import JOINT_ACTION, PARTNER_MASK, AbstractAutoReset, contains_wrapper
+from ..wrappers import (
+    JOINT_ACTION,
+    PARTNER_MASK,
+    AbstractAutoReset,
+    contains_wrapper,
+    iter_wrappers,
+)
 
 
 @contextlib.contextmanager
@@ -174,35 +180,17 @@ def observation_spec(env: Environment, library: str) -> ObservationSpec:
     return ObservationSpec(observation.shape[1:], dtype, low, high, action_mask is not None)
 
 
-def entries_by_agent(env: Environment, by_agent: Sequence[str]) -> frozenset[str]:
-    """The names of the entries of `info` that have a row for each agent.
+def entries_by_agent(env: Environment) -> frozenset[str]:
+    """The names of the entries of `info` that have a row for each agent: eqgrid's own, those in the
+    property `by_agent` of the environment or of a wrapper, as in `AbstractMjxEnv`, and
+    `episode_NAME` for each of them, since `LogEpisodes` adds sums over an episode.
 
-    Users declare these names, because shapes are ambiguous: a number for each of two rooms has the
-    same shape as a number for each of two agents. They are the argument `by_agent` of an adapter,
-    and the property `by_agent` of the innermost environment, as in `AbstractMjxEnv`.
-
-    **Arguments:**
-
-    - `env`: a single environment.
-    - `by_agent`: the names in the argument of the adapter.
-
-    **Returns:** these names, the names of eqgrid's own entries, and `episode_NAME` for each of
-    them, since `LogEpisodes` adds sums over an episode.
-
-    **Raises:** `ValueError` when `info` has no entry of a name, or the entry has another number of
-    rows.
+    Shapes are ambiguous: a number for each of two rooms has the same shape as a number for each of
+    two agents.
     """
-    shapes = eqx.filter_eval_shape(first_timestep, env, jax.random.key(0)) if by_agent else None
-    info = {} if shapes is None else shapes.info
-    for name in by_agent:
-        if name not in info or info[name].shape[:1] != (env.num_agents,):
-            known = ", ".join(x for x in info if info[x].shape[:1] == (env.num_agents,)) or "none"
-            raise ValueError(
-                f"`by_agent` names {name!r:.60}, but no entry of info with {env.num_agents} rows "
-                f"has this name: the entries with {env.num_agents} rows are {known}."
-            )
-    declared: tuple[str, ...] = getattr(unwrap(env), "by_agent", ())
-    names = {"shaped_reward", "events", PARTNER_MASK, JOINT_ACTION, *declared, *by_agent}
+    layers = (*iter_wrappers(env), unwrap(env))
+    declared = (name for layer in layers for name in getattr(layer, "by_agent", ()))
+    names = {"shaped_reward", "events", PARTNER_MASK, JOINT_ACTION, *declared}
     return frozenset({*names, "episode_return", *(f"episode_{name}" for name in names)})
 
 

@@ -1,6 +1,5 @@
 """The adapters to Gymnasium, for environments with one agent."""
 
-from collections.abc import Sequence
 from typing import final
 
 import gymnasium
@@ -23,12 +22,11 @@ from ._episode import (
     action_mask,
     action_space,
     observation_space,
-    prepare,
     read_action,
     read_timestep,
     to_numpy,
 )
-from ._foreign import entries_by_agent
+from ._foreign import check_episodes, entries_by_agent
 
 
 @final
@@ -38,9 +36,9 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
     - `world`: the wrapped environment of eqgrid.
     """
 
-    def __init__(self, world: Environment, screen: Screen, by_agent: Sequence[str]):
+    def __init__(self, world: Environment, screen: Screen):
         self.world, self._episode = world, Episode(world)
-        self._per_agent = entries_by_agent(world, by_agent)
+        self._per_agent = entries_by_agent(world)
         self._screen, self.render_mode, self.metadata = screen, screen.mode, screen.metadata
         self.action_space = action_space(world)
         self.observation_space = observation_space(world)
@@ -48,8 +46,7 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         # cannot become JSON. With a function as the entry point, `spec.to_json()` raises an error
         # that says so.
         name = f"eqgrid/{type(unwrap(world)).__name__}-v0"
-        arguments = {"env": world, "by_agent": by_agent}
-        self.spec = EnvSpec(name, entry_point=to_gymnasium, kwargs=arguments)  # pyright: ignore[reportArgumentType]
+        self.spec = EnvSpec(name, entry_point=to_gymnasium, kwargs={"env": world})  # pyright: ignore[reportArgumentType]
         self._over = True
 
     def reset(
@@ -67,7 +64,6 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         super().reset(seed=seed)
         observation, allowed = split_mask(self._episode.reset(self.np_random))
         self._over = False
-        self._show()
         return observation[0], self._mask(allowed)
 
     def step(self, action: Action) -> tuple[np.ndarray, float, bool, bool, Info]:
@@ -87,27 +83,18 @@ class GymnasiumEnv(gymnasium.Env[np.ndarray, Action]):
         observation, allowed = split_mask(observation)
         terminated, truncated = bool(terminated[0]), bool(truncated)
         self._over = terminated or truncated
-        self._show()
         info = {name: x[0] if name in self._per_agent else x for name, x in info.items()}
         info |= self._mask(allowed)
         return observation[0], float(reward[0]), terminated, truncated, info
 
-    def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Returns the picture in mode `rgb_array`, or shows it in a window in mode `human`."""
+    def render(self) -> UInt8[np.ndarray, "rows columns 3"]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The picture of the state."""
         return self._screen.draw(self._episode.state)
-
-    def close(self) -> None:
-        """Closes the window, if there is one."""
-        self._screen.close()
 
     def _mask(self, allowed: Bool[np.ndarray, "1 options"] | None) -> Info:
         if allowed is None:
             return {}
         return {"action_mask": action_mask(self.action_space, allowed[0])}
-
-    def _show(self) -> None:
-        if self.render_mode == "human":
-            self.render()
 
 
 @final
@@ -118,9 +105,9 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
     - `world`: the wrapped vector environment of eqgrid.
     """
 
-    def __init__(self, world: Vectorize, screen: Screen, by_agent: Sequence[str]):
+    def __init__(self, world: Vectorize, screen: Screen):
         single = world.env
-        self._per_agent = entries_by_agent(single, by_agent)
+        self._per_agent = entries_by_agent(single)
         self.world, self._episode, self.num_envs = world, Episode(world), world.num_envs
         self._screen, self.render_mode = screen, screen.mode
         self.metadata = screen.metadata | {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -175,15 +162,11 @@ class GymnasiumVectorEnv(VectorEnv[np.ndarray, Action, np.ndarray]):
             infos |= {"_final_obs": ended.copy(), "_final_info": ended.copy()}
         return observation[:, 0], reward[:, 0].astype(float), terminated[:, 0], truncated, infos
 
-    def render(self) -> tuple[UInt8[np.ndarray, "rows columns 3"] | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def render(self) -> tuple[UInt8[np.ndarray, "rows columns 3"], ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The pictures of all environments."""
         states = self._episode.state
         separate = [jax.tree.map(lambda x, i=i: x[i], states) for i in range(self.num_envs)]
         return tuple(self._screen.draw(state) for state in separate)
-
-    def close_extras(self, **kwargs: object) -> None:
-        """Closes the window, if there is one."""
-        self._screen.close()
 
     def _masks(self, allowed: Bool[np.ndarray, "envs 1 options"] | None) -> Info:
         if allowed is None:
@@ -212,9 +195,7 @@ def _masked(info: Info, mask: Bool[np.ndarray, " envs"]) -> Info:
 def to_gymnasium(
     env: Environment | VectorEnvironment,
     *,
-    max_cycles: int | None = None,
     render_mode: str | None = None,
-    by_agent: Sequence[str] = (),
 ) -> GymnasiumEnv:
     """Converts an environment with one agent to a `gymnasium.Env`.
 
@@ -230,19 +211,16 @@ def to_gymnasium(
 
     - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
         one array.
-    - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
-    - `render_mode`: `"rgb_array"`, `"human"` or `None`.
-    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
-        custom entries belong to the whole environment.
+    - `render_mode`: `"rgb_array"` or `None`.
 
     **Returns:** the Gymnasium environment.
 
     **Raises:** `ValueError` when the environment has several agents, when its spaces or wrappers
-    are not supported, when `render_mode` is invalid, or when `by_agent` contains an unknown name;
-    `TypeError` when `env` is not an environment.
+    are not supported, or when `render_mode` is invalid; `TypeError` when `env` is not an
+    environment.
     """
-    world = _check_one_agent(prepare(env, "to_gymnasium(env)", max_cycles))
-    return GymnasiumEnv(world, Screen(world, render_mode), by_agent)
+    world = _check_one_agent(check_episodes(env, "to_gymnasium(env)"))
+    return GymnasiumEnv(world, Screen(world, render_mode))
 
 
 def to_gymnasium_vector(
@@ -250,7 +228,6 @@ def to_gymnasium_vector(
     num_envs: int,
     *,
     render_mode: str | None = None,
-    by_agent: Sequence[str] = (),
 ) -> GymnasiumVectorEnv:
     """Converts copies of an environment with one agent to a `gymnasium.vector.VectorEnv`. All
     copies are stepped by one compiled function.
@@ -261,19 +238,16 @@ def to_gymnasium_vector(
         `AutoReset` if it has no such wrapper.
     - `num_envs`: the number of copies, at least 1.
     - `render_mode`: `"rgb_array"` or `None`.
-    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
-        custom entries belong to the whole environment.
 
     **Returns:** the Gymnasium vector environment.
 
-    **Raises:** `ValueError` when there are several agents, when `num_envs` is below 1, when
-    Gymnasium does not support the environment's spaces or `render_mode`, or for a wrong name in
-    `by_agent`; `TypeError` when `env` is not an environment.
+    **Raises:** `ValueError` when there are several agents, when `num_envs` is below 1, or when
+    Gymnasium does not support the environment's spaces or `render_mode`; `TypeError` when `env` is
+    not an environment.
     """
     world = _check_one_agent(check_single_env(env, "to_gymnasium_vector(env)"))
     world = world if contains_wrapper(world, AbstractAutoReset) else AutoReset(world)
-    screen = Screen(world, render_mode, ["rgb_array"])
-    return GymnasiumVectorEnv(Vectorize(world, num_envs), screen, by_agent)
+    return GymnasiumVectorEnv(Vectorize(world, num_envs), Screen(world, render_mode))
 
 
 def _check_one_agent(env: Environment) -> Environment:

@@ -1,7 +1,6 @@
 """The adapters to and from gymnax, for environments with one agent."""
 
 import math
-from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
@@ -52,9 +51,9 @@ class GymnaxState(eqx.Module):
 class GymnaxEnv(environment.Environment):
     """An environment of eqgrid as a gymnax environment, made by `to_gymnax`."""
 
-    def __init__(self, env: Environment, by_agent: Sequence[str]):
+    def __init__(self, env: Environment):
         super().__init__()
-        self.env, self._per_agent = env, entries_by_agent(env, by_agent)
+        self.env, self._per_agent = env, entries_by_agent(env)
         spec = observation_spec(env, "gymnax")
         if spec.masked:
             raise ValueError(
@@ -135,7 +134,7 @@ class GymnaxEnv(environment.Environment):
         return self._observation_space
 
 
-def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
+def to_gymnax(env: object) -> GymnaxEnv:
     """Converts an environment with one agent to a gymnax environment.
 
     As usual in gymnax, `step` resets automatically. `info` has the entries of `TimeStep.info`, and
@@ -145,8 +144,6 @@ def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
 
     - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
         one array.
-    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
-        custom entries belong to the whole environment.
 
     **Raises:** `ValueError` when there are several agents, when gymnax does not support the
     observation or the action space, or when there is an action mask, for which gymnax has no
@@ -165,7 +162,7 @@ def to_gymnax(env: object, *, by_agent: Sequence[str] = ()) -> GymnaxEnv:
             f"gymnax has one agent, but {type(env).__name__} has {env.num_agents}: use to_jaxmarl "
             "or to_jaxnasium."
         )
-    return GymnaxEnv(env, by_agent)
+    return GymnaxEnv(env)
 
 
 @final

@@ -1,6 +1,6 @@
 """The adapters to and from JaxMARL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TypeAlias, final
 
@@ -39,9 +39,9 @@ ByAgent: TypeAlias = dict[str, PyTree]
 class JaxmarlEnv(MultiAgentEnv):
     """An environment of eqgrid as a JaxMARL environment, made by `to_jaxmarl`."""
 
-    def __init__(self, env: Environment, by_agent: Sequence[str]):
+    def __init__(self, env: Environment):
         super().__init__(env.num_agents)
-        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
+        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env)
         spec = observation_spec(env, "JaxMARL")
         space = spaces.Box(spec.low, spec.high, spec.shape, spec.dtype)
         self.observation_spaces = dict.fromkeys(self.agents, space)
@@ -105,7 +105,7 @@ class JaxmarlEnv(MultiAgentEnv):
         return {agent: array[i] for i, agent in enumerate(self.agents)}
 
 
-def to_jaxmarl(env: object, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
+def to_jaxmarl(env: object) -> MultiAgentEnv:
     """Converts an environment to a JaxMARL environment.
 
     As usual in JaxMARL, `step` resets automatically. `infos` has the entries of `TimeStep.info`.
@@ -117,8 +117,6 @@ def to_jaxmarl(env: object, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
 
     - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
         one array.
-    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
-        custom entries belong to the whole environment.
 
     **Raises:** `ValueError` when JaxMARL does not support the observation or the action space, or
     when the environment resets itself.
@@ -130,7 +128,7 @@ def to_jaxmarl(env: object, *, by_agent: Sequence[str] = ()) -> MultiAgentEnv:
         observations, state = env.reset(jax.random.PRNGKey(0))
         ```
     """
-    return JaxmarlEnv(check_episodes(env, "to_jaxmarl(env)"), by_agent)
+    return JaxmarlEnv(check_episodes(env, "to_jaxmarl(env)"))
 
 
 @final

@@ -1,6 +1,5 @@
 """The adapters to and from jaxnasium."""
 
-from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
@@ -48,8 +47,8 @@ class JaxnasiumEnv(jaxnasium.Environment[PyTree]):
     _mask_shape: tuple[int, ...] = eqx.field(static=True)
     _action_spec: tuple[PyTree, ...] = eqx.field(static=True)
 
-    def __init__(self, env: Environment, by_agent: Sequence[str]):
-        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env, by_agent)
+    def __init__(self, env: Environment):
+        self.env, self._per_agent = mask_rewards(env), entries_by_agent(env)
         self.agents = tuple(f"agent_{i}" for i in range(env.num_agents))
         self._multi_agent = env.num_agents > 1
         self._observation_spec = spec = observation_spec(env, "jaxnasium")
@@ -138,7 +137,7 @@ def _mask_shape(space: Discrete | MultiDiscrete) -> tuple[int, ...]:
     return len(space.ns), space.ns[0]
 
 
-def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
+def to_jaxnasium(env: object) -> JaxnasiumEnv:
     """Converts an environment to a jaxnasium environment.
 
     As usual in jaxnasium, `step` resets automatically. `info` has the entries of `TimeStep.info`.
@@ -150,8 +149,6 @@ def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
 
     - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
         one array.
-    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
-        custom entries belong to the whole environment.
 
     **Raises:** `ValueError` when jaxnasium does not support the observation, the action space or
     the action mask, `TypeError` when `env` is not an environment.
@@ -163,7 +160,7 @@ def to_jaxnasium(env: object, *, by_agent: Sequence[str] = ()) -> JaxnasiumEnv:
         agents, metrics = jaxnasium.algorithms.PPO().train(jax.random.key(0), env)
         ```
     """
-    return JaxnasiumEnv(check_episodes(env, "to_jaxnasium(env)"), by_agent)
+    return JaxnasiumEnv(check_episodes(env, "to_jaxnasium(env)"))
 
 
 @final

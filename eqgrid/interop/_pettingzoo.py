@@ -22,11 +22,10 @@ from ._episode import (
     action_mask,
     action_space,
     observation_space,
-    prepare,
     read_action,
     read_timestep,
 )
-from ._foreign import entries_by_agent
+from ._foreign import check_episodes, entries_by_agent
 
 _T = TypeVar("_T")
 
@@ -45,9 +44,9 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
         after an episode.
     """
 
-    def __init__(self, world: Environment, screen: Screen, by_agent: Sequence[str]):
+    def __init__(self, world: Environment, screen: Screen):
         self.world, self._episode = world, Episode(world)
-        self._per_agent = entries_by_agent(world, by_agent)
+        self._per_agent = entries_by_agent(world)
         self._screen, self.render_mode = screen, screen.mode
         name = f"eqgrid_{type(unwrap(world)).__name__}"
         self.metadata = screen.metadata | {"name": name, "is_parallelizable": True}
@@ -88,7 +87,6 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
             self._random, _ = seeding.np_random(seed)
         observation = self._episode.reset(self._random)
         self.agents = list(self.possible_agents)
-        self._show()
         return self._observations(self.agents, observation), {name: {} for name in self.agents}
 
     def step(
@@ -117,7 +115,6 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
         acted, was_truncated = self.agents, bool(truncated)
         terminations = self._by_agent(acted, terminated.tolist())
         self.agents = [] if was_truncated else [x for x in acted if not terminations[x]]
-        self._show()
         return (
             self._observations(acted, observation),
             self._by_agent(acted, reward.tolist()),
@@ -126,17 +123,9 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
             {name: self._info_of(self.possible_agents.index(name), info) for name in acted},
         )
 
-    def render(self) -> UInt8[np.ndarray, "rows columns 3"] | None:
-        """Returns the picture in mode `rgb_array`, or shows it in a window in mode `human`."""
+    def render(self) -> UInt8[np.ndarray, "rows columns 3"]:
+        """The picture of the state."""
         return self._screen.draw(self._episode.state)
-
-    def close(self) -> None:
-        """Closes the window, if there is one."""
-        self._screen.close()
-
-    def _show(self) -> None:
-        if self.render_mode == "human":
-            self.render()
 
     def _read(self, actions: Mapping[str, Action]) -> Shaped[np.ndarray, "agents ..."]:
         """The actions of all agents in order, with placeholders for terminated agents."""
@@ -179,9 +168,7 @@ class PettingZooEnv(ParallelEnv[str, Observation, Action]):
 def to_pettingzoo(
     env: Environment | VectorEnvironment,
     *,
-    max_cycles: int | None = None,
     render_mode: str | None = None,
-    by_agent: Sequence[str] = (),
 ) -> PettingZooEnv:
     """Converts an environment to a PettingZoo `ParallelEnv`.
 
@@ -201,17 +188,13 @@ def to_pettingzoo(
 
     - `env`: a single environment, with any wrappers except `AutoReset`. Its observation must be
         one array.
-    - `max_cycles`: the number of steps after which an episode is truncated, as by `TimeLimit`.
-    - `render_mode`: `"rgb_array"`, `"human"` or `None`.
-    - `by_agent`: the names of custom entries of `info` with a row for each agent. All other
-        custom entries belong to the whole environment.
+    - `render_mode`: `"rgb_array"` or `None`.
 
     **Returns:** the PettingZoo environment. `pettingzoo.utils.parallel_to_aec` converts it to an
     environment in which agents act in turns.
 
     **Raises:** `ValueError` when PettingZoo does not support the environment's spaces or nesting,
-    or `render_mode`, or for a wrong name in `by_agent`; `TypeError` when `env` is not an
-    environment.
+    or `render_mode`; `TypeError` when `env` is not an environment.
     """
-    world = prepare(env, "to_pettingzoo(env)", max_cycles)
-    return PettingZooEnv(world, Screen(world, render_mode), by_agent)
+    world = check_episodes(env, "to_pettingzoo(env)")
+    return PettingZooEnv(world, Screen(world, render_mode))

@@ -45,7 +45,6 @@ from ._run_files import (
     WANDB_ID as WANDB_ID,
     digest as digest,
     has_checkpoint as has_checkpoint,
-    read_metadata as read_metadata,
 )
 from ._tables import (
     fill as fill,

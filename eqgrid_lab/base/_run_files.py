@@ -1,50 +1,8 @@
-"""The names of the files of a run, and the metadata of its checkpoints."""
+"""The names of the files of a run."""
 
 import hashlib
 import os
 from pathlib import Path
-from typing import Annotated, TypedDict
-
-import msgspec
-from msgspec import Meta
-
-import agents
-from agents import CheckpointError
-
-from ._named import Table
-
-_Count = Annotated[int, Meta(ge=0, le=2**62)]
-
-
-class _Metadata(TypedDict, total=False):
-    """The entries of the metadata that are used; others, such as event counts, may be present."""
-
-    update: _Count
-    env_steps: _Count
-
-
-def read_metadata(path: Path) -> Table:
-    """Reads the metadata of a checkpoint with `agents.read_metadata`, and checks their types.
-
-    **Arguments:**
-
-    - `path`: the checkpoint.
-
-    **Returns:** the metadata.
-
-    **Raises:** `CheckpointError` when the checkpoint is missing or damaged, or an entry has a type
-    that runs do not write.
-    """
-    metadata = agents.read_metadata(path)
-    try:
-        msgspec.convert(metadata, _Metadata)
-    except msgspec.ValidationError as error:
-        says = str(error).partition("\n")[0]
-        raise CheckpointError(
-            f"The metadata of {str(path)!r} does not belong to a run: {says:.200}."
-        ) from error
-    return metadata
-
 
 SETTINGS_FILE, VIDEO_FILE = "config.toml", "episode.gif"
 CHECKPOINT = "checkpoints/last.safetensors"

@@ -29,6 +29,7 @@ from agents import (
     NonFiniteLoss,
     TrainedPolicy,
     device_mesh,
+    read_metadata,
     restore,
     save,
     save_policy,
@@ -58,7 +59,6 @@ from ..base import (
     keep_compiled_programs,
     print_error,
     quiet_libraries,
-    read_metadata,
     use_cores_as_devices,
     warn,
 )

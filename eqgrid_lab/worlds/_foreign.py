@@ -40,10 +40,10 @@ class Library:
     def load(self) -> ModuleType:
         """Imports the module.
 
-        **Raises:** `UsageError` when the library is not installed, or its version is not supported.
+        **Raises:** `UsageError` when the library is not installed.
         """
         try:
-            getattr(interop, f"from_{self.module}")  # checks the versions
+            getattr(interop, f"from_{self.module}")  # says how to install it
             return importlib.import_module(self.module)
         except ImportError as error:
             raise UsageError(str(error)) from error

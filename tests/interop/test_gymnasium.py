@@ -16,10 +16,10 @@ from eqgrid import AutoReset, TimeLimit, make
 from eqgrid.interop import to_gymnasium, to_gymnasium_vector
 
 # What nobody told us the bounds of has none, as in Gymnasium's own cart-pole; and its pendulum is
-# pushed by up to 2. Gymnasium checks `human`, too, which has no window in tests.
+# pushed by up to 2.
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:.*{text}:UserWarning")
-    for text in ("infinity. This is probably too", "a symmetric and normalized", "no window here")
+    for text in ("infinity. This is probably too", "a symmetric and normalized")
 ]
 
 KITCHEN = """
@@ -53,7 +53,7 @@ def test_gymnasium_makes_it_and_accepts_pictures_without_a_word():
 @pytest.mark.slow
 def test_gymnasium_accepts_a_body():
     bodies = pytest.importorskip("eqgrid.envs.bodies")
-    env = to_gymnasium(bodies.CartPole(), max_cycles=5)
+    env = to_gymnasium(TimeLimit(bodies.CartPole(), 5))
     check_env(env, skip_render_check=True)
     assert env.metadata["render_fps"] == 50
     envs = to_gymnasium_vector(TimeLimit(bodies.CartPole(), 5), 3)
@@ -70,7 +70,7 @@ def drawn_actions(env, count):
 
 @worlds
 def test_an_episode_is_that_of_the_environment(world):
-    env = to_gymnasium(world, by_agent=["action"] if world is SIGNALS else ())
+    env = to_gymnasium(world)
     actions = drawn_actions(env, 9)
     first, timesteps, _ = episode(world, 7, [np.asarray(a)[None] for a in actions])
     observation, info = env.reset(seed=7)

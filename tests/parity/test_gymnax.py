@@ -8,7 +8,7 @@ import pytest
 from cart_pole import CartPole
 from masked_world import Trapdoors
 from pages import text_blocks
-from rooms import WithRooms
+from rooms import WithRooms, WithRoomsByAgent
 
 from eqgrid import AutoReset, TimeLimit, check_env, interop, make
 
@@ -155,8 +155,8 @@ def test_what_does_not_fit_is_one_sentence():
 
 
 def test_an_entry_of_info_is_split_by_declaration(key):
-    for by_agent, steps in (((), (1,)), (("steps",), ())):
-        env = to_gymnax(WithRooms(make("goals", num_agents=1)), by_agent=by_agent)
+    for wrapper, steps in ((WithRooms, (1,)), (WithRoomsByAgent, ())):
+        env = to_gymnax(wrapper(make("goals", num_agents=1)))
         _, state = env.reset_env(key, env.default_params)
         *_, info = env.step_env(key, state, jnp.asarray(4), env.default_params)
         assert (info["rooms"].shape, info["steps"].shape) == ((1,), steps)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from pages import text_blocks
-from rooms import WithRooms
+from rooms import WithRoomsByAgent
 
 from eqgrid import (
     AutoReset,
@@ -214,7 +214,7 @@ def test_what_does_not_fit_is_one_sentence(spread):
 
 
 def test_an_entry_of_info_is_split_by_declaration(key):
-    env = to_jaxmarl(WithRooms(make("goals", num_agents=2)), by_agent=["steps"])
+    env = to_jaxmarl(WithRoomsByAgent(make("goals", num_agents=2)))
     _, state = env.reset(key)
     *_, infos = env.step_env(key, state, {"agent_0": jnp.asarray(4), "agent_1": jnp.asarray(4)})
     assert infos["soups"].tolist() == [10, 20]
