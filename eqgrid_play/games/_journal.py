@@ -154,8 +154,8 @@ class KeyLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page has shown the frame after a step. The frame after the last step has no line, since
-    the game is then over.
+    """A page has shown the frame after a step, or has received it while it was hidden. The frame
+    after the last step has no line, since the game is then over.
 
     - `frame`: the number of the step, from 1; 0 for the frame before the first step.
     - `seat`: the seat of the page.
@@ -164,7 +164,9 @@ class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     - `latency_ms`: the milliseconds from sending the frame to the message of the page that it was
         shown, by the clock of the server.
     - `shown_ms`: the milliseconds from the arrival of the frame to its display, as the page claims;
-        `None` if this is longer than `latency_ms`.
+        `None` if this is longer than `latency_ms`, or the page was hidden.
+    - `focus`: whether the page was visible and had the focus of the keyboard, as the page claims;
+        `None` if it did not say.
     """
 
     frame: int
@@ -172,6 +174,7 @@ class FrameLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time: float | None
     latency_ms: float
     shown_ms: float | None
+    focus: bool | None = None
 
 
 @final

@@ -162,14 +162,17 @@ class Key(_FromPage, frozen=True, tag="key"):
 
 @final
 class Shown(_FromPage, frozen=True, tag="shown"):
-    """The page has shown a frame.
+    """The page has shown a frame, or has received it while it is hidden.
 
     - `frame`: the number of the frame, `Frame.number`.
-    - `after`: the milliseconds from the arrival of the frame to its display.
+    - `after`: the milliseconds from the arrival of the frame to its display; `None` for a hidden
+        page.
+    - `focus`: whether the page is visible and has the focus of the keyboard.
     """
 
     frame: Annotated[int, Meta(ge=0, lt=2**31)]
-    after: _Time
+    after: _Time | None
+    focus: bool
 
 
 @final

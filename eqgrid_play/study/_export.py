@@ -23,13 +23,17 @@ from ._recorded import RECORDED, recorded_tables
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of texts that spreadsheets read as formulas."""
 _UNFINISHED = "not finished"
-_OUTCOMES = ("finished", "failed", "left", "expired", "stopped", _UNFINISHED, "declined")
+_OUTCOMES = (
+    *("finished", "failed", "left", "expired", "stopped", _UNFINISHED),
+    *("excluded", "declined"),
+)
 """All outcomes, in the order of their precedence for people with several rows."""
 
 
 def export(people: People, folder: Path) -> list[Path]:
     """Writes every table as CSV, and a dictionary of the columns. The tables `steps`
-    and `keys` are read from the journals of the games.
+    and `keys` are read from the journals of the games. The file of the table `bonus` has no names
+    of columns, as crowd-working sites expect it.
 
     The files have an apostrophe before each text that a spreadsheet would read as a formula.
 
@@ -47,6 +51,7 @@ def export(people: People, folder: Path) -> list[Path]:
     tables = {name: people.table(name) for name in DICTIONARY}
     for name, rows in recorded_tables(people, folder).items():
         tables[name] = list(RECORDED[name]), rows
+    tables["bonus"] = [], tables["bonus"][1]
     for name, (columns, rows) in tables.items():
         written.append(folder / f"{name}.csv")
         write_atomic(written[-1], _as_csv(columns, rows).encode())
@@ -57,7 +62,8 @@ def _as_csv(columns: Sequence[str], rows: Sequence[tuple[Cell, ...]]) -> str:
     """Formats a table as CSV."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(columns)
+    if columns:
+        writer.writerow(columns)
     for row in rows:
         writer.writerow(
             f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in row

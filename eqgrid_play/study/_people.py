@@ -32,7 +32,8 @@ CREATE TABLE IF NOT EXISTS people (
     started TEXT NOT NULL,
     finished TEXT, stage INTEGER NOT NULL DEFAULT 0, game INTEGER NOT NULL DEFAULT 0,
     asked INTEGER NOT NULL DEFAULT 0, outcome TEXT, seen TEXT NOT NULL, same_as INTEGER,
-    parameters TEXT, code TEXT NOT NULL DEFAULT '');
+    parameters TEXT, code TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '',
+    latency_ms REAL, bonus REAL);
 CREATE TABLE IF NOT EXISTS answers (
     person INTEGER NOT NULL REFERENCES people ON DELETE CASCADE, stage INTEGER NOT NULL,
     game INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT, shown TEXT,
@@ -65,9 +66,13 @@ CREATE TABLE IF NOT EXISTS tokens (
 CREATE VIEW IF NOT EXISTS codes AS
     SELECT person AS rowid, person, id, code, outcome, finished FROM people
     WHERE outcome IS NOT NULL;
+CREATE VIEW IF NOT EXISTS bonus AS
+    SELECT min(person) AS rowid, id, printf('%.2f', max(bonus)) AS amount FROM people
+    WHERE bonus > 0 AND id IS NOT NULL GROUP BY id;
 """
 _NUMBER = "CAST(person AS TEXT)"
 _PLAYED = "outcome IN ('finished', 'left')"
+_NO_END = "outcome = NULL, finished = NULL, code = '', reason = ''"
 _LOCK_TIMEOUT = 0.2
 """The number of seconds that a statement waits while another process has locked the file."""
 _SEEN_INTERVAL = 5.0
@@ -82,10 +87,17 @@ DICTIONARY = {
         "started": "when the person arrived (UTC)",
         "finished": "when the person reached the end or left (UTC)",
         "stage": "the stage at which the person is, from 0",
-        "outcome": "`finished`, `declined`, `failed` (the tutorial), `left` (stopped taking part), "
-        "`expired` (no time left), `stopped` (with the study), or empty",
+        "outcome": "`finished`, `declined`, `excluded`, `failed` (the tutorial), `left` (stopped "
+        "taking part), `expired` (no time left), `stopped` (with the study), or empty",
+        "reason": "why the person was excluded: `browser`, `screen` or `latency` at the entry, as "
+        "the page claims, or the question with the wrong answer, such as `question age`; empty for "
+        "all others",
         "code": "the code on the last page of the person: the code of the plan, or the person's "
         "own random code; empty before the end, or if there was none",
+        "latency_ms": "the median time of some requests before the person took part, in "
+        "milliseconds, as the page claims; empty if the plan has no limit, or for an excluded "
+        "person",
+        "bonus": "the bonus so far, by the rule of the plan; empty before the first game ends",
         "seen": "when the page of the person last contacted the server (UTC)",
     },
     "codes": {
@@ -94,6 +106,11 @@ DICTIONARY = {
         "code": "the code on the last page, as in `people`; empty if there was none",
         "outcome": "how the study ended, as in `people`",
         "finished": "when it ended (UTC)",
+    },
+    "bonus": {
+        "id": "the id in the address; a repeated id has one line, with its largest bonus. The file "
+        "has no line with the names of the columns, for crowd-working sites",
+        "amount": "the bonus of `people`; people without an id or a bonus are left out",
     },
     "pages": {
         "person": "number of the person",
@@ -199,6 +216,7 @@ class Person(NamedTuple):
     - `started`: when the person arrived, in UTC.
     - `parameters`: the other parameters of the address that the plan names.
     - `code`: the code on the last page; empty if there is none.
+    - `reason`, `latency_ms`, `bonus`: as in the table `people`; an unknown latency is infinite.
     """
 
     person: int
@@ -210,6 +228,9 @@ class Person(NamedTuple):
     started: str
     parameters: dict[str, str]
     code: str
+    reason: str
+    latency_ms: float
+    bonus: float | None
 
 
 @final
@@ -237,7 +258,8 @@ class People:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.execute("PRAGMA foreign_keys=ON")
-        tables = {name: self._declared(name) for name in DICTIONARY}
+        query = "SELECT name FROM pragma_table_info(?)"
+        tables = {name: {x for (x,) in self._db.execute(query, (name,))} for name in DICTIONARY}
         if any(own and DICTIONARY[name].keys() - own for name, own in tables.items()):
             self._db.close()
             raise UsageError(
@@ -325,17 +347,21 @@ class People:
         row = (stage, game, asked, person)
         self._db.execute("UPDATE people SET stage = ?, game = ?, asked = ? WHERE person = ?", row)
 
-    def end(self, person: int, outcome: str, code: str = "") -> None:
+    def enter(self, person: int, latency_ms: float | None) -> None:
+        """Records that a person meets the conditions of the plan, and clears an earlier outcome."""
+        query = f"UPDATE people SET latency_ms = ?, {_NO_END} WHERE person = ?"
+        self._db.execute(query, (latency_ms, person))
+
+    def end(self, person: int, outcome: str, code: str = "", reason: str = "") -> None:
         """Records how the study ended for a person, and the code on the person's last page."""
         self._last_heard.pop(person, None)
-        row = (outcome, code, utc_now(), person)
-        query = "UPDATE people SET outcome = ?, code = ?, finished = ? WHERE person = ?"
-        self._db.execute(query, row)
+        row = (outcome, code, reason, utc_now(), person)
+        names = "outcome = ?, code = ?, reason = ?, finished = ?"
+        self._db.execute(f"UPDATE people SET {names} WHERE person = ?", row)
 
     def reopen_stopped(self) -> None:
         """Clears the outcome `stopped` of all people, so that they can continue."""
-        cleared = "outcome = NULL, finished = NULL, code = ''"
-        self._db.execute(f"UPDATE people SET {cleared} WHERE outcome = 'stopped'")
+        self._db.execute(f"UPDATE people SET {_NO_END} WHERE outcome = 'stopped'")
 
     def show(self, person: int, stage: int, game: int, kind: str) -> None:
         """Records that a page was sent to a person, unless it was sent before. The arguments are
@@ -462,6 +488,20 @@ class People:
         query = f"SELECT number FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
         return [row[0] for row in self._db.execute(query, (person, stage))]
 
+    def set_bonus(
+        self, person: int, stages: Collection[int], per_point: float, most: float
+    ) -> None:
+        """Sets the bonus for the person's scores in the games of some stages."""
+        query = f"SELECT stage, score FROM games WHERE person = ? AND {_PLAYED}"
+        points = sum(x for stage, x in self._db.execute(query, (person,)) if stage in stages)
+        bonus = round(min(most, max(0.0, per_point * points)), 2)
+        self._db.execute("UPDATE people SET bonus = ? WHERE person = ?", (bonus, person))
+
+    def consents(self, person: int) -> dict[int, str]:
+        """When a person answered each consent page, by stage."""
+        query = "SELECT stage, answered FROM pages WHERE person = ? AND kind = 'consent'"
+        return dict(self._db.execute(f"{query} AND answered IS NOT NULL", (person,)).fetchall())
+
     def note(self, person: int | None, event: str, detail: str = "") -> None:
         """Adds an event."""
         self._db.execute(
@@ -492,11 +532,6 @@ class People:
         columns, rows = self.table(name)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def _declared(self, name: str) -> dict[str, str]:
-        """All columns of a table, with their types."""
-        rows = self._db.execute(f"PRAGMA table_info({name})").fetchall()
-        return {row[1]: row[2] for row in rows}
-
     def _same_person(self, id: str) -> str:
         """A query for the people with an id, or for the person with this number."""
         return f"SELECT person FROM people WHERE {'id' if self.first(id) else _NUMBER} = ?"
@@ -512,14 +547,15 @@ class People:
         return {who: now - (last - seen[who]) for who, outcome, _ in rows if outcome is None}
 
     def _find_person(self, where: str, values: Sequence[Cell]) -> Person | None:
-        names = "person, id, stage, game, asked, outcome, started, parameters, code"
+        names = "person, id, stage, game, asked, outcome, started, parameters, code, reason"
+        names += ", coalesce(latency_ms, 9e999), bonus"
         query = f"SELECT {names} FROM people WHERE {where}"
         row = self._db.execute(query, values).fetchone()
         if row is None:
             return None
-        person, id, stage, game, asked, outcome, started, text, code = row
+        person, id, stage, game, asked, outcome, started, text, *rest = row
         parameters = json.loads(text or "{}")
-        return Person(person, id, stage, game, bool(asked), outcome, started, parameters, code)
+        return Person(person, id, stage, game, bool(asked), outcome, started, parameters, *rest)
 
 
 def _digest(token: str) -> str:

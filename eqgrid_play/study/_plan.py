@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, final
+from typing import Annotated, Literal, final
 
 import msgspec
 from msgspec import Meta
@@ -16,8 +16,57 @@ from ._stages import Line, LongText, Name, Part, PlannedGame, Stage
 
 FIELD = r"\{(.*?)\}"
 """A placeholder in a link for the id, the code or a parameter."""
-_Outcome = Annotated[str, Meta(pattern="^(declined|failed|left|expired|stopped)$")]
+_Outcome = Annotated[str, Meta(pattern="^(declined|excluded|failed|left|expired|stopped)$")]
 _LARGEST_PLAN = 2**20
+_BROWSERS = {
+    "edge": "Edg",
+    "firefox": "Firefox|FxiOS",
+    "chrome": "Chrome|CriOS",
+    "safari": "Safari",
+}
+"""What the `User-Agent` of each browser contains, of which the first one counts."""
+
+
+@final
+class Entry(Part, frozen=True):
+    """What people need to take part. They are told what to change, and can then come back. Pages
+    measure it themselves and can claim anything: this helps honest people, and is no protection.
+
+    - `browsers`: the allowed browsers; by default, all. Browsers built on Chrome count as Chrome.
+    - `screen`: the minimum width and height of the screen, in pixels of the page.
+    - `latency`: the maximum median time of a request, in milliseconds; 0 for no limit.
+    """
+
+    browsers: tuple[Literal["chrome", "edge", "firefox", "safari"], ...] = ()
+    screen: tuple[int, int] = (0, 0)
+    latency: Annotated[float, Meta(ge=0)] = 0.0
+
+    def reason(self, agent: str, screen: tuple[int, int], latency: float | None) -> str:
+        """Why a person with this `User-Agent`, screen and latency cannot take part: `browser`,
+        `screen` or `latency`; empty for no reason.
+        """
+        browser = next((name for name, mark in _BROWSERS.items() if re.search(mark, agent)), "")
+        if self.browsers and browser not in self.browsers:
+            return "browser"
+        if screen[0] < self.screen[0] or screen[1] < self.screen[1]:
+            return "screen"
+        is_slow = self.latency > 0 and (latency is None or latency > self.latency)
+        return "latency" if is_slow else ""
+
+
+@final
+class Bonus(Part, frozen=True):
+    """A bonus for the scores in the games of all stages of the kind `games`, also in games that
+    somebody left.
+
+    - `per_point`: the amount for each point of the person's own score.
+    - `most`: the maximum amount for a person.
+    - `currency`: the name of the currency for people, such as `"GBP"`.
+    """
+
+    per_point: Annotated[float, Meta(gt=0)]
+    most: Annotated[float, Meta(gt=0)]
+    currency: Line
 
 
 @final
@@ -45,14 +94,18 @@ class Plan(Part, frozen=True):
         as Prolific; if empty, each person gets a random code.
     - `redirect`: the address to which a person is sent at the end. `{id}` in it is replaced by the
         id, `{code}` by the code, and the name of a parameter in braces by its value.
-    - `ending`: the last pages of people who do not finish, by outcome: `declined`, `failed` (the
-        tutorial), `left` (stopped taking part), `expired` (no time left) or `stopped` (with the
-        study).
+    - `ending`: the last pages of people who do not finish, by outcome: `declined`, `excluded` (by
+        `entry` or a question), `failed` (the tutorial), `left` (stopped taking part), `expired` (no
+        time left) or `stopped` (with the study).
+    - `entry`: what people need to take part.
+    - `bonus`: the bonus for scores, if there is one.
     - `id_parameter`: the parameter of the address that has the person's id, such as `PROLIFIC_PID`.
     - `id_once`: whether each person needs an id, and can take part only once with this id. The id
         then leads back to the same place from any browser.
     - `parameters`: other parameters of the address that are stored, such as `SESSION_ID`.
     - `patience`: the number of seconds for which a person waits for other people.
+    - `partner_latency`: the maximum sum of the latencies of two people who play together, in
+        milliseconds; 0 for no limit. A person sees a partner's reaction after this time.
     - `waiting`: the text for people who wait.
     - `most_people`: the maximum number of people who take part at the same time.
     - `most_minutes`: the number of minutes after which a person begins nothing new; 0 for no limit.
@@ -64,10 +117,13 @@ class Plan(Part, frozen=True):
     code: str = ""
     redirect: str = ""
     ending: dict[_Outcome, Ending] = msgspec.field(default_factory=dict)
+    entry: Entry = Entry()
+    bonus: Bonus | None = None
     id_parameter: str = "id"
     id_once: bool = False
     parameters: Annotated[tuple[Name, ...], Meta(max_length=20)] = ()
     patience: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    partner_latency: Annotated[float, Meta(ge=0)] = 0.0
     waiting: LongText = "Your partner is on the way. Please keep this page open."
     most_people: Annotated[int, Meta(ge=1, le=10_000)] = 100
     most_minutes: Annotated[float, Meta(ge=0)] = 0.0
@@ -108,6 +164,8 @@ def _problems(plan: Plan) -> Iterator[str]:
                 yield f"has `options` for {name!r}, which is not a choice"
             if question.right is not None and question.problem(question.right) is not None:
                 yield f"has a `right` for {name!r} that is not one of its possible answers"
+            if question.exclude and question.right is None:
+                yield f"has `exclude` for {name!r}, which needs the `right` answer"
         games = [(game.name or game.partner, game.layout) for game in stage.games]
         for name, layout in games:  # the data tell games apart by them
             if games.count((name, layout)) > 1:

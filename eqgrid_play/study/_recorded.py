@@ -19,14 +19,16 @@ RECORDED = {
         "down; `none`, no key; `silence`, no message of the page came since the last step: the "
         "first step of a silence repeats the key that was held down, and all others are idle",
         "sent_s": "when the server sent the frame after the step, in seconds since the game began; "
-        "empty, as the next two columns, after the step that ends the game, and if the page did "
-        "not report that it showed the frame",
+        "empty, as the next three columns, after the step that ends the game, and if the page did "
+        "not report the frame",
         "latency_ms": "the milliseconds from sending this frame to the report of the page that the "
         "frame was shown, by the clock of the server: both ways, and `shown_ms`",
         "shown_ms": "the milliseconds from the arrival of this frame at the page to the next "
         "repaint of the browser, as the page claims; empty if the claim is longer than "
-        "`latency_ms`. With equal times for both ways, the frame was on the screen at `sent_s` + "
-        "(`latency_ms` + `shown_ms`) / 2000",
+        "`latency_ms`, or the page was hidden. With equal times for both ways, the frame was on "
+        "the screen at `sent_s` + (`latency_ms` + `shown_ms`) / 2000",
+        "focus": "1 if the page was visible and had the focus of the keyboard when it showed this "
+        "frame, 0 if it was hidden or another window had the focus, as the page claims",
     },
     "keys": {
         "person": "number of the person",
@@ -67,14 +69,14 @@ def recorded_tables(people: People, folder: Path) -> dict[str, list[tuple[Cell, 
 def _steps(recording: Recording, seat: int) -> Iterator[tuple[Cell, ...]]:
     # After a reload, the last frame is sent again. Its first display counts.
     shown = {
-        x.frame: (x.time, x.latency_ms, x.shown_ms)
+        x.frame: (x.time, x.latency_ms, x.shown_ms, None if x.focus is None else int(x.focus))
         for x in reversed(recording.frames)
         if x.seat == seat
     }
     for number, time in enumerate(recording.time.astype(float).tolist(), 1):
         action = json.dumps(recording.action[number - 1][seat].tolist())
         row = number, round(time, 4), action, recording.source[number - 1][seat]
-        yield (*row, *shown.get(number, (None, None, None)))
+        yield (*row, *shown.get(number, (None,) * 4))
 
 
 def _keys(recording: Recording, seat: int) -> Iterator[tuple[Cell, ...]]:

@@ -37,6 +37,8 @@ class Question(Part, frozen=True):
     - `text`: the question.
     - `kind`: `"scale"` of `points` from `low` to `high`, `"choice"` of `options`, or `"text"`.
     - `right`: the right answer of an attention check; a number for a scale.
+    - `exclude`: whether the study ends for a person without the right answer, as for an age or a
+        check of comprehension. No answer of this page is then stored.
     - `optional`: whether the answer may be left out.
     """
 
@@ -48,6 +50,7 @@ class Question(Part, frozen=True):
     high: str = "strongly agree"
     options: tuple[Line, ...] = ()
     right: str | int | None = None
+    exclude: bool = False
     optional: bool = False
 
     def problem(self, answer: str | int | None) -> str | None:
@@ -239,5 +242,5 @@ def _questions_page(title: str, questions: Sequence[Question]) -> dict[str, obje
     """The page with questions, without the right answers of attention checks."""
     shown = [msgspec.structs.asdict(x) for x in questions]
     for question in shown:
-        del question["right"]
+        del question["right"], question["exclude"]
     return {"kind": "questions", "title": title, "questions": shown}

@@ -19,7 +19,7 @@ from eqgrid_lab.base import UsageError
 from ..games import PERSON, GameServer, Rules, Session
 from ._people import Cell, People, Person, new_code, utc_now
 from ._plan import FIELD, Ending, Plan
-from ._stages import Move, PlannedGame, is_blank
+from ._stages import Consent, Games, Move, PlannedGame, is_blank
 
 _SILENT = 10.0
 """A waiting person whose page is silent for this many seconds is not paired."""
@@ -107,12 +107,21 @@ NO_ID = "This link does not contain your id. Please use the link that you receiv
 STOPPED = "The study has been stopped. Thank you for your interest."
 _ENDINGS = {
     "finished": "You have reached the end. Thank you for taking part!",
+    "excluded": "Thank you for your interest.",
     "declined": "You chose not to take part. You can close this page.",
     "failed": "The study ends here for you, because you did not pass the tutorial.",
     "left": "You have stopped taking part. Thank you for your time.",
     "expired": "The time for this study is over. Thank you for your time.",
     "stopped": STOPPED,
 }
+_REASONS = {
+    "browser": "This study does not work in your browser: please open your link in {browsers}.",
+    "screen": "This study needs a screen of at least {screen} pixels: please open your link on a "
+    "larger screen, such as the screen of a computer.",
+    "latency": "Your connection is too slow for the games of this study: please reload this page "
+    "with a better connection, for example without a VPN or a download.",
+}
+"""Sentences for people who are excluded by `Plan.entry`."""
 _ABSENT = 90.0
 """A person without a request for this many seconds no longer counts as present."""
 _ALONE = (60.0, 60.0, 600.0)
@@ -150,6 +159,7 @@ class StudyRunner:
         now: Callable[[], float] = time.monotonic,
     ):
         self.plan, self.people, self.server = plan, people, server
+        self._bonus_stages = [i for i, x in enumerate(plan.stage) if isinstance(x, Games)]
         self._room = WaitingRoom(now)
         self._closing = False
         # All by the number of the person.
@@ -178,6 +188,8 @@ class StudyRunner:
         token: str,
         parameters: Mapping[str, str] = MappingProxyType({}),
         client: str = "",
+        excluded: str = "",
+        latency_ms: float | None = None,
     ) -> Person:
         """Returns the person with this token. If the plan has `id_once`, returns an earlier person
         with this id. Otherwise, adds a new person.
@@ -188,21 +200,41 @@ class StudyRunner:
         - `token`: the secret token of the page.
         - `parameters`: the other parameters of the address.
         - `client`: the network address.
+        - `excluded`: the reason of `Plan.entry`, if any. A person can come back without one.
+        - `latency_ms`: the latency that the page has measured.
 
         **Raises:** `UsageError` when the study is full or stopped, too many people of the same
         network address take part, or the id is missing and the plan has `id_once`.
         """
-        if (known := self.people.find(token)) is not None:
-            return known
-        id = (id or "").strip() or None
+        person, id = self.people.find(token), (id or "").strip() or None
         before = self.people.first(id)
-        if self.plan.id_once and id is None:
-            raise UsageError(NO_ID)
-        if self.plan.id_once and before is not None:
-            with self.people.transaction():
-                self.people.add_token(before.person, token)
-                self.people.note(before.person, "came back", "in another browser")
-            return before
+        if person is None and self.plan.id_once:
+            if id is None:
+                raise UsageError(NO_ID)
+            if before is not None:
+                with self.people.transaction():
+                    self.people.add_token(before.person, token)
+                    self.people.note(before.person, "came back", "in another browser")
+                person = before
+        if person is not None and person.reason not in _REASONS:
+            return person
+        if person is None or not excluded:
+            self._check_room(client)
+        with self.people.transaction():
+            if person is None:
+                kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
+                person = self.people.join(id, token, kept)
+                self.people.note(person.person, "joined", "a repeated id" if before else "")
+            if excluded:
+                self._finish(person, "excluded", excluded)
+            else:
+                self.people.enter(person.person, latency_ms)
+                self.people.record_request(person.person)
+        self._clients[person.person] = client
+        return self.people.get(person.person) or person
+
+    def _check_room(self, client: str) -> None:
+        """**Raises:** `UsageError` when nobody can join, or nobody else of a network address."""
         if self.stopped:
             raise UsageError(STOPPED)
         present = self.people.present(_ABSENT) | self._playing.keys()
@@ -213,13 +245,6 @@ class StudyRunner:
             raise UsageError(
                 "Too many people on your network are taking part. Please come back later."
             )
-        with self.people.transaction():
-            kept = {name: x for name, x in parameters.items() if name in self.plan.parameters}
-            person = self.people.join(id, token, kept)
-            self.people.note(person.person, "joined", "a repeated id" if before else "")
-            self.people.record_request(person.person)
-        self._clients[person.person] = client
-        return person
 
     def place(self, person: Person) -> str:
         """A key for the person's position in the plan. A page sends the key with its answers, so a
@@ -247,7 +272,9 @@ class StudyRunner:
 
     async def _page(self, person: Person) -> dict[str, object]:
         if person.outcome is not None or person.stage >= len(self.plan.stage):
-            return self._last_page(person)
+            while self.plan.bonus and person.person in self._playing:  # until the score is recorded
+                await asyncio.sleep(_SHORTEST_WAIT)
+            return self._last_page(self.people.get(person.person) or person)
         if (outcome := self._forced_outcome(person)) is not None:
             self._finish(person, outcome)
             return self._last_page(self.people.get(person.person) or person)
@@ -283,13 +310,18 @@ class StudyRunner:
             given = {question.name: answers.get(question.name) for question in asked}
             given = {name: None if is_blank(x) else x for name, x in given.items()}
             game = person.game if person.asked else -1
+            wrong = [x for x in asked if x.right is not None and given[x.name] != x.right]
+            reason = next((f"question {x.name}" for x in wrong if x.exclude), "")
+            given = {} if reason else given
             self.people.answer(person.person, person.stage, game, given, str(page["kind"]))
+            if reason:
+                self._finish(person, "excluded", reason)
+                return None
             move = stage.after_answers(answers)
             if page["kind"] == "consent" and move == "next":
                 self.people.note(person.person, "agreed")
-            for question in asked:
-                if question.right is not None and given[question.name] != question.right:
-                    self.people.note(person.person, "missed a check", question.name)
+            for question in wrong:
+                self.people.note(person.person, "missed a check", question.name)
             self._move(person, move)
         return None
 
@@ -398,8 +430,9 @@ class StudyRunner:
         game, and a group for it. A game qualifies if the person has not played it, and if it is the
         next game of at least one of these people.
 
-        The group is this person and the people with the longest waits who also have the game left.
-        It may be too small. Browsers with the same id are one person.
+        The group is this person and the people with the longest waits who also have the game left,
+        within `Plan.partner_latency`. It may be too small. Browsers with the same id are one
+        person.
         """
         busy = {person.person, *self._playing, *self._opening}
         found = (self.people.get(who) for who in self._room.others(person.stage, busy))
@@ -417,7 +450,12 @@ class StudyRunner:
                 if index in left[x.person] and (x.id is None or x.id != person.id):
                     others.setdefault(x.id or x.person, x)
             others.pop(person.person, None)
-            yield index, [*list(others.values())[: planned.people - 1], person]
+            group, most = [person], self.plan.partner_latency
+            for x in others.values():
+                is_near = not most or all(x.latency_ms + y.latency_ms <= most for y in group)
+                if is_near and len(group) < planned.people:
+                    group.append(x)
+            yield index, [*group[1:], person]
 
     async def _open(self, people: Sequence[Person], index: int, partner: str) -> None:
         """Opens a game for one or several people, and records the seat of each person."""
@@ -533,6 +571,8 @@ class StudyRunner:
         with self.people.transaction():
             self.people.end_game(file, scores, session.game.steps, outcome, rows)
             for who, seat in seats.items():
+                if (bonus := self.plan.bonus) is not None:
+                    self.people.set_bonus(who, self._bonus_stages, bonus.per_point, bonus.most)
                 person = self.people.get(who)
                 if person is None or person.outcome or outcome not in ("finished", "left"):
                     continue
@@ -568,13 +608,13 @@ class StudyRunner:
         page = self.plan.stage[person.stage].page(person.game, person.asked)
         return "stopped" if page["kind"] == "game" and self.stopped else None
 
-    def _finish(self, person: Person, outcome: str) -> None:
+    def _finish(self, person: Person, outcome: str, reason: str = "") -> None:
         self._room.leave(person.person)
         code = self._ending(outcome).code
         if outcome == "finished":
             code = code or new_code()
-        self.people.end(person.person, outcome, code)
-        self.people.note(person.person, outcome)
+        self.people.end(person.person, outcome, code, reason)
+        self.people.note(person.person, outcome, reason)
 
     def _ending(self, outcome: str) -> Ending:
         if outcome == "finished":
@@ -585,16 +625,43 @@ class StudyRunner:
         outcome = person.outcome or "finished"
         ending = self._ending(outcome)
         fields = {**person.parameters, "id": person.id or "", "code": person.code}
+        texts = [self._explanation(person), ending.text or _ENDINGS[outcome]]
+        if self.plan.bonus and person.bonus is not None:
+            texts.append(f"Your bonus is {person.bonus:.2f} {self.plan.bonus.currency}.")
         return {
             "kind": "end",
             "outcome": outcome,
-            "text": ending.text or _ENDINGS[outcome],
+            "text": "\n\n".join(filter(None, texts)),
             "code": person.code,
+            "copy": self._consent_copy(person),
             # Each {field} in the address is replaced by its value, encoded for a URL.
             "redirect": re.sub(
                 FIELD, lambda field: quote(fields.get(field[1], ""), safe=""), ending.redirect
             ),
         }
+
+    def _explanation(self, person: Person) -> str:
+        """A sentence for an excluded person that says why; empty for all others."""
+        if not person.reason:
+            return ""
+        if person.reason in _REASONS:
+            browsers = " or ".join(map(str.capitalize, self.plan.entry.browsers))
+            screen = " by ".join(map(str, self.plan.entry.screen))
+            return _REASONS[person.reason].format(browsers=browsers, screen=screen)
+        asked = self.plan.stage[person.stage].questions
+        text = next(x.text for x in asked if f"question {x.name}" == person.reason)
+        return f"The study ends here because of your answer to the question “{text}”."
+
+    def _consent_copy(self, person: Person) -> str:
+        """The consent pages that a person has answered, for the person to keep."""
+        parts = [f"{self.plan.title} (participant {person.person})"]
+        for number, at in self.people.consents(person.person).items():
+            if isinstance(stage := self.plan.stage[number], Consent):
+                declined = (person.outcome, person.stage) == ("declined", number)
+                answer = "I do not take part" if declined else stage.agree
+                time = at[:16].replace("T", " ")
+                parts += [stage.title, stage.text.strip(), f"Answer: {answer} ({time} UTC)"]
+        return "\n\n".join(parts) if len(parts) > 1 else ""
 
 
 def _conduct_row(session: Session, seat: int) -> dict[str, Cell]:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import secrets
+from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -14,7 +15,7 @@ from eqgrid_lab.show import print_table
 from ..games import PERSON, GameServer, Press
 from ._export import report
 from ._people import People, Row
-from ._plan import Plan
+from ._plan import Entry, Plan
 from ._stages import Question
 from ._study_runner import StudyRunner
 
@@ -29,8 +30,8 @@ def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -
     """Lets bots walk through a plan, first alone and then in groups, and prints tables of their
     walks.
 
-    The first bot of each half declines. All other bots press random keys, give random answers, and
-    pass a tutorial after one game.
+    The first bot of each half declines. All other bots press random keys, give random answers, but
+    the right ones where others exclude a person, and pass a tutorial after one game.
 
     **Arguments:**
 
@@ -45,7 +46,7 @@ def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -
     print_table(console, ("stage", "kind", "content"), rows, words=3)
     replace = msgspec.structs.replace
     stages = (replace(x, score=0.0) if x.score else x for x in plan.stage)
-    easy = replace(plan, stage=tuple(stages))
+    easy = replace(plan, stage=tuple(stages), entry=Entry(), partner_latency=0.0)
     walks = asyncio.run(_walk_all(easy, people, server))
     games = people.rows("games")
     lines = []
@@ -64,6 +65,23 @@ def try_plan(plan: Plan, people: People, server: GameServer, console: Console) -
         link = f"{end['outcome']}: code {end['code'] or '-'}, link {end['redirect'] or '-'}"
         console.print(link, markup=False, highlight=False, soft_wrap=True)
     report(people, console)
+    for text in _warnings(plan):
+        console.print(f"warning: {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _warnings(plan: Plan) -> Iterator[str]:
+    """What may be missing in a plan, and what bots cannot test."""
+    kinds = {x.__struct_config__.tag for x in plan.stage}
+    entry = plan.entry != Entry()
+    exclude = any(x.exclude for stage in plan.stage for x in stage.questions)
+    possible = ["declined"] * ("consent" in kinds) + ["excluded"] * (entry or exclude)
+    possible += ["failed"] * ("tutorial" in kinds) + ["expired"] * (plan.most_minutes > 0)
+    complete = {name for name, ending in plan.ending.items() if ending.code or ending.redirect}
+    bare = [f"`{name}`" for name in (*possible, "left", "stopped") if name not in complete]
+    if bare and (plan.code or plan.redirect or plan.parameters):
+        yield f"people get neither a code nor a link if they are {', '.join(bare)}: see `ending`"
+    if entry or exclude or plan.partner_latency:
+        yield "bots do not test `entry`, `exclude` and `partner_latency`: take part yourself"
 
 
 @final
@@ -141,7 +159,7 @@ async def _walk(runner: StudyRunner, clock: _BotClock, half: str, *, declines: b
         if found["kind"] == "waiting":
             await clock.wait()
             continue
-        asked = [Question(**x) for x in found.get("questions", ())]
+        asked = runner.plan.stage[person.stage].questions if found["kind"] == "questions" else ()
         texts = (x for part in asked for x in (part.text, part.low, part.high, *part.options))
         lines = (str(found.get(name, "")) for name in ("title", "text", "note"))
         read[found["at"], found["kind"]] = sum(map(_word_count, (*lines, *texts)))
@@ -168,6 +186,8 @@ async def _play(runner: StudyRunner, file: str, token: str, rng: random.Random) 
 
 
 def _answer(question: Question, rng: random.Random) -> str | int:
+    if question.exclude and question.right is not None:
+        return question.right
     if question.kind == "scale":
         return rng.randint(1, question.points)
     return rng.choice(question.options) if question.kind == "choice" else "an answer of a bot"

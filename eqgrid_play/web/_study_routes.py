@@ -30,11 +30,14 @@ class _Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     - `token`: a secret that the page chose. A page that never got the response repeats the request
         with the same token, and is then the same person.
     - `id`, `parameters`: from the address of the page, if any.
+    - `screen`, `latency_ms`: as in `Entry`, if the page has measured them.
     """
 
     token: Annotated[str, Meta(min_length=32, max_length=64)]
     id: str | None = None
     parameters: Annotated[dict[_Name, _Parameter], Meta(max_length=20)] = {}
+    screen: tuple[int, int] = (0, 0)
+    latency_ms: Annotated[float, Meta(ge=0)] | None = None
 
 
 @final
@@ -75,7 +78,8 @@ def study_routes(
     async def facts(_: GameServer, __: Request) -> Response:
         plan, study = runner.plan, runner.people.fact("study")
         known = {"id_parameter": plan.id_parameter, "parameters": plan.parameters}
-        return JSONResponse({"title": plan.title, "study": study, **known})
+        measured = bool(plan.entry.latency or plan.partner_latency)
+        return JSONResponse({"title": plan.title, "study": study, "latency": measured, **known})
 
     async def join(_: GameServer, request: Request) -> Response:
         given = read_json(await _body(request), Decoder(_Join))
@@ -85,7 +89,9 @@ def study_routes(
                 "that was given to you."
             )
         client = request.client.host if request.client else ""
-        person = runner.join(given.id, given.token, given.parameters, client)
+        agent, latency = request.headers.get("user-agent", ""), given.latency_ms
+        reason = runner.plan.entry.reason(agent, given.screen, latency)
+        person = runner.join(given.id, given.token, given.parameters, client, reason, latency)
         return JSONResponse({"person": person.person}, 201)
 
     async def now(person: Person, request: Request) -> Response:

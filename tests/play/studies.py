@@ -124,7 +124,7 @@ class Participant:
             join_game(socket, found["token"])
             opening = socket.receive_json()
             frame = receive_until(socket, type="frame")
-            socket.send_json({"type": "shown", "frame": frame["number"], "after": 0.0})
+            socket.send_json({"type": "shown", "frame": frame["number"], "after": 0.0, "focus": True})
             press(socket, action=0)
             receive_until(socket, status="over")
         return opening

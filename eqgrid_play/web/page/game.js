@@ -241,10 +241,13 @@ function showFrame(next) {
 }
 
 function reportShown({ number }, arrived) {
-  // Tells the server that a frame is on the screen, unless a later one comes first. The browser paints after this call.
+  // Tells the server that a frame is on the screen, unless a later one comes first. The browser paints after this call,
+  // or not at all while the page is hidden.
   if (!number) return;
+  if (document.hidden) return send({ type: "shown", frame: number, after: null, focus: false });
   requestAnimationFrame(() => {
-    if (frame?.number === number) send({ type: "shown", frame: number, after: performance.now() - arrived });
+    const message = { type: "shown", frame: number, after: performance.now() - arrived, focus: document.hasFocus() };
+    if (frame?.number === number) send(message);
   });
 }
 

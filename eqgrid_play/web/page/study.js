@@ -8,6 +8,7 @@ const ANSWER = 30; // after how many seconds without an answer the connection co
 const AGAIN = 5000; // after how many milliseconds the page tries again by itself
 const CALM = 700; // for how long a key that was meant for a game does not press a button
 const LONGEST = 5000; // the letters of an answer
+const TRIES = 5; // the number of requests by which the connection is measured
 
 let token = null; // by which the server knows this browser
 let at = ""; // the place in the study, which answers name
@@ -44,6 +45,26 @@ function present(title, content, choice) {
   $("content").replaceChildren(...content);
   $("choice").replaceChildren(...choice);
   window.scrollTo(0, 0);
+}
+
+function copyOf(consent) {
+  // A link that saves the consent as a file.
+  const href = URL.createObjectURL(new Blob([consent], { type: "text/plain;charset=utf-8" }));
+  const line = element("p");
+  line.append(element("a", "Save a copy of the consent", { id: "copy", href, download: "consent.txt" }));
+  return line;
+}
+
+async function measure() {
+  // The median time of some requests, in milliseconds.
+  present("One moment", paragraphs("Your connection is being measured."), []);
+  const times = [];
+  while (times.length < TRIES) {
+    const begun = performance.now();
+    await ask("api/study");
+    times.push(performance.now() - begun);
+  }
+  return times.sort((a, b) => a - b)[(TRIES - 1) / 2];
 }
 
 async function answer(answers) {
@@ -88,7 +109,7 @@ async function look(wait) {
 }
 
 const STAGES = {
-  consent: (found) => present(found.title, paragraphs(found.text), [
+  consent: (found) => present(found.title, [...paragraphs(found.text), copyOf([study, found.title, found.text, "Answer: none yet"].join("\n\n"))], [
     button(found.agree, () => answer({ agree: "yes" }), true),
     button("I do not take part", () => answer({ agree: "no" })),
   ]),
@@ -115,6 +136,7 @@ const STAGES = {
     const said = paragraphs(found.text);
     if (found.code) said.push(element("p", "Your code:"), element("output", found.code, { id: "code" }));
     const links = found.redirect ? [element("a", "Continue", { href: found.redirect, class: "strong", id: "redirect" })] : [];
+    if (found.copy) said.push(copyOf(found.copy));
     return present("Thank you", said, links);
   },
 };
@@ -196,7 +218,8 @@ async function start() {
     const parameters = Object.fromEntries(kept.map((name) => [name, address.get(name)]));
     const own = () => ownToken(facts.study, id);
     token = navigator.locks ? await navigator.locks.request("study", own) : own();
-    await ask("api/study/join", { id, token, parameters });
+    const latency_ms = facts.latency ? await measure() : null;
+    await ask("api/study/join", { id, token, parameters, screen: [screen.width, screen.height], latency_ms });
   } catch (error) {
     leaveSocket();
     return failed(error, start);
