@@ -140,7 +140,8 @@ async def _person(config: Config, address: str, number: int) -> tuple[list[float
                 await socket.send(json.dumps({"type": "press", "choice": 0, "action": 0}))
             if message["type"] != "frame":
                 continue
-            shown = {"type": "shown", "frame": message["number"], "after": 0.0}
+            number = message["number"]
+            shown = {"type": "shown", "frame": number, "after": 0.0, "focus": True}
             await socket.send(json.dumps(shown))
             if message["step"] == 0:
                 continue

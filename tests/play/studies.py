@@ -94,13 +94,16 @@ def join(runner, id=None):
 class Participant:
     """Somebody who takes part by the routes of a server."""
 
-    def __init__(self, client, id=None, **parameters):
-        self.client = client
-        token = secrets.token_hex(24)
-        body = json.dumps({"id": id, "token": token, "parameters": parameters})
-        answer = client.post("/api/study/join", content=body)
+    def __init__(self, client, id=None, measured=None, **parameters):
+        self.client, self.headers = client, {"x-token": secrets.token_hex(24)}
+        self.join(id=id, parameters=parameters, **measured or {})
+
+    def join(self, browser="", **body):
+        """Opens the page, in a browser with this `User-Agent`."""
+        body["token"] = self.headers["x-token"]
+        agent = {"user-agent": browser}
+        answer = self.client.post("/api/study/join", json=body, headers=agent)
         assert answer.status_code == 201, answer.text
-        self.headers = {"x-token": token}
 
     def leave(self):
         self.client.post("/api/study/leave", content="{}", headers=self.headers)
@@ -124,7 +127,9 @@ class Participant:
             join_game(socket, found["token"])
             opening = socket.receive_json()
             frame = receive_until(socket, type="frame")
-            socket.send_json({"type": "shown", "frame": frame["number"], "after": 0.0, "focus": True})
+            socket.send_json(
+                {"type": "shown", "frame": frame["number"], "after": 0.0, "focus": True}
+            )
             press(socket, action=0)
             receive_until(socket, status="over")
         return opening

@@ -57,7 +57,7 @@ def play(address, found, keys, kill):
         while last is None or last > 0:
             message = json.loads(socket.recv(timeout=100))
             if message["type"] == "frame":
-                send(type="shown", frame=message["number"], after=0.0)
+                send(type="shown", frame=message["number"], after=0.0, focus=True)
             if message.get("step") or "Press any" in message.get("text", ""):
                 if waiting:
                     key = waiting.pop(0)

@@ -68,6 +68,21 @@ def test_two_people_who_wait_play_together(menu, tmp_path):
     assert [x["partner"] for x in runner.people.rows("games")] == ["person", "person"]
 
 
+def test_people_with_slow_connections_do_not_meet(menu, tmp_path):
+    """Of three people, the second and the third have a sum of latencies within the limit."""
+    plan = PATIENT.replace("patience", "partner_latency = 300\npatience")
+    runner = runner_of(menu, tmp_path, plan)
+    with client_of(runner) as client:
+        slow, fair, fast = (
+            Participant(client, measured={"latency_ms": latency}) for latency in (280, 200, 100)
+        )
+        assert slow.now()["kind"] == fair.now()["kind"] == "waiting"
+        assert fast.now()["kind"] == "game"
+        assert fair.until("game")["game"] == fast.now()["game"]
+        assert slow.now()["kind"] == "waiting"
+    assert [x["latency_ms"] for x in runner.people.rows("people")] == [280, 200, 100]
+
+
 def test_who_waits_in_vain_plays_with_the_fallback(menu, tmp_path):
     runner = runner_of(menu, tmp_path, PAIRS)
     with client_of(runner) as client:

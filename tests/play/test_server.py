@@ -705,12 +705,15 @@ def test_a_page_cannot_claim_a_latency(serve, long_menu, tmp_path):
             numbers = {x: player.until(type="frame", step=x)[0]["number"] for x in (3, 4)}
             assert len({0, *numbers.values()}) == 3
             for number, after in [(0, 0.0), (numbers[3], 0.0), (numbers[3], 0.0)]:
-                player.send(type="shown", frame=number, after=after)
-            player.send(type="shown", frame=numbers[4], after=999_999.0)
+                player.send(type="shown", frame=number, after=after, focus=number == 0)
+            player.send(type="shown", frame=numbers[4], after=999_999.0, focus=True)
+            hidden = player.until(type="frame", step=5)[0]["number"]
+            player.send(type="shown", frame=hidden, after=None, focus=False)
             player.send(type="leave")
             player.until(status="over")
     recording = the_recording(tmp_path)
-    assert [(x.frame, x.seat, x.shown_ms) for x in recording.frames] == [(3, 0, 0.0), (4, 0, None)]
+    found = [(x.frame, x.seat, x.shown_ms, x.focus) for x in recording.frames]
+    assert found == [(3, 0, 0.0, False), (4, 0, None, True), (5, 0, None, False)]
     assert all(x.time >= recording.time[x.frame - 1] for x in recording.frames)
     latencies = [x.latency_ms for x in recording.frames]
     assert all(0 < x < 999_999 for x in latencies)

@@ -605,6 +605,122 @@ def test_the_code_of_a_plan_is_for_all(menu, tmp_path):
     assert [x["code"] for x in runner.people.rows("people")] == ["C0DE"] * 2
 
 
+ENTRY = """
+id_once = true
+[entry]
+browsers = ["firefox", "safari"]
+screen = [800, 600]
+latency = 300
+[ending.excluded]
+text = "See you."
+redirect = "https://example.org/out?who={id}"
+"""
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+CHROME = "Mozilla/5.0 (X11) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36"
+
+
+def test_people_who_cannot_take_part_are_told_why_and_may_come_back(menu, tmp_path):
+    runner = runner_of(menu, tmp_path, SMALL.replace("[[stage]]", f"{ENTRY}[[stage]]", 1))
+    fits = {"browser": FIREFOX, "screen": [1024, 768], "latency_ms": 40.5}
+    with client_of(runner) as client:
+        assert client.get("/api/study").json()["latency"]
+        for reason, measured, says in (
+            ("browser", {"browser": CHROME}, "open your link in Firefox or Safari."),
+            ("screen", {"screen": [844, 390]}, "at least 800 by 600 pixels"),
+            ("latency", {"latency_ms": 301}, "too slow"),
+            ("latency", {"latency_ms": None}, "too slow"),
+        ):
+            person = Participant(client, "abc", fits | measured)
+            end = person.now()
+            assert (end["kind"], end["outcome"], end["copy"]) == ("end", "excluded", "")
+            assert says in end["text"]
+            assert end["text"].endswith("See you.")
+            assert end["redirect"] == "https://example.org/out?who=abc"
+            [row] = runner.people.rows("people")
+            assert (row["outcome"], row["reason"]) == ("excluded", reason)
+            assert row["latency_ms"] is None
+        assert "1 excluded" in report_of(runner.people)
+        person.join(id="abc", **fits)  # after a reload with a better connection
+        assert person.now()["kind"] == "consent"
+        person.join(id="abc")  # this person takes part, and is not measured again
+        assert person.now()["kind"] == "consent"
+    [row] = runner.people.rows("people")
+    assert (row["outcome"], row["reason"], row["latency_ms"]) == (None, "", 40.5)
+
+
+def test_a_wrong_answer_may_end_the_study(menu, tmp_path):
+    question = """
+[[stage]]
+kind = "questions"
+[[stage.question]]
+name = "age"
+text = "Are you {18} or older?"
+kind = "choice"
+options = ["yes", "no"]
+right = "yes"
+exclude = true
+"""
+    runner = runner_of(
+        menu, tmp_path, f'title = "T"\n{question}{SMALL[SMALL.index("[[stage]]") :]}'
+    )
+    with client_of(runner) as client:
+        one, two = Participant(client), Participant(client)
+        assert "exclude" not in one.now()["questions"][0]
+        one.answer(age="yes")
+        assert one.now()["kind"] == "consent"
+        two.answer(age="no")
+        assert "your answer to the question “Are you {18} or older?”" in two.now()["text"]
+        two.join()
+        assert two.now()["outcome"] == "excluded"
+    found = [(x["outcome"], x["reason"]) for x in runner.people.rows("people")]
+    assert found == [(None, ""), ("excluded", "question age")]
+    assert [x["person"] for x in runner.people.rows("answers")] == [1]
+    with pytest.raises(UsageError, match="`exclude` for 'age', which needs the `right` answer"):
+        runner_of(menu, tmp_path, 'title = "T"\n' + question.replace('right = "yes"\n', ""))
+
+
+def test_scores_earn_a_bonus_once_for_each_id(menu, tmp_path):
+    tutorial = f"""
+[[stage]]
+kind = "tutorial"
+game = {{layout = "ring", partner = "{NOBODY}"}}
+"""
+    bonus = '[bonus]\nper_point = 0.015\nmost = 2.0\ncurrency = "GBP"\n'
+    plan = SMALL.replace("[[stage]]", bonus + tutorial + "[[stage]]", 1)
+    runner = runner_of(menu, tmp_path, plan)
+    people = runner.people
+    for id, scores in (
+        ("abc", [60, 30]),
+        ("rich", [900]),
+        ("abc", [20]),
+        (None, [20]),
+        ("no", [0]),
+    ):
+        person = join(runner, id).person
+        write_game(people, person, f"t{person}", [500.0] * 2, stage=0)
+        for number, score in enumerate(scores):
+            write_game(people, person, f"{person}-{number}", [score] * 2, stage=2)
+        people.set_bonus(person, runner._bonus_stages, 0.015, 2.0)
+    export(people, tmp_path)
+    assert (tmp_path / "bonus.csv").read_text().split() == ["abc,1.35", "rich,2.00"]
+    runner.leave(people.get(1))
+    end = asyncio.run(runner.show(people.get(1)))
+    assert end["text"].endswith("Your bonus is 1.35 GBP.")
+
+
+def test_who_agreed_gets_a_copy_to_keep(menu, tmp_path):
+    runner = runner_of(menu, tmp_path, SMALL)
+    for agree, answer in (("yes", "I agree"), ("no", "I do not take part")):
+        person = join(runner)
+        asyncio.run(runner.show(person))
+        runner.answer(person, {"agree": agree})
+        runner.leave(runner.people.get(person.person))
+        end = asyncio.run(runner.show(runner.people.get(person.person)))
+        at = runner.people.rows("pages")[-2]["answered"][:16].replace("T", " ")
+        head = f"Small (participant {person.person})\n\nConsent\n\nMay we?\n\n"
+        assert end["copy"] == f"{head}Answer: {answer} ({at} UTC)"
+
+
 def test_pages_and_orders_are_stored_before_the_first_game(menu, tmp_path):
     with taking_part(menu, tmp_path, SMALL) as (person, runner):
         person.until("game")
@@ -671,8 +787,8 @@ def test_the_dictionary_explains_all_columns(menu, tmp_path):
     tables = {path.stem for path in files} - {"dictionary"}
     assert tables == set(explained)
     for name, columns in explained.items():
-        header = (tmp_path / f"{name}.csv").read_text().splitlines()[0]
-        assert header == ",".join(columns)
+        header = (tmp_path / f"{name}.csv").read_text().splitlines()[:1]
+        assert header == ([",".join(columns)] if name != "bonus" else [])
     with contextlib.closing(sqlite3.connect(tmp_path / DATA)) as data:
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         stored = {

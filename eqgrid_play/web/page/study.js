@@ -47,9 +47,9 @@ function present(title, content, choice) {
   window.scrollTo(0, 0);
 }
 
-function copyOf(consent) {
-  // A link that saves the consent as a file.
-  const href = URL.createObjectURL(new Blob([consent], { type: "text/plain;charset=utf-8" }));
+function copyOf(...consent) {
+  // A link that saves the paragraphs of the consent as a file.
+  const href = URL.createObjectURL(new Blob([consent.join("\n\n")], { type: "text/plain;charset=utf-8" }));
   const line = element("p");
   line.append(element("a", "Save a copy of the consent", { id: "copy", href, download: "consent.txt" }));
   return line;
@@ -109,8 +109,8 @@ async function look(wait) {
 }
 
 const STAGES = {
-  consent: (found) => present(found.title, [...paragraphs(found.text), copyOf([study, found.title, found.text, "Answer: none yet"].join("\n\n"))], [
-    button(found.agree, () => answer({ agree: "yes" }), true),
+  consent: ({ title, text, agree }) => present(title, [...paragraphs(text), copyOf(study, title, text, "Answer: none yet")], [
+    button(agree, () => answer({ agree: "yes" }), true),
     button("I do not take part", () => answer({ agree: "no" })),
   ]),
   text: (found) => present(found.title, paragraphs(found.text), [button("Continue", () => answer({}), true)]),
