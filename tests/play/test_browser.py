@@ -538,6 +538,48 @@ def test_a_whole_study_to_the_completion_code(visit, tmp_path):
     until(admin, lambda: "1 finished" in admin.inner_text("#summary"))
 
 
+def test_a_phone_is_kept_out_and_a_computer_is_let_in(visit, tmp_path):
+    """Also measures the connection, saves the consent, and stores where the focus was."""
+    entry = "[entry]\nscreen = [800, 600]\nlatency = 5000\n[[stage]]"
+    study = f"id_once = true\n{STUDY.replace('[[stage]]', entry, 1)}"
+    phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+    opened = visit(rate=12, study=study, **phone)
+    address = f"{opened.url}?id=abc"
+    opened.wait_for_selector("text=does not contain your id")
+    opened.goto(address)
+    opened.wait_for_selector("text=open your link on a larger screen")
+    screenshot(opened, "study-excluded")
+    opened = visit(address=address)
+    opened.wait_for_selector("text=Your answers are kept.")
+
+    def saved():
+        with opened.expect_download() as download:
+            opened.click("text=Save a copy of the consent")
+        assert download.value.suggested_filename == "consent.txt"
+        return download.value.path().read_text(encoding="utf-8")
+
+    text = "Small\n\nConsent\n\nYou will cook.\n\nYour answers are kept.\n\nAnswer: "
+    assert saved() == f"{text}none yet"
+    opened.click("text=I agree")
+    opened.wait_for_selector("text=Press any of your keys")
+    step(opened)
+    until(opened, lambda: seconds_left(opened) < 5)
+    opened.evaluate("document.hasFocus = () => false")
+    until(opened, lambda: seconds_left(opened) < 3)
+    opened.evaluate(HIDE, True)
+    opened.wait_for_selector("#over:not([hidden])")
+    opened.once("dialog", lambda asks: asks.accept())
+    opened.click("#stop")
+    opened.wait_for_selector("text=You have stopped taking part.")
+    screenshot(opened, "study-copy")
+    assert re.search(r"\n\nAnswer: I agree \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)$", saved())
+    with open_people(tmp_path) as people:
+        [row], steps = people.rows("people"), recorded_rows(people, tmp_path, "steps")
+    assert 0 < row["latency_ms"] < 5000
+    found = [(x["focus"], x["shown_ms"] is None) for x in steps if x["focus"] is not None]
+    assert list(dict.fromkeys(found)) == [(1, False), (0, False), (0, True)]
+
+
 PAIRS = f"""
 title = "Pairs"
 [[stage]]

@@ -262,7 +262,7 @@ partner = "stay"
 name = "alone"
 [[stage]]
 kind = "questions"
-question = [{ name = "fluent", text = "Was it fluent?" }]
+question = [{ name = "fluent", text = "Was it fluent?", right = 7, exclude = true }]
 """
 
 
@@ -281,6 +281,9 @@ def test_bots_try_a_plan(tmp_path, capsys):
         games = list(csv.DictReader(file))
     assert [(row["steps"], row["actions"]) for row in games] == [("12", "12")] * 12
     assert 59 < max(float(row["waited_s"] or 0) for row in games) < 70
+    ends = "`declined`, `excluded`, `left`, `stopped`"
+    assert f"warning: people get neither a code nor a link if they are {ends}: see" in said
+    assert "warning: bots do not test `entry`, `exclude` and `partner_latency`" in said
 
 
 def test_a_study_needs_an_action(capsys):
