@@ -319,12 +319,11 @@ class Session:
             step, since = sent
             latency = round(1000 * (self._now() - since), 3)
             own = self._latencies.setdefault(page.seat, [])
-            if message.after is not None and len(own) < _MOST_LATENCIES:
+            if len(own) < _MOST_LATENCIES:
                 own.append(latency)
-            after = None if message.after is None else round(message.after, 3)
-            shown = after if after is not None and after <= latency else None
-            time, focus = self._game_time(since), message.focus
-            self.game.note(FrameLine(step, page.seat, time, latency, shown, focus))
+            after = math.inf if message.after is None else round(message.after, 3)
+            shown, time = after if after <= latency else None, self._game_time(since)
+            self.game.note(FrameLine(step, page.seat, time, latency, shown, message.focus))
         elif isinstance(message, Key | Press) and message.key and self._rules.keys:
             down = message.down if isinstance(message, Key) else True
             pressed = KeyLine(message.key, down, page.seat, message.time, self._game_time())

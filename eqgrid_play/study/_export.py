@@ -23,10 +23,7 @@ from ._recorded import RECORDED, recorded_tables
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of texts that spreadsheets read as formulas."""
 _UNFINISHED = "not finished"
-_OUTCOMES = (
-    *("finished", "failed", "left", "expired", "stopped", _UNFINISHED),
-    *("excluded", "declined"),
-)
+_ENDS = ("finished", "failed", "left", "expired", "stopped", _UNFINISHED, "excluded", "declined")
 """All outcomes, in the order of their precedence for people with several rows."""
 
 
@@ -136,7 +133,7 @@ def report(people: People, console: Console) -> None:
 
 def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
     """The number of people with each outcome. Rows with the same id are one person, with the first
-    of their outcomes in the order of `_OUTCOMES`.
+    of their outcomes in the order of `_ENDS`.
 
     **Arguments:**
 
@@ -146,8 +143,8 @@ def outcomes(everybody: Sequence[Row]) -> dict[str, int]:
     for row in everybody:
         who = row["same_as"] or row["person"]
         ends.setdefault(who, []).append(row["outcome"] or _UNFINISHED)
-    found = [min(own, key=_OUTCOMES.index) for own in ends.values()]
-    return {end: found.count(end) for end in _OUTCOMES if end in found}
+    found = [min(own, key=_ENDS.index) for own in ends.values()]
+    return {end: found.count(end) for end in _ENDS if end in found}
 
 
 def _group(game: Row) -> tuple[int, str, str, str]:

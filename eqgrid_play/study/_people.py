@@ -90,13 +90,11 @@ DICTIONARY = {
         "outcome": "`finished`, `declined`, `excluded`, `failed` (the tutorial), `left` (stopped "
         "taking part), `expired` (no time left), `stopped` (with the study), or empty",
         "reason": "why the person was excluded: `browser`, `screen` or `latency` at the entry, as "
-        "the page claims, or the question with the wrong answer, such as `question age`; empty for "
-        "all others",
+        "the page claims, or the question with the wrong answer, such as `question age`",
         "code": "the code on the last page of the person: the code of the plan, or the person's "
         "own random code; empty before the end, or if there was none",
-        "latency_ms": "the median time of some requests before the person took part, in "
-        "milliseconds, as the page claims; empty if the plan has no limit, or for an excluded "
-        "person",
+        "latency_ms": "the median milliseconds of some requests at the entry, as the page claims; "
+        "empty without a limit in the plan, and for people excluded at the entry",
         "bonus": "the bonus so far, by the rule of the plan; empty before the first game ends",
         "seen": "when the page of the person last contacted the server (UTC)",
     },
@@ -488,13 +486,11 @@ class People:
         query = f"SELECT number FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
         return [row[0] for row in self._db.execute(query, (person, stage))]
 
-    def set_bonus(
-        self, person: int, stages: Collection[int], per_point: float, most: float
-    ) -> None:
-        """Sets the bonus for the person's scores in the games of some stages."""
+    def set_bonus(self, person: int, stages: Collection[int], each: float, most: float) -> None:
+        """Sets the bonus of a person, for `each` point in the games of some stages."""
         query = f"SELECT stage, score FROM games WHERE person = ? AND {_PLAYED}"
         points = sum(x for stage, x in self._db.execute(query, (person,)) if stage in stages)
-        bonus = round(min(most, max(0.0, per_point * points)), 2)
+        bonus = round(min(most, max(0.0, each * points)), 2)
         self._db.execute("UPDATE people SET bonus = ? WHERE person = ?", (bonus, person))
 
     def consents(self, person: int) -> dict[int, str]:

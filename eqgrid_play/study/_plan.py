@@ -18,12 +18,7 @@ FIELD = r"\{(.*?)\}"
 """A placeholder in a link for the id, the code or a parameter."""
 _Outcome = Annotated[str, Meta(pattern="^(declined|excluded|failed|left|expired|stopped)$")]
 _LARGEST_PLAN = 2**20
-_BROWSERS = {
-    "edge": "Edg",
-    "firefox": "Firefox|FxiOS",
-    "chrome": "Chrome|CriOS",
-    "safari": "Safari",
-}
+_MARKS = {"edge": "Edg", "firefox": "Firefox|FxiOS", "chrome": "Chrome|CriOS", "safari": "Safari"}
 """What the `User-Agent` of each browser contains, of which the first one counts."""
 
 
@@ -42,10 +37,8 @@ class Entry(Part, frozen=True):
     latency: Annotated[float, Meta(ge=0)] = 0.0
 
     def reason(self, agent: str, screen: tuple[int, int], latency: float | None) -> str:
-        """Why a person with this `User-Agent`, screen and latency cannot take part: `browser`,
-        `screen` or `latency`; empty for no reason.
-        """
-        browser = next((name for name, mark in _BROWSERS.items() if re.search(mark, agent)), "")
+        """Why a person cannot take part: `browser`, `screen` or `latency`; empty for no reason."""
+        browser = next((name for name, mark in _MARKS.items() if re.search(mark, agent)), "")
         if self.browsers and browser not in self.browsers:
             return "browser"
         if screen[0] < self.screen[0] or screen[1] < self.screen[1]:

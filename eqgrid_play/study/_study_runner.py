@@ -650,7 +650,7 @@ class StudyRunner:
             return _REASONS[person.reason].format(browsers=browsers, screen=screen)
         asked = self.plan.stage[person.stage].questions
         text = next(x.text for x in asked if f"question {x.name}" == person.reason)
-        return f"The study ends here because of your answer to the question “{text}”."
+        return f"Because of your answer to “{text}”, the study ends here."
 
     def _consent_copy(self, person: Person) -> str:
         """The consent pages that a person has answered, for the person to keep."""

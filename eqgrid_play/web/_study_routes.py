@@ -79,7 +79,7 @@ def study_routes(
         plan, study = runner.plan, runner.people.fact("study")
         known = {"id_parameter": plan.id_parameter, "parameters": plan.parameters}
         measured = bool(plan.entry.latency or plan.partner_latency)
-        return JSONResponse({"title": plan.title, "study": study, "latency": measured, **known})
+        return JSONResponse({"study": study, "latency": measured, **known})
 
     async def join(_: GameServer, request: Request) -> Response:
         given = read_json(await _body(request), Decoder(_Join))
@@ -95,9 +95,7 @@ def study_routes(
         return JSONResponse({"person": person.person}, 201)
 
     async def now(person: Person, request: Request) -> Response:
-        """The content of a person's page. With `?wait`, the response to a waiting person is
-        delayed.
-        """
+        """The content of a person's page. With `?wait`, a waiting person gets it later."""
         if "wait" in request.query_params:
             await runner.wait(person)
         found = await runner.show(runner.people.get(person.person) or person)

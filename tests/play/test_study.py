@@ -669,7 +669,7 @@ exclude = true
         one.answer(age="yes")
         assert one.now()["kind"] == "consent"
         two.answer(age="no")
-        assert "your answer to the question “Are you {18} or older?”" in two.now()["text"]
+        assert "your answer to “Are you {18} or older?”, the study ends" in two.now()["text"]
         two.join()
         assert two.now()["outcome"] == "excluded"
     found = [(x["outcome"], x["reason"]) for x in runner.people.rows("people")]

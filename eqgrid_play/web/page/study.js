@@ -50,21 +50,18 @@ function present(title, content, choice) {
 function copyOf(...consent) {
   // A link that saves the paragraphs of the consent as a file.
   const href = URL.createObjectURL(new Blob([consent.join("\n\n")], { type: "text/plain;charset=utf-8" }));
-  const line = element("p");
-  line.append(element("a", "Save a copy of the consent", { id: "copy", href, download: "consent.txt" }));
-  return line;
+  return element("a", "Save a copy of the consent", { id: "copy", href, download: "consent.txt" });
 }
 
 async function measure() {
   // The median time of some requests, in milliseconds.
   present("One moment", paragraphs("Your connection is being measured."), []);
   const times = [];
-  while (times.length < TRIES) {
-    const begun = performance.now();
+  for (let begun = performance.now(); times.length < TRIES; begun = performance.now()) {
     await ask("api/study");
     times.push(performance.now() - begun);
   }
-  return times.sort((a, b) => a - b)[(TRIES - 1) / 2];
+  return Math.round(times.sort((a, b) => a - b)[(TRIES - 1) / 2]);
 }
 
 async function answer(answers) {
@@ -109,9 +106,10 @@ async function look(wait) {
 }
 
 const STAGES = {
-  consent: ({ title, text, agree }) => present(title, [...paragraphs(text), copyOf(study, title, text, "Answer: none yet")], [
+  consent: ({ title, text, agree }) => present(title, paragraphs(text), [
     button(agree, () => answer({ agree: "yes" }), true),
     button("I do not take part", () => answer({ agree: "no" })),
+    copyOf(study, title, text, "Answer: none yet"),
   ]),
   text: (found) => present(found.title, paragraphs(found.text), [button("Continue", () => answer({}), true)]),
   questions: (found) => present(found.title, found.questions.map(ask_one), [
@@ -136,7 +134,7 @@ const STAGES = {
     const said = paragraphs(found.text);
     if (found.code) said.push(element("p", "Your code:"), element("output", found.code, { id: "code" }));
     const links = found.redirect ? [element("a", "Continue", { href: found.redirect, class: "strong", id: "redirect" })] : [];
-    if (found.copy) said.push(copyOf(found.copy));
+    if (found.copy) links.push(copyOf(found.copy));
     return present("Thank you", said, links);
   },
 };
