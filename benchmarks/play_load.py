@@ -48,6 +48,9 @@ class Config:
     """Kitchen."""
     ticks_per_second: Annotated[float, Meta(gt=0, le=60)] = 6.0
     """Steps per second."""
+    latency: Annotated[float, Meta(ge=0, le=2)] = 0.0
+    """Seconds after which people report frames, as if their connection were slow. From 0.05, the
+    server computes the next steps of their games, too."""
 
 
 def run(args: Sequence[str]) -> None:
@@ -127,6 +130,7 @@ async def _person(config: Config, address: str, number: int) -> tuple[list[float
     chance = random.Random(number)
     late: list[float] = []
     answers: list[float] = []
+    reports: set[asyncio.Task[None]] = set()
     socket_address = f"{address.replace('http', 'ws', 1)}api/games/{game}"
     async with websockets.connect(socket_address) as socket:
         await socket.send(json.dumps({"type": "join", "token": token}))
@@ -140,9 +144,9 @@ async def _person(config: Config, address: str, number: int) -> tuple[list[float
                 await socket.send(json.dumps({"type": "press", "choice": 0, "action": 0}))
             if message["type"] != "frame":
                 continue
-            number = message["number"]
-            shown = {"type": "shown", "frame": number, "after": 0.0, "focus": True}
-            await socket.send(json.dumps(shown))
+            shown = {"type": "shown", "frame": message["number"], "after": 0.0, "focus": True}
+            report = _send_later(socket, json.dumps(shown), config.latency)
+            reports.add(asyncio.create_task(report))
             if message["step"] == 0:
                 continue
             if first is None:
@@ -158,8 +162,14 @@ async def _person(config: Config, address: str, number: int) -> tuple[list[float
                 pressed = time.perf_counter()
                 action = chance.choice([0, 1, 2, 3, 5])
                 await socket.send(json.dumps({"type": "press", "choice": 0, "action": action}))
+        await asyncio.gather(*reports)
     earliest = min(late, default=0.0)  # the first frame itself may have been late
     return [x - min(0.0, earliest) for x in late], answers
+
+
+async def _send_later(socket: websockets.ClientConnection, text: str, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    await socket.send(text)
 
 
 def _percentiles(seconds: Sequence[float]) -> list[str]:

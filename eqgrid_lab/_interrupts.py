@@ -1,4 +1,5 @@
-"""Ends a program quietly when Ctrl-C arrives while Python still imports libraries.
+"""Ends a program quietly when Ctrl-C arrives while Python still imports libraries, and says that
+`eqgrid play` starts, since these imports take some seconds.
 
 `eqgrid_lab` imports this module first, and calls `restore` last. A `KeyboardInterrupt` during an
 import may be lost in a callback, or end in a crash of a library.
@@ -28,3 +29,6 @@ _is_handled = (
 )
 if _is_handled:
     signal.signal(signal.SIGINT, _end)
+_is_play = os.path.basename(sys.argv[0]).startswith("eqgrid") and sys.argv[1:2] == ["play"]
+if _is_play and not {"-h", "--help"} & {*sys.argv}:
+    print("starting: the address follows in some seconds", file=sys.stderr, flush=True)

@@ -53,6 +53,7 @@ class Kind:
     - `draws_object`: whether its sprite also draws the object on it (tiles), such as the contents
         of a box.
     - `variants`: the number of variants (objects), such as levels; each has its own code.
+    - `of_agents`: whether variant `i` has the colours of the agent in seat `i` (objects).
     - `duration`: for a tile with a timer (`Cell.timer`), the number of steps that the timer counts,
         as a function of the layout's parameters and the object code in the cell, for pictures.
     - `sprite`: a function that draws it; by default, it is drawn as a block with its character. A
@@ -70,6 +71,7 @@ class Kind:
     sprite: Callable[..., None] | None = None
     aliases: str = ""
     opaque: bool | tuple[bool, ...] | None = None
+    of_agents: bool = False
 
     @property
     def chars(self) -> tuple[str | None, ...]:

@@ -19,6 +19,7 @@ from ._partners import partners_command as partners_command
 from ._policies import (
     Game as Game,
     PolicyFlags as PolicyFlags,
+    different_names as different_names,
     judging_env as judging_env,
     lineups as lineups,
     play_all as play_all,

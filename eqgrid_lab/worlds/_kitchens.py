@@ -151,16 +151,11 @@ class Kitchen(WorldSettings):
 
     def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
         grid = unwrap(world)
-        start = "start cooking with empty hands, " if self.dynamics == "interactive" else ""
-        task = (
-            f"Face a place and interact with it: put ingredients into a pot, {start}wait until the "
-            "soup is done, fill it into a dish, and bring it to the hatch with the bell."
-        )
         if not isinstance(grid, AbstractGridWorld):  # several layouts, with different prices
-            return (task,)
+            return ()
         # With classic rules, only full pots cook.
         fewest = 1 if self.dynamics == "interactive" else 3
-        return (task, *_prices(grid.layout, fewest))
+        return _prices(grid.layout, fewest)
 
     @property
     def optimum(self) -> float | None:

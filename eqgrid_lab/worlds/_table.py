@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, final
 
 from eqgrid import AbstractEnv, unwrap
 from eqgrid.envs import ENVIRONMENTS, imported
-from eqgrid.grid import AbstractStart, RandomDirections, RandomPositions, WithProbability
+from eqgrid.grid import AbstractStart, Kinds, RandomDirections, RandomPositions, WithProbability
 
 from ..base import Table
 
@@ -39,7 +39,8 @@ class World:
     - `starts`: returns the argument `starts` of the constructor, given the share of random starts.
         A world with this function has the setting `random_starts`.
     - `title`: returns a short description, which becomes part of run names, given the settings.
-    - `rules`: returns instructions for human players, given the settings: the task and its rewards.
+    - `pictures`: returns `WorldSettings.rule_pictures`, given the settings and the kinds.
+    - `rules`: returns the rules that the pictures do not show, given the settings.
     - `optimum`: returns the best known return, given the settings.
     - `threshold`: the distance between the return thresholds in `result.json`.
     - `totals`: returns further entries of `info` to sum over evaluation episodes, given the world.
@@ -57,6 +58,7 @@ class World:
     generator: str | None = None
     starts: Callable[[float], tuple[AbstractStart, ...]] | None = None
     title: Callable[[Settings], str] = lambda settings: settings.layout or settings.name
+    pictures: Callable[[Settings, Kinds], str] = lambda settings, kinds: ""
     rules: Callable[[Settings], tuple[str, ...]] = lambda settings: ()
     optimum: Callable[[Settings], float | None] = lambda settings: None
     threshold: float = 0.1
@@ -80,20 +82,45 @@ def _ours(**facts: Any) -> World:
     return World(**{"images": ("planes",), "shaped": False, "video": True, **facts})
 
 
-def _rewarded(settings: Settings) -> str:
-    return "everybody" if settings.shared else "you"
+def _eat(settings: Settings) -> str:
+    return f"1 orchard/apple | Eat apples: +1{' for everybody' * settings.shared}."
+
+
+def _cook(settings: Settings, kinds: Kinds) -> str:
+    is_classic = settings.dynamics == "classic"
+    number, start = ("3 ", "W") if is_classic else ("", "Start it with empty hands, and w")
+    task = f"Face things and interact: put {number}ingredients into a pot."
+    return f"""
+        onion_dispenser tomato_dispenser 1/onion pot/soup.8 | {task}
+        {"1" * (not is_classic)} pot/soup.12@12 pot/soup.12@0 | {start}ait until the soup is done.
+        dish_dispenser 1/dish pot/soup.12@0 | Fill it into a dish.
+        1/soup.12 serving | Bring it to the bell.
+    """
+
+
+def _cook_v2(settings: Settings, kinds: Kinds) -> str:
+    name = kinds.tiles[-1].name.removesuffix("_pile")
+    return f"""
+        indicator/soup.-1 | This board shows the soup to cook.
+        {name}_pile 1/{name} pot | Face things and interact: put its 3 ingredients into a pot.
+        plate_pile 1/plate pot/soup.-1@0 | When the soup is done, fill it into a dish.
+        1/soup.-1 serving | Bring it to the bell.
+    """
 
 
 GENERATED = "generated"
 """The value of `--env.layout` for generated layouts."""
+_GOAL = "\n1 /goal | Go to the green goal."
+_UNLOCK = "1 /key.4 | Pick up the key.\n1/key.4 /door.14 | Open the locked door."
 _MISSIONS = {
-    "unlock": "Pick up the key, face the door, and toggle it: opening it ends the game.",
-    "keycorridor": "Find the key, open the locked door, drop the key, and pick up the ball.",
-    "doorkey": "Pick up the key, open the door, and go to the green goal.",
-    "lavacrossing": "Go to the green goal, and not into the lava.",
-    "dynamicobstacles": "Go to the green goal, and do not run into balls or walls.",
-    "multiroom": "Open the doors, and go to the green goal.",
+    "unlock": _UNLOCK,
+    "keycorridor": f"{_UNLOCK}\n1 /ball | Drop the key, and pick up the ball.",
+    "doorkey": _UNLOCK + _GOAL,
+    "lavacrossing": f"{_GOAL}\n1 /lava | Keep out of the lava.",
+    "dynamicobstacles": f"{_GOAL}\n1 /ball.2 /wall | Do not run into balls or walls.",
+    "multiroom": "1 /door.13 | Open the doors." + _GOAL,
 }
+_ZAP = "1 *1 2*1 | Your zapping beam takes others out for some time."
 _COMMONS: Table = {
     "totals": lambda world: {
         name: (name,) for name in ("efficiency", "equality", "sustainability", "peace")
@@ -110,6 +137,7 @@ _COMMONS: Table = {
 _FACTS: dict[str, World] = {
     "overcooked": _ours(
         layouts="eqgrid.envs.overcooked:KITCHENS",
+        pictures=_cook,
         threshold=20,  # the default reward for a soup
         shaped=True,
         ppo={"normalize_values": True, "advantage_std_offset": 1.0, "entropy_coefficient": 0.05},
@@ -117,9 +145,8 @@ _FACTS: dict[str, World] = {
     "overcooked_v2": _ours(
         defaults={"layout": "cramped_room_v2"},
         layouts="eqgrid.envs.overcooked_v2:KITCHENS",
+        pictures=_cook_v2,
         rules=lambda settings: (
-            "Cook the soup that the recipe indicator shows: put three ingredients into a pot, "
-            "wait until it is done, fill it into a dish, and bring it to the serving hatch.",
             "The right soup scores 20, any other soup scores "
             + ("-20." if settings.negative_rewards else "nothing."),
             "Where there is a button, pressing it costs 5 and shows the recipe for some steps.",
@@ -134,9 +161,13 @@ _FACTS: dict[str, World] = {
             f"{settings.size}x{settings.size}-{settings.num_agents}p-{settings.num_food}f"
             + "-coop" * settings.coop
         ),
+        pictures=lambda settings, kinds: (
+            """
+            1=2 /food.1 | Load food next to you, if your level is high enough.
+            1=2 /food.2 2=1 | At the same time, your levels add up.
+        """
+        ),
         rules=lambda settings: (
-            "Go next to food and load it. The levels of the agents that load it at the same time "
-            "must add up to the level of the food.",
             "All food together is worth 1, shared by the agents that load it.",
         ),
         optimum=lambda settings: 1 / settings.num_agents,  # returns are means over agents
@@ -148,10 +179,12 @@ _FACTS: dict[str, World] = {
     "warehouse": _ours(
         defaults={"normalize_observation": True},
         title=lambda settings: f"{settings.size}-{settings.num_agents}ag-{settings.difficulty}",
-        rules=lambda settings: (
-            "Turn and drive under a requested shelf, load it, and drive it to a goal. Then bring "
-            "it back to an empty place.",
-            "Each delivery scores 1.",
+        pictures=lambda settings, kinds: (
+            """
+            1 rack/requested_shelf | Turn and drive under a requested shelf, and load it.
+            1/requested_shelf goal | Drive it to a goal: +1.
+            1/shelf rack | Then bring it back to an empty place.
+        """
         ),
         threshold=1,
         slow_resets=True,
@@ -162,12 +195,15 @@ _FACTS: dict[str, World] = {
         defaults={"observation": "features"},
         layouts="eqgrid.envs.rescue:SITES",
         starts=lambda share: (WithProbability(share, (RandomPositions(), RandomDirections())),),
-        rules=lambda settings: (
-            "Pick up green victims, and carry them to an exit. A medic's toggle makes yellow "
-            "victims green, an engineer's clears rubble, and red victims are lifted by two. A key "
-            "opens the door of its colour.",
-            "Each rescued victim gives every agent a reward of 1.",
+        pictures=lambda settings, kinds: (
+            """
+            1/green_victim=0 exit | Carry green victims to an exit: +1 for everybody.
+            1=0 /yellow_victim | A medic makes yellow victims green.
+            1=0 /red_victim 2=1 | Two lift a red victim.
+            /rubble 2=1 | An engineer clears rubble.
+        """
         ),
+        rules=lambda settings: ("A key opens the door of its colour.",),
         optimum=lambda settings: float(  # the number of victims
             imported("eqgrid.envs.rescue:victims_left")(
                 imported("eqgrid.envs.rescue:load_site")(settings.layout).start
@@ -184,8 +220,8 @@ _FACTS: dict[str, World] = {
             + (f"-{settings.size}" if settings.size else "")
             + f"-{settings.num_agents}p" * (settings.num_agents > 1)
         ),
+        pictures=lambda settings, kinds: _MISSIONS.get(settings.layout, _GOAL),
         rules=lambda settings: (
-            _MISSIONS.get(settings.layout, "Go to the green goal."),
             "Success scores between 0.1 and 1, and earlier success scores more.",
         ),
         images={"planes", "symbolic"},
@@ -198,27 +234,34 @@ _FACTS: dict[str, World] = {
         defaults={"num_agents": 2},
         layouts="eqgrid.envs.goals:ROOMS",
         generator="eqgrid.envs.goals:GeneratedMazes",
-        rules=lambda settings: (
-            f"Go to {'any flag' if settings.shared else 'the flag of your colour'}.",
-            "An agent that reaches a flag scores 1 and is done.",
+        pictures=lambda settings, kinds: (
+            "1 /flag | Go to any flag: +1, and you are done."
+            if settings.shared
+            else "1 /own_flag | Go to the flag of your colour: +1, and you are done."
         ),
         optimum=lambda settings: 1.0,
     ),
     "harvest": _ours(
         layouts="eqgrid.envs.commons:ORCHARDS",
-        rules=lambda settings: (
-            f"Walk onto an apple to eat it, which pays {_rewarded(settings)} 1. Apples grow only "
-            "where others are near: a patch that is eaten up stays empty.",
-            "An agent that your beam hits is away for some steps.",
+        pictures=lambda settings, kinds: (
+            f"""
+            {_eat(settings)}
+            orchard/apple orchard orchard/apple | Apples grow only near other apples.
+            orchard orchard orchard | A patch that is eaten up stays empty.
+            {_ZAP}
+        """
         ),
         **_COMMONS,
     ),
     "cleanup": _ours(
         layouts="eqgrid.envs.commons:RIVERS",
-        rules=lambda settings: (
-            f"Walk onto an apple to eat it, which pays {_rewarded(settings)} 1. Apples grow only "
-            "while the river is clean enough: the cleaning beam removes pollution.",
-            "An agent that your zapping beam hits is away for some time.",
+        pictures=lambda settings, kinds: (
+            f"""
+            {_eat(settings)}
+            river river orchard/apple | Apples grow only while the river is clean enough.
+            1 river/pollution*2 river/pollution*2 | Your cleaning beam removes pollution.
+            {_ZAP}
+        """
         ),
         **_COMMONS,
     ),

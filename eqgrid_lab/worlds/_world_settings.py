@@ -38,6 +38,7 @@ from eqgrid.envs import imported
 from eqgrid.grid import (
     AbstractGenerator,
     AbstractGridWorld,
+    Kinds,
     Layout,
     LayoutPool,
     RandomLayouts,
@@ -175,13 +176,28 @@ class WorldSettings:
         return self.facts.optimum(self)
 
     def how_to_play(self, world: AbstractEnv) -> tuple[str, ...]:
-        """Instructions for human players: the task and its rewards.
+        """The rules for people that the pictures do not show, in sentences.
 
         **Arguments:**
 
         - `world`: a world that `build` has returned.
         """
         return self.facts.rules(self)
+
+    def rule_pictures(self, kinds: Kinds) -> str:
+        """Pictures that explain the rules to people, at most four. Each is a line with its cells
+        and its caption, such as `"1/soup.12 serving | Bring it to the bell."`.
+
+        A cell is `AGENT`, `TILE`, `/OBJECT`, `.VARIANT`, `@TIMER`, `*MARK` and `=EXTRA` in this
+        order, without spaces and without the parts that it does not need. Agent 1 faces right, and
+        agent 2 left. Agents hold the object. Cells with tiles that are not in the layout are
+        not drawn. By default, the pictures show the kinds.
+        """
+        if found := self.facts.pictures(self, kinds):
+            return found
+        cells = [(f"/{kind.name}", kind.name) for kind in kinds.objects]
+        cells += [(kind.name, kind.name) for kind in kinds.tiles[1:] if kind.char != "#"]
+        return "\n".join(f"1 {cell} | {name.replace('_', ' ')}" for cell, name in cells[:4])
 
     def totals(self, world: AbstractEnv) -> dict[str, tuple[str, ...]]:
         """The entries of `info` that are summed over evaluation episodes.

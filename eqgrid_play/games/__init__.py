@@ -44,6 +44,7 @@ from ._menu import (
     Place as Place,
 )
 from ._messages import (
+    WATCHER as WATCHER,
     Hold as Hold,
     Join as Join,
     Key as Key,
@@ -62,7 +63,6 @@ from ._messages import (
     whole_frame as whole_frame,
 )
 from ._session import (
-    WATCHER as WATCHER,
     Clock as Clock,
     Page as Page,
     Rules as Rules,

@@ -45,7 +45,7 @@ class GameFlags:
         with as_usage_error():
             self.env.check()
         menu = Menu(self.env, names, partners)
-        menu.offers(menu.layouts[0])
+        menu.check()
         return menu
 
 

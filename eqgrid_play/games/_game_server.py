@@ -61,6 +61,7 @@ class GameServer:
         self._opening: list[str] = []  # the clients whose games are being opened
         self._programs: dict[tuple[Place, tuple[str, ...]], Program] = {}
         self._policies: dict[Place, list[Offer]] = {}
+        self._best: dict[Place, float] = {}
         # By the name of the game: its client, its layout and seats, and the next game with them.
         self._clients: dict[str, str] = {}
         self._requests: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -151,7 +152,7 @@ class GameServer:
         journal = Journal(self.folder / f"{name}{SUFFIX}", header)
         game = LiveGame(program, seed, journal)
         clock = Clock(self.ticks_per_second, self._now, self._sleep)
-        session = Session(place, names, game, self.tiles, clock, rules, self._now)
+        session = Session(place, names, game, self.tiles, clock, rules, self._now, self._best)
         self.sessions[name] = session
         self._requests[name] = (layout, tuple(seats))
         self._forget_old_games()

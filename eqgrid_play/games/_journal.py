@@ -8,8 +8,8 @@ episode.
 """
 
 import contextlib
+import errno
 import os
-import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from agents import PolicyWorld, save_trajectories
-from agents.files import NEWER
 from eqgrid import (
     AbstractEnv,
     ConstantPartner,
@@ -42,15 +41,7 @@ SUFFIX, EPISODE_SUFFIX = ".jsonl", ".npz"
 """The suffixes of a journal, and of the episode that is written after the game."""
 _LARGEST = 2**28
 _FORMAT = 4
-_FIRST_CHECKED_FORMAT = 3
-"""The first format whose lines have checksums."""
-_CHECK = b',"check"'
-_LINE_START = re.compile(rb'(?=\{"(?:action|event|key|frame|end)":)')
-"""The beginning of each line but the first."""
-_CUT_NUMBER_ENDS = (b".", b"-", b"+", b"e", b"E")
-"""Last bytes of a line that was cut inside a number. msgspec does not report these lines as
-truncated.
-"""
+_CHECK = b',"check":'
 
 
 @final
@@ -211,6 +202,7 @@ class Journal:
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         self._file, self._size, self._check = os.open(path, flags, 0o644), 0, 0
+        self._is_cut = False  # whether the last line is incomplete
         try:
             self.add(header)
         except OSError:
@@ -223,17 +215,21 @@ class Journal:
 
         **Raises:** `OSError` when the line cannot be written.
         """
+        if self._is_cut:
+            raise OSError(errno.EIO, "a line before it was cut")
         content = msgspec.json.encode(line)
         check, written = zlib.crc32(content, self._check), 0
         if self._size:  # the first line has no checksum
-            content = content[:-1] + _CHECK + b":%d}" % check
+            content = content[:-1] + _CHECK + b"%d}" % check
         content += b"\n"
         try:
             while written < len(content):
                 written += os.write(self._file, content[written:])
         except OSError:
+            self._is_cut = True
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._size)
+                self._is_cut = False
             raise
         self._size += len(content)
         self._check = check
@@ -283,22 +279,18 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def read_journal(path: Path) -> Recording:
-    """Reads a journal up to its first incomplete line, such as a line that was cut by a full disk.
+    """Reads a journal, up to a last line that was cut by the end of its program.
 
     **Raises:** `UsageError` when the journal is damaged, and `OSError` when it cannot be read.
     """
+    # Bytes after the last line break are not a complete line.
     first, *lines = read_regular_file(path, _LARGEST).split(b"\n")
     try:
-        version = msgspec.json.decode(first, type=_Version).format
-        if version > _FORMAT:
-            raise UsageError(f"The journal {str(path)!r} {NEWER}.")
+        if msgspec.json.decode(first, type=_Version).format != _FORMAT:
+            raise UsageError(f"The journal {str(path)!r} is of another version of eqgrid.")
         header = msgspec.json.decode(first, type=Header)
-        check = zlib.crc32(first) if version >= _FIRST_CHECKED_FORMAT else None
-        # Bytes after the last line break are not a complete line.
-        found = _read_lines(lines[:-1], check)
+        found = _read_lines(lines[:-1], zlib.crc32(first))
         last = [line for line in found[-1:] if isinstance(line, EndLine)]
-        if any(isinstance(line, EndLine) for line in found[:-1]):
-            raise ValueError("there are lines after its end")
         steps = [line for line in found if isinstance(line, StepLine)]
         action = np.asarray([step.action for step in steps], np.int32)
         reward = np.asarray([step.reward for step in steps], np.float32)
@@ -320,49 +312,20 @@ def read_journal(path: Path) -> Recording:
     return Recording(path, header, action, reward, time, source, keys, frames, events, end, left)
 
 
-def _read_lines(lines: Sequence[bytes], check: int | None) -> list[_Line]:
-    """The lines up to the first incomplete line. If people left the game, the last line of the
-    journal is added, since it contains their seats.
+def _read_lines(lines: Sequence[bytes], check: int) -> list[_Line]:
+    """All lines but the first one, which has the checksum `check`.
 
-    **Arguments:**
-
-    - `lines`: all lines but the first one.
-    - `check`: the checksum of the first line; `None` if lines have no checksums.
-
-    **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged in another way.
+    **Raises:** `msgspec.MsgspecError` and `ValueError` when a line is damaged.
     """
-    # An incomplete line has no line break, so the next line may follow it directly.
-    parts = [part for line in lines for part in _LINE_START.split(line) if part]
-    found: list[_Line] = []
-    for part in parts:
-        try:
-            line, content, own = _read_line(part)
-            if check is not None:
-                check = zlib.crc32(content, check)
-                if own != check:
-                    raise ValueError(f"line {len(found) + 2} or a line before it was changed")
-            found.append(line)
-        except msgspec.DecodeError as error:
-            if "truncated" not in str(error) and part[-1:] not in _CUT_NUMBER_ENDS:
-                raise
-            with contextlib.suppress(msgspec.DecodeError):
-                last, *_ = _read_line(parts[-1])
-                if isinstance(last, EndLine) and last.end != "finished":
-                    found.append(last)
-            break
-    return found
-
-
-def _read_line(line: bytes) -> tuple[_Line, bytes, int | None]:
-    """A line, its bytes without the checksum, and the checksum."""
     types = {b'{"ev': EventLine, b'{"ke': KeyLine, b'{"fr': FrameLine, b'{"en': EndLine}
-    before, mark, rest = line.rpartition(_CHECK)
-    if mark and not rest.endswith(b"}"):
-        raise msgspec.DecodeError("the checksum is truncated")
-    has_check = rest[1:-1].isdigit()
-    content = before + b"}" if has_check else line
-    found = msgspec.json.decode(content, type=types.get(line[:4], StepLine))
-    return found, content, int(rest[1:-1]) if has_check else None
+    found: list[_Line] = []
+    for number, line in enumerate(lines, 2):
+        content = line.rpartition(_CHECK)[0] + b"}"
+        check = zlib.crc32(content, check)
+        if line != content[:-1] + _CHECK + b"%d}" % check:
+            raise ValueError(f"line {number} or a line before it was changed")
+        found.append(msgspec.json.decode(content, type=types.get(line[:4], StepLine)))
+    return found
 
 
 def replay(place: Place, recording: Recording) -> tuple[Trajectories, PyTree]:

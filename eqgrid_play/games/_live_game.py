@@ -3,8 +3,9 @@ from the recorded actions: their connections.
 """
 
 import dataclasses
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, final
 
 import equinox as eqx
@@ -93,6 +94,10 @@ class Conduct:
         self._hidden_since = now if on else None
 
 
+STEPS_AHEAD = 4
+"""For how many steps slow pages know the future: enough for a latency of half a second at six
+steps per second.
+"""
 _MOST_QUEUED = 2
 """The maximum number of presses in the queue of a choice. A person who presses faster than the
 clock ticks expects the last presses to count, without a delay of many steps.
@@ -103,7 +108,7 @@ _MOST_SILENT = 1
 
 class _Press(NamedTuple):
     """A press that waits for its step: see `Hands.press`. `steps` is the number of steps before the
-    press.
+    press; -1 for a repetition of a key that was held down.
     """
 
     action: int
@@ -138,8 +143,9 @@ class Hands:
         self._pressed: list[deque[_Press]] = [deque(maxlen=_MOST_QUEUED) for _ in idle]
         self._held: list[int | None] = [None] * len(self._idle)
         self._steps, self._silent_steps, self._heard = 0, 0, False
+        self._numbered = 0  # the number of the last press or repetition, taken or queued
         self.taken = 0
-        """The number of the last press that a step has used."""
+        """The number of the last press or repetition that a step has used."""
         self.conduct = Conduct()
 
     def hear(self) -> None:
@@ -152,16 +158,35 @@ class Hands:
         **Arguments:**
 
         - `choice`, `action`: as in `Control`.
-        - `number`: the number of the press among the presses of the page.
+        - `number`: as in `Press`.
         - `key`: the number of the key press in the journal, if keys are recorded.
         """
+        self._repeat(choice, number - 1)
+        self._numbered = max(self._numbered, number)
         self._pressed[choice].append(_Press(action, number, key, self._steps))
 
-    def hold(self, choice: int, action: int | None) -> None:
+    def hold(self, choice: int, action: int | None, number: int = 0) -> None:
         """Repeats an action in all steps without a press, until a call with `None`, or until the
         page has been silent for a step.
+
+        **Arguments:**
+
+        - `choice`, `action`: as in `Control`.
+        - `number`: as in `Hold`.
         """
+        self._repeat(choice, number)
         self._held[choice] = action
+
+    def _repeat(self, choice: int, number: int) -> None:
+        """Queues the repetitions that the page has already shown, up to this number. The page
+        repeats a held action by its own clock, and may thus be ahead of the server when the key is
+        released.
+        """
+        action = self._held[choice]
+        if action is not None:
+            for own in range(max(self._numbered, number - _MOST_QUEUED) + 1, number + 1):
+                self._pressed[choice].append(_Press(action, own, None, -1))
+        self._numbered = max(self._numbered, number)
 
     def release(self) -> None:
         """Releases all keys, and empties the queues."""
@@ -181,16 +206,30 @@ class Hands:
             if waiting:
                 used.append(waiting.popleft())
                 actions[choice] = used[-1].action
+            elif actions[choice] == self._held[choice]:
+                self._numbered += 1
+                self.taken = self._numbered
         source = self._source(used)
         self.taken = max([self.taken, *(press.number for press in used)])
         self._steps, self._heard = self._steps + 1, False
         self.conduct.step(tuple(actions) != self._idle)
         return Taken(actions, source, tuple(x.key for x in used if x.key is not None))
 
+    def expect(self, steps: int) -> list[list[int]]:
+        """The actions of the next steps if the page sends nothing else."""
+        held = [x if y is None else y for x, y in zip(self._idle, self._held, strict=True)]
+        queues = [[press.action for press in waiting] for waiting in self._pressed]
+        return [
+            [own[step] if step < len(own) else x for own, x in zip(queues, held, strict=True)]
+            for step in range(steps)
+        ]
+
     def _source(self, used: Sequence[_Press]) -> str:
         """The source of the next action, as in `StepLine`, if it uses these presses."""
-        if used:
+        if used and any(press.steps >= 0 for press in used):
             return "press" if all(press.steps == self._steps for press in used) else "queue"
+        if used:
+            return "hold"
         if not self._heard:
             return "silence"
         return "none" if all(action is None for action in self._held) else "hold"
@@ -242,6 +281,8 @@ class Program:
         world = unwrap_state(eqx.combine(state, self._state_rest).env_state)
         self._world_structure = jax.tree.structure(world)
         self._step = jax.jit(self._play)
+        self._ahead: Callable[..., list[Array]] | None = None
+        self._compiling: threading.Thread | None = None
 
     def start(self, seed: int) -> _StepResult:
         """Starts a game. **Returns:** a result as if all agents had stayed in a step."""
@@ -259,6 +300,51 @@ class Program:
         - `pressed`: the actions of all people; the actions of other seats have no effect.
         """
         return self._step(self._fixed, state, pressed)
+
+    def ahead(
+        self, state: list[Array], pressed: Int[np.ndarray, "steps branches agents *choices"]
+    ) -> list[Array] | None:
+        """Looks at the next steps.
+
+        **Arguments:**
+
+        - `state`: the leaves of the `PlayState`.
+        - `pressed`: possible actions of the people in each step. Each step follows from the first
+            ones in the step before.
+
+        **Returns:** the leaves of the states of the innermost environment, with axes of steps and
+        branches. `None` in the first seconds, while another thread compiles, and always if a
+        partner acts outside JAX, because a program must not see steps that are not played.
+        """
+        if self._compiling is None:
+            arguments = self._fixed, state, pressed
+            self._compiling = threading.Thread(target=self._compile_ahead, args=arguments)
+            self._compiling.start()
+        return None if self._ahead is None else self._ahead(self._fixed, state, pressed)
+
+    def _compile_ahead(self, *arguments: PyTree) -> None:
+        traced = jax.jit(self._play_ahead).trace(*arguments)
+        if "callback" not in str(traced.jaxpr):
+            self._ahead = traced.lower().compile()
+
+    def _play_ahead(
+        self,
+        fixed: list[Array],
+        state: list[Array],
+        pressed: Int[Array, "steps branches agents *choices"],
+    ) -> list[Array]:
+        def step(
+            state: list[Array], own: Int[Array, "branches agents *choices"]
+        ) -> tuple[list[Array], list[Array]]:
+            after = jax.vmap(self._play, in_axes=(None, None, 0))(fixed, state, own)
+            return [x[0] for x in after.state], after.world
+
+        return jax.lax.scan(step, state, pressed)[1]
+
+    @property
+    def is_compiling(self) -> bool:
+        """Whether `ahead` is being compiled."""
+        return self._compiling is not None and self._compiling.is_alive()
 
     def world(self, leaves: Sequence[Array]) -> PyTree:
         """The state of the innermost environment in NumPy arrays, from its leaves."""
@@ -311,6 +397,8 @@ class LiveGame:
         self.hands = [None if partner else Hands(idle) for partner in program.partners]
         self._idle_actions = np.stack([np.asarray(program.idle)] * len(self.hands))
         self._latest = program.start(seed)
+        self.finished = False
+        """Whether the episode has ended."""
         self._num_keys = [0] * len(self.hands)
         self.steps = 0
 
@@ -330,10 +418,35 @@ class LiveGame:
         differs = np.asarray(self._latest.action) != self._idle_actions
         return differs.reshape(len(self.hands), -1).any(axis=1).tolist()
 
+    def ahead(
+        self, actions: Int[np.ndarray, "actions *choices"]
+    ) -> PyTree[Shaped[np.ndarray, "steps 1+actions ..."]] | None:
+        """The states of the innermost environment after the next `STEPS_AHEAD` steps of a game of
+        one person.
+
+        **Arguments:**
+
+        - `actions`: actions of the person to try in each step, after the steps that are expected.
+
+        **Returns:** the state after the expected action (see `Hands.expect`), and after each of
+        `actions` in place of it. `None` as in `Program.ahead`, and if several people play.
+        """
+        people = [(seat, hands) for seat, hands in enumerate(self.hands) if hands is not None]
+        if len(people) != 1:
+            return None
+        ((seat, hands),) = people
+        shape = (STEPS_AHEAD, 1 + len(actions), *self._idle_actions.shape)
+        pressed = np.broadcast_to(self._idle_actions, shape).copy()
+        expected = np.asarray(hands.expect(STEPS_AHEAD), pressed.dtype)
+        pressed[:, 0, seat] = expected.reshape(pressed[:, 0, seat].shape)
+        pressed[:, 1:, seat] = actions
+        found = self._program.ahead(self._latest.state, pressed)
+        return None if found is None else self._program.world(found)
+
     @property
-    def finished(self) -> bool:
-        """Whether the episode has ended."""
-        return bool(self._latest.finished)
+    def is_compiling(self) -> bool:
+        """Whether `ahead` is being compiled."""
+        return self._program.is_compiling
 
     def compile(self) -> None:
         """Compiles the step function, so that the first step is as fast as all others."""
@@ -352,6 +465,7 @@ class LiveGame:
             if own is not None:
                 pressed[seat] = np.reshape(own.actions, pressed[seat].shape)
         self._latest = self._program.step(self._latest.state, pressed)
+        self.finished = bool(self._latest.finished)
         self.steps += 1
         if self._journal is not None:
             action, reward = np.asarray(self._latest.action), np.asarray(self._latest.reward)

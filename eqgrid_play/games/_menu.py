@@ -2,26 +2,35 @@
 
 import dataclasses
 import functools
+import io
+import re
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, final
 
 import jax
 import numpy as np
+from PIL import Image
 
 from eqgrid_lab import partners
-from eqgrid import AbstractPartner, unwrap
-from eqgrid.grid import AbstractGridWorld, Layout, RandomLayouts, agent_colours
+from eqgrid import AbstractPartner, unwrap, unwrap_state
+from eqgrid.grid import AbstractGridWorld, Layout, PlacedWorld, RandomLayouts, render
+from eqgrid.typing import PyTree
 from eqgrid_lab.base import UsageError, as_usage_error
-from eqgrid_lab.commands import short_names
+from eqgrid_lab.commands import different_names, short_names
 from eqgrid_lab.folders import short_name
 from eqgrid_lab.partners import NamedPartner, Partners, changes_of
 from eqgrid_lab.worlds import WorldSettings
 
 from ._messages import Control, controls_of
+from ._rule_pictures import draw_rules
 
 PERSON = "person"
 """The value for a person in a list of seats."""
+_SMALL = 24
+"""The side of a cell in a small picture, in pixels."""
+_CHANGES = {"delay": "{0:g} steps late", "noise": "{0:.0%} random"}
 
 
 @final
@@ -35,6 +44,12 @@ class Place(partners.Place):
         return short_name(self.settings.title)
 
     @functools.cached_property
+    def optimum(self) -> float | None:
+        """The best known mean return of its agents, if it is known for this one layout."""
+        is_single = isinstance(unwrap(self.world), AbstractGridWorld)
+        return self.settings.optimum if is_single else None
+
+    @functools.cached_property
     def controls(self) -> tuple[Control, ...]:
         """The actions of a person in this world."""
         return controls_of(self.grid.actions)
@@ -45,9 +60,28 @@ class Place(partners.Place):
         return jax.tree.map(np.asarray, self.grid.layout)
 
     @functools.cached_property
-    def colours(self) -> list[str]:
-        """The colour of each seat."""
-        return [agent_colours(seat + 1)[0] for seat in range(self.env.num_agents)]
+    def example(self) -> PyTree:
+        """A first state, without wrappers."""
+        return unwrap_state(self.env.reset(jax.random.key(0))[1])
+
+    @functools.cached_property
+    def small_picture(self) -> bytes:
+        """A small picture of the layout without its outer walls, as a PNG file."""
+        layout, world = self.drawn_layout, self.example
+        if isinstance(world, PlacedWorld):
+            layout, world = world.layout, world.world
+        walls = [i for i, kind in enumerate(layout.kinds.tiles) if kind.char == "#"]
+        used = np.argwhere(~np.isin(layout.tiles, walls))
+        (top, left), (bottom, right) = _SMALL * used.min(axis=0), _SMALL * (used.max(axis=0) + 1)
+        image = render(layout, world, cell_pixels=_SMALL)[top:bottom, left:right]
+        file = io.BytesIO()
+        Image.fromarray(image).save(file, "PNG")
+        return file.getvalue()
+
+    @functools.cached_property
+    def rule_pictures(self) -> list[tuple[list[str], str, str]]:
+        """The pictures that explain the rules."""
+        return draw_rules(self.settings, self.drawn_layout)
 
 
 @final
@@ -91,9 +125,15 @@ class Menu:
         """
         self._settings, self._names = settings, names
         self._partners = Partners() if partners is None else partners
-        self.layouts = tuple(dict.fromkeys((settings.title, *settings.known_layouts)))
+        known = tuple(dict.fromkeys((settings.title, *settings.known_layouts)))
+        self.layouts: tuple[str, ...] = getattr(settings, "mixture", ()) or known
         self._places: dict[str, Place] = {}
         self._offers: dict[str, Mapping[str, Offer]] = {}
+        self._building = threading.Lock()  # pages may ask again before the partners are built
+
+    def check(self) -> None:
+        """Builds the first world and its named partners. **Raises:** as `place` and `offers`."""
+        self._named(self.place(self.layouts[0]), strict=True)
 
     def place(self, layout: str) -> Place:
         """The world with one of `layouts`. **Raises:** `UsageError` when it cannot be built."""
@@ -107,17 +147,16 @@ class Menu:
     def offers(self, layout: str) -> Mapping[str, Offer]:
         """The partners for one of `layouts`, by the keys that pages send.
 
-        Other layouts than the layout of the settings leave out named partners that cannot act in
-        them.
+        Other layouts than the first one leave out named partners that cannot act in them.
 
         **Raises:** `UsageError` and `CheckpointError` when one of the named partners cannot act in
-        the layout of the settings.
+        the first layout.
         """
-        if layout not in self._offers:
-            strict = layout == self._settings.title
-            found = self.in_place(self.place(layout), strict=strict)
-            self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(found)}
-        return self._offers[layout]
+        with self._building:
+            if layout not in self._offers:
+                found = self.in_place(self.place(layout), strict=layout == self.layouts[0])
+                self._offers[layout] = {f"partner-{i}": offer for i, offer in enumerate(found)}
+            return self._offers[layout]
 
     def in_place(self, place: Place, *, strict: bool = False) -> list[Offer]:
         """The partners for a world.
@@ -130,20 +169,34 @@ class Menu:
 
         **Raises:** `UsageError` and `CheckpointError` if `strict`.
         """
+        found = self._named(place, strict=strict)
+        menu = [*self._partners.menu(place)]
+        bundled = {x.saved.file.sha256: x.words for x in menu if x.saved}
+        names = [*dict.fromkeys(x.words for x in found)]
+        labels = dict(zip(names, short_names(names), strict=True))
+        words = different_names([self._words(x, labels[x.words], bundled) for x in found])
+        found = [dataclasses.replace(x, words=y) for x, y in zip(found, words, strict=True)] + menu
+        return [Offer(x.name, x.words, x.partner, x.saved and x.saved.file.sha256) for x in found]
+
+    def _named(self, place: Place, *, strict: bool) -> list[NamedPartner]:
         found: list[NamedPartner] = []
         for name, partner in self._names.items():
             try:
-                built = self._partners.build(partner, place)
-                words = built.words + changes_of(partner)
-                found.append(dataclasses.replace(built, name=name, words=words))
+                found.append(dataclasses.replace(self._partners.build(partner, place), name=name))
             except UsageError:
                 if strict:
                     raise
-        # People should not see paths of the server.
-        words = short_names([x.words for x in found])
-        found = [dataclasses.replace(x, words=y) for x, y in zip(found, words, strict=True)]
-        found += self._partners.menu(place)
-        return [Offer(x.name, x.words, x.partner, x.saved and x.saved.file.sha256) for x in found]
+        return found
+
+    def _words(self, built: NamedPartner, label: str, bundled: Mapping[str, str]) -> str:
+        """The words of a named partner for people, who should not see paths and code names."""
+        words = label.rpartition(":")[2].replace("_", " ")
+        if built.saved is not None:
+            is_model = built.saved.file.metadata.get("stuck_steps")
+            words = f"{'a model of people' if is_model else 'a trained agent'} ({words})"
+            words = bundled.get(built.saved.file.sha256, words)
+        changes = re.findall(r"\+(delay|noise)=([\d.]+)", changes_of(self._names[built.name]))
+        return ", ".join([words, *(_CHANGES[x].format(float(y)) for x, y in changes)])
 
 
 def place_in(settings: WorldSettings) -> Place:

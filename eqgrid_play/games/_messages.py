@@ -107,6 +107,8 @@ def controls_of(actions: Actions) -> tuple[Control, ...]:
     return tuple(found)
 
 
+WATCHER = -1
+"""The seat of a page that only watches."""
 LARGEST_MESSAGE = 1024
 """The largest message of a page, in bytes."""
 _Token = Annotated[str, Meta(max_length=64)]
@@ -131,7 +133,8 @@ class Press(_FromPage, frozen=True, tag="press"):
     """A key or button was pressed.
 
     - `choice`, `action`: as in `Control`.
-    - `number`: the number of the press among the presses of the page; returned in `Frame.taken`.
+    - `number`: the number of the press among the presses of the page and the repetitions of held
+        keys that it has shown; returned in `Frame.taken`.
     - `key`: as in `KeyLine`; empty if keys are not recorded.
     - `time`: the time by the clock of the page, in milliseconds since 1970 (UTC).
     """
@@ -145,10 +148,14 @@ class Press(_FromPage, frozen=True, tag="press"):
 
 @final
 class Hold(_FromPage, frozen=True, tag="hold"):
-    """The action whose key is held down; `None` if no key of the choice is down."""
+    """The action whose key is held down; `None` if no key of the choice is down.
+
+    - `number`: the number of the last press or repetition that the page has shown, as in `Press`.
+    """
 
     choice: _Index
     action: _Index | None
+    number: Annotated[int, Meta(ge=0, lt=2**31)] = 0
 
 
 @final
@@ -216,12 +223,15 @@ class Opening(ToPage, frozen=True, tag="opening"):
     - `height`, `width`: the number of rows and columns.
     - `seat`: the seat of the page.
     - `seats`: the name of the player in each seat.
-    - `colours`: the colour of each seat.
+    - `colours`: the colour of each seat. One's own agent has the colour of the first seat.
     - `controls`: the actions of a person.
     - `ticks_per_second`: the rate of the clock.
-    - `notes`: the rules for people, in sentences.
+    - `pictures`: the rules for people in pictures: the cells of each from left to right, as PNGs in
+        base64, its caption, and the picture in words.
+    - `notes`: the other rules, in sentences.
     - `quiet`: the labels of `Frame.display` whose changes are not read aloud.
     - `keys`: whether the page sends all key presses and releases to the server, with their times.
+    - `optimum`: the best known mean return of the agents; `None` if it is unknown.
     """
 
     title: str
@@ -232,9 +242,41 @@ class Opening(ToPage, frozen=True, tag="opening"):
     colours: list[str]
     controls: tuple[Control, ...]
     ticks_per_second: float
+    pictures: list[tuple[list[str], str, str]]
     notes: list[str]
     quiet: tuple[str, ...]
     keys: bool = False
+    optimum: float | None = None
+
+
+@final
+class Effect(msgspec.Struct, frozen=True):
+    """The effect of an action on the agent that takes it.
+
+    - `pose`: the cell and the direction of the agent.
+    - `turned`: as in `Frame`.
+    - `faced`: the cell that the agent faces, and the number of its picture.
+
+    The action changes only the pose if the last two are empty.
+    """
+
+    pose: list[int]
+    turned: list[int] = []
+    faced: tuple[int, int] | None = None
+
+
+@final
+class Ahead(msgspec.Struct, frozen=True):
+    """A step that has not been played yet, as it will be if the person does what the page has told
+    the server.
+
+    - `poses`: the cell and the direction of each agent after the step.
+    - `effects`: the effect of other actions in this step, by their index in `Opening.controls`, if
+        they do more than staying.
+    """
+
+    poses: list[list[int]]
+    effects: dict[int, Effect]
 
 
 @final
@@ -255,8 +297,12 @@ class Frame(ToPage, frozen=True, tag="frame"):
         pictures to show a turn before the server confirms it. A whole frame has the pictures of
         all people's agents, the frame of a page only the pictures of its own agent.
     - `floors`: the new pictures that show free floor.
+    - `views`: `cells` and `agents` by seat, for people to whom other agents have the first seat's
+        colour, since their own agent has it. A whole frame has the views of all these people, the
+        frame of a page none.
     - `display`: the state in words, as label and text; empty if the page has the same display.
-    - `taken`: the number of the last `Press` of the page that a step has used.
+    - `taken`: the number of the last press or repetition of the page that a step has used.
+    - `ahead`: the next steps; empty if the latency of the page is low, or several people play.
     - `number`: a random number, which the page returns in `Shown`; 0 for a page that only watches.
     """
 
@@ -269,9 +315,11 @@ class Frame(ToPage, frozen=True, tag="frame"):
     acted: list[bool] = []
     turned: dict[int, list[int]] = {}
     floors: list[int] = []
+    views: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int, int]]]] = {}
     display: dict[str, str] = {}
     taken: int = 0
     number: int = 0
+    ahead: list[Ahead] = []
 
 
 @final
@@ -283,12 +331,16 @@ class Status(ToPage, frozen=True, tag="status"):
     - `missing`: whether a person is not connected before the first step.
     - `ends_in`: the number of seconds after which the game ends if a person who lost the connection
         does not return.
+    - `finished`: whether a game that is over is complete.
+    - `best`: the best mean return in the same world on this server before; `None` in a study.
     """
 
     status: str
     text: str
     missing: bool = False
     ends_in: float | None = None
+    finished: bool = False
+    best: float | None = None
 
 
 @final
@@ -372,31 +424,31 @@ class TileSheet:
         self._drawing = threading.Lock()  # recorded games are drawn next to live ones
 
     def numbers(
-        self, layout: Layout, world: World, people: Sequence[int] = ()
-    ) -> tuple[list[int], list[tuple[int, int, int]], dict[int, list[int]]]:
-        """The pictures of a world: the number of the picture of each cell, in row-major order, and
-        `agents` and `turned` as in `Frame`, the latter for the seats in `people`.
+        self, kinds: Kinds, found: Sequence[Look], num_agents: int, own: int
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]], list[int]]:
+        """The pictures of a world with these looks of cells, for the seat `own` or a `WATCHER`:
+        `cells` and `agents` as in `Frame`, and the seat's entry of `turned`.
         """
-        cells: list[int] = []
-        agents = [(-1, -1, -1)] * len(world.bodies.position)
-        turned: dict[int, list[int]] = {}
+        cells: list[tuple[int, int]] = []
+        agents, turned = [(-1, -1, -1)] * num_agents, []
         # Keyed by identity, since hashing `Kinds` visits all kinds. The value keeps the kinds
         # alive, so that no other kinds get the same identity.
-        _, known = self._of_kinds.setdefault(id(layout.kinds), (layout.kinds, {}))
+        _, known = self._of_kinds.setdefault(id(kinds), (kinds, {}))
 
         def number(look: Look) -> int:
-            return known[look] if look in known else self._draw(layout.kinds, look, known)
+            return known[look] if look in known else self._draw(kinds, look, known)
 
-        for place, look in enumerate(looks(layout, world)):
+        for place, look in enumerate(found):
+            look = look.seen_by(own, kinds) if own > 0 else look
             if (agent := look.agent) is None:
-                cells.append(number(look))
+                cells.append((place, number(look)))
                 continue
             seat, over = agent.number - 1, _FLOOR._replace(agent=agent, mark=look.mark)
             agents[seat] = (place, agent.direction, number(over))
-            cells.append(number(look._replace(agent=None, mark=0)))
-            if seat in people:
+            cells.append((place, number(look._replace(agent=None, mark=0))))
+            if seat == own:
                 sides = [agent._replace(direction=int(side)) for side in Direction]
-                turned[seat] = [number(over._replace(agent=side)) for side in sides]
+                turned = [number(over._replace(agent=side)) for side in sides]
         return cells, agents, turned
 
     def picture(self, number: int) -> str:
@@ -428,7 +480,7 @@ class Screen:
         frame: Frame,
         tiles: TileSheet,
         display: dict[str, str],
-        seat: int | None = None,
+        seat: int = WATCHER,
         taken: int = 0,
         number: int = 0,
     ) -> Frame:
@@ -439,21 +491,27 @@ class Screen:
         - `frame`: the whole frame.
         - `tiles`: the pictures.
         - `display`: the whole display; it is sent if any text has changed.
-        - `seat`: the seat of the page, if a person plays in it.
+        - `seat`: the seat of the page.
         - `taken`, `number`: as in `Frame`.
         """
-        before = self._cells or [-1] * len(frame.cells)
-        cells = [(i, new) for i, new in frame.cells if new != before[i]]
+        whole, agents = frame.views.get(seat, (frame.cells, frame.agents))
+        before = self._cells or [-1] * len(whole)
+        cells = [(i, new) for i, new in whole if new != before[i]]
         turned = {x: own for x, own in frame.turned.items() if x == seat}
-        shown = {new for _, new in cells} | {picture for *_, picture in frame.agents}
-        unknown = shown.union(*turned.values()) - {-1} - self._pictures
+        shown = {new for _, new in cells} | {picture for *_, picture in agents}
+        effects = [effect for step in frame.ahead for effect in step.effects.values()]
+        shown |= {effect.faced[1] for effect in effects if effect.faced}
+        shown = shown.union(*turned.values(), *(effect.turned for effect in effects))
+        unknown = shown - {-1} - self._pictures
         self._pictures |= unknown
-        self._cells = [number for _, number in frame.cells]
+        self._cells = [number for _, number in whole]
         pictures = {number: tiles.picture(number) for number in sorted(unknown)}
         floors = sorted(unknown & tiles.floors)
         changed, self._display = {} if display == self._display else display, display
-        own = {"cells": cells, "pictures": pictures, "turned": turned, "floors": floors}
-        return msgspec.structs.replace(frame, **own, display=changed, taken=taken, number=number)
+        own = {"cells": cells, "agents": agents, "pictures": pictures, "turned": turned}
+        own |= {"floors": floors, "views": {}, "display": changed}
+        own |= {"ahead": frame.ahead if turned else []}
+        return msgspec.structs.replace(frame, **own, taken=taken, number=number)
 
 
 def whole_frame(
@@ -480,8 +538,12 @@ def whole_frame(
     if isinstance(state, PlacedWorld):
         layout, state = state.layout, state.world
     assert isinstance(state, World)
-    cells, agents, turned = tiles.numbers(layout, state, people)
+    args = (layout.kinds, looks(layout, state), len(state.bodies.position))
+    cells, agents, first = tiles.numbers(*args, 0 if 0 in people else WATCHER)
+    views = {seat: tiles.numbers(*args, seat) for seat in people if seat}
+    turned = {0: first} | {seat: own for seat, (*_, own) in views.items()}
     found = [layout.kinds.read(code) for code in np.asarray(state.bodies.held).tolist()]
     held = ["" if x is None else x[0].name.replace("_", " ") for x in found]
     rounded = [round(x, 4) for x in scores]
-    return Frame(step, list(enumerate(cells)), {}, rounded, agents, held, list(acted), turned)
+    seen = {seat: (own_cells, own_agents) for seat, (own_cells, own_agents, _) in views.items()}
+    return Frame(step, cells, {}, rounded, agents, held, list(acted), turned, views=seen)

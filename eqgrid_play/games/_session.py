@@ -6,17 +6,22 @@ import math
 import secrets
 import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import NamedTuple, final
 
+import msgspec
+
+from eqgrid.grid import agent_colours
 from eqgrid_lab.base import reason
 from eqgrid_lab.worlds import kitchen_layout
 
+from ._ahead import steps_ahead
 from ._display import QUIET, display, score_texts
 from ._journal import EventLine, FrameLine, KeyLine
 from ._live_game import Conduct, LiveGame
 from ._menu import Place
 from ._messages import (
+    WATCHER,
     Frame,
     FromPage,
     Hidden,
@@ -78,10 +83,12 @@ _LONGEST_DELAY = 1.0
 """By how many seconds a tick may be late before it moves the ticks after it."""
 
 
-WATCHER = -1
-"""The seat of a page that only watches."""
 _LONGEST_QUEUE = 120
 _MOST_LATENCIES = 20_000
+_SLOW = 50.0
+"""The latency from which a page gets steps ahead, in milliseconds."""
+_LATE = 0.02
+"""A server whose steps are late by this many seconds has no time for steps ahead."""
 _SILENT = 3.0
 """A page without a message for this many seconds counts as lost, even if its connection is open.
 Pages send a message every two seconds.
@@ -116,6 +123,8 @@ class Page:
     def __init__(self, seat: int, heard: float):
         self.seat, self.heard, self.screen = seat, heard, Screen()
         self.waiting: asyncio.Queue[str | None] = asyncio.Queue(_LONGEST_QUEUE)
+        self.latency = 0.0
+        """The latency of the last frame that the page has shown, in milliseconds."""
         self._sent: dict[int, tuple[int, float]] = {}  # frames that the page has not yet shown
 
     def number_frame(self, step: int, now: float) -> int:
@@ -189,6 +198,7 @@ class Session:
         clock: Clock,
         rules: Rules = FREE,
         now: Callable[[], float] = time.perf_counter,
+        best: MutableMapping[Place, float] | None = None,
     ):
         """**Arguments:**
 
@@ -199,6 +209,7 @@ class Session:
         - `clock`: the clock.
         - `rules`: the rules for people.
         - `now`: returns the time in seconds, with any origin.
+        - `best`: the best mean return of people in each world, which the game updates.
         """
         self.place, self.names, self.game = place, list(names), game
         self.tokens = [None if hands is None else secrets.token_urlsafe(16) for hands in game.hands]
@@ -218,9 +229,12 @@ class Session:
         self._started: float | None = None
         self._last_waits: dict[int, str] | None = None  # `_waited_for` as of the last message
         self._waits_since: dict[int, float | None] = {}
+        self._best = {} if best is None else best
+        self._best_before: float | None = None  # as of the end of the game
         self._error: OSError | None = None  # the reason why the game cannot be recorded
         # When the server last ran this game, and when it last stood still.
         self._ran, self._stood_still = now(), -math.inf
+        self._is_late = False  # whether the last step came late
 
     def seat_of(self, token: str) -> int | None:
         """The seat of a token: `WATCHER` for `watch_token`, and `None` for an unknown token."""
@@ -291,7 +305,7 @@ class Session:
             elif self._paused_by is not None:
                 return
             elif isinstance(message, Hold):
-                hands.hold(message.choice, message.action)
+                hands.hold(message.choice, message.action, message.number)
             else:
                 hands.press(message.choice, message.action, message.number, key)
                 if page.seat not in self._ready:
@@ -317,7 +331,9 @@ class Session:
         """
         if isinstance(message, Shown) and (sent := page.take_frame(message.frame)) is not None:
             step, since = sent
-            latency = round(1000 * (self._now() - since), 3)
+            latency = page.latency = round(1000 * (self._now() - since), 3)
+            if latency >= _SLOW and not self.game.steps:
+                self._frame()  # compiles steps ahead
             own = self._latencies.setdefault(page.seat, [])
             if len(own) < _MOST_LATENCIES:
                 own.append(latency)
@@ -400,6 +416,10 @@ class Session:
             self._error = error
             raise
         finally:
+            before = self._best_before = self._best.get(self.place)
+            if self.finished and self._people():
+                own = statistics.fmean(self.game.scores)
+                self._best[self.place] = own if before is None else max(own, before)
             self.over.set()
             for seat in self._people():
                 self.conduct(seat).hide(False, self._now())
@@ -414,9 +434,12 @@ class Session:
             if self._halted():
                 await self._wait()
                 continue
+            while self.game.is_compiling and not self.game.steps:
+                await self._wait_for(asyncio.sleep(_POLL_SECONDS), _POLL_SECONDS)
             busy = 0.0
             async for late in self._clock.ticks():
                 self._excuse(late + max(0.0, busy - self.period))
+                self._is_late = late > _LATE
                 if self._ended() or self._halted():
                     break
                 begin = self._now()
@@ -564,7 +587,9 @@ class Session:
             score = own if mean is None else f"{own} (mean of all agents: {mean})"
             together = self._has_next and len(self._people()) > 1
             more = " The other person plays again." if together else ""
-            return Status("over", f"{ended}, with a score of {score}.{more}")
+            text = f"{ended}, with a score of {score}.{more}"
+            best = self._best_before if self._rules.free else None
+            return Status("over", text, finished=self.finished, best=best)
         if not self._compiled:
             is_kitchen = kitchen_layout(self.place.world) is not None
             return Status("preparing", f"Loading the {'kitchen' if is_kitchen else 'world'}.")
@@ -609,9 +634,13 @@ class Session:
         game = self.game
         layout = self.place.drawn_layout
         people = sorted(self._people())
-        return whole_frame(
+        frame = whole_frame(
             layout, game.state, game.steps, game.scores, self._tiles, game.acted, people
         )
+        if not self._is_late and any(page.latency >= _SLOW for page in self._pages):
+            ahead = steps_ahead(self.place, game, frame, self._tiles)
+            frame = msgspec.structs.replace(frame, ahead=ahead)
+        return frame
 
     def _send_frame(self, page: Page, frame: Frame) -> bool:
         """Posts the changes since the last frame of a page. **Returns:** as `Page.post`."""
@@ -628,16 +657,20 @@ def opening_of(
 ) -> Opening:
     """The facts of a game in a world for a page; the arguments are as in `Opening`."""
     height, width = place.grid.shape
+    colours = [agent_colours(i + 1)[0] for i in range(place.env.num_agents)]
+    colours[0], colours[max(0, seat)] = colours[max(0, seat)], colours[0]
     return Opening(
         title=place.title,
         height=height,
         width=width,
         seat=seat,
         seats=seats,
-        colours=place.colours,
+        colours=colours,
         controls=place.controls if seat != WATCHER else (),
         ticks_per_second=ticks_per_second,
+        pictures=place.rule_pictures,
         notes=list(place.settings.how_to_play(place.world)),
         quiet=QUIET,
         keys=keys,
+        optimum=place.optimum,
     )

@@ -21,7 +21,7 @@ from ._world import PageWorld
 
 _PAGE = Path(__file__).parents[1] / "web" / "page"
 _MODULE, _BINARY = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
-_SCRIPTS = ("board.js", "gamepad.js", "game.js", "local.js", "static.js")
+_SCRIPTS = ("board.js", "gamepad.js", "end.js", "game.js", "local.js", "static.js")
 _COLOURS = 256
 
 

@@ -44,8 +44,9 @@ class Sheet(msgspec.Struct, frozen=True):
     - `tiles`: for each cell in row-major order, the index of its bare cell in `looks`.
     - `looks`: for each kind of bare cell, a list of pictures to draw over each other, by
         `lying + codes * (timer + 1)`. Without a timer, the key is `lying`.
-    - `agents`: for each agent, its picture by `direction + 4 * (held + codes * extra)`. `extra` is
-        the number whose binary digits are the agent's Boolean values, the highest digit first.
+    - `agents`: for each seat of a person and each agent, the picture of the agent for this person
+        by `direction + 4 * (held + codes * extra)`. `extra` is the number whose binary digits are
+        the agent's Boolean values, the highest digit first.
     """
 
     side: int
@@ -53,7 +54,7 @@ class Sheet(msgspec.Struct, frozen=True):
     codes: int
     tiles: list[int]
     looks: list[dict[int, list[int]]]
-    agents: list[dict[int, int]]
+    agents: list[list[dict[int, int]]]
 
 
 @final
@@ -150,19 +151,20 @@ def _cell_pictures(layout: Layout, bare: Look, pictures: _Pictures) -> dict[int,
 
 def _agent_pictures(
     kinds: Kinds, agents: int, extra: PyTree, pictures: _Pictures
-) -> list[dict[int, int]]:
+) -> list[list[dict[int, int]]]:
     """Draws each agent with all objects that it can hold. **Returns:** `Sheet.agents`."""
     codes = kinds.num_codes
     read = {code: kinds.read(code) for code in range(1, codes)}
     carried = [NOTHING, *(code for code, kind in read.items() if kind and kind[0].carryable)]
     floor = Look(0, NOTHING, IDLE, 0, 0, (True, True, True, True), 0.5, None)
-    found: list[dict[int, int]] = [{} for _ in range(agents)]
-    for number, direction, held in itertools.product(range(agents), Direction, carried):
+    found: list[list[dict[int, int]]] = [[{} for _ in range(agents)] for _ in range(agents)]
+    every = itertools.product(range(agents), range(agents), Direction, carried)
+    for seat, number, direction, held in every:
         look = AgentLook(number + 1, int(direction), held, agents > 2)
         for index, values in _extras(kinds, floor, look, extra):
-            shown = floor._replace(agent=look._replace(extra=values))
+            shown = floor._replace(agent=look._replace(extra=values)).seen_by(seat, kinds)
             picture = pictures.add(draw_over_look(kinds, shown, CELL_PIXELS))
-            found[number][direction + 4 * (held + codes * index)] = picture
+            found[seat][number][direction + 4 * (held + codes * index)] = picture
     return found
 
 

@@ -481,9 +481,9 @@ class People:
         row = (person, stage, json.dumps(numbers), json.dumps(names, ensure_ascii=False), utc_now())
         self._db.execute("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", row)
 
-    def played(self, person: int, stage: int) -> list[int]:
-        """The numbers of the games of a stage that a person has played."""
-        query = f"SELECT number FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
+    def played(self, person: int, stage: int, column: str = "number") -> list[Any]:
+        """A column of the games of a stage that a person has played, in order."""
+        query = f"SELECT {column} FROM games WHERE person = ? AND stage = ? AND {_PLAYED}"
         return [row[0] for row in self._db.execute(query, (person, stage))]
 
     def set_bonus(self, person: int, stages: Collection[int], each: float, most: float) -> None:

@@ -204,6 +204,19 @@ class Tutorial(AbstractStage, frozen=True, tag="tutorial"):
             return "next"
         return "failed" if played >= self.attempts else "again"
 
+    def failure(self, scores: Sequence[float]) -> str:
+        """What was missing in the last try, and how many tries are left.
+
+        **Arguments:**
+
+        - `scores`: the score of the person in each try, at least one.
+        """
+        missing = f"You reached {round(scores[-1], 2):g} of {self.score:g} points."
+        missing = missing if self.score > 0 else "The game was not played to its end."
+        left = self.attempts - len(scores)
+        tries = {0: "This was your last try.", 1: "You have one try left."}
+        return f"{missing} {tries.get(left, f'You have {left} tries left.')}"
+
 
 @final
 class Games(AbstractStage, frozen=True, tag="games"):

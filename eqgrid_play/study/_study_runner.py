@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import json
 import random
 import re
 import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import final
@@ -17,9 +19,9 @@ from urllib.parse import quote
 from eqgrid_lab.base import UsageError
 
 from ..games import PERSON, GameServer, Rules, Session
-from ._people import Cell, People, Person, new_code, utc_now
+from ._people import Cell, People, Person, Row, new_code, utc_now
 from ._plan import FIELD, Ending, Plan
-from ._stages import Consent, Games, Move, PlannedGame, is_blank
+from ._stages import Consent, Games, Move, PlannedGame, Tutorial, is_blank
 
 _SILENT = 10.0
 """A waiting person whose page is silent for this many seconds is not paired."""
@@ -114,6 +116,7 @@ _ENDINGS = {
     "expired": "The time for this study is over. Thank you for your time.",
     "stopped": STOPPED,
 }
+_MISSED = "missed a check"  # the event of a wrong answer to an attention check
 _REASONS = {
     "browser": "This study does not work in your browser: please open your link in {browsers}.",
     "screen": "This study needs a screen of at least {screen} pixels: please open your link on a "
@@ -321,7 +324,7 @@ class StudyRunner:
             if page["kind"] == "consent" and move == "next":
                 self.people.note(person.person, "agreed")
             for question in wrong:
-                self.people.note(person.person, "missed a check", question.name)
+                self.people.note(person.person, _MISSED, question.name)
             self._move(person, move)
         return None
 
@@ -367,6 +370,33 @@ class StudyRunner:
         """The numbers of the people in a running game."""
         return [person for person, (name, _) in self._playing.items() if name == file]
 
+    def overview(self) -> list[Row]:
+        """The rows of the table `people`, with further columns for the experimenter.
+
+        - `away`: whether the page of a person who has not reached the end is not connected.
+        - `order`: the names of the games in the assigned order.
+        - `missed`: the number of wrong answers to attention checks.
+        - `file`, `watch`, `game`, `score`: the running game, if any: its file, the token of
+            watching, its name and step, and the score of the person.
+        """
+        present = self.people.present(_ABSENT)
+        orders = [(x["person"], json.loads(x["names"])) for x in self.people.rows("orders")]
+        missed = Counter(x["person"] for x in self.people.rows("events") if x["event"] == _MISSED)
+        games = {x["file"]: f"{x['name']} ({x['layout']})" for x in self.people.rows("games")}
+        rows = self.people.rows("people")
+        for row in rows:
+            who = row["person"]
+            row["order"] = [name for other, names in orders if other == who for name in names]
+            row["away"], row["missed"] = row["outcome"] is None and who not in present, missed[who]
+            if row["outcome"] is None and who in self._playing:
+                file, token = self._playing[who]
+                session = self.server.sessions[file]
+                seat, game = session.tokens.index(token), session.game
+                row["away"] = bool(session.conduct(seat).absent)
+                row |= {"game": f"{games[file]}, step {game.steps}", "score": game.scores[seat]}
+                row |= {"file": file, "watch": session.watch_token}
+        return rows
+
     async def close(self) -> None:
         """Ends the running games, and waits until their results are recorded. People play these
         games again after a restart of the server.
@@ -388,8 +418,14 @@ class StudyRunner:
         if me not in self._playing:
             return {"kind": "waiting", "text": self.plan.waiting}
         file, token = self._playing[me]
-        again = len(self.people.played(me, person.stage)) > person.game
-        return {**page, "game": file, "token": token, "again": again}
+        note = f"{self._failure(person)} {page['note']}".strip()
+        return {**page, "game": file, "token": token, "note": note}
+
+    def _failure(self, person: Person) -> str:
+        """As `Tutorial.failure`, for a person who has failed a tutorial; empty for all others."""
+        stage = self.plan.stage[person.stage]
+        scores = self.people.played(person.person, person.stage, "score")
+        return stage.failure(scores) if isinstance(stage, Tutorial) and scores else ""
 
     async def _start_game(self, person: Person) -> None:
         """Opens the next game of a person, if possible.
@@ -624,8 +660,9 @@ class StudyRunner:
     def _last_page(self, person: Person) -> dict[str, object]:
         outcome = person.outcome or "finished"
         ending = self._ending(outcome)
+        failure = self._failure(person) if outcome == "failed" else ""
         fields = {**person.parameters, "id": person.id or "", "code": person.code}
-        texts = [self._explanation(person), ending.text or _ENDINGS[outcome]]
+        texts = [failure, self._explanation(person), ending.text or _ENDINGS[outcome]]
         if self.plan.bonus and person.bonus is not None:
             texts.append(f"Your bonus is {person.bonus:.2f} {self.plan.bonus.currency}.")
         return {

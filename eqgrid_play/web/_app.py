@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Annotated, final
 from urllib.parse import urlsplit
 
-import jax
 import msgspec
+import segno
 import uvicorn
 from msgspec import Meta
 from starlette.applications import Starlette
@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agents import CheckpointError
-from eqgrid import unwrap, unwrap_state
+from eqgrid import unwrap
 from eqgrid.grid import RandomLayouts
 from eqgrid_lab.base import UsageError, reason
 from eqgrid_lab.folders import short_name
@@ -39,6 +39,7 @@ from ..games import (
     Join,
     Page,
     Ping,
+    Place,
     Pong,
     Recorded,
     Refusal,
@@ -146,6 +147,9 @@ def build_app(
             Route("/", _page("index.html")),
             Route("/api/menu", _endpoint(_menu)),
             Route("/api/layouts/{number:int}", _endpoint(_layout)),
+            Route("/api/layouts/{number:int}/partners", _endpoint(_partners)),
+            Route("/api/layouts/{number:int}/picture.png", _endpoint(_picture)),
+            Route("/api/qr", _endpoint(_qr), methods=["POST"]),
             Route("/api/games", _endpoint(_open), methods=["POST"]),
             Route("/api/games/{game}/again", _endpoint(_again), methods=["POST"]),
             Route("/api/games/{game}/video.gif", _endpoint(_video)),
@@ -265,23 +269,47 @@ async def _menu(server: GameServer, _: Request) -> Response:
 
 
 async def _layout(server: GameServer, request: Request) -> Response:
-    """A layout with its first picture and its partners."""
-    layout = _layout_of(server, request.path_params["number"])
-    place = await asyncio.to_thread(server.menu.place, layout)
-    offers = await asyncio.to_thread(server.menu.offers, layout)
+    """A layout with its rules and its first picture, as the person in a seat sees it."""
+    place = await _place(server, request)
+    wanted = request.query_params.get("seat", "")
+    seat = int(wanted) if wanted in map(str, range(place.env.num_agents)) else WATCHER
     opening = msgspec.to_builtins(opening_of(place, [], 0, server.ticks_per_second))
     if isinstance(unwrap(place.world), RandomLayouts):
         opening["notes"].append("Each game has another layout; this picture is an example.")
-    _, state = await asyncio.to_thread(place.env.reset, jax.random.key(0))
-    shown, nothing = unwrap_state(state), [0.0] * place.env.num_agents
-    whole = whole_frame(place.drawn_layout, shown, 0, nothing, server.tiles)
-    frame = Screen().update(whole, server.tiles, {})
-    facts = opening | {
-        "seats": place.env.num_agents,
-        "offers": [{"key": key, "name": offer.words} for key, offer in offers.items()],
-        "frame": msgspec.to_builtins(frame),
-    }
-    return JSONResponse(facts)
+    nothing = [0.0] * place.env.num_agents
+    whole = whole_frame(place.drawn_layout, place.example, 0, nothing, server.tiles, people=[seat])
+    frame = Screen().update(whole, server.tiles, {}, seat)
+    facts = {"seats": place.env.num_agents, "frame": msgspec.to_builtins(frame)}
+    return JSONResponse(opening | facts)
+
+
+async def _partners(server: GameServer, request: Request) -> Response:
+    """The partners for a layout, without partners of the same name. The first call takes long."""
+    layout = _layout_of(server, request.path_params["number"])
+    offers = await asyncio.to_thread(server.menu.offers, layout)
+    keys: dict[str, str] = {}
+    for key, offer in offers.items():
+        keys.setdefault(offer.words, key)
+    return JSONResponse({"offers": [{"key": key, "name": words} for words, key in keys.items()]})
+
+
+async def _picture(server: GameServer, request: Request) -> Response:
+    """A small picture of a layout."""
+    place = await _place(server, request)
+    picture = await asyncio.to_thread(lambda: place.small_picture)
+    return Response(picture, media_type="image/png")
+
+
+async def _place(server: GameServer, request: Request) -> Place:
+    layout = _layout_of(server, request.path_params["number"])
+    return await asyncio.to_thread(server.menu.place, layout)
+
+
+async def _qr(_: GameServer, request: Request) -> Response:
+    """The QR code of a link that a page sends, as an address that contains the picture."""
+    content = await read_body(request.stream(), _LARGEST_BODY)
+    link = read_json(content or b"", msgspec.json.Decoder(Annotated[str, Meta(max_length=500)]))
+    return JSONResponse({"picture": segno.make(link).png_data_uri(scale=5)})
 
 
 @final

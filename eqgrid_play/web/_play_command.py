@@ -59,10 +59,8 @@ def run(args: Sequence[str]) -> None:
                 most_games=config.most_games,
                 most_per_client=config.most_per_client,
             )
-            offered = ", ".join(x.words for x in menu.offers(menu.layouts[0]).values())
             print(
                 f"Play at {address}",
-                f"partners: {offered}",
                 f"games are written into {folder}",
                 "Ctrl-C ends the server.",
                 sep="\n",

@@ -137,7 +137,10 @@ def _admin_routes(
 ) -> list[Route]:
     async def overview(_: GameServer, request: Request) -> Response:
         _check_admin(request, admin)
-        return JSONResponse(_overview(runner))
+        people = runner.overview()
+        facts = {"title": runner.plan.title, "stages": len(runner.plan.stage)}
+        facts |= {"stopped": runner.stopped, "outcomes": outcomes(people), "people": people}
+        return JSONResponse(facts)
 
     async def stop(_: GameServer, request: Request) -> Response:
         _check_admin(request, admin)
@@ -177,28 +180,3 @@ async def _body(request: Request) -> bytes:
     if content is None:
         raise UsageError("The answer is too long.")
     return content
-
-
-def _overview(runner: StudyRunner) -> dict[str, object]:
-    """The state of a study: its people with their positions, and its running games."""
-    people = runner.people.rows("people")
-    games = [
-        {
-            "game": name,
-            "layout": session.place.title,
-            "people": runner.players(name),
-            "step": session.game.steps,
-            "scores": [round(x, 2) for x in session.game.scores],
-            "watch": session.watch_token,
-        }
-        for name, session in runner.server.sessions.items()
-        if not session.over.is_set()
-    ]
-    return {
-        "title": runner.plan.title,
-        "stages": len(runner.plan.stage),
-        "stopped": runner.stopped,
-        "outcomes": outcomes(people),
-        "people": people,
-        "games": games,
-    }

@@ -5,6 +5,7 @@ import dataclasses
 import re
 import shutil
 import subprocess
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from studies import recorded_rows
 
 from eqgrid_lab import Kitchen
 from eqgrid_lab.worlds import world_settings
-from eqgrid_play.games import Menu, _session, read_journal, read_recorded
+from eqgrid_play.games import Journal, Menu, _session, read_journal, read_recorded
 from eqgrid_play.study import People, StudyRunner, _study_runner, open_people, read_plan
 
 pytestmark = [pytest.mark.slow]
@@ -142,6 +143,17 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     opened.wait_for_selector("#over:not([hidden])")
     screenshot(opened, "over")
     assert opened.inner_text("#result") == "The game is over, with a score of 20."
+    until(opened, lambda: opened.evaluate("document.activeElement.id") == "again")
+    you, other = opened.inner_text("#end").split("\n\n")
+    assert re.fullmatch(r"1, you: 1 soup · waited \d\d?% of the time", you)
+    assert other == f"2, {NOBODY_WORDS}: no soups · waited 100% of the time"
+    assert opened.evaluate(END) == [
+        "★★☆|Next star: 210. Best known score: 280. Best on this server so far: 200."
+        "|1, you: no soups · 1 hand-over · waited 0% of the time"
+        "|2, agent: 1 soup · no hand-overs · waited 67% of the time",
+        "☆☆☆|Next star: 70. Best known score: 280.|No points this time. Cook.",
+        "★★★|Best known score: 280. This game is the best on this server so far (before: 200).",
+    ]
     with opened.expect_download() as video:
         opened.click("#video")
     assert video.value.path().read_bytes()[:3] == b"GIF"
@@ -150,6 +162,34 @@ def test_a_first_game_by_keys_delivers_a_soup(visit, tmp_path):
     opened.click("#again")
     opened.wait_for_selector("text=Press any of your keys")
     assert opened.inner_text(SCORE) == "0"
+
+
+END = """async () => {
+  const { showEnd } = await import("/page/end.js");
+  const pictures = [[[], "Cook.", ""]];
+  const opening = { width: 5, optimum: 280, seat: 0, seats: ["person", "agent"], pictures };
+  const says = (message, ...frames) => {
+    showEnd({ opening, message, frames, last: frames.at(-1) });
+    return [...document.getElementById("end").children].map((x) => x.textContent).join("|");
+  };
+  const frame = (step, score, held, acted, cells = []) => ({
+    step, scores: [score, score], held, cells, acted, agents: [[6, 2, 0], [8, 3, 0]],
+  });
+  return [
+    says(
+      { finished: true, best: 200 },
+      frame(0, 120, ["soup", ""], []), // both agents face the cell 7
+      frame(1, 120, ["", ""], [true, false], [[7, 1]]),
+      frame(2, 120, ["", "soup"], [true, true], [[7, 0]]),
+      frame(3, 140, ["", ""], [true, false]),
+    ),
+    says({ finished: true, best: 0 }, frame(9, 0, ["", ""], [])),
+    says({ finished: true, best: 200 }, frame(9, 300, ["", ""], [])),
+  ];
+}"""
+"""The end of a game in which an agent brings a soup that another one has put down, of a game
+without points, and of the best one, of which the page has not seen all.
+"""
 
 
 def test_two_people_play_in_two_browsers(visit):
@@ -226,6 +266,18 @@ def test_a_lost_connection_comes_back(visit):
     assert seconds_left(opened) > 1
     opened.keyboard.press("ArrowRight")
     opened.wait_for_selector("#over:not([hidden])")
+
+
+def test_a_full_disk_ends_the_game_in_a_sentence(visit, long_kitchen, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    opened = visit(long_kitchen)
+    start(opened)
+    monkeypatch.setattr(Journal, "add", full)
+    opened.keyboard.press("ArrowLeft")
+    opened.wait_for_selector("text=it cannot be recorded: No space left on device")
+    opened.wait_for_selector("#again:not([disabled])")
 
 
 class Network:
@@ -383,7 +435,7 @@ def test_other_worlds_have_other_keys(visit):
     opened = visit(Menu(world_settings("rescue", horizon=400)))
     opened.wait_for_selector("#start:not([disabled])")
     assert "turn left" in opened.inner_text("#keys")
-    assert "carry them to an exit" in opened.inner_text("#notes")
+    assert "Carry green victims to an exit" in opened.inner_text("#notes")
     start(opened)
     step(opened)
     opened.wait_for_timeout(300)
@@ -405,6 +457,7 @@ def test_every_seat_has_a_partner_of_its_own(visit):
     assert chosen == [opened.input_value("#partner")] * 2
     opened.select_option("#partner-2", label=names[0])
     opened.select_option("#seat", label="2")
+    opened.wait_for_selector("#start:not([disabled])")
     opened.click("text=Choose each partner")
     labels = opened.query_selector_all("#partners details label")
     assert [x.inner_text() for x in labels] == ["At place 1", "At place 3"]
@@ -784,6 +837,8 @@ def test_rewards_steps_and_the_own_agent_are_shown_where_they_are(visit, long_ki
     still = visit(address=opened.url, reduced_motion="reduce")
     assert still.evaluate(GLIDE) == [1, 1, 1]
     start(opened)
+    opened.click("#help")  # closes the rules, with which the board is smaller
+    opened.evaluate(TWO_FRAMES)
     named = opened.evaluate(OWN)
     step(opened)
     until(opened, lambda: 1000 < opened.evaluate(OWN) < 0.8 * named)  # the ring stays, "you" goes
@@ -842,6 +897,54 @@ def test_a_step_is_shown_before_the_server_answers(visit, trip, most):
         assert np.median(delays) <= most
         (session,) = visit.server.sessions.values()
         assert session.latencies()[0] >= 1000 * trip
+
+
+def test_held_keys_and_further_presses_are_shown_as_early(visit):
+    """At a round trip of 300 ms, beside an agent that walks, too."""
+    opened = visit(Menu(Kitchen(layout="circuit", horizon=2000)), rate=6)
+    with delayed(opened.url, 0.3) as address:
+        opened.add_init_script(RINGS)
+        opened.goto(address)
+        start(opened, "a trained agent")
+        opened.wait_for_timeout(1000)
+        step(opened, "ArrowUp")
+        (session,) = visit.server.sessions.values()
+        game = session.game
+        until(opened, lambda: session._frame().ahead)
+        opened.wait_for_timeout(1000)
+        opened.evaluate("() => { rings.splice(0, rings.length - 1); }")
+        played = [tuple(game.state.bodies.position[0].tolist())]
+        step_of = game.step
+
+        def keep(time):
+            step_of(time)
+            played.append(tuple(game.state.bodies.position[0].tolist()))
+
+        game.step = keep
+        for number in range(24):
+            key = ["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"][number % 4]
+            opened.keyboard.down(key)
+            opened.wait_for_timeout(1000 if number % 2 == 0 else 300)
+            opened.keyboard.up(key)
+        opened.wait_for_timeout(1000)
+        cells = [(row - 0.5, column - 0.5) for _, column, row in opened.evaluate("rings")]
+        opened.goto("about:blank")  # so that it does not miss the proxy
+    shown = [own for own, _ in groupby(x for x in cells if x == (round(x[0]), round(x[1])))]
+    path = [own for own, _ in groupby(played)]
+    print(f"{len(shown)} cells shown, {len(path)} visited")
+    assert len(shown) > 20
+    assert len(shown) - longest_common(shown, path) <= 1
+
+
+def longest_common(one, other):
+    """The length of the longest common subsequence."""
+    row = [0] * (len(other) + 1)
+    for x in one:
+        before = row
+        row = [0]
+        for i, y in enumerate(other):
+            row.append(before[i] + 1 if x == y else max(row[i], before[i + 1]))
+    return row[-1]
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def put_together(sheet, image, shown):
         if place in agents:
             i = agents[place]
             code = int(shown.held[i]) + sheet.codes * int(shown.extra[i])
-            layers.append(sheet.agents[i][int(shown.direction[i]) + 4 * code])
+            layers.append(sheet.agents[0][i][int(shown.direction[i]) + 4 * code])
         picture = np.zeros((side, side, 3))
         for number in layers:
             row, col = divmod(number, columns)

@@ -1,7 +1,9 @@
 """Live games: what people press, journals, and their replay."""
 
 import contextlib
+import dataclasses
 import os
+from itertools import compress
 
 import equinox as eqx
 import jax
@@ -10,10 +12,11 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from playing import until
 
 from eqgrid_lab import Kitchen, Partners
 from agents import PolicyWorld, load_trajectories
-from eqgrid import RecordedPartner, record_play
+from eqgrid import AbstractPartner, RecordedPartner, record_play
 from eqgrid.envs import overcooked, rescue, warehouse
 from eqgrid_lab.base import UsageError
 from eqgrid_lab.worlds import world_settings
@@ -26,11 +29,15 @@ from eqgrid_play.games import (
     Program,
     SeatRecord,
     StepLine,
+    TileSheet,
     controls_of,
     read_journal,
     replay,
+    whole_frame,
     write_recording,
 )
+from eqgrid_play.games._ahead import steps_ahead
+from eqgrid_play.games._journal import KeyLine
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +103,26 @@ def test_a_press_counts_once_and_a_key_that_is_down_in_every_step():
     assert take(hands, 2) == ([[5], [2]], ["press", "hold"])
     hands.hold(0, None)
     assert take(hands, 1) == ([[4]], ["none"])
+
+
+def test_a_released_key_has_counted_as_often_as_the_page_has_shown():
+    hands = Hands([4])
+    hands.press(0, 2, number=1)
+    hands.hold(0, 2, number=1)
+    assert hands.expect(2) == [[2], [2]]
+    assert take(hands, 2) == ([[2], [2]], ["press", "hold"])
+    assert hands.taken == 2  # the page may have shown this repetition or not
+    hands.hold(0, None, number=3)
+    assert take(hands, 2) == ([[2], [4]], ["hold", "none"])
+    assert hands.taken == 3
+    hands.press(0, 2, number=4)
+    hands.hold(0, 2, number=4)
+    hands.press(0, 5, number=6)  # after a repetition
+    assert hands.expect(4) == [[2], [5], [2], [2]]  # the first press is older than the last two
+    assert take(hands, 3) == ([[2], [5], [2]], ["hold", "queue", "hold"])
+    assert hands.taken == 7
+    hands.hold(0, None, number=2**31 - 1)
+    assert take(hands, 3) == ([[2], [2], [4]], ["hold", "hold", "none"])
 
 
 def test_a_key_that_is_down_counts_in_one_step_of_a_silence():
@@ -164,6 +191,72 @@ def test_a_live_game_replays_bit_for_bit(name, tmp_path):
     np.testing.assert_array_equal(np.asarray(episode.reward), recording.reward)
     last = jax.tree.map(lambda x: x[-1], episode.state)
     assert int(np.asarray(getattr(last, "world", last).time)) == game.steps - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "seat"),
+    [("kitchen", 0), ("kitchen", 1), ("rescue", 1), ("warehouse", 0), ("goals", 1)],
+)
+def test_slow_pages_know_the_effect_of_each_key(name, seat):
+    """The steps that they get in advance are those that follow."""
+    place, tiles = Place.of(dataclasses.replace(WORLDS[name], horizon=200)), TileSheet()
+    team = [next(Partners().menu(place)).partner] * place.env.num_agents
+    game = LiveGame(Program(place.env, [*team[:seat], None, *team[seat + 1 :]], place.idle), 3)
+    hands, rng = game.hands[seat], np.random.default_rng(0)
+    assert hands is not None
+
+    def frame():
+        return whole_frame(place.drawn_layout, game.state, 0, (), tiles, (), [seat])
+
+    until(lambda: steps_ahead(place, game, frame(), tiles))
+    worked = 0
+    for step in range(150):
+        before = frame()
+        ahead = steps_ahead(place, game, before, tiles)
+        number = int(rng.integers(len(place.controls)))
+        control = place.controls[number]
+        hands.press(control.choice, control.action)
+        if step % 3 == 0:  # then the expected action
+            hands.release()
+        game.step(step / 6)
+        after = frame()
+        poses = [[cell, direction] for cell, direction, _ in after.agents]
+        if step % 3 == 0:
+            shown = [own[0] >= 0 for own in poses]
+            assert [*compress(ahead[0].poses, shown)] == [*compress(poses, shown)]
+        elif (effect := ahead[0].effects.get(number)) is None:
+            assert before.agents[seat][:2] == after.agents[seat][:2]
+        else:
+            assert effect.pose == poses[seat]
+            if effect.faced is not None:
+                worked += 1
+                cells, _ = after.views.get(seat, (after.cells, ()))
+                assert effect.turned == after.turned[seat]
+                assert effect.faced == cells[effect.faced[0]]
+    assert worked or name != "kitchen"
+
+
+def test_programs_see_only_steps_that_are_played():
+    place, tiles = Place.of(WORLDS["kitchen"]), TileSheet()
+    calls = []
+
+    class Outside(AbstractPartner):
+        def initial_carry(self):
+            return None
+
+        def __call__(self, seen, carry, key):
+            shape = jax.ShapeDtypeStruct((), jnp.int32)
+            return jax.pure_callback(lambda: calls.append(0) or np.int32(4), shape), None
+
+    game = LiveGame(Program(place.env, [None, Outside()], place.idle), 3)
+    game.step(0.0)
+    for _ in range(2):
+        frame = whole_frame(place.drawn_layout, game.state, 1, (), tiles, (), [0])
+        assert steps_ahead(place, game, frame, tiles) == []
+        compiling = game._program._compiling
+        assert compiling is not None
+        compiling.join()
+    assert len(calls) == 1
 
 
 def test_a_game_is_written_as_an_episode(tmp_path):
@@ -238,62 +331,43 @@ def test_a_game_whose_first_line_cannot_be_written_leaves_no_file(tmp_path, monk
 
 
 HEAD = Header(WORLD, "ring", 0, (SeatRecord("a", True), SeatRecord("b", False)), 5.0, "")
-STEP = (
-    b'{"action":[1,4],"reward":[0.0,20.5],"time":1.25e-05,"source":["press",""],"keys":[0],'
-    b'"check":123456}'
-)
-EVENT = b'{"event":"paused","seat":0,"why":"silent","time":1.5,"check":123456}'
-KEY = b'{"key":"KeyQ","down":true,"seat":0,"page_ms":1796029600123.5,"time":null,"check":123456}'
-FRAME = b'{"frame":12,"seat":0,"time":2.125,"latency_ms":31.25,"shown_ms":null,"check":123456}'
 
 
-@pytest.mark.parametrize(
-    ("after", "end"),
-    [
-        (b'{"end":"left"}\n', "left"),
-        (b'\n{"end":"left"}\n', "left"),
-        (STEP + b'\n{"end":"left"}\n', "left"),
-        (STEP + b'\n{"end":"finished"}\n', None),  # its last steps are lost
-        (b"\n" + STEP + b"\n", None),
-        (b"", None),
-    ],
-)
-def test_a_journal_is_read_up_to_a_line_that_was_cut(tmp_path, after, end):
+def test_a_damaged_journal_is_named(tmp_path):
     path = tmp_path / "game.jsonl"
-    journal = Journal(path, HEAD)
-    for _ in range(2):
-        journal.add(StepLine([1, 4], [0.0, 20.5], 1.25e-05))
-    whole = path.read_bytes()
-    for line in (STEP, EVENT, KEY, FRAME):
-        for cut in range(1, len(line)):
-            path.write_bytes(whole + line[:cut] + after)
-            recording = read_journal(path)
-            assert len(recording.action) == 2, line[:cut]
-            assert recording.end == end
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        STEP.replace(b"4]", b"4}"),
-        STEP.replace(b"time", b"tame"),
-        STEP.replace(b"[1,4]", b"[1]"),
-        STEP.replace(b'["press",""]', b'["press"]'),
-        KEY.replace(b"true", b"7"),
-        STEP.replace(b"1", b"\xff"),
-        b'{"end":"left"}\n' + STEP,
-        b"nothing",
-    ],
-)
-def test_a_damaged_line_is_named_with_its_file(tmp_path, line):
-    path = tmp_path / "game.jsonl"
-    Journal(path, HEAD)
-    path.write_bytes(path.read_bytes() + line + b"\n" + STEP + b"\n")
-    with pytest.raises(UsageError, match=r"^The journal '.*game\.jsonl' is damaged: [^\n]*$"):
-        read_journal(path)
+    for line in (
+        StepLine([1], [0.0, 20.5], 0.0),
+        StepLine([1, 4], [0.0, 20.5], 0.0, ["press"]),
+        KeyLine("KeyQ", True, 0, "soon", None),  # pyright: ignore
+    ):
+        journal = Journal(path, HEAD)
+        journal.add(line)
+        journal.close("left")
+        with pytest.raises(UsageError, match=r"^The journal '.*game\.jsonl' is damaged: [^\n]*$"):
+            read_journal(path)
+        path.unlink()
     path.write_bytes(b'{"format": 5, "something": "new"}\n')
-    with pytest.raises(UsageError, match="was written by a newer version of eqgrid"):
+    with pytest.raises(UsageError, match="is of another version of eqgrid"):
         read_journal(path)
+
+
+def test_a_line_that_cannot_be_removed_is_the_last(tmp_path, monkeypatch):
+    """On a disk that accepts neither the rest of the line nor its removal."""
+    path, write = tmp_path / "game.jsonl", os.write
+
+    def refuse(*_):
+        raise OSError(5, "Input/output error")
+
+    journal = Journal(path, HEAD)
+    journal.add(StepLine([1, 4], [0.0, 20.5], 0.0))
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    monkeypatch.setattr(os, "write", lambda file, content: write(file, content[:9]) and refuse())
+    with pytest.raises(OSError, match="Input/output"):
+        journal.add(StepLine([2, 4], [0.0, 0.0], 0.2))
+    monkeypatch.undo()
+    with pytest.raises(OSError, match="was cut"):
+        journal.close("left")
+    assert read_journal(path).action.tolist() == [[1, 4]]
 
 
 def test_a_game_of_other_rules_is_refused(tmp_path):

@@ -73,12 +73,16 @@ def test_partners_are_named_without_folders_of_the_server(tmp_path, served):
     files = [tmp_path / name / "policy.safetensors" for name in ("one", "two")]
     for file in files:
         file.parent.mkdir()
-        shutil.copy(shipped("policies/ring.safetensors"), file)
+        shutil.copy(shipped("policies/cramped.safetensors"), file)
     flags = ["--env.layout", "ring", "--no-browser", "--port", "0", "--out", str(tmp_path / "out")]
     run([*map(str, files), "shipped:ring", *flags])
     menu = served[0][0].menu
     offers = [*menu.offers("ring").values()]
-    assert [x.words for x in offers[:3]] == ["one", "two", "shipped:ring"]
+    assert [x.words for x in offers[:3]] == [
+        "a trained agent (one)",
+        "a trained agent (two)",
+        "a trained agent",
+    ]
     assert [x.name for x in offers[:3]] == [*map(str, files), "shipped:ring"]
 
 
@@ -111,7 +115,7 @@ def test_policies_with_networks_of_a_script_are_partners(tmp_path, served):
         run(flags)
     run([*flags, "--script", str(script)])
     offers = served[0][0].menu.offers("cramped").values()
-    assert "mine" in {x.words for x in offers}
+    assert "a trained agent (mine)" in {x.words for x in offers}
 
 
 def test_each_named_policy_is_read_once(tmp_path, served, monkeypatch):
@@ -129,7 +133,11 @@ def test_each_named_policy_is_read_once(tmp_path, served, monkeypatch):
     run([*names, "--no-browser", "--port", "0", "--out", str(tmp_path / "games")])
     offers = [*served[0][0].menu.offers("ring").values()]
     assert [x.name for x in offers[:3]] == names
-    assert [x.words for x in offers[:3]] == ["one", "two", "one+delay=2"]
+    assert [x.words for x in offers[:3]] == [
+        "a trained agent (1)",
+        "a trained agent (2)",
+        "a trained agent, 2 steps late",
+    ]
     assert [paths.count(file) for file in files] == [1, 1]
 
 
@@ -190,7 +198,7 @@ def test_episodes_of_a_killed_server_are_written_later(tmp_path, served, capsys)
     assert not (tmp_path / "empty.npz").exists()
     games = served[1][0]
     assert [game.name for game in games.recorded] == ["one", "two"]
-    assert games.policies(games.recorded[0].place)[0].words == "shipped:ring"
+    assert games.policies(games.recorded[0].place)[0].words == "a trained agent"
     (tmp_path / "damaged.jsonl").write_text("")
     with pytest.raises(UsageError, match=r"damaged\.jsonl"):
         watch(tmp_path)
@@ -325,5 +333,5 @@ def test_the_server_runs_until_it_is_interrupted(tmp_path, own_caches):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0
-    assert not errors
+    assert errors == "starting: the address follows in some seconds\n"
     assert not list(out.glob("*.jsonl"))

@@ -1,7 +1,9 @@
 """The server of live games: its pages, its games, and what it refuses."""
 
 import asyncio
+import base64
 import contextlib
+import io
 import json
 import threading
 import time
@@ -11,18 +13,23 @@ import numpy as np
 import pytest
 from browser import running
 from hypothesis import HealthCheck, given, settings, strategies as st
+from PIL import Image
 from playing import NOBODY_WORDS, Time, join_game, press, receive_until, server_of, until
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from eqgrid_lab import Kitchen
+from eqgrid.envs.goals import Goals
+from eqgrid.grid import AgentLook, Direction, agent_colours, bare_looks
 from eqgrid_lab.base import UsageError
+from eqgrid_lab.worlds import world_settings
 from eqgrid_play.games import (
     Hold,
     Key,
     Leave,
     LiveGame,
     Menu,
+    Place,
     Press,
     Rules,
     _session,
@@ -61,7 +68,7 @@ def client_of_hall(server):
 
 def open_game(client, *seats):
     """Opens a game of these people and partners; of one person with an agent that never moves."""
-    offers = client.get("/api/layouts/0").json()["offers"]
+    offers = client.get("/api/layouts/0/partners").json()["offers"]
     keys = {offer["name"]: offer["key"] for offer in offers}
     wish = {"layout": 0, "seats": seats or ["person", keys[NOBODY_WORDS]]}
     answer = client.post("/api/games", json=wish)
@@ -126,24 +133,90 @@ def test_the_page_loads_nothing_from_elsewhere(serve):
             assert "//cdn" not in text
 
 
-def test_the_menu_has_layouts_partners_keys_and_pictures(serve):
+def test_the_menu_has_layouts_partners_keys_and_pictures(serve, long_menu):
+    with serve(menu=long_menu) as client:
+        assert client.get("/api/layouts/0").json()["optimum"] == 360
     with serve() as client:
         names = client.get("/api/menu").json()["layouts"]
         assert names == ["ring", "cramped", "asymmetric", "forced", "circuit"]
         found = client.get("/api/layouts/0").json()
         assert found["seats"] == 2
-        assert [offer["name"] for offer in found["offers"]][:3] == [
-            "a trained agent",
-            "a model of people",
-            "an optimal plan",
-        ]
+        assert found["optimum"] is None  # in 12 steps
+        offers = client.get("/api/layouts/0/partners").json()["offers"]
+        names = [offer["name"] for offer in offers[:3]]
+        assert names == ["a trained agent", "a model of people", "an optimal plan"]
         assert [x["name"] for x in found["controls"]] == ["up", "down", "right", "left", "interact"]
-        assert found["notes"][1] == "A soup of 3 onions pays 20."
+        assert found["notes"] == ["A soup of 3 onions pays 20."]
+        cells, caption, words = found["pictures"][-1]
+        assert (len(cells), caption) == (2, "Bring it to the bell.")
+        assert words == "agent with soup, serving"
         assert len(found["frame"]["cells"]) == found["height"] * found["width"] == 25
         numbers = {number for _, number in found["frame"]["cells"]}
         agents = found["frame"]["agents"]
         assert len({place for place, *_ in agents}) == found["seats"]
         assert {int(x) for x in found["frame"]["pictures"]} == numbers | {x for *_, x in agents}
+        seen = client.get("/api/layouts/0?seat=1").json()["frame"]["agents"]
+        assert [x[:2] for x in seen] == [x[:2] for x in agents]
+        assert {x for *_, x in seen}.isdisjoint(x for *_, x in agents)  # in other colours
+        assert client.get("/api/layouts/1/picture.png").content[1:4] == b"PNG"
+        code = client.post("/api/qr", json="https://play.example.org/#/game/token").json()
+        assert code["picture"].startswith("data:image/png;base64,")
+        assert client.post("/api/qr", json="x" * 501).status_code == 400
+
+
+def test_several_layouts_are_single_choices():
+    menu = Menu(Kitchen(layout="cramped,ring"), {"slow": "agent+delay=2+noise=0.1"})
+    menu.check()
+    assert menu.layouts == ("cramped", "ring")
+    for layout in menu.layouts:
+        assert menu.place(layout).title == layout
+        own, first, *_ = menu.offers(layout).values()
+        assert (own.name, own.words) == ("slow", "a trained agent, 2 steps late, 10% random")
+        assert first.words == "a trained agent"
+    heights = [Image.open(io.BytesIO(menu.place(x).small_picture)).height for x in menu.layouts]
+    assert heights == [4 * 24, 5 * 24]
+
+
+def own_world():
+    return Goals("room", shared=True)
+
+
+@pytest.mark.parametrize(
+    ("world", "number", "first"),
+    [
+        ("overcooked", 4, "onion dispenser, agent with onion, pot with soup"),
+        ("overcooked_v2", 4, "indicator with soup"),
+        ("foraging", 2, "agent, food"),
+        ("warehouse", 3, "agent, rack with requested shelf"),
+        ("rescue", 4, "agent with green victim, exit"),
+        ("minigrid", 3, "agent, key"),
+        ("goals", 1, "agent, own flag"),
+        ("harvest", 4, "agent, orchard with apple"),
+        ("cleanup", 4, "agent, orchard with apple"),
+        (own_world, 2, "agent, flag"),
+    ],
+)
+def test_each_world_explains_its_rules_in_pictures(world, number, first):
+    place = Place.of(world_settings(world))
+    assert len(place.rule_pictures) == number
+    for cells, caption, words in place.rule_pictures:
+        assert all(base64.b64decode(cell)[1:4] == b"PNG" for cell in cells)
+        assert caption
+        assert len(words.split(", ")) == len(cells)
+    assert place.rule_pictures[0][2] == first
+
+
+def test_agents_and_their_flags_swap_colours_for_the_second_person():
+    place = Place.of(world_settings("goals", num_agents=3))
+    kinds = place.grid.layout.kinds
+    floor, *_ = bare_looks(place.drawn_layout)
+    codes = [kinds.code("own_flag", i) for i in range(3)]
+    flags = [floor._replace(lying=code).seen_by(1, kinds).lying for code in codes]
+    assert flags == [codes[1], codes[0], codes[2]]
+    looks = [floor._replace(agent=AgentLook(i, Direction.EAST, 0, True)) for i in (1, 2, 3)]
+    agents = [look.seen_by(1, kinds).agent for look in looks]
+    assert [agent.number for agent in agents] == [1, 2, 3]
+    assert [agent.colours for agent in agents] == [agent_colours(i) for i in (2, 1, 3)]
 
 
 def test_a_game_is_played_written_and_videoed(serve, tmp_path):
@@ -166,6 +239,7 @@ def test_a_game_is_played_written_and_videoed(serve, tmp_path):
         assert [x["step"] for x in frames] == list(range(1, 13))
         assert [x["display"] for x in frames] == [{}] * 11 + [first | {"Time left": "0 s"}]
         assert over["text"] == "The game is over, with a score of 0."
+        assert (over["finished"], over["best"]) == (True, None)
         journal = tmp_path / f"{made['game']}.jsonl"
         recording = read_journal(journal)
         assert recording.action[0].tolist() == [3, 4]
@@ -687,6 +761,9 @@ def test_a_persons_own_score_comes_first(serve, monkeypatch):
             over, seen = watcher.until(status="over")
             assert over["text"] == "The game is over, with a score of 20."
             assert seen[-2]["display"] == {"Score": "20", "Time left": "0 s"}
+        with Player(client, open_game(client)) as player:  # which is compared with the mean
+            player.begin()
+            assert player.until(status="over")[0]["best"] == 20
 
 
 def test_a_page_cannot_claim_a_latency(serve, long_menu, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 
 import jax
 import numpy as np
@@ -109,6 +110,7 @@ def check_recording(opened, path, steps):
     episode, _ = replay(place_of(recording), recording)
     score = np.asarray(episode.reward).sum(axis=0).mean()
     assert f"a score of {score:g}." in opened.inner_text("#result")
+    assert re.search(r"No points this time\. .*\n\n1, you: waited \d+%", opened.inner_text("#end"))
 
 
 def check_watching_again(opened, tmp_path):

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from playing import NOBODY, join_game, receive_until, until
+from playing import NOBODY, join_game, press, receive_until, until
 from studies import (
     ADMIN,
     PAIRS,
@@ -110,6 +110,9 @@ def test_a_person_goes_through_a_whole_study(menu, tmp_path):
         ("finished", ""),
     ]
     assert [x["reason"] for x in found] == ["episode"] * 2
+    (seen,) = runner.overview()
+    assert (seen["order"], seen["missed"]) == (["nobody", "program"], 1)
+    assert not seen["away"]
     assert all(x["at"] < x["ended"] for x in found)
 
 
@@ -215,15 +218,19 @@ def test_a_tutorial_is_passed_or_not(menu, tmp_path):
 kind = "tutorial"
 attempts = 2
 score = 20
+text = "Deliver one soup."
 game = {{layout = "ring", partner = "{NOBODY}"}}
 """
     with client_of(runner_of(menu, tmp_path, f'title = "T"\n{stage}')) as client:
         person = Participant(client)
         for attempt in range(2):
             found = person.until("game")
-            assert found["again"] == (attempt > 0)
+            missing = "You reached 0 of 20 points. You have one try left. "
+            assert found["note"] == missing * attempt + "Deliver one soup."
             person.play(found)
-        assert person.until("end")["outcome"] == "failed"
+        end = person.until("end")
+        assert end["outcome"] == "failed"
+        assert end["text"].startswith("You reached 0 of 20 points. This was your last try.\n\nThe ")
     (tmp_path / "easy").mkdir()
     easy = f'title = "T"\n{stage.replace("score = 20", "score = 0")}'
     with client_of(runner_of(menu, tmp_path / "easy", easy)) as client:
@@ -442,6 +449,26 @@ game = {layout = "ring", partner = "greedy"}
     [game] = runner.people.rows("games")
     assert (game["outcome"], game["reason"], game["score"]) == ("finished", "goal", 20)
     assert game["steps"] < 400
+
+
+def test_the_overview_tells_who_plays_and_who_is_away(long_menu, tmp_path):
+    with taking_part(long_menu, tmp_path) as (person, _):
+
+        def seen():
+            return person.client.get("/api/admin", headers=ADMIN).json()["people"][0]
+
+        assert not seen()["away"]
+        found = person.until("game")
+        with person.client.websocket_connect(f"/api/games/{found['game']}") as socket:
+            join_game(socket, found["token"])
+            press(socket, action=0)
+            receive_until(socket, step=3)
+            now = seen()
+            assert re.fullmatch(r"nobody \(ring\), step \d+", now["game"])
+            assert (now["away"], now["file"], now["score"]) == (False, found["game"], 0)
+        until(lambda: seen()["away"])
+        person.leave()
+        assert (seen()["away"], "game" in seen()) == (False, False)
 
 
 WAYS_OUT = """

@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from eqgrid_play.games import (
     read_recorded,
     scenes,
     think,
+    whole_frame,
 )
 from eqgrid_play.web._app import build_app
 
@@ -89,10 +91,16 @@ def test_games_that_were_never_started_are_skipped_and_counted(menu, tmp_path, c
         read_recorded([str(tmp_path / "a.jsonl")], menu)
 
 
-def change_header(path, **changes):
-    """As an older version has written it, without checksums."""
-    first, rest = re.sub(r',"check":\d+', "", path.read_text()).split("\n", 1)
-    path.write_text(f"{json.dumps(json.loads(first) | {'format': 2} | changes)}\n{rest}")
+def change(path, old="", new="", **header):
+    """Changes a journal and its checksums, as a program with other rules would write it."""
+    text = re.sub(r',"check":\d+', "", path.read_text()).replace(old, new)
+    first, *lines = text.splitlines()
+    first = json.dumps(json.loads(first) | header)
+    check, checked = zlib.crc32(first.encode()), [first]
+    for line in lines:
+        check = zlib.crc32(line.encode(), check)
+        checked.append(f'{line[:-1]},"check":{check}}}')
+    path.write_text("\n".join([*checked, ""]))
 
 
 @pytest.mark.parametrize(
@@ -108,12 +116,10 @@ def change_header(path, **changes):
 )
 def test_every_error_about_a_recording_names_its_file(menu, tmp_path, changes):
     write_journal(tmp_path / "a.jsonl", WORLD, 3)
-    change_header(tmp_path / "a.jsonl")
-    text = (tmp_path / "a.jsonl").read_text().replace('"reward":[0.0,0.0]', '"reward":[7.0,0.0]')
-    (tmp_path / "a.jsonl").write_text(text)
+    change(tmp_path / "a.jsonl", '"reward":[0.0,0.0]', '"reward":[7.0,0.0]')
     with pytest.raises(UsageError, match=r"a\.jsonl.*does not replay"):
         read_recorded([str(tmp_path)], menu)
-    change_header(tmp_path / "a.jsonl", **changes)
+    change(tmp_path / "a.jsonl", **changes)
     with pytest.raises(UsageError, match=r"a\.jsonl") as caught:
         read_recorded([str(tmp_path)], menu)
     assert "\n" not in str(caught.value)
@@ -162,8 +168,9 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
             for place, number in frame["cells"]:
                 cells[place] = number
             state = jax.tree.map(lambda x, step=step: x[step], game.states)
-            numbers, agents, _ = server.tiles.numbers(game.place.grid.layout, state)
-            assert (cells, [tuple(x) for x in frame["agents"]]) == (numbers, agents)
+            whole = whole_frame(game.place.drawn_layout, state, step, [0.0], server.tiles)
+            assert [*enumerate(cells)] == whole.cells
+            assert [tuple(x) for x in frame["agents"]] == whole.agents
             assert set(cells) <= pictures
         assert found["actions"] == [["up", "down", "right", "left", "stay", "interact"]]
         assert found["policies"] == ["a trained agent", "a model of people", "an optimal plan"]
@@ -177,7 +184,9 @@ def test_the_page_gets_frames_that_add_up(menu, tmp_path):
 
 def test_a_game_that_is_over_can_be_looked_at(menu, tmp_path):
     with TestClient(build_app(server_of(menu, tmp_path), ["testserver"])) as client:
-        offers = {x["name"]: x["key"] for x in client.get("/api/layouts/0").json()["offers"]}
+        offers = {
+            x["name"]: x["key"] for x in client.get("/api/layouts/0/partners").json()["offers"]
+        }
         wish = {"layout": 0, "seats": ["person", offers["a program for all tasks"]]}
         made = client.post("/api/games", json=wish).json()
         query = {"token": made["tokens"][0]}

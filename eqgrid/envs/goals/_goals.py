@@ -81,7 +81,7 @@ KINDS = Kinds(
     tiles=(Kind("floor", " ", holds=True), Kind("wall", "#", solid=True)),
     objects=(
         Kind("flag", "F", sprite=draw_shared_flag),
-        Kind("own_flag", variants=len(AGENT_CHARACTERS), sprite=draw_own_flag),
+        Kind("own_flag", variants=len(AGENT_CHARACTERS), of_agents=True, sprite=draw_own_flag),
     ),
 )
 """Any agent can take a shared `flag`. Only agent `i` can take variant `i` of `own_flag`."""

@@ -170,6 +170,7 @@ class AgentLook(NamedTuple):
     - `held`: the code of the object that it holds.
     - `numbered`: whether there are more than two agents; some sprites draw numbers only then.
     - `extra`: all numbers of the agent in `Bodies.extra`.
+    - `colour`: the number of the agent whose colours it has; 0 for its own colours.
     """
 
     number: int
@@ -177,11 +178,12 @@ class AgentLook(NamedTuple):
     held: int
     numbered: bool
     extra: tuple[Any, ...] = ()
+    colour: int = 0
 
     @property
     def colours(self) -> tuple[str, str]:
         """The agent's colour, and a dark shade of it."""
-        return agent_colours(self.number)
+        return agent_colours(self.colour or self.number)
 
     @property
     def step(self) -> tuple[int, int]:
@@ -210,6 +212,17 @@ class Look(NamedTuple):
     middle: float
     agent: AgentLook | None
     mark: int = 0
+
+    def seen_by(self, seat: int, kinds: Kinds) -> "Look":
+        """The same look with the colours of the agent in a seat and of the first agent swapped."""
+        first, own, agent = 1, seat + 1, self.agent
+        found = kinds.read(self.lying)
+        if found is not None and found[0].of_agents:
+            variant = {0: seat, seat: 0}.get(found[1], found[1])
+            return self._replace(lying=kinds.code(found[0].name, variant))
+        if agent is None or agent.number not in (first, own):
+            return self
+        return self._replace(agent=agent._replace(colour=first + own - agent.number))
 
 
 def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:

@@ -105,16 +105,17 @@ def looks(layout: Layout, world: World) -> list[Look]:
         for index, place in enumerate(codes.place.tolist())
         if place >= 0
     }
-    return [
-        bare._replace(
+    found = [*bare_looks(layout)]
+    is_bare = (codes.lying == NOTHING) & (codes.timer == IDLE) & (codes.mark == 0)
+    for place in {*np.flatnonzero(~is_bare).tolist(), *agents}:
+        found[place] = found[place]._replace(
             lying=lying[place],
             timer=timers[place],
-            duration=_duration(layout, bare.tile, lying[place], timers[place]),
+            duration=_duration(layout, found[place].tile, lying[place], timers[place]),
             agent=agents.get(place),
             mark=marks[place],
         )
-        for place, bare in enumerate(bare_looks(layout))
-    ]
+    return found
 
 
 def bare_looks(layout: Layout) -> list[Look]:

@@ -1,6 +1,6 @@
 // The page of who runs a study: who is where, and which games go on.
 
-import { $, ask, element, table } from "./board.js";
+import { $, ask, element, short, table } from "./board.js";
 import { enter, leaveSocket } from "./game.js";
 
 const token = location.hash.slice(1);
@@ -12,7 +12,7 @@ function watch(game) {
   made.onclick = () => {
     $("game").hidden = false;
     $("over").hidden = true;
-    enter(game.game, game.watch, { onOver: (text) => { $("over").hidden = false; $("result").textContent = text; } });
+    enter(game.file, game.watch, { onOver: (text) => { $("over").hidden = false; $("result").textContent = text; } });
     $("game").scrollIntoView();
   };
   return made;
@@ -33,11 +33,20 @@ async function refresh() {
   const everybody = Object.values(found.outcomes).reduce((sum, x) => sum + x, 0); // a person in two browsers counts once
   $("summary").textContent = `${everybody} people: ${Object.entries(found.outcomes).map(([end, x]) => `${x} ${end}`).join(", ")}.`
     + (found.stopped ? " The study is stopped: nobody can join, and no new game begins." : "");
-  table("games", ["game", "layout", "people", "step", "score", ""],
-    found.games.map((x) => [x.game, x.layout, x.people.join(", "), x.step, [...new Set(x.scores)].join(", "), watch(x)]));
-  table("people", ["person", "id", "same as", "stage", "state", "code", "came", "last heard of"],
-    found.people.map((x) => [x.person, x.id, x.same_as, `${Math.min(x.stage + 1, found.stages)} of ${found.stages}`,
-      x.outcome || "on the way", x.code, x.started.slice(0, 16).replace("T", " "), x.seen.slice(11, 19)]).reverse());
+  showPeople(found);
+}
+
+function showPeople({ people, stages }) {
+  // Away people come first, then connected people, and then people who have reached the end.
+  const rank = (x) => (x.outcome ? 2 : x.away ? 0 : 1);
+  const sorted = [...people].sort((x, y) => rank(x) - rank(y) || y.person - x.person);
+  const time = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const state = (x) => [`○ away since ${time(x.seen)}`, "● connected", `${x.outcome === "finished" ? "✓" : "✕"} ${x.outcome}`][rank(x)];
+  const minutes = (x) => Math.round(((x.finished ? new Date(x.finished) : Date.now()) - new Date(x.started)) / 60000);
+  table("people", ["person", "id", "state", "stage", "order", "game", "score", "missed", "minutes", "code", ""],
+    sorted.map((x) => [x.person, `${x.id ?? ""}${x.same_as ? ` (as ${x.same_as})` : ""}`, state(x),
+      `${Math.min(x.stage + 1, stages)} of ${stages}`, x.order.join(", "), x.game, x.file ? short(x.score) : "", x.missed || "", minutes(x), x.code, x.file ? watch(x) : ""]));
+  sorted.forEach((x, i) => { $("people").rows[i + 1].className = ["away", "", "ended"][rank(x)]; });
 }
 
 $("stop").onclick = async () => {

@@ -94,6 +94,7 @@ export class Board {
   clear(height, width) {
     Object.assign(this, { height, width, agents: [], before: [], effects: [], own: -1, named: false });
     this.cells = new Array(height * width).fill(-1);
+    this.changes = undefined;
     this.moved = [];
     this.shaken = -Infinity;
   }
@@ -111,10 +112,13 @@ export class Board {
     }
   }
 
-  show(frame) {
+  show(frame, predict = () => frame) {
+    // Shows a frame, or in its place the agents that `predict` returns, and cells that are changed until the next call.
     this.add(frame.pictures);
     for (const [place, number] of frame.cells) this.cells[place] = number;
-    this.move(frame.agents);
+    const { agents, changes } = predict();
+    this.changes = changes;
+    this.move(agents);
   }
 
   move(agents) {
@@ -172,7 +176,7 @@ export class Board {
       if (image && image.complete !== false && image.naturalWidth !== 0) pen.drawImage(image, x, y, 1, 1);
     };
     this.cells.forEach((numbers, place) => { // one picture, or several from the lowest to the uppermost
-      for (const number of [numbers].flat()) put(number, place % this.width, Math.floor(place / this.width));
+      for (const number of [this.changes?.get(place) ?? numbers].flat()) put(number, place % this.width, Math.floor(place / this.width));
     });
     const now = performance.now();
     const shown = [...this.agents.keys()].filter((i) => this.agents[i][0] >= 0);

@@ -35,8 +35,8 @@ $("table").outerHTML = `
     <div id="view"><canvas id="world" role="img" aria-label="The game"></canvas></div>
     <section id="help-text" hidden>
       <button id="close-help" type="button" aria-label="Close the rules">✕</button>
-      <ul id="rules"></ul>
-      <p id="hint"></p>
+      <div id="rules" class="rules"></div>
+      <div id="hint"></div>
     </section>
   </div>
   <ul id="seats"></ul>
@@ -52,15 +52,19 @@ let heard = 0; // when the last message came
 let looked = 0; // when this page last looked whether one is missing
 let worried = false; // whether it has told that one is
 let said = null; // the last status
-let latency = null; // of the last ping, in milliseconds
+let latency = 0; // of the last ping, in milliseconds
 let ends = null; // when a game ends that waits for somebody
 let frame = null; // the last one
+let seen = []; // all frames, up to the first one that was missed
 let shown = {}; // the last display
 let stuck = false; // whether one's last action had no effect
 let audio = null;
 let floors = new Set(); // the pictures of free floor
 let presses = 0; // of this page
-let pending = []; // presses that no frame contains yet
+let pending = []; // presses and repetitions that no frame contains yet
+let arrived = 0; // when the last frame came
+let held = null; // the control whose key is held down and repeats
+let repeating = 0; // its timer
 let onOver = () => {}; // what the page does when a game is over
 let onStatus = () => {}; // and when it stands otherwise
 let onRefused = () => {}; // and when there is no such game
@@ -88,7 +92,9 @@ export function enter(game, token, hooks = {}) {
   here = { game, token, socket: hooks.socket || webSocket };
   attempts = 0;
   status = "";
-  said = frame = ends = latency = null;
+  said = frame = ends = null;
+  latency = 0;
+  seen = [];
   hideControls();
   onOver = hooks.onOver || (() => {});
   onStatus = hooks.onStatus || (() => {});
@@ -204,16 +210,16 @@ function open(message) {
     return entry;
   });
   $("seats").replaceChildren(...seats);
-  $("rules").replaceChildren(...message.notes.map((note) => element("li", note)));
+  showRules("rules", message);
   const plays = message.seat >= 0;
   for (const id of ["pause", "leave"]) $(id).hidden = !plays;
-  const words = message.controls.filter((x) => x.keys.length).map((x) => `${nameOf(x.keys[0])} ${x.name}`);
-  $("hint").textContent = plays ? words.join(" · ") : "";
+  $("hint").replaceChildren(...(plays ? keyboard(message.controls) : []));
   makeButtons(message.controls);
   board.own = message.seat;
   board.named = plays;
   showHelp(plays && !setting("played"));
   send({ type: "hidden", on: document.hidden });
+  ping();
 }
 
 function showHelp(on) {
@@ -224,11 +230,16 @@ function showHelp(on) {
 function showFrame(next) {
   const before = frame;
   frame = next;
+  if (next.step === seen.length) seen.push(next);
   const changed = new Set(next.cells.map(([place]) => place));
   for (const number of next.floors ?? []) floors.add(number);
-  presses = Math.max(presses, next.taken ?? 0); // after a reload
-  pending = pending.filter((x) => x.number > next.taken && performance.now() - x.time < PATIENCE);
-  board.show({ ...next, agents: predicted() });
+  arrived = performance.now();
+  if (next.taken > presses) { // after a reload, or the server has repeated a held key before the page
+    presses = next.taken;
+    repeat();
+  }
+  pending = pending.filter((x) => x.number > next.taken && arrived - x.time < PATIENCE + latency);
+  board.show(next, predicted);
   const rewarded = before?.step === next.step - 1 ? react(before, changed) : null;
   const lines = Object.entries(next.display);
   if (!lines.length) return;
@@ -252,20 +263,37 @@ function reportShown({ number }, arrived) {
 }
 
 function predicted() {
-  // The agents after the first press that no frame contains yet: one's own agent turns, and walks onto a free floor
-  // that no other agent can reach in the same step. The next frame corrects it.
-  const [seat, { agents, turned }] = [opening.seat, frame];
-  const side = pending.length ? pending[0].side : -1;
-  if (side < 0 || !turned?.[seat] || agents[seat][0] < 0) return agents;
-  const { width, cells } = board;
-  const [place] = agents[seat];
-  const target = place + STEPS(width)[side];
-  const far = (other) => Math.abs(other % width - target % width)
-    + Math.abs(Math.floor(other / width) - Math.floor(target / width)) > 1;
-  const near = Math.abs(target % width - place % width) <= 1; // and not in the row after it
-  const isFree = near && floors.has(cells[target]) && agents.every(([other], i) => i === seat || other < 0 || far(other));
-  const own = [isFree ? target : place, side, turned[seat][side]];
-  return agents.map((agent, i) => (i === seat ? own : agent));
+  // The agents, and the cells that one's own agent changes, after the presses that no frame contains yet. The next frame
+  // corrects them.
+  const [seat, { agents, turned, ahead = [] }, { width, cells }] = [opening.seat, frame, board];
+  let looks = turned?.[seat];
+  if (!pending.length || !looks || agents[seat][0] < 0) return { agents };
+  const [period, changes] = [1000 / opening.ticks_per_second, new Map()];
+  let [[place, direction, picture], step] = [agents[seat], 0];
+  for (const { control, time } of pending) {
+    step = Math.max(step + 1, Math.ceil((time + latency - arrived) / period)); // in which the server will take it
+    const [then, before] = [ahead[step - 1], step > 1 ? (ahead[step - 2] ?? ahead.at(-1))?.poses ?? agents : agents];
+    const side = control.repeats ? MOVES.indexOf(control.name) : -1;
+    if (then && before[seat][0] === place && before[seat][1] === direction) { // as the server expects
+      const effect = then.effects[opening.controls.indexOf(control)];
+      if (!effect) continue;
+      [place, direction] = effect.pose;
+      if (effect.faced) [looks] = [effect.turned, changes.set(...effect.faced)];
+    } else if (side >= 0) {
+      direction = side;
+      const target = place + STEPS(width)[side];
+      const near = Math.abs(target % width - place % width) <= 1; // and not in the row after it
+      const others = [before, then?.poses ?? []].flatMap((poses) => poses.filter((_, i) => i !== seat));
+      const isTaken = others.some(([other]) => other >= 0 && distance(other, target, width) <= (then ? 0 : 1));
+      if (near && floors.has(changes.get(target) ?? cells[target]) && !isTaken) place = target;
+    } else continue;
+    picture = looks[direction];
+  }
+  return { agents: agents.map((agent, i) => (i === seat ? [place, direction, picture] : agent)), changes };
+}
+
+function distance(one, other, width) {
+  return Math.abs(one % width - other % width) + Math.abs(Math.floor(one / width) - Math.floor(other / width));
 }
 
 function react(before, changed) {
@@ -301,6 +329,7 @@ function showStatus(message) {
   status = message.status;
   said = message;
   if (status !== "playing") pending = [];
+  if (LASTING.includes(status) || status === "paused") repeat(null);
   $("status").textContent = message.text;
   ends = message.ends_in == null ? null : performance.now() + 1000 * message.ends_in;
   showAside();
@@ -310,7 +339,7 @@ function showStatus(message) {
   const over = status === "over";
   $("world").style.opacity = status === "playing" || over || !frame?.step ? 1 : 0.6; // a game that has not begun is looked at
   if (LASTING.includes(status)) hideControls();
-  if (over) onOver(message.text, here, opening.seat, frame.step);
+  if (over) onOver(message.text, { here, opening, message, frames: seen, last: frame });
 }
 
 function begin() {
@@ -320,12 +349,38 @@ function begin() {
   setTimeout(() => { board.named = board.named && opening !== mine; board.draw(); }, NAMED);
 }
 
-setInterval(() => {
-  if (opening && status !== "over") send({ type: "ping", sent: performance.now() });
-}, PING);
+const ping = () => send({ type: "ping", sent: performance.now() });
+setInterval(() => opening && status !== "over" && ping(), PING);
 
-export function nameOf(key) {
-  const names = { Space: "space", Enter: "enter" };
+export function showRules(id, { pictures, notes }) {
+  const shown = pictures.map(([cells, caption, alt]) => {
+    const [entry, row] = [element("li"), element("span", undefined, { role: "img", "aria-label": alt })];
+    row.append(...cells.map((png) => element("img", undefined, { src: `data:image/png;base64,${png}`, alt: "" })));
+    entry.append(row, caption);
+    return entry;
+  });
+  const [list, others] = [element("ol"), element("ul")];
+  list.append(...shown);
+  others.append(...notes.map((note) => element("li", note)));
+  $(id).replaceChildren(...[list, others].filter((x) => x.children.length));
+}
+
+export function keyboard(controls) {
+  // The keys as they lie on a keyboard, with what each does: an inverted T of arrows, the space bar, and others.
+  const used = [...controls.filter((x) => x.keys.length), { keys: ["KeyP", "Escape"], name: "pause" }];
+  const list = element("ul", undefined, { class: "keyboard" });
+  list.append(...used.map(({ keys: [key], name }) => {
+    const entry = element("li", undefined, { class: PAD[key] || (key === "Space" ? "space" : "other") });
+    const arrow = PAD[key] ? { role: "img", "aria-label": `arrow ${PAD[key]}` } : {};
+    entry.append(element("kbd", nameOf(key), arrow), name);
+    return entry;
+  }));
+  const also = used.flatMap(({ keys }) => keys.slice(1)).map(nameOf);
+  return [list, element("p", `Other keys for the same: ${also.join(", ")}`)];
+}
+
+function nameOf(key) {
+  const names = { Space: "space", Enter: "enter", Escape: "escape" };
   return names[key] || key.replace(/^(Key|Digit)/, "").replace(/^Arrow(.*)$/, (_, x) => SIGNS[x.toLowerCase()]);
 }
 
@@ -337,15 +392,30 @@ const sendKey = (key, isDown) => send({ type: "key", key: key.slice(0, 40), time
 function press(key, control) {
   if (down.has(key)) return;
   down.set(key, control);
-  const number = ++presses;
   const raw = opening.keys ? { key, time: pageTime() } : {};
-  send({ type: "press", choice: control.choice, action: control.action, number, ...raw });
-  if (status === "playing" && frame) {
-    const side = control.repeats ? MOVES.indexOf(control.name) : -1;
-    pending.push({ number, side, time: performance.now() });
-    board.move(predicted());
-  }
-  if (control.repeats) send({ type: "hold", choice: control.choice, action: control.action });
+  send({ type: "press", choice: control.choice, action: control.action, number: presses + 1, ...raw });
+  expect(control);
+  if (control.repeats) send({ type: "hold", choice: control.choice, action: control.action, number: presses });
+  repeat(control.repeats ? control : held);
+}
+
+function expect(control) {
+  // Shows an action that the server will take.
+  pending.push({ number: ++presses, control, time: performance.now() });
+  if (status !== "playing" || !frame) pending = [];
+  else board.show({ cells: [], pictures: {} }, predicted);
+}
+
+function repeat(control = held) {
+  // Repeats a held key in each step, as the server does until it hears that the key is up. The server then catches up
+  // with what was shown.
+  held = control;
+  clearInterval(repeating);
+  if (!held) return;
+  const period = 1000 / opening.ticks_per_second;
+  repeating = setInterval(() => {
+    if (status === "playing" && pending.length * period < latency + 3 * period) expect(held);
+  }, period);
 }
 
 function release(key) {
@@ -355,7 +425,8 @@ function release(key) {
   if (opening?.keys) sendKey(key, false);
   if (!control?.repeats) return;
   const still = [...down.values()].filter((x) => x?.repeats && x.choice === control.choice).pop();
-  send({ type: "hold", choice: control.choice, action: still ? still.action : null });
+  send({ type: "hold", choice: control.choice, action: still ? still.action : null, number: presses });
+  repeat(still ?? null);
 }
 
 function releaseAll() {

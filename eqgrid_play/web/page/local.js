@@ -86,7 +86,9 @@ export class LocalGame {
   open() {
     const { opening, first, seats, partner } = this.facts;
     const names = Array.from({ length: seats }, (_, i) => (i === this.seat ? "person" : partner));
-    this.opening = { ...opening, seat: this.seat, seats: names };
+    const colours = [...opening.colours]; // one's own agent has the first one
+    [colours[0], colours[this.seat]] = [colours[this.seat], colours[0]];
+    this.opening = { ...opening, seat: this.seat, seats: names, colours };
     this.post(this.opening);
     this.show(first);
     this.tell();
@@ -190,7 +192,7 @@ export class LocalGame {
     };
     const acted = this.steps ? this.lines.at(-1).action.map((own) => String(own) !== String(idle)) : [];
     const pictures = this.frames.length ? {} : Object.fromEntries(this.pictures.entries());
-    const frame = { type: "frame", step: this.steps, ...drawn(sheet, shown), pictures, scores: this.scores, held, acted, display };
+    const frame = { type: "frame", step: this.steps, ...drawn(sheet, shown, this.seat), pictures, scores: this.scores, held, acted, display };
     this.frames.push(frame);
     this.post(frame);
   }
@@ -215,7 +217,7 @@ export class LocalGame {
     else if (paused) [status, text] = ["paused", "Paused. Press P to continue."];
     else if (!begun) [status, text] = ["waiting", "Press any of your keys or buttons to begin."];
     else if (!this.world) [status, text] = ["preparing", "Loading the kitchen."];
-    return { type: "status", status, text };
+    return { type: "status", status, text, finished };
   }
 
   journal() {
@@ -286,15 +288,15 @@ function numbersOf(state) {
   return Object.fromEntries(names.map((name) => [name, [...state[name].data]]));
 }
 
-export function drawn(sheet, shown) {
-  // The pictures of each cell, from the lowest to the uppermost, and of each agent.
+function drawn(sheet, shown, seat) {
+  // The pictures of each cell, from the lowest to the uppermost, and of each agent, for the person in a seat.
   const cells = sheet.tiles.map((kind, place) => {
     const known = sheet.looks[kind];
     return [place, [...known[shown.lying[place] + sheet.codes * (shown.timer[place] + 1)]]];
   });
   const agents = shown.place.map((place, agent) => {
     const direction = shown.direction[agent];
-    return [place, direction, sheet.agents[agent][direction + 4 * (shown.held[agent] + sheet.codes * shown.extra[agent])]];
+    return [place, direction, sheet.agents[seat][agent][direction + 4 * (shown.held[agent] + sheet.codes * shown.extra[agent])]];
   });
   return { cells, agents };
 }

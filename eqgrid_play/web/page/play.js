@@ -1,13 +1,15 @@
 // The page of free play: a menu, games, and recorded games to look at.
 
 import { $, Board, ask, element, rewardsIn, short, showDisplay, table } from "./board.js";
-import { enter, leaveSocket, nameOf } from "./game.js";
+import { showEnd } from "./end.js";
+import { enter, keyboard, leaveSocket, showRules } from "./game.js";
 
 // ---- Menu -----------------------------------------------------------------------------------
 
 const preview = new Board($("preview"));
 let chosen = { layout: 0, partners: [], seat: 0 }; // the partners by their seats
 let offered = null;
+let choosing = 0; // the request for a layout that was made last
 
 function show(name) {
   for (const id of ["menu", "game", "watch"]) $(id).hidden = id !== name;
@@ -23,11 +25,12 @@ async function showMenu() {
     $("layouts").replaceChildren(...menu.layouts.map((title, number) => {
       const [label, radio] = [element("label"), element("input", undefined, { type: "radio", name: "layout" })];
       radio.onchange = () => choose(number);
-      label.append(radio, title);
+      const picture = { src: `api/layouts/${number}/picture.png`, alt: "", loading: "lazy" };
+      label.append(radio, element("img", undefined, picture), title.replaceAll("_", " "));
       return label;
     }));
     $("layouts").hidden = menu.layouts.length < 2;
-    for (const id of ["heading", "choices"]) $(id).hidden = !menu.layouts.length; // as in `eqgrid watch`
+    for (const id of ["heading", "notes", "choices"]) $(id).hidden = !menu.layouts.length; // as in `eqgrid watch`
     const last = menu.layouts.length - 1;
     await Promise.all([last < 0 || choose(Math.min(chosen.layout, last)), showShelf()]);
   } catch (error) {
@@ -40,36 +43,41 @@ async function choose(number) {
   [...$("layouts").children].forEach((label, i) => { label.firstChild.checked = i === number; });
   $("start").disabled = true;
   $("sorry").textContent = "";
+  const mine = ++choosing;
   try {
-    const found = await ask(`api/layouts/${number}`);
-    if (chosen.layout !== number) return;
+    const found = await ask(`api/layouts/${number}?seat=${chosen.seat}`);
+    if (mine !== choosing) return;
     offered = found;
+    showLayout();
+    const { offers } = await ask(`api/layouts/${number}/partners`);
+    if (mine !== choosing) return;
+    offered.offers = offers;
+    takeSeat();
+    $("start").disabled = false;
   } catch (error) {
-    $("sorry").textContent = error.message;
-    return;
+    if (mine === choosing) $("sorry").textContent = error.message;
   }
+}
+
+function showLayout() {
   preview.clear(offered.height, offered.width);
   $("preview").style.aspectRatio = `${offered.width} / ${offered.height}`;
   preview.show(offered.frame);
-  $("notes").replaceChildren(...offered.notes.map((note) => element("li", note)));
+  showRules("notes", offered);
   const seats = Array.from({ length: offered.seats }, (_, i) => element("option", `${i + 1}`, { value: i }));
   seats.push(element("option", "none: only watch", { value: -1 }));
   $("seat").replaceChildren(...seats);
   $("seat").value = String(chosen.seat < offered.seats ? chosen.seat : 0);
-  takeSeat();
-  $("keys").replaceChildren(...offered.controls.filter((x) => x.keys.length).flatMap((control) => [
-    element("dt", control.keys.map(nameOf).join(" or ")),
-    element("dd", control.name),
-  ]), element("dt", "P or escape"), element("dd", "pause"));
-  $("start").disabled = false;
-}
-
-function takeSeat() {
-  // Marks the chosen seat, and asks who has each of the others.
   chosen.seat = Number($("seat").value);
   preview.own = chosen.seat;
   preview.named = true;
   preview.draw();
+  $("partners").replaceChildren(element("p", "Preparing the partners."));
+  $("keys").replaceChildren(element("h2", "Keys"), ...keyboard(offered.controls));
+}
+
+function takeSeat() {
+  // Asks who has each of the other seats.
   const others = Array.from({ length: offered.seats }, (_, i) => i).filter((i) => i !== chosen.seat);
   if (!others.length) return $("partners").replaceChildren();
   const single = others.length === 1 && chosen.seat >= 0;
@@ -304,6 +312,10 @@ function invitation(link) {
     }
   };
   entry.append(field, copy);
+  if ($("local").hidden) {
+    const add = ({ picture }) => entry.append(element("img", undefined, { src: picture, alt: "QR code of the link" }));
+    ask("api/qr", link).then(add, () => {}); // the link itself is there
+  }
   return entry;
 }
 
@@ -316,16 +328,15 @@ function play(game, token) {
   $("links").replaceChildren(...links.map(invitation));
   enter(game, token, {
     onStatus: (message) => { $("invite").hidden = !(message.missing && links.length); },
-    onOver: (text, here, seat, steps) => {
-      $("over").hidden = false;
-      for (const id of ["look", "video", "record"]) $(id).hidden = !steps;
-      $("result").textContent = text;
-      $("status").textContent = "";
+    onOver: (_, end) => {
+      const { here, opening, last } = end;
+      showEnd(end);
+      for (const id of ["look", "video", "record"]) $(id).hidden = !last.step;
       for (const [id, file] of [["video", "video.gif"], ["record", "record"]]) {
         $(id).href = `api/games/${encodeURIComponent(here.game)}/${file}?token=${encodeURIComponent(here.token)}`;
       }
       $("look").href = `#/again/${here.game}/${here.token}`;
-      $("again").hidden = seat < 0;
+      $("again").hidden = opening.seat < 0;
       $("again").onclick = () => again(here);
     },
   });
@@ -340,7 +351,10 @@ function follow() {
   else showMenu();
 }
 
-$("seat").onchange = takeSeat;
+$("seat").onchange = () => {
+  chosen.seat = Number($("seat").value);
+  choose(chosen.layout);
+};
 $("start").onclick = start;
 $("back").onclick = () => { location.hash = ""; };
 const menuButton = element("button", "Menu", { type: "button" });

@@ -1,6 +1,7 @@
 // The page without a server.
 
 import { $, element } from "./board.js";
+import { showEnd } from "./end.js";
 import { enter } from "./game.js";
 import { LocalGame, Replay, World } from "./local.js";
 
@@ -41,13 +42,11 @@ function begin() {
   const seed = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1;
   game = new LocalGame(facts, pictures, Number($("seat").value), seed);
   const mine = game;
-  enter("", "", { socket: () => mine, onOver: over });
+  enter("", "", { socket: () => mine, onOver: (_, end) => { showEnd(end); over(); } });
   if (world) mine.enter(world);
 }
 
-function over(text) {
-  $("over").hidden = false;
-  $("result").textContent = text;
+function over() {
   $("status").textContent = "";
   offer($("record"), new Blob([game.journal()], { type: "application/jsonl" }), "jsonl");
   $("video").hidden = true;
@@ -70,8 +69,8 @@ function watch(text, onOver) {
 
 function makeVideo() {
   // Records the canvas, while the game is shown once more.
-  watch("Making a video, which takes as long as the game.", (text) => {
-    over(text);
+  watch("Making a video, which takes as long as the game.", () => {
+    over();
     setTimeout(() => recorder === mine && mine.stop(), LAST_PICTURE);
   });
   const parts = [];

@@ -1,12 +1,12 @@
 // The page of a person in a study: one stage after another, as the server says.
 
 import { $, ask, element } from "./board.js";
+import { offerButton } from "./end.js";
 import { enter, leaveSocket } from "./game.js";
 
 const HERE = 20000; // how often the server is told that somebody is still there, in milliseconds
 const ANSWER = 30; // after how many seconds without an answer the connection counts as lost
 const AGAIN = 5000; // after how many milliseconds the page tries again by itself
-const CALM = 700; // for how long a key that was meant for a game does not press a button
 const LONGEST = 5000; // the letters of an answer
 const TRIES = 5; // the number of requests by which the connection is measured
 
@@ -122,7 +122,7 @@ const STAGES = {
   game: (found) => {
     show("game");
     $("over").hidden = true;
-    $("note").textContent = found.note ? (found.again ? "Please try once more. " : "") + found.note : "";
+    $("note").textContent = found.note;
     if (document.hidden) document.title = "Your game begins";
     enter(found.game, found.token, {
       onOver: (text) => offer("Continue", text),
@@ -145,8 +145,7 @@ function offer(choice, text) {
   $("result").textContent = text;
   $("status").textContent = "";
   $("go-on").textContent = choice;
-  $("go-on").disabled = true;
-  setTimeout(() => { $("go-on").disabled = false; $("go-on").focus(); }, CALM);
+  offerButton($("go-on"));
 }
 
 function ask_one(question) {
