@@ -359,7 +359,6 @@ def test_without_mujoco_one_sentence_says_what_to_install():
     [
         (["--env.task", "walk"], "has no task 'walk': choose balance or swing_up"),
         (["--env.model", "biped", "--env.task", "swing_up"], "choose balance, walk, reach"),
-        (["--network", "cnn"], "reads images"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(flags, sentence):

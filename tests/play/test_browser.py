@@ -106,12 +106,12 @@ def step(opened, key="ArrowLeft"):
 
 @contextlib.contextmanager
 def taken(visit, opened):
-    """Waits until a step of the game has taken the press of the code inside."""
+    """Waits until steps have taken the press of the code inside, and its repetitions."""
     (session,) = visit.server.sessions.values()
     hands = session.game.hands[0]
     before = hands.taken
     yield
-    until(opened, lambda: hands.taken > before)
+    until(opened, lambda: hands.taken > before and hands.taken == hands._numbered)
 
 
 def walk(visit, opened, *keys):
