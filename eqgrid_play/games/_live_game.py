@@ -161,7 +161,7 @@ class Hands:
         - `number`: as in `Press`.
         - `key`: the number of the key press in the journal, if keys are recorded.
         """
-        self._repeat(choice, number - 1)
+        self._repeat(number - 1)
         self._numbered = max(self._numbered, number)
         self._pressed[choice].append(_Press(action, number, key, self._steps))
 
@@ -174,18 +174,18 @@ class Hands:
         - `choice`, `action`: as in `Control`.
         - `number`: as in `Hold`.
         """
-        self._repeat(choice, number)
+        self._repeat(number)
         self._held[choice] = action
 
-    def _repeat(self, choice: int, number: int) -> None:
+    def _repeat(self, number: int) -> None:
         """Queues the repetitions that the page has already shown, up to this number. The page
         repeats a held action by its own clock, and may thus be ahead of the server when the key is
         released.
         """
-        action = self._held[choice]
-        if action is not None:
-            for own in range(max(self._numbered, number - _MOST_QUEUED) + 1, number + 1):
-                self._pressed[choice].append(_Press(action, own, None, -1))
+        for choice, action in enumerate(self._held):
+            if action is not None:
+                for own in range(max(self._numbered, number - _MOST_QUEUED) + 1, number + 1):
+                    self._pressed[choice].append(_Press(action, own, None, -1))
         self._numbered = max(self._numbered, number)
 
     def release(self) -> None:
@@ -226,8 +226,8 @@ class Hands:
 
     def _source(self, used: Sequence[_Press]) -> str:
         """The source of the next action, as in `StepLine`, if it uses these presses."""
-        if used and any(press.steps >= 0 for press in used):
-            return "press" if all(press.steps == self._steps for press in used) else "queue"
+        if own := [press for press in used if press.steps >= 0]:
+            return "press" if all(press.steps == self._steps for press in own) else "queue"
         if used:
             return "hold"
         if not self._heard:

@@ -152,6 +152,8 @@ class Menu:
         **Raises:** `UsageError` and `CheckpointError` when one of the named partners cannot act in
         the first layout.
         """
+        if (known := self._offers.get(layout)) is not None:
+            return known
         with self._building:
             if layout not in self._offers:
                 found = self.in_place(self.place(layout), strict=layout == self.layouts[0])

@@ -434,8 +434,9 @@ class Session:
             if self._halted():
                 await self._wait()
                 continue
-            while self.game.is_compiling and not self.game.steps:
+            while self._is_preparing() and not self._ended():
                 await self._wait_for(asyncio.sleep(_POLL_SECONDS), _POLL_SECONDS)
+                self._send_status()
             busy = 0.0
             async for late in self._clock.ticks():
                 self._excuse(late + max(0.0, busy - self.period))
@@ -533,6 +534,10 @@ class Session:
     def _ended(self) -> bool:
         return self.finished or self._ended_early or self.broken
 
+    def _is_preparing(self) -> bool:
+        """Whether the first step waits until steps ahead are compiled."""
+        return self.game.is_compiling and not self.game.steps
+
     def _halted(self) -> bool:
         return bool(self._waited_for())
 
@@ -598,6 +603,8 @@ class Session:
         why = self._waited_for()
         if why.get(seat) == "silent":
             return Status("waiting", _UNHEARD)
+        if not why and self._is_preparing():
+            return Status("preparing", "Preparing the first steps.")
         if not why:
             return Status("playing", "")
         began, lost = self._started is not None, self._lost()

@@ -380,13 +380,15 @@ class StudyRunner:
             watching, its name and step, and the score of the person.
         """
         present = self.people.present(_ABSENT)
-        orders = [(x["person"], json.loads(x["names"])) for x in self.people.rows("orders")]
+        orders: dict[int, list[str]] = {}
+        for order in self.people.rows("orders"):
+            orders.setdefault(order["person"], []).extend(json.loads(order["names"]))
         missed = Counter(x["person"] for x in self.people.rows("events") if x["event"] == _MISSED)
         games = {x["file"]: f"{x['name']} ({x['layout']})" for x in self.people.rows("games")}
         rows = self.people.rows("people")
         for row in rows:
             who = row["person"]
-            row["order"] = [name for other, names in orders if other == who for name in names]
+            row["order"] = orders.get(who, [])
             row["away"], row["missed"] = row["outcome"] is None and who not in present, missed[who]
             if row["outcome"] is None and who in self._playing:
                 file, token = self._playing[who]

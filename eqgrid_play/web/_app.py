@@ -273,6 +273,7 @@ async def _layout(server: GameServer, request: Request) -> Response:
     place = await _place(server, request)
     wanted = request.query_params.get("seat", "")
     seat = int(wanted) if wanted in map(str, range(place.env.num_agents)) else WATCHER
+    await asyncio.to_thread(lambda: (place.example, place.rule_pictures))
     opening = msgspec.to_builtins(opening_of(place, [], 0, server.ticks_per_second))
     if isinstance(unwrap(place.world), RandomLayouts):
         opening["notes"].append("Each game has another layout; this picture is an example.")
@@ -308,8 +309,9 @@ async def _place(server: GameServer, request: Request) -> Place:
 async def _qr(_: GameServer, request: Request) -> Response:
     """The QR code of a link that a page sends, as an address that contains the picture."""
     content = await read_body(request.stream(), _LARGEST_BODY)
-    link = read_json(content or b"", msgspec.json.Decoder(Annotated[str, Meta(max_length=500)]))
-    return JSONResponse({"picture": segno.make(link).png_data_uri(scale=5)})
+    link = read_json(content or b"", msgspec.json.Decoder(Annotated[str, Meta(max_length=200)]))
+    picture = await asyncio.to_thread(lambda: segno.make(link).png_data_uri(scale=5))
+    return JSONResponse({"picture": picture})
 
 
 @final

@@ -215,14 +215,14 @@ class Look(NamedTuple):
 
     def seen_by(self, seat: int, kinds: Kinds) -> "Look":
         """The same look with the colours of the agent in a seat and of the first agent swapped."""
-        first, own, agent = 1, seat + 1, self.agent
+        look, first, own, agent = self, 1, seat + 1, self.agent
         found = kinds.read(self.lying)
         if found is not None and found[0].of_agents:
             variant = {0: seat, seat: 0}.get(found[1], found[1])
-            return self._replace(lying=kinds.code(found[0].name, variant))
+            look = look._replace(lying=kinds.code(found[0].name, variant))
         if agent is None or agent.number not in (first, own):
-            return self
-        return self._replace(agent=agent._replace(colour=first + own - agent.number))
+            return look
+        return look._replace(agent=agent._replace(colour=first + own - agent.number))
 
 
 def top_of(open_sides: tuple[bool, bool, bool, bool]) -> float:

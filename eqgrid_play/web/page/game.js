@@ -81,6 +81,7 @@ function drop() {
 
 export function leaveSocket() {
   drop();
+  repeat(null);
   here = null;
   opening = null;
 }
@@ -201,6 +202,7 @@ function open(message) {
   board.images = new Map();
   floors = new Set();
   pending = [];
+  repeat(null); // the server has released all keys
   $("said").textContent = "";
   const seats = message.seats.map((name, i) => {
     const entry = element("li");
@@ -367,7 +369,8 @@ export function showRules(id, { pictures, notes }) {
 
 export function keyboard(controls) {
   // The keys as they lie on a keyboard, with what each does: an inverted T of arrows, the space bar, and others.
-  const used = [...controls.filter((x) => x.keys.length), { keys: ["KeyP", "Escape"], name: "pause" }];
+  const pause = document.body.classList.contains("study") ? [] : [{ keys: ["KeyP", "Escape"], name: "pause" }];
+  const used = [...controls.filter((x) => x.keys.length), ...pause];
   const list = element("ul", undefined, { class: "keyboard" });
   list.append(...used.map(({ keys: [key], name }) => {
     const entry = element("li", undefined, { class: PAD[key] || (key === "Space" ? "space" : "other") });
@@ -396,7 +399,7 @@ function press(key, control) {
   send({ type: "press", choice: control.choice, action: control.action, number: presses + 1, ...raw });
   expect(control);
   if (control.repeats) send({ type: "hold", choice: control.choice, action: control.action, number: presses });
-  repeat(control.repeats ? control : held);
+  repeat(control.repeats && status !== "paused" ? control : held);
 }
 
 function expect(control) {
