@@ -9,25 +9,24 @@ import numpy as np
 from jaxtyping import Bool
 
 from agents.files import is_key
-from eqgrid.grid import PlacedWorld, World
 from eqgrid.typing import PyTree
 
 from ._live_game import LiveGame
 from ._menu import Place
-from ._messages import Ahead, Effect, Frame, TileSheet, whole_frame
+from ._messages import Ahead, Effect, TileSheet, layout_and_world, whole_frame
 
 
-def steps_ahead(place: Place, game: LiveGame, frame: Frame, tiles: TileSheet) -> list[Ahead]:
+def steps_ahead(place: Place, game: LiveGame, tiles: TileSheet) -> list[Ahead]:
     """The next steps of a game.
 
     **Arguments:**
 
     - `place`: the world.
     - `game`: the game.
-    - `frame`: the whole frame of its state.
     - `tiles`: the pictures of cells.
 
-    **Returns:** the steps; none if several people play, or if the steps are not compiled yet.
+    **Returns:** the steps; none if several people play, or if the steps are not compiled yet. The
+    first call begins to compile them.
     """
     actions = np.stack([place.idle] * (1 + len(place.controls)))
     for own, control in zip(actions.reshape(len(actions), -1)[1:], place.controls, strict=True):
@@ -35,7 +34,8 @@ def steps_ahead(place: Place, game: LiveGame, frame: Frame, tiles: TileSheet) ->
     if (states := game.ahead(actions)) is None:
         return []
     (seat,) = (i for i, hands in enumerate(game.hands) if hands is not None)
-    world, width = _world(states), place.grid.shape[1]
+    _, world = layout_and_world(place.drawn_layout, states)
+    width = place.grid.shape[1]
     places = np.asarray(world.bodies.position) @ np.asarray([width, 1])
     poses = np.stack([places, world.bodies.direction], axis=-1).tolist()
     # Pictures are looked up for actions that change more than the pose of the agent.
@@ -55,10 +55,6 @@ def steps_ahead(place: Place, game: LiveGame, frame: Frame, tiles: TileSheet) ->
                 effects[i] = Effect(own, after.turned[seat], cells[faced])
         found.append(Ahead(expected, effects))
     return found
-
-
-def _world(state: PyTree) -> World:
-    return state.world if isinstance(state, PlacedWorld) else state
 
 
 def _changed(tree: PyTree) -> Bool[np.ndarray, "steps actions"]:

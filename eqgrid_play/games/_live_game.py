@@ -197,10 +197,8 @@ class Hands:
     def take(self) -> Taken:
         """Takes the action of each choice for the next step."""
         self._silent_steps = 0 if self._heard else self._silent_steps + 1
-        actions = list(self._idle)
-        if self._silent_steps <= _MOST_SILENT:
-            held = zip(self._idle, self._held, strict=True)
-            actions = [idle if action is None else action for idle, action in held]
+        is_silent = self._silent_steps > _MOST_SILENT
+        actions = list(self._idle) if is_silent else self._without_presses()
         used: list[_Press] = []
         for choice, waiting in enumerate(self._pressed):
             if waiting:
@@ -217,12 +215,17 @@ class Hands:
 
     def expect(self, steps: int) -> list[list[int]]:
         """The actions of the next steps if the page sends nothing else."""
-        held = [x if y is None else y for x, y in zip(self._idle, self._held, strict=True)]
+        held = self._without_presses()
         queues = [[press.action for press in waiting] for waiting in self._pressed]
         return [
             [own[step] if step < len(own) else x for own, x in zip(queues, held, strict=True)]
             for step in range(steps)
         ]
+
+    def _without_presses(self) -> list[int]:
+        """The action of each choice in a step that uses no press."""
+        held = zip(self._idle, self._held, strict=True)
+        return [idle if action is None else action for idle, action in held]
 
     def _source(self, used: Sequence[_Press]) -> str:
         """The source of the next action, as in `StepLine`, if it uses these presses."""

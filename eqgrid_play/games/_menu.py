@@ -15,7 +15,7 @@ from PIL import Image
 
 from eqgrid_lab import partners
 from eqgrid import AbstractPartner, unwrap, unwrap_state
-from eqgrid.grid import AbstractGridWorld, Layout, PlacedWorld, RandomLayouts, render
+from eqgrid.grid import AbstractGridWorld, Layout, RandomLayouts, render
 from eqgrid.typing import PyTree
 from eqgrid_lab.base import UsageError, as_usage_error
 from eqgrid_lab.commands import different_names, short_names
@@ -23,7 +23,7 @@ from eqgrid_lab.folders import short_name
 from eqgrid_lab.partners import NamedPartner, Partners, changes_of
 from eqgrid_lab.worlds import WorldSettings
 
-from ._messages import Control, controls_of
+from ._messages import Control, controls_of, layout_and_world
 from ._rule_pictures import draw_rules
 
 PERSON = "person"
@@ -67,9 +67,7 @@ class Place(partners.Place):
     @functools.cached_property
     def small_picture(self) -> bytes:
         """A small picture of the layout without its outer walls, as a PNG file."""
-        layout, world = self.drawn_layout, self.example
-        if isinstance(world, PlacedWorld):
-            layout, world = world.layout, world.world
+        layout, world = layout_and_world(self.drawn_layout, self.example)
         walls = [i for i, kind in enumerate(layout.kinds.tiles) if kind.char == "#"]
         used = np.argwhere(~np.isin(layout.tiles, walls))
         (top, left), (bottom, right) = _SMALL * used.min(axis=0), _SMALL * (used.max(axis=0) + 1)
@@ -129,7 +127,8 @@ class Menu:
         self.layouts: tuple[str, ...] = getattr(settings, "mixture", ()) or known
         self._places: dict[str, Place] = {}
         self._offers: dict[str, Mapping[str, Offer]] = {}
-        self._building = threading.Lock()  # pages may ask again before the partners are built
+        # Pages may ask again before a world or its partners are built.
+        self._placing, self._building = threading.Lock(), threading.Lock()
 
     def check(self) -> None:
         """Builds the first world and its named partners. **Raises:** as `place` and `offers`."""
@@ -137,12 +136,13 @@ class Menu:
 
     def place(self, layout: str) -> Place:
         """The world with one of `layouts`. **Raises:** `UsageError` when it cannot be built."""
-        if layout not in self._places:
-            settings: Any = self._settings
-            if layout != settings.title:
-                settings = dataclasses.replace(settings, layout=layout)
-            self._places[layout] = place_in(settings)
-        return self._places[layout]
+        with self._placing:
+            if layout not in self._places:
+                settings: Any = self._settings
+                if layout != settings.title:
+                    settings = dataclasses.replace(settings, layout=layout)
+                self._places[layout] = place_in(settings)
+            return self._places[layout]
 
     def offers(self, layout: str) -> Mapping[str, Offer]:
         """The partners for one of `layouts`, by the keys that pages send.

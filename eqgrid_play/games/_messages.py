@@ -514,6 +514,11 @@ class Screen:
         return msgspec.structs.replace(frame, **own, taken=taken, number=number)
 
 
+def layout_and_world(layout: Layout, state: PyTree) -> tuple[Layout, World]:
+    """The layout and the world of a state of a grid world: a `PlacedWorld` has its own layout."""
+    return (state.layout, state.world) if isinstance(state, PlacedWorld) else (layout, state)
+
+
 def whole_frame(
     layout: Layout,
     state: PyTree,
@@ -535,14 +540,12 @@ def whole_frame(
     - `acted`: whether each agent did anything but stay in the last step.
     - `people`: the seats of the people who play.
     """
-    if isinstance(state, PlacedWorld):
-        layout, state = state.layout, state.world
-    assert isinstance(state, World)
-    args = (layout.kinds, looks(layout, state), len(state.bodies.position))
+    layout, world = layout_and_world(layout, state)
+    args = (layout.kinds, looks(layout, world), len(world.bodies.position))
     cells, agents, first = tiles.numbers(*args, 0 if 0 in people else WATCHER)
-    views = {seat: tiles.numbers(*args, seat) for seat in people if seat}
+    views = {seat: tiles.numbers(*args, seat) for seat in people if seat > 0}
     turned = {0: first} | {seat: own for seat, (*_, own) in views.items()}
-    found = [layout.kinds.read(code) for code in np.asarray(state.bodies.held).tolist()]
+    found = [layout.kinds.read(code) for code in np.asarray(world.bodies.held).tolist()]
     held = ["" if x is None else x[0].name.replace("_", " ") for x in found]
     rounded = [round(x, 4) for x in scores]
     seen = {seat: (own_cells, own_agents) for seat, (own_cells, own_agents, _) in views.items()}

@@ -333,7 +333,7 @@ class Session:
             step, since = sent
             latency = page.latency = round(1000 * (self._now() - since), 3)
             if latency >= _SLOW and not self.game.steps:
-                self._frame()  # compiles steps ahead
+                steps_ahead(self.place, self.game, self._tiles)  # which begins to compile them
             own = self._latencies.setdefault(page.seat, [])
             if len(own) < _MOST_LATENCIES:
                 own.append(latency)
@@ -645,7 +645,7 @@ class Session:
             layout, game.state, game.steps, game.scores, self._tiles, game.acted, people
         )
         if not self._is_late and any(page.latency >= _SLOW for page in self._pages):
-            ahead = steps_ahead(self.place, game, frame, self._tiles)
+            ahead = steps_ahead(self.place, game, self._tiles)
             frame = msgspec.structs.replace(frame, ahead=ahead)
         return frame
 

@@ -208,11 +208,11 @@ def test_slow_pages_know_the_effect_of_each_key(name, seat):
     def frame():
         return whole_frame(place.drawn_layout, game.state, 0, (), tiles, (), [seat])
 
-    until(lambda: steps_ahead(place, game, frame(), tiles))
+    until(lambda: steps_ahead(place, game, tiles))
     worked = 0
     for step in range(150):
         before = frame()
-        ahead = steps_ahead(place, game, before, tiles)
+        ahead = steps_ahead(place, game, tiles)
         number = int(rng.integers(len(place.controls)))
         control = place.controls[number]
         hands.press(control.choice, control.action)
@@ -251,8 +251,7 @@ def test_programs_see_only_steps_that_are_played():
     game = LiveGame(Program(place.env, [None, Outside()], place.idle), 3)
     game.step(0.0)
     for _ in range(2):
-        frame = whole_frame(place.drawn_layout, game.state, 1, (), tiles, (), [0])
-        assert steps_ahead(place, game, frame, tiles) == []
+        assert steps_ahead(place, game, tiles) == []
         compiling = game._program._compiling
         assert compiling is not None
         compiling.join()
